@@ -43,6 +43,7 @@ import trees
 
 PIECE_BYTES = 8 << 20
 LEAF_BYTES_MIN = 64 << 10  # smaller leaves are judged together
+TIMED_BYTES_MIN = 1 << 20  # smaller groups are not timed
 MODES = ("planes", "zstd", "fast")
 BENCH_CODECS = (*MODES, "libzstd")
 REFERENCE = "libzstd"
@@ -226,8 +227,7 @@ def leaf_sizes(arrays, scratch):
     peers.remove(scratch / "orbax")
     ocp.PyTreeCheckpointer().save(scratch / "orbax", arrays)
     sizes["Orbax"] = saved_sizes(scratch / "orbax")
-    return {name: {"dtype": array.dtype.name, "shape": list(array.shape),
-                   "raw": array.nbytes, "limit": round(limit_bytes(array)),
+    return {name: {"dtype": array.dtype.name, "raw": array.nbytes, "limit": round(limit_bytes(array)),
                    **{by: sizes[by][name] for by in sizes}}
             for name, array in arrays.items()}
 
@@ -263,6 +263,15 @@ class Group:
             if counted:
                 self.note(codec.name, "encode", encode)
                 self.note(codec.name, "decode", decode)
+
+    def check_pieces(self):
+        """That BENCH coded what checkpoints hold."""
+        for mode in MODES:
+            saved = sum_of(self.leaves, mode)
+            if abs(saved - self.stored[mode]) > 0.02 * self.raw_bytes:
+                raise RuntimeError(
+                    f"{self.name}, {mode}: {self.stored[mode]} bytes in "
+                    f"pieces, {saved} in a checkpoint")
 
     def sizes(self):
         """{codec: bytes stored}; of checkpoints where there are such."""
@@ -347,7 +356,7 @@ def sum_of(leaves, field):
 
 def judged(leaves):
     """(name, facts) of each large leaf, and of all small ones as one."""
-    small = {}  # whose names and metadata outweigh any coding: no limit
+    small = {}  # whose metadata outweigh any coding: compared with Orbax alone
     for name, leaf in leaves.items():
         if leaf["raw"] >= LEAF_BYTES_MIN:
             yield f"`{name}` ({leaf['dtype']})", leaf
@@ -355,8 +364,12 @@ def judged(leaves):
             small[name] = leaf
     if small:
         yield (f"{len(small)} leaves below {LEAF_BYTES_MIN >> 10} KiB",
-               {"limit": 0, **{field: sum_of(small, field) for field in
-                               ("raw", *MODES, "Orbax")}})
+               {field: sum_of(small, field) for field in
+                ("raw", *MODES, "Orbax")})
+
+
+def timed(groups):
+    return [group for group in groups if group.raw_bytes >= TIMED_BYTES_MIN]
 
 
 def losses(groups):
@@ -365,17 +378,19 @@ def losses(groups):
     for group in groups:
         for name, leaf in judged(group.leaves):
             where = f"{group.name}, {name}, {leaf['raw'] / 1e6:.2f} MB"
-            planes, raw, limit = leaf["planes"], leaf["raw"], leaf["limit"]
+            planes, raw = leaf["planes"], leaf["raw"]
+            limit = leaf.get("limit")
             if limit and planes > SIZE_OVER_LIMIT_MAX * limit:
                 lines.append(f"{where}: {planes / raw:.4f} of raw where the "
                              f"limit is {limit / raw:.4f} "
                              f"({100 * (planes / limit - 1):+.1f} %)")
-            if planes > SIZE_OVER_RAW_MAX * raw:
+            if limit is not None and planes > SIZE_OVER_RAW_MAX * raw:
                 lines.append(f"{where}: {planes / raw:.4f} of raw")
             if planes > leaf["Orbax"]:
                 lines.append(f"{where}: {planes / raw:.4f} of raw, Orbax "
-                             f"{leaf['Orbax'] / raw:.4f}")
-    for group in groups:
+                             f"{leaf['Orbax'] / raw:.4f} "
+                             f"({planes - leaf['Orbax']} bytes more)")
+    for group in timed(groups):
         for operation, least in SPEED_MIN.items():
             ratio = group.ratio("planes", operation)
             if ratio < least:
@@ -423,7 +438,7 @@ def markdown(groups, facts):
         lines += table(codecs, (
             [group.name] + [f"{group.speed(codec, operation):.2f} "
                             f"({group.ratio(codec, operation):.2f})"
-                            for codec in codecs] for group in groups))
+                            for codec in codecs] for group in timed(groups)))
     found = losses(groups)
     lines += ["## Where planes lose", "",
               f"More than {SIZE_OVER_LIMIT_MAX} of the limit, more than "
@@ -482,6 +497,8 @@ def main():
         for number in range(args.rounds + 1):
             for group in groups:
                 group.turn(args.bench, codecs, counted=number > 0)
+            for group in timed(groups):
+                group.check_pieces()
             print(f"round {number} done", file=sys.stderr, flush=True)
     facts = {"machine": machine, "rounds": args.rounds, "mib": args.mib,
              "versions": versions(),
@@ -495,11 +512,14 @@ def main():
         (results / f"{args.out}.md").write_text(text, encoding="utf-8")
         facts["groups"] = [
             {"name": group.name, "raw_bytes": group.raw_bytes,
-             "stored_bytes": group.sizes(), "gb_per_second": group.speeds,
-             "leaves": group.leaves}
+             "stored_bytes": group.sizes(), "leaves": group.leaves,
+             "gb_per_second": {
+                 operation: {codec: [round(each, 4) for each in rounds]
+                             for codec, rounds in by_codec.items()}
+                 for operation, by_codec in group.speeds.items()}}
             for group in groups]
         (results / f"{args.out}.json").write_text(
-            json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+            json.dumps(facts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -136,8 +136,8 @@ class Bench {
         [this] { std::memcpy(output_.data(), input_.data(), input_.size()); });
     Add("crc32c", [this] { sink_ += Crc32c(input_); });
     AddCodec("zstd", ZstdParams{});
-    AddCodec("fast", BloscParams{"lz4", 5, 2, 0, 2});
-    AddCodec("planes", BloscParams{"zstd", 1, 1, 0, 2, true});
+    AddCodec("fast", BloscParams{"lz4", 5, 2});
+    AddCodec("planes", BloscParams{"zstd", 1, 1, 0, 0, true});
     AddLibzstd();
     AddOcdbt();
     AddMetadata();
