@@ -37,6 +37,11 @@ def v0_restore_args(tree):
     return v0.checkpoint_utils.construct_restore_args(tree)
 
 
+def engine_save(path, tree):
+    """Saves with the drop-in's codec."""
+    holdfast.save(path, tree, compression="zstd")
+
+
 def operations(tree, scratch):
     """Name -> (function, the operation that it is compared with)."""
     made = scratch / "made"
@@ -51,7 +56,7 @@ def operations(tree, scratch):
     restore_args = v0_restore_args(abstract)
     arrays = {"arrays": "jax"} if is_jax else {}
     return {
-        "holdfast.save": (lambda: holdfast.save(made, tree), None),
+        "holdfast.save": (lambda: engine_save(made, tree), None),
         "v0 save": (lambda: V0.save(made, tree), "holdfast.save"),
         "v1 save": (lambda: v1.save(made, tree), "holdfast.save"),
         "holdfast.load": (
@@ -67,8 +72,11 @@ def operations(tree, scratch):
             lambda: holdfast.load(saved["v1"], item="state", **arrays), None),
         "v1 load": (
             lambda: v1.load(saved["v1"]), "holdfast.load, v1's files"),
+        "holdfast.load(target), v1's files": (
+            lambda: holdfast.load(saved["v1"], abstract, item="state"), None),
         "v1 load(abstract)": (
-            lambda: v1.load(saved["v1"], abstract), "holdfast.load(target)"),
+            lambda: v1.load(saved["v1"], abstract),
+            "holdfast.load(target), v1's files"),
         "engine listing": (
             lambda: _engine.Checkpoint(str(saved["v0"])), None),
         "v0 metadata": (lambda: V0.metadata(saved["v0"]), "engine listing"),
@@ -81,7 +89,7 @@ def operations(tree, scratch):
 
 def measure(tree, rounds, scratch):
     """Name -> seconds of each round, and name -> what it is compared with."""
-    holdfast.save(scratch / "holdfast", tree)
+    engine_save(scratch / "holdfast", tree)
     V0.save(scratch / "v0", tree)
     v1.save(scratch / "v1", tree)
     run = operations(tree, scratch)

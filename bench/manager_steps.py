@@ -53,8 +53,7 @@ def main() -> None:
 
         def engine() -> None:
             rows = _engine.scan_steps(str(root))
-            for row in rows:
-                _engine.holds_checkpoint(f"{root}/{row[1]}")
+            _engine.hold_checkpoints([f"{root}/{row[1]}" for row in rows])
 
         def drop_in() -> None:
             options = ocp.CheckpointManagerOptions(

@@ -27,7 +27,7 @@ void PrintTotals(const DiskUsage& usage, std::ostream& out) {
 
 void PrintText(const DiskUsage& usage, const Args& args, Env& env) {
   TextTable table({{"STEP", Align::kRight},
-                   {"ITEM"},
+                   {"ITEM", Align::kLeft, Fit::kShorten},
                    {"KIND"},
                    {"FILES", Align::kRight},
                    {"SIZE", Align::kRight},

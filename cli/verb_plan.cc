@@ -163,22 +163,22 @@ class PlanTables {
   const Args& args_;
   Env& env_;
   Totals totals_;
-  TextTable leaves_{{{"NAME"},
-                     {"TYPE"},
-                     {"SPEC"},
+  TextTable leaves_{{{"NAME", Align::kLeft, Fit::kShortenName},
+                     {"TYPE", Align::kLeft, Fit::kDrop},
+                     {"SPEC", Align::kLeft, Fit::kDrop},
                      {"SHARD"},
-                     {"WRITE"},
-                     {"CHUNK"},
-                     {"REPLICAS", Align::kRight},
-                     {"CHUNKS", Align::kRight},
+                     {"WRITE", Align::kLeft, Fit::kDrop},
+                     {"CHUNK", Align::kLeft, Fit::kDrop},
+                     {"REPLICAS", Align::kRight, Fit::kDrop},
+                     {"CHUNKS", Align::kRight, Fit::kDrop},
                      {"NEEDS", Align::kRight},
                      {"READS", Align::kRight}}};
-  TextTable devices_{{{"NAME"},
+  TextTable devices_{{{"NAME", Align::kLeft, Fit::kShortenName},
                       {"PROCESS", Align::kRight},
                       {"DEVICE", Align::kRight},
-                      {"REPLICA", Align::kRight},
+                      {"REPLICA", Align::kRight, Fit::kDrop},
                       {"HOLDS"},
-                      {"WRITES"}}};
+                      {"WRITES", Align::kLeft, Fit::kDrop}}};
 };
 
 void WriteSpec(const PlannedLeaf& plan, JsonWriter* json) {

@@ -113,6 +113,23 @@ void AddStats(const LeafStats& leaf, TextTable* table) {
                  std::to_string(leaf.infinity_count())});
 }
 
+// Savings below this are not worth a conversion.
+constexpr uint64_t kAdvisedBytesMin = 1 << 20;
+
+// What another compression would save; nothing when that is little.
+void PrintAdvice(const StatsResult& result, std::ostream& out) {
+  const uint64_t stored_bytes = result.stats.stored_bytes;
+  if (result.planes_bytes + kAdvisedBytesMin > stored_bytes) return;
+  char fraction[16];
+  std::snprintf(fraction, sizeof fraction, "%.2f",
+                static_cast<double>(result.planes_bytes) /
+                    static_cast<double>(result.bytes));
+  out << "stored in " << HumanBytes(stored_bytes) << "; about "
+      << HumanBytes(result.planes_bytes) << " as planes (" << fraction
+      << " of the elements), " << HumanBytes(stored_bytes - result.planes_bytes)
+      << " less: holdfast convert --compression planes\n";
+}
+
 void PrintStatsText(const StatsResult& result,
                     const std::vector<const LeafStats*>& listed,
                     const Args& args, Env& env) {
@@ -138,6 +155,7 @@ void PrintStatsText(const StatsResult& result,
           << NumberText(result.absmax) << ", " << result.zero_count
           << " zeros, " << result.nan_count << " NaN, " << result.infinity_count
           << " infinite" << (bold ? "\x1b[0m" : "") << '\n';
+  PrintAdvice(result, env.out);
 }
 
 void WriteNumber(std::string_view key, const std::optional<Scalar>& number,
@@ -188,6 +206,8 @@ void PrintStatsJson(const Checkpoint& checkpoint, const StatsResult& result,
   json.Field("leaf_count", static_cast<uint64_t>(result.leaves.size()));
   json.Field("element_count", result.element_count);
   json.Field("bytes", result.bytes);
+  json.Field("stored_bytes", result.stats.stored_bytes);
+  json.Field("planes_bytes", result.planes_bytes);
   json.Field("zero_count", result.zero_count);
   json.Field("nan_count", result.nan_count);
   json.Field("infinity_count", result.infinity_count);

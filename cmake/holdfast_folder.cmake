@@ -111,7 +111,8 @@ function(holdfast_folder path)
     # Compiling it takes longer than running it.
     target_compile_options(${name}_test PRIVATE -O0)
     add_test(NAME unit.${name} COMMAND ${name}_test)
-    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 600)
+    set_tests_properties(unit.${name} PROPERTIES
+      LABELS unit TIMEOUT 600 COST 50)
   endif()
 endfunction()
 

@@ -1,6 +1,6 @@
 // Frames of literals, which are decoded here and not by libzstd: what we take,
-// libzstd takes and decodes to the same bytes. And back: a frame that we make of
-// any bytes is decoded to them by both.
+// libzstd takes and decodes to the same bytes. And back: a frame that we make
+// of any bytes is decoded to them by both.
 //
 // Input: one byte, whose lowest bit says which of the two; a frame, or bytes.
 #include <zstd.h>

@@ -484,6 +484,11 @@ class VerifyReport:
             lines.append(f"  {damage.leaf or '-'}: {where}: {damage.message}")
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
+    def _repr_html_(self) -> str:
+        from holdfast import _pages
+
+        return _pages.of_verify(self)
+
 
 def verify(
     path: PathLike,

@@ -32,12 +32,13 @@ _MEMORY_BYTES = 256 << 20
 @dataclasses.dataclass(frozen=True)
 class LeafSummary:
     """A leaf of one side: its name, kind ("array", "scalar", "string", ...),
-    dtype (None for what has no elements) and shape."""
+    dtype (None for what has no elements), shape, and bytes in memory."""
 
     name: str
     kind: str
     dtype: str | None
     shape: tuple[int, ...]
+    bytes: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +107,11 @@ class DiffResult:
     def __bool__(self) -> bool:
         return self.same
 
+    def _repr_html_(self) -> str:
+        from holdfast import _pages
+
+        return _pages.of_diff(self)
+
 
 @dataclasses.dataclass(frozen=True)
 class LeafStats:
@@ -156,6 +162,11 @@ class StatsResult:
             if leaf.name == name:
                 return leaf
         raise KeyError(name)
+
+    def _repr_html_(self) -> str:
+        from holdfast import _pages
+
+        return _pages.of_stats(self)
 
 
 @dataclasses.dataclass(frozen=True)

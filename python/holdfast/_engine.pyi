@@ -7,10 +7,11 @@ moment and leaves nothing half-committed) and raise the classes of
 """
 
 from collections.abc import Callable, Container, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Unpack
 
 # phase ("plan", "write", "read", "sync", "verify", "commit"), bytes done, bytes
 # in all; called on the thread that made the call.
@@ -173,49 +174,46 @@ def thread_groups(
 ) -> list[ProcessGroup]:
     """Groups of ranks that are threads of this process, for tests."""
 
+class SaveItemOptions(TypedDict, total=False):
+    """How an item is saved, whichever call does it.
+
+    save_args: name -> (dtype name, chunk_byte_size, shard_axes) or these and
+    (write_chunk_shape, read_chunk_shape).
+    """
+
+    zarr_format: int  # 2; of `save` 0: the format's own
+    use_ocdbt: bool  # True
+    compression: str | None  # "zstd"; of `save` "planes"; or "fast", None
+    chunk_bytes_target: int  # 0: one chunk a shard, as Orbax; of `save` 8 MiB
+    ocdbt_target_data_file_bytes: int  # 2 GiB
+    item_custom_metadata: str
+    save_args: dict[str, tuple[Any, ...]]
+    write_digests: bool  # True
+    sync: bool  # True
+    thread_count: int
+    in_flight_bytes_max: int  # 256 MiB
+    progress: ProgressFn | None
+    support_rich_types: bool  # False
+    adopt_existing: bool  # False; keep what type handlers wrote there
+    # As handlers take it (whether, or which), instead of `compression` and
+    # `chunk_bytes_target`.
+    use_compression: bool | str | None
+
 def save(
     path: str,
     tree: Tree,
     *,
     format: str = "orbax",  # "orbax", "orbax-v1"
-    zarr_format: int = 0,
-    use_ocdbt: bool = True,
-    compression: str | None = "planes",  # or "zstd", "fast", None
     overwrite: bool = False,
-    chunk_bytes_target: int = 8 << 20,  # 0: one chunk a shard, as Orbax
-    ocdbt_target_data_file_bytes: int = 1 << 31,
     custom_metadata: str = "",
-    item_custom_metadata: str = "",
     checkpointable_name: str = "state",
-    save_args: dict[str, tuple[Any, ...]] = ...,
-    write_digests: bool = True,
-    sync: bool = True,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
-    progress: ProgressFn | None = None,
     group: ProcessGroup | None = None,
+    **options: Unpack[SaveItemOptions],
 ) -> Stats:
-    """`holdfast::Save`. save_args: name -> (dtype name, chunk_byte_size,
-    shard_axes) or these and (write_chunk_shape, read_chunk_shape)."""
+    """`holdfast::Save`."""
 
 def save_item(
-    directory: str,
-    tree: Tree,
-    *,
-    zarr_format: int = 2,
-    use_ocdbt: bool = True,
-    compression: str | None = "zstd",
-    chunk_bytes_target: int = 0,
-    ocdbt_target_data_file_bytes: int = 1 << 31,
-    item_custom_metadata: str = "",
-    save_args: dict[str, tuple[Any, ...]] = ...,
-    write_digests: bool = True,
-    sync: bool = True,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
-    progress: ProgressFn | None = None,
-    support_rich_types: bool = False,
-    adopt_existing: bool = False,  # keep what type handlers wrote there
+    directory: str, tree: Tree, **options: Unpack[SaveItemOptions]
 ) -> Stats:
     """`holdfast::SaveItem`: a pytree item in a directory, without commit."""
 
@@ -227,20 +225,7 @@ def save_item_part(
     is_primary: bool,
     id: str = "",  # of its database; empty: the rank
     save_id: str = "",  # alike on all processes of one save
-    zarr_format: int = 2,
-    use_ocdbt: bool = True,
-    compression: str | None = "zstd",
-    chunk_bytes_target: int = 0,
-    ocdbt_target_data_file_bytes: int = 1 << 31,
-    item_custom_metadata: str = "",
-    save_args: dict[str, tuple[Any, ...]] = ...,
-    write_digests: bool = True,
-    sync: bool = True,
-    thread_count: int = 0,
-    in_flight_bytes_max: int = 256 << 20,
-    progress: ProgressFn | None = None,
-    support_rich_types: bool = False,
-    adopt_existing: bool = False,
+    **options: Unpack[SaveItemOptions],
 ) -> Stats:
     """`holdfast::SaveItemPart`: what one of several processes writes."""
 
@@ -399,7 +384,9 @@ class PendingSave:
     # Relies on the digests of an item that save_item has written there.
     def adopt_item(self, name: str = "") -> None: ...
     # As the module's save_item, into directory/name.
-    def save_item(self, name: str, tree: Tree, **options: Any) -> Stats: ...
+    def save_item(
+        self, name: str, tree: Tree, **options: Unpack[SaveItemOptions]
+    ) -> Stats: ...
     def write_file(self, name: str, content: bytes) -> None: ...
     def commit(
         self,
@@ -483,11 +470,11 @@ class Checkpoint:
         aggregate_filename: str = "checkpoint",
         use_sidecar: bool = True,
     ) -> None: ...
-    # The same as tuples of (name, key, key_is_sequence or None where no part is
-    # an index, value_type, skip_deserialize, dtype, shape, chunk_shape,
-    # write_shape, array_metadata, sharding_json, has_problem).
     @property
     def value_types(self) -> set[tuple[str, bool]]: ...
+    # `leaves` as tuples of (name, key, layout, sharding_json, has_problem), the
+    # layout being (value_type, skip_deserialize, dtype, shape, chunk_shape,
+    # write_shape, array_metadata). Neighbours that are stored alike share it.
     def leaf_rows(self) -> list[tuple[Any, ...]]: ...
     # The tree that the module's `load` gives, without opening it again.
     def load(
@@ -706,23 +693,27 @@ class KeepRule:
     ) -> KeepRule: ...
     @staticmethod
     def named(steps: list[int]) -> KeepRule: ...
-    # `metric_at` gives what the step at a position is sorted by, by Python.
+    # `metric_of` gives what metrics are sorted by, by Python.
     @staticmethod
     def best(
-        metric_at: Callable[[int], Any],
+        metric_of: Callable[[Any], Any],
         reverse: bool,
         n: int | None,
         keep_checkpoints_without_metrics: bool,
     ) -> KeepRule: ...
     @staticmethod
     def younger_than(seconds: float) -> KeepRule: ...
+    # What a manager's older options stand for; InvalidArgumentError beside a
+    # `preservation_policy`.
+    @staticmethod
+    def of_options(options: Any) -> KeepRule: ...
     # The steps have `step`, `time` and `metrics`; of the last two, only what
     # the rule needs is asked for.
     def should_preserve(self, checkpoints: Sequence[Any]) -> list[bool]: ...
 
 def ranked_by_metric(
     checkpoints: Sequence[Any],
-    metric_at: Callable[[int], Any],
+    metric_of: Callable[[Any], Any],
     reverse: bool,
 ) -> list[int]:
     """Positions of those that have metrics, from the worst to the best."""
@@ -749,6 +740,9 @@ class SaveRule:
     # Called with the step and the one before, or None.
     @staticmethod
     def function(function: Callable[[int, int | None], Any]) -> SaveRule: ...
+    # What a manager's older options stand for.
+    @staticmethod
+    def of_options(options: Any) -> SaveRule: ...
     def should_save(
         self, step: Any, previous_steps: Sequence[Any], context: Any
     ) -> bool: ...
@@ -771,6 +765,21 @@ def trash_step(root: str, name: str, *, keep: bool = False) -> str:
         NotFoundError: it is gone already.
         InvalidArgumentError: no plain name of a directory.
     """
+
+def dispose_of_steps(
+    root: str,
+    names: list[str],
+    *,
+    todelete_subdir: str | None = None,
+    todelete_full_path: str | None = None,
+) -> list[str]:
+    """`holdfast::DisposeOfSteps`: they are no steps of the root any more.
+
+    Gives the paths that `remove_trashed` is left to remove.
+    """
+
+def disposal_leftovers(root: str) -> list[str]:
+    """`holdfast::DisposalLeftovers`: what `remove_trashed` was not told of."""
 
 def list_trash(root: str) -> list[tuple[str, str, int, bool]]:
     """(name, path, time it went in nanoseconds, whether it is being removed)"""

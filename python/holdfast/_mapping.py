@@ -283,7 +283,11 @@ class Checkpoint(Mapping[str, Any]):
         return _table.as_text(self._title(), self._live.leaves)
 
     def _repr_html_(self) -> str:
-        return _table.as_html(self._title(), self._live.leaves)
+        from holdfast import _pages
+
+        if self._opened is None:
+            return _pages.of_text(repr(self))
+        return _pages.of_leaves(self._title(), self._live.leaves)
 
     def _title(self) -> str:
         step = "" if self.step is None else f", step {self.step}"

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 
 from holdfast import _engine
 
-__all__ = ["Stats", "from_engine", "last", "remember"]
+__all__ = [
+    "Stats",
+    "from_engine",
+    "human_bytes",
+    "human_count",
+    "last",
+    "remember",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +61,18 @@ def human_bytes(count: int) -> str:
             break
         value /= 1024
     return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def human_count(count: int) -> str:
+    """'9999', '12.3K', '7.2B': powers of 1000, as models are named."""
+    if count < 10_000:
+        return str(count)
+    value = float(count)
+    for unit in ("", "K", "M", "B", "T", "Q"):
+        if value < 1000 or unit == "Q":
+            break
+        value /= 1000
+    return f"{value:.1f}{unit}"
 
 
 def from_engine(

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from holdfast import _engine
 from holdfast._stats import human_bytes
 
-__all__ = ["as_html", "as_text"]
+__all__ = ["HEADER", "as_text", "cells"]
 
-_HEADER = ("name", "kind", "dtype", "shape", "chunks", "stored", "decoded")
+HEADER = ("name", "kind", "dtype", "shape", "chunks", "stored", "decoded")
 # Rows beyond these many are left out, from the middle.
 _ROWS_MAX = 40
 _NAME_WIDTH_MAX = 60
@@ -21,47 +21,18 @@ def as_text(title: str, leaves: Sequence[_engine.LeafInfo]) -> str:
     """Lines of columns; the middle of a long list is left out."""
     rows, left_out = _rows(leaves)
     widths = [
-        max(len(row[column]) for row in [_HEADER, *rows])
-        for column in range(len(_HEADER))
+        max(len(row[column]) for row in [HEADER, *rows])
+        for column in range(len(HEADER))
     ]
-    lines = [_line(row, widths) for row in [_HEADER, *rows]]
+    lines = [_line(row, widths) for row in [HEADER, *rows]]
     if left_out:
         middle = 1 + len(rows) // 2
         lines.insert(middle, f"... {left_out} more ...")
     return "\n".join([title, *lines, _totals(leaves)])
 
 
-def as_html(title: str, leaves: Sequence[_engine.LeafInfo]) -> str:
-    """The same as an HTML table, for notebooks."""
-    import html
-
-    rows, left_out = _rows(leaves)
-    body = [
-        "<tr>"
-        + "".join(
-            f'<td style="text-align:{_align(column)}">{html.escape(cell)}</td>'
-            for column, cell in enumerate(row)
-        )
-        + "</tr>"
-        for row in rows
-    ]
-    if left_out:
-        body.insert(
-            len(rows) // 2,
-            f'<tr><td colspan="{len(_HEADER)}">&hellip; {left_out} more'
-            " &hellip;</td></tr>",
-        )
-    head = "".join(f"<th>{name}</th>" for name in _HEADER)
-    return (
-        f"<table><caption>{html.escape(title)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"
-        f'<tfoot><tr><td colspan="{len(_HEADER)}">'
-        f"{html.escape(_totals(leaves))}</td></tr></tfoot></table>"
-    )
-
-
 def _align(column: int) -> str:
-    return "right" if column >= len(_HEADER) - 2 else "left"
+    return "right" if column >= len(HEADER) - 2 else "left"
 
 
 def _rows(leaves: Sequence[_engine.LeafInfo]) -> tuple[list[Row], int]:
@@ -79,13 +50,17 @@ def _row(leaf: _engine.LeafInfo) -> Row:
     if len(name) > _NAME_WIDTH_MAX:
         half = (_NAME_WIDTH_MAX - 3) // 2
         name = f"{name[:half]}...{name[-half:]}"
+    return (name, *cells(leaf))
+
+
+def cells(leaf: _engine.LeafInfo) -> Row:
+    """What stands below HEADER after the name."""
     has_elements = leaf.kind in ("array", "scalar")
     chunks = ""
     if leaf.kind == "array" and leaf.chunk_count > 1:
         chunks = f"{leaf.chunk_count} of {leaf.chunk_shape}"
     kind = leaf.kind if leaf.problem is None else f"{leaf.kind} (unreadable)"
     return (
-        name,
         f"{kind}, {leaf.prng_impl} key" if leaf.prng_impl else kind,
         leaf.dtype or "",
         str(leaf.shape) if has_elements else "",

@@ -65,7 +65,7 @@ nb::object SideOf(const Checkpoint& checkpoint,
   if (info.dtype) dtype = nb::str(std::string(DTypeName(*info.dtype)).c_str());
   return nb::make_tuple(ToPythonText(info.name),
                         std::string(ValueKindName(info.kind)), dtype,
-                        ToTuple(info.shape));
+                        ToTuple(info.shape), info.decoded_bytes);
 }
 
 nb::dict RowOfDiff(const Checkpoint& a, const Checkpoint& b,

@@ -1,8 +1,6 @@
 #include "leaf_rows.h"
 
-#include <algorithm>
 #include <string>
-#include <string_view>
 
 #include "arguments.h"
 #include "holdfast/dtype.h"
@@ -13,53 +11,53 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// The Python object of the value before, for a value that is equal to it.
-template <typename T>
-class Last {
+// The Python object of the text before, for a text that is equal to it.
+class LastText {
  public:
-  template <typename Make>
-  nb::object Get(const T& value, const Make& make) {
-    if (!object_.is_valid() || value_ != value) {
-      object_ = make(value);
-      value_ = value;
+  nb::object Get(const std::string& text) {
+    if (!object_.is_valid() || text_ != text) {
+      object_ = ToPythonText(text);
+      text_ = text;
     }
     return object_;
   }
 
  private:
-  T value_{};
+  std::string text_;
   nb::object object_;
 };
 
 class RowMaker {
  public:
   nb::tuple Make(const LeafInfo& leaf) {
-    const auto text = [](const std::string& value) {
-      return ToPythonText(value);
-    };
-    const auto shape = [](const Shape& value) -> nb::object {
-      return ToTuple(value);
-    };
-    return nb::make_tuple(
-        ToPythonText(leaf.name), KeyOf(leaf), IsSequenceOf(leaf),
-        value_type_.Get(leaf.value_type, text), leaf.skip_deserialize,
-        dtype_.Get(leaf.dtype,
-                   [](std::optional<DType> dtype) -> nb::object {
-                     if (!dtype) return nb::none();
-                     return ToPythonText(DTypeName(*dtype));
-                   }),
-        shape_.Get(leaf.shape, shape),
-        chunk_shape_.Get(leaf.chunk_shape, shape),
-        write_shape_.Get(leaf.write_shape,
-                         [](const std::optional<Shape>& value) -> nb::object {
-                           if (!value) return nb::none();
-                           return ToTuple(*value);
-                         }),
-        array_metadata_.Get(leaf.array_metadata, text),
-        sharding_.Get(leaf.sharding_json, text), !leaf.problem.ok());
+    if (!IsStoredAsLast(leaf)) layout_ = LayoutOf(leaf);
+    last_ = &leaf;
+    return nb::make_tuple(ToPythonText(leaf.name), KeyOf(leaf), layout_,
+                          sharding_.Get(leaf.sharding_json),
+                          !leaf.problem.ok());
   }
 
  private:
+  bool IsStoredAsLast(const LeafInfo& leaf) const {
+    return last_ != nullptr && last_->value_type == leaf.value_type &&
+           last_->skip_deserialize == leaf.skip_deserialize &&
+           last_->dtype == leaf.dtype && last_->shape == leaf.shape &&
+           last_->chunk_shape == leaf.chunk_shape &&
+           last_->write_shape == leaf.write_shape &&
+           last_->array_metadata == leaf.array_metadata;
+  }
+
+  nb::tuple LayoutOf(const LeafInfo& leaf) {
+    nb::object dtype = nb::none();
+    if (leaf.dtype) dtype = ToPythonText(DTypeName(*leaf.dtype));
+    nb::object write_shape = nb::none();
+    if (leaf.write_shape) write_shape = ToTuple(*leaf.write_shape);
+    return nb::make_tuple(ToPythonText(leaf.value_type), leaf.skip_deserialize,
+                          dtype, ToTuple(leaf.shape), ToTuple(leaf.chunk_shape),
+                          write_shape,
+                          array_metadata_.Get(leaf.array_metadata));
+  }
+
   static nb::object KeyOf(const LeafInfo& leaf) {
     nb::object keys =
         nb::steal(PyTuple_New(static_cast<Py_ssize_t>(leaf.key.size())));
@@ -74,20 +72,9 @@ class RowMaker {
     return keys;
   }
 
-  static nb::object IsSequenceOf(const LeafInfo& leaf) {
-    const std::vector<KeyKind>& kinds = leaf.key_kinds;
-    if (std::find(kinds.begin(), kinds.end(), KeyKind::kIndex) == kinds.end()) {
-      return nb::none();
-    }
-    nb::list values;
-    for (const KeyKind kind : kinds) values.append(kind == KeyKind::kIndex);
-    return nb::tuple(values);
-  }
-
-  Last<std::string> value_type_, array_metadata_, sharding_;
-  Last<std::optional<DType>> dtype_;
-  Last<Shape> shape_, chunk_shape_;
-  Last<std::optional<Shape>> write_shape_;
+  const LeafInfo* last_ = nullptr;
+  nb::tuple layout_;  // of last_
+  LastText array_metadata_, sharding_;
 };
 
 }  // namespace

@@ -10,9 +10,9 @@
 
 namespace holdfast::python {
 
-// A list of tuples: (name, key, key_is_sequence or None where no part is an
-// index, value_type, skip_deserialize, dtype, shape, chunk_shape, write_shape,
-// array_metadata, sharding_json, has_problem). Equal neighbours share objects.
+// A list of tuples: (name, key, layout, sharding_json, has_problem), the layout
+// being (value_type, skip_deserialize, dtype, shape, chunk_shape, write_shape,
+// array_metadata). Neighbours that are stored alike share it.
 nanobind::list LeafRows(const Checkpoint& checkpoint);
 
 }  // namespace holdfast::python

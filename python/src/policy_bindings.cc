@@ -4,6 +4,7 @@
 // exceptions pass through unchanged.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -11,12 +12,14 @@
 #include <cmath>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "bindings.h"
 #include "errors.h"
+#include "holdfast/orbax/checkpoint_manager.h"
 #include "holdfast/orbax/preservation_policy.h"
 #include "holdfast/orbax/save_decision_policy.h"
 
@@ -28,12 +31,12 @@ namespace {
 // A rule, and which facts it needs beside the numbers of steps: times and
 // metrics are read from files when somebody asks for them.
 struct KeepRule {
-  PreservationPolicy policy;
+  PreservationPolicy policy = PreserveAll{};
   bool reads_times = false;
   // Metrics are read of more than this many steps; absent: of none.
   std::optional<int64_t> reads_metrics_beyond;
-  // With metrics: gives what the step at a position is sorted by.
-  nb::object metric_at = nb::none();
+  // With metrics: gives what they are sorted by.
+  nb::object metric_of = nb::none();
   bool reverse = false;
 };
 
@@ -49,11 +52,14 @@ constexpr const char* kRank = "rank";
 // Times further away count as this one; years 1 and 9999 have no nanoseconds.
 constexpr double kSecondsMax = 4e9;
 
-int64_t StepOf(nb::handle info) {
-  const nb::object index =
-      nb::steal(PyNumber_Index(nb::object(info.attr("step")).ptr()));
+int64_t StepNumberOf(nb::handle step) {
+  const nb::object index = nb::steal(PyNumber_Index(step.ptr()));
   if (!index.is_valid()) nb::raise_python_error();
   return nb::cast<int64_t>(index);
+}
+
+int64_t StepOf(nb::handle info) {
+  return StepNumberOf(nb::object(info.attr("step")));
 }
 
 // A datetime has whole microseconds.
@@ -68,28 +74,28 @@ double RankOf(const Metrics& metrics) {
   return metrics.Find(kRank).value_or(0);
 }
 
-// `metric_at` gives what the step at a position is sorted by: anything that
-// Python sorts.
-KeepRule BestOf(nb::callable metric_at, bool reverse, std::optional<int64_t> n,
+// `metric_of` gives what metrics are sorted by: anything that Python sorts.
+KeepRule BestOf(nb::callable metric_of, bool reverse, std::optional<int64_t> n,
                 bool keep_checkpoints_without_metrics) {
   BestN best;
   best.get_metric_fn = RankOf;
   best.n = n;
   best.keep_checkpoints_without_metrics = keep_checkpoints_without_metrics;
-  return {std::move(best), false, n, std::move(metric_at), reverse};
+  return {std::move(best), false, n, std::move(metric_of), reverse};
 }
 
 // The positions of steps that have metrics, from the worst to the best, in the
 // order of Python's own sort: what does not compare raises here as there.
 std::vector<size_t> RankedByMetric(const nb::sequence& infos,
-                                   const nb::object& metric_at, bool reverse) {
+                                   const nb::object& metric_of, bool reverse) {
   nb::list positions;
-  size_t position = 0;
+  nb::list keys;  // by position
   for (const nb::handle info : infos) {
-    if (!nb::object(info.attr("metrics")).is_none()) positions.append(position);
-    ++position;
+    const nb::object metrics = info.attr("metrics");
+    if (!metrics.is_none()) positions.append(nb::len(keys));
+    keys.append(metrics.is_none() ? metrics : metric_of(metrics));
   }
-  positions.attr("sort")(nb::arg("key") = metric_at,
+  positions.attr("sort")(nb::arg("key") = keys.attr("__getitem__"),
                          nb::arg("reverse") = reverse);
   return nb::cast<std::vector<size_t>>(positions);
 }
@@ -109,7 +115,7 @@ nb::list Preserved(const KeepRule& rule, const nb::sequence& infos) {
   std::vector<StepRecord> records = RecordsOf(infos, rule.reads_times);
   if (few && *few != 0 && static_cast<int64_t>(records.size()) > *few) {
     double rank = 0;
-    for (const size_t i : RankedByMetric(infos, rule.metric_at, rule.reverse)) {
+    for (const size_t i : RankedByMetric(infos, rule.metric_of, rule.reverse)) {
       records[i].metrics.emplace().values[kRank] = rank++;
     }
   }
@@ -137,15 +143,67 @@ SaveRule StepsIn(nb::object steps) {
       }}};
 }
 
+// Asks a function that takes a step and the latest one, or None.
+auto Asking(nb::object function) {
+  return [function = std::move(function)](int64_t step,
+                                          std::optional<int64_t> latest) {
+    return nb::cast<bool>(nb::bool_(function(step, latest)));
+  };
+}
+
 SaveRule FunctionOfSteps(nb::callable function) {
-  return {CustomSavePolicy{
-      [function = std::move(function)](const StepRecord& step,
-                                       std::span<const StepRecord> previous,
-                                       const DecisionContext&) {
-        nb::object latest = nb::none();
-        if (!previous.empty()) latest = nb::int_(previous.back().step);
-        return nb::cast<bool>(nb::bool_(function(step.step, latest)));
-      }}};
+  return {CustomSavePolicy{[ask = Asking(std::move(function))](
+                               const StepRecord& step,
+                               std::span<const StepRecord> previous,
+                               const DecisionContext&) {
+    return ask(step.step, previous.empty()
+                              ? std::nullopt
+                              : std::optional(previous.back().step));
+  }}};
+}
+
+std::optional<int64_t> CountOf(nb::handle given, const char* name) {
+  const nb::object count = given.attr(name);
+  if (count.is_none()) return std::nullopt;
+  return StepNumberOf(count);
+}
+
+// What the older options of a manager stand for.
+SaveRule SaveRuleOf(nb::handle given) {
+  CheckpointManagerOptions options;
+  options.save_interval_steps = CountOf(given, "save_interval_steps");
+  for (const nb::handle step : nb::iter(given.attr("save_on_steps"))) {
+    options.save_on_steps.insert(StepNumberOf(step));
+  }
+  const nb::object function = given.attr("should_save_fn");
+  if (!function.is_none()) options.should_save_fn = Asking(function);
+  return {SavePolicyOf(options)};
+}
+
+KeepRule KeepRuleOf(nb::handle given) {
+  CheckpointManagerOptions options;
+  options.max_to_keep = CountOf(given, "max_to_keep");
+  options.keep_period = CountOf(given, "keep_period");
+  options.keep_checkpoints_without_metrics = nb::cast<bool>(
+      nb::bool_(nb::object(given.attr("keep_checkpoints_without_metrics"))));
+  KeepRule rule;
+  const nb::object interval = given.attr("keep_time_interval");
+  if (!interval.is_none()) {
+    options.keep_time_interval_seconds =
+        nb::cast<double>(interval.attr("total_seconds")());
+    rule.reads_times = true;
+  }
+  rule.metric_of = given.attr("best_fn");
+  if (!rule.metric_of.is_none()) {
+    options.best_fn = RankOf;  // the highest rank is best in either mode
+    rule.reads_metrics_beyond = options.max_to_keep;
+    rule.reverse = nb::cast<std::string>(given.attr("best_mode")) == "min";
+  }
+  if (!nb::object(given.attr("preservation_policy")).is_none()) {
+    options.preservation_policy = PreserveAll{};  // the caller asks that one
+  }
+  rule.policy = Check(PreservationPolicyOf(options));
+  return rule;
 }
 
 // No rule looks further back than to the step before.
@@ -162,7 +220,14 @@ bool IsSaved(const SaveRule& rule, nb::handle info,
       nb::cast<bool>(nb::bool_(context.attr("is_saving_in_progress")));
   decision.reached_preemption =
       nb::cast<bool>(nb::bool_(context.attr("reached_preemption")));
-  return Check(ShouldSave(rule.policy, record_of(info), last, decision));
+  const Result<bool> answer =
+      ShouldSave(rule.policy, record_of(info), last, decision);
+  if (answer.status().code() == StatusCode::kInvalidArgument) {
+    // By an interval of 0, which is all that the engine refuses, Orbax divides.
+    PyErr_SetString(PyExc_ZeroDivisionError, "integer modulo by zero");
+    nb::raise_python_error();
+  }
+  return Check(answer);
 }
 
 template <typename Rule>
@@ -199,7 +264,8 @@ void BindKeepRule(nb::module_& module) {
             return KeepRule{CustomSteps{{steps.begin(), steps.end()}}};
           },
           nb::arg("steps"))
-      .def_static("best", &BestOf, nb::arg("metric_at"), nb::arg("reverse"),
+      .def_static("of_options", &KeepRuleOf, nb::arg("options"))
+      .def_static("best", &BestOf, nb::arg("metric_of"), nb::arg("reverse"),
                   nb::arg("n").none(),
                   nb::arg("keep_checkpoints_without_metrics"))
       .def_static(
@@ -208,7 +274,7 @@ void BindKeepRule(nb::module_& module) {
           nb::arg("seconds"))
       .def("should_preserve", &Preserved, nb::arg("checkpoints"));
   module.def("ranked_by_metric", &RankedByMetric, nb::arg("checkpoints"),
-             nb::arg("metric_at"), nb::arg("reverse"));
+             nb::arg("metric_of"), nb::arg("reverse"));
 }
 
 void BindSaveRule(nb::module_& module) {
@@ -231,6 +297,7 @@ void BindSaveRule(nb::module_& module) {
                   [] { return SaveRule{PreemptionCheckpointingPolicy{}}; })
       .def_static("initial", [] { return SaveRule{InitialSavePolicy{}}; })
       .def_static("function", &FunctionOfSteps, nb::arg("function"))
+      .def_static("of_options", &SaveRuleOf, nb::arg("options"))
       .def("should_save", &IsSaved, nb::arg("step"), nb::arg("previous_steps"),
            nb::arg("context"));
 }

@@ -18,6 +18,7 @@
 #include "errors.h"
 #include "group.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/orbax/type_handlers.h"
 #include "holdfast/pending_save.h"
 #include "tree_builder.h"
@@ -27,32 +28,6 @@ namespace nb = nanobind;
 
 namespace holdfast::python {
 namespace {
-
-// The options of one pytree item, whichever call saves it.
-SaveOptions ItemOptions(int zarr_format, bool use_ocdbt,
-                        const std::optional<std::string>& compression,
-                        uint64_t chunk_bytes_target,
-                        int64_t ocdbt_target_data_file_bytes,
-                        const std::string& item_custom_metadata,
-                        nb::handle save_args, bool write_digests, bool sync,
-                        int thread_count, uint64_t in_flight_bytes_max,
-                        bool support_rich_types = false,
-                        bool adopt_existing = false) {
-  SaveOptions options;
-  options.run = RunOf(thread_count, in_flight_bytes_max);
-  options.zarr_format = zarr_format;
-  options.use_ocdbt = use_ocdbt;
-  options.compression = CompressionOf(compression);
-  options.chunk_bytes_target = chunk_bytes_target;
-  options.ocdbt_target_data_file_bytes = ocdbt_target_data_file_bytes;
-  options.item_custom_metadata = item_custom_metadata;
-  options.save_args = SaveArgsOf(save_args);
-  options.write_digests = write_digests;
-  options.sync = sync;
-  options.support_rich_types = support_rich_types;
-  options.adopt_existing = adopt_existing;
-  return options;
-}
 
 // Runs `call` with these options, and returns what the save measured.
 template <typename Call>
@@ -155,21 +130,76 @@ class GuardedPendingSave {
   std::string directory_;
 };
 
-Stats BindingSave(nb::handle path, const BuiltTree& tree,
-                  const std::string& format, int zarr_format, bool use_ocdbt,
-                  const std::optional<std::string>& compression, bool overwrite,
-                  uint64_t chunk_bytes_target,
-                  int64_t ocdbt_target_data_file_bytes,
-                  const std::string& custom_metadata,
-                  const std::string& item_custom_metadata,
-                  const std::string& checkpointable_name, nb::handle save_args,
-                  bool write_digests, bool sync, int thread_count,
-                  uint64_t in_flight_bytes_max, nb::handle progress,
-                  Group* group) {
-  SaveOptions options =
-      ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
-                  ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
-                  write_digests, sync, thread_count, in_flight_bytes_max);
+// `use_compression` as handlers take it: whether, or the name of one.
+void SetCompression(nb::handle use_compression, SaveOptions& options) {
+  std::optional<Compression> compression;
+  if (nb::isinstance<nb::str>(use_compression)) {
+    compression = CompressionOf(nb::cast<std::string>(use_compression));
+  }
+  const bool is_used = compression || nb::cast<bool>(use_compression);
+  Check(SetHandlerCompression(is_used, compression, options));
+}
+
+// What differs between the calls that save an item.
+struct ItemDefaults {
+  int zarr_format = 2;
+  uint64_t chunk_bytes_target = 0;
+  const char* compression = "zstd";
+};
+
+// Defines a call that saves an item. `own` are the arguments that it takes
+// first; the options of an item, the same of all calls, come behind them.
+template <typename Scope, typename... Own, typename... OwnArgs>
+void DefineItemSave(Scope& scope, const char* name,
+                    Stats (*call)(SaveOptions options, nb::handle progress,
+                                  Own... own),
+                    const ItemDefaults& defaults, const OwnArgs&... own) {
+  scope.def(
+      name,
+      [call](Own... given, int zarr_format, bool use_ocdbt,
+             const std::optional<std::string>& compression,
+             uint64_t chunk_bytes_target, int64_t ocdbt_target_data_file_bytes,
+             const std::string& item_custom_metadata, nb::handle save_args,
+             bool write_digests, bool sync, int thread_count,
+             uint64_t in_flight_bytes_max, nb::handle progress,
+             bool support_rich_types, bool adopt_existing,
+             nb::handle use_compression) {
+        SaveOptions options;
+        options.run = RunOf(thread_count, in_flight_bytes_max);
+        options.zarr_format = zarr_format;
+        options.use_ocdbt = use_ocdbt;
+        options.compression = CompressionOf(compression);
+        options.chunk_bytes_target = chunk_bytes_target;
+        options.ocdbt_target_data_file_bytes = ocdbt_target_data_file_bytes;
+        options.item_custom_metadata = item_custom_metadata;
+        options.save_args = SaveArgsOf(save_args);
+        options.write_digests = write_digests;
+        options.sync = sync;
+        options.support_rich_types = support_rich_types;
+        options.adopt_existing = adopt_existing;
+        if (!use_compression.is_none()) {
+          SetCompression(use_compression, options);
+        }
+        return call(std::move(options), progress, given...);
+      },
+      own..., nb::arg("zarr_format") = defaults.zarr_format,
+      nb::arg("use_ocdbt") = true,
+      nb::arg("compression").none() = defaults.compression,
+      nb::arg("chunk_bytes_target") = defaults.chunk_bytes_target,
+      nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,
+      nb::arg("item_custom_metadata") = "", nb::arg("save_args") = nb::none(),
+      nb::arg("write_digests") = true, nb::arg("sync") = true,
+      nb::arg("thread_count") = 0,
+      nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+      nb::arg("progress") = nb::none(), nb::arg("support_rich_types") = false,
+      nb::arg("adopt_existing") = false,
+      nb::arg("use_compression") = nb::none());
+}
+
+Stats BindingSave(SaveOptions options, nb::handle progress, nb::handle path,
+                  const BuiltTree& tree, const std::string& format,
+                  bool overwrite, const std::string& custom_metadata,
+                  const std::string& checkpointable_name, Group* group) {
   options.format = FormatOf(format);
   options.overwrite = overwrite;
   options.custom_metadata = custom_metadata;
@@ -181,46 +211,29 @@ Stats BindingSave(nb::handle path, const BuiltTree& tree,
       group);
 }
 
-Stats BindingSaveItem(nb::handle directory, const BuiltTree& tree,
-                      int zarr_format, bool use_ocdbt,
-                      const std::optional<std::string>& compression,
-                      uint64_t chunk_bytes_target,
-                      int64_t ocdbt_target_data_file_bytes,
-                      const std::string& item_custom_metadata,
-                      nb::handle save_args, bool write_digests, bool sync,
-                      int thread_count, uint64_t in_flight_bytes_max,
-                      nb::handle progress, bool support_rich_types,
-                      bool adopt_existing) {
+Stats BindingSaveItem(SaveOptions options, nb::handle progress,
+                      nb::handle directory, const BuiltTree& tree) {
   const std::string destination = PathOf(directory);
-  return RunSave(
-      ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
-                  ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
-                  write_digests, sync, thread_count, in_flight_bytes_max,
-                  support_rich_types, adopt_existing),
-      progress, [&](const SaveOptions& options) {
-        return SaveItem(destination, tree.tree, options);
-      });
+  return RunSave(std::move(options), progress, [&](const SaveOptions& o) {
+    return SaveItem(destination, tree.tree, o);
+  });
 }
 
-Stats BindingSaveItemPart(
-    nb::handle directory, const BuiltTree& tree, int64_t rank, bool is_primary,
-    const std::string& id, const std::string& save_id, int zarr_format,
-    bool use_ocdbt, const std::optional<std::string>& compression,
-    uint64_t chunk_bytes_target, int64_t ocdbt_target_data_file_bytes,
-    const std::string& item_custom_metadata, nb::handle save_args,
-    bool write_digests, bool sync, int thread_count,
-    uint64_t in_flight_bytes_max, nb::handle progress, bool support_rich_types,
-    bool adopt_existing) {
+Stats BindingSaveItemPart(SaveOptions options, nb::handle progress,
+                          nb::handle directory, const BuiltTree& tree,
+                          int64_t rank, bool is_primary, const std::string& id,
+                          const std::string& save_id) {
   const std::string destination = PathOf(directory);
-  return RunSave(
-      ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
-                  ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
-                  write_digests, sync, thread_count, in_flight_bytes_max,
-                  support_rich_types, adopt_existing),
-      progress, [&](const SaveOptions& options) {
-        return SaveItemPart(destination, tree.tree, options,
-                            {rank, is_primary, id, save_id});
-      });
+  return RunSave(std::move(options), progress, [&](const SaveOptions& o) {
+    return SaveItemPart(destination, tree.tree, o,
+                        {rank, is_primary, id, save_id});
+  });
+}
+
+Stats BindingPendingSaveItem(SaveOptions options, nb::handle progress,
+                             GuardedPendingSave& self, const std::string& name,
+                             const BuiltTree& tree) {
+  return self.SaveItem(name, tree.tree, std::move(options), progress);
 }
 
 void BindingFinishItem(nb::handle directory, std::vector<int64_t> ranks,
@@ -241,28 +254,11 @@ void BindingFinishItem(nb::handle directory, std::vector<int64_t> ranks,
               [&](const RunOptions&) { return FinishItem(path, options); });
 }
 
-Stats BindingPendingSaveItem(GuardedPendingSave& self, const std::string& name,
-                             const BuiltTree& tree, int zarr_format,
-                             bool use_ocdbt,
-                             const std::optional<std::string>& compression,
-                             uint64_t chunk_bytes_target,
-                             int64_t ocdbt_target_data_file_bytes,
-                             const std::string& item_custom_metadata,
-                             nb::handle save_args, bool write_digests,
-                             bool sync, int thread_count,
-                             uint64_t in_flight_bytes_max, nb::handle progress,
-                             bool support_rich_types, bool adopt_existing) {
-  return self.SaveItem(
-      name, tree.tree,
-      ItemOptions(zarr_format, use_ocdbt, compression, chunk_bytes_target,
-                  ocdbt_target_data_file_bytes, item_custom_metadata, save_args,
-                  write_digests, sync, thread_count, in_flight_bytes_max,
-                  support_rich_types, adopt_existing),
-      progress);
-}
-
 void BindPendingSave(nb::module_& module) {
-  nb::class_<GuardedPendingSave>(module, "PendingSave")
+  nb::class_<GuardedPendingSave> pending(module, "PendingSave");
+  DefineItemSave(pending, "save_item", &BindingPendingSaveItem, {},
+                 nb::arg("name"), nb::arg("tree"), nb::kw_only());
+  pending
       .def(
           "__init__",
           [](GuardedPendingSave* self, nb::handle path, bool overwrite,
@@ -290,18 +286,6 @@ void BindPendingSave(nb::module_& module) {
                    [](const GuardedPendingSave& self) {
                      return ToPythonText(self.directory());
                    })
-      .def("save_item", &BindingPendingSaveItem, nb::arg("name"),
-           nb::arg("tree"), nb::kw_only(), nb::arg("zarr_format") = 2,
-           nb::arg("use_ocdbt") = true, nb::arg("compression").none() = "zstd",
-           nb::arg("chunk_bytes_target") = 0,
-           nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,
-           nb::arg("item_custom_metadata") = "",
-           nb::arg("save_args") = nb::none(), nb::arg("write_digests") = true,
-           nb::arg("sync") = true, nb::arg("thread_count") = 0,
-           nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-           nb::arg("progress") = nb::none(),
-           nb::arg("support_rich_types") = false,
-           nb::arg("adopt_existing") = false)
       .def("write_file", &GuardedPendingSave::WriteFile, nb::arg("name"),
            nb::arg("content"))
       .def("adopt_item", &GuardedPendingSave::AdoptItem, nb::arg("name") = "")
@@ -353,43 +337,18 @@ nb::list BindingWriteParams(nb::handle directory, const BuiltTree& tree,
 }  // namespace
 
 void BindSave(nb::module_& module) {
-  module.def(
-      "save", &BindingSave, nb::arg("path"), nb::arg("tree"), nb::kw_only(),
-      nb::arg("format") = "orbax", nb::arg("zarr_format") = 0,
-      nb::arg("use_ocdbt") = true, nb::arg("compression").none() = "planes",
-      nb::arg("overwrite") = false,
-      nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
-      nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,
-      nb::arg("custom_metadata") = "", nb::arg("item_custom_metadata") = "",
-      nb::arg("checkpointable_name") = "state",
-      nb::arg("save_args") = nb::none(), nb::arg("write_digests") = true,
-      nb::arg("sync") = true, nb::arg("thread_count") = 0,
-      nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-      nb::arg("progress") = nb::none(), nb::arg("group").none() = nb::none());
-  module.def(
-      "save_item", &BindingSaveItem, nb::arg("directory"), nb::arg("tree"),
-      nb::kw_only(), nb::arg("zarr_format") = 2, nb::arg("use_ocdbt") = true,
-      nb::arg("compression").none() = "zstd", nb::arg("chunk_bytes_target") = 0,
-      nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,
-      nb::arg("item_custom_metadata") = "", nb::arg("save_args") = nb::none(),
-      nb::arg("write_digests") = true, nb::arg("sync") = true,
-      nb::arg("thread_count") = 0,
-      nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-      nb::arg("progress") = nb::none(), nb::arg("support_rich_types") = false,
-      nb::arg("adopt_existing") = false);
-  module.def(
-      "save_item_part", &BindingSaveItemPart, nb::arg("directory"),
-      nb::arg("tree"), nb::kw_only(), nb::arg("rank"), nb::arg("is_primary"),
-      nb::arg("id") = "", nb::arg("save_id") = "", nb::arg("zarr_format") = 2,
-      nb::arg("use_ocdbt") = true, nb::arg("compression").none() = "zstd",
-      nb::arg("chunk_bytes_target") = 0,
-      nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,
-      nb::arg("item_custom_metadata") = "", nb::arg("save_args") = nb::none(),
-      nb::arg("write_digests") = true, nb::arg("sync") = true,
-      nb::arg("thread_count") = 0,
-      nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-      nb::arg("progress") = nb::none(), nb::arg("support_rich_types") = false,
-      nb::arg("adopt_existing") = false);
+  DefineItemSave(module, "save", &BindingSave, {0, uint64_t{8} << 20, "planes"},
+                 nb::arg("path"), nb::arg("tree"), nb::kw_only(),
+                 nb::arg("format") = "orbax", nb::arg("overwrite") = false,
+                 nb::arg("custom_metadata") = "",
+                 nb::arg("checkpointable_name") = "state",
+                 nb::arg("group").none() = nb::none());
+  DefineItemSave(module, "save_item", &BindingSaveItem, {},
+                 nb::arg("directory"), nb::arg("tree"), nb::kw_only());
+  DefineItemSave(module, "save_item_part", &BindingSaveItemPart, {},
+                 nb::arg("directory"), nb::arg("tree"), nb::kw_only(),
+                 nb::arg("rank"), nb::arg("is_primary"), nb::arg("id") = "",
+                 nb::arg("save_id") = "");
   module.def("finish_item", &BindingFinishItem, nb::arg("directory"),
              nb::kw_only(), nb::arg("ranks"), nb::arg("save_id") = "",
              nb::arg("use_ocdbt") = true, nb::arg("sync") = true,

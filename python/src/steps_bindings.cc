@@ -137,6 +137,24 @@ nb::list BindingTrashSteps(nb::handle root,
   }));
 }
 
+nb::list BindingDisposeOfSteps(
+    nb::handle root, const std::vector<std::string>& names,
+    const std::optional<std::string>& todelete_subdir,
+    const std::optional<std::string>& todelete_full_path) {
+  const std::string directory = PathOf(root);
+  const DisposalOptions options{todelete_subdir, todelete_full_path};
+  return ToPythonTexts(RunPlain<std::vector<std::string>>(
+      [&] { return DisposeOfSteps(directory, names, options); }));
+}
+
+nb::list BindingDisposalLeftovers(nb::handle root) {
+  const std::string directory = PathOf(root);
+  return ToPythonTexts(RunPlain<std::vector<std::string>>(
+      [&]() -> Result<std::vector<std::string>> {
+        return DisposalLeftovers(directory);
+      }));
+}
+
 nb::list BindingListTrash(nb::handle root) {
   const std::string directory = PathOf(root);
   const auto steps =
@@ -249,6 +267,11 @@ void BindSteps(nb::module_& module) {
              nb::kw_only(), nb::arg("keep") = false);
   module.def("trash_steps", &BindingTrashSteps, nb::arg("root"),
              nb::arg("names"), nb::kw_only(), nb::arg("keep") = false);
+  module.def("dispose_of_steps", &BindingDisposeOfSteps, nb::arg("root"),
+             nb::arg("names"), nb::kw_only(),
+             nb::arg("todelete_subdir").none() = nb::none(),
+             nb::arg("todelete_full_path").none() = nb::none());
+  module.def("disposal_leftovers", &BindingDisposalLeftovers, nb::arg("root"));
   module.def("list_trash", &BindingListTrash, nb::arg("root"));
   module.def("undelete_step", &BindingUndeleteStep, nb::arg("root"),
              nb::arg("step"));

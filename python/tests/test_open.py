@@ -256,14 +256,21 @@ def test_long_tables_leave_out_the_middle(ckpt: Path) -> None:
     text = repr(holdfast.open(ckpt))
     assert "... 60 more ..." in text
     assert "leaf019" in text and "leaf020" not in text and "leaf099" in text
-    page = holdfast.open(ckpt)._repr_html_()
-    assert "60 more" in page and page.count("<tr>") == 1 + 40 + 1 + 1
+
+
+def test_pages_have_every_leaf(ckpt: Path) -> None:
+    holdfast.save(ckpt, {f"leaf{i:03d}": i for i in range(100)})
+    opened = holdfast.open(ckpt)
+    page = opened._repr_html_()
+    assert page.count("<td>leaf") == 100 and "100 leaves" in page
+    opened.close()
+    assert opened._repr_html_().endswith(": closed&gt;</p>")
 
 
 def test_html_escapes_names(ckpt: Path) -> None:
     holdfast.save(ckpt, {"<script>": np.ones(2)})
     page = holdfast.open(ckpt)._repr_html_()
-    assert "<script>" not in page and "&lt;script&gt;" in page
+    assert page.count("<script>") == 1 and "&lt;script&gt;" in page
 
 
 def test_digests(opened: holdfast.Checkpoint, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 // CRC-32C (Castagnoli, reflected polynomial 0x82F63B78, init and final xor
 // 0xFFFFFFFF; not masked): the checksum of OCDBT, of zarr's crc32c codec and of
-// holdfast's digests. Uses SSE4.2 when the CPU has it, a table otherwise.
-// Thread-safety: pure functions.
+// holdfast's digests. In hardware where the processor can, by a table
+// otherwise. Thread-safety: pure functions.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,8 @@ Result<BloscHeader> ParseBloscHeader(std::string_view in) {
   header.item_bytes = static_cast<uint8_t>(in[3]);
   header.decoded_bytes = BloscWord(in, 4);
   header.block_bytes = BloscWord(in, 8);
-  const auto compressor = BloscCompressorOfFormat(header.flags >> kBloscFormatShift);
+  const auto compressor =
+      BloscCompressorOfFormat(header.flags >> kBloscFormatShift);
   if (!compressor) return BloscDamage("unknown compressor");
   header.compressor = *compressor;
   if (header.decoded_bytes == 0) return header;
@@ -110,7 +111,8 @@ class BloscDecoder {
 
   size_t StreamCount(size_t block_bytes) const {
     const bool is_split =
-        !header_.Has(kBloscOneStream) && header_.item_bytes <= kStreamCountMax &&
+        !header_.Has(kBloscOneStream) &&
+        header_.item_bytes <= kStreamCountMax &&
         block_bytes == header_.block_bytes &&
         block_bytes / header_.item_bytes >= kCompressedBytesMin;
     return is_split ? header_.item_bytes : 1;
@@ -398,7 +400,8 @@ Status BloscCodec::Decode(std::string_view in, std::span<char> out,
 }
 
 Status BloscCodec::DecodeRange(std::string_view in, std::span<char> out,
-                               DecodedRange wanted, CodecContext& context) const {
+                               DecodedRange wanted,
+                               CodecContext& context) const {
   HF_ASSIGN_OR_RETURN(const size_t decoded_bytes, CheckHeader(in));
   if (decoded_bytes != out.size()) {
     return DecodedSizeError("blosc container", out.size(), decoded_bytes);

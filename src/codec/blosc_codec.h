@@ -29,8 +29,8 @@ class BloscCodec : public BytesCodec {
                         CodecContext& context) const override;
   Status Decode(std::string_view in, std::span<char> out,
                 CodecContext& context) const override;
-  Status DecodeRange(std::string_view in, std::span<char> out, DecodedRange wanted,
-                     CodecContext& context) const override;
+  Status DecodeRange(std::string_view in, std::span<char> out,
+                     DecodedRange wanted, CodecContext& context) const override;
   Result<Bytes> DecodeBounded(std::string_view in, size_t decoded_bytes_max,
                               CodecContext& context) const override;
 

@@ -71,9 +71,8 @@ inline void WriteBloscHeader(const BloscHeader& header, size_t encoded_bytes,
                              char* out) {
   out[0] = kBloscVersion;
   out[1] = kBloscStreamVersion;
-  out[2] = static_cast<char>(header.flags |
-                             BloscFormatOf(header.compressor)
-                                 << kBloscFormatShift);
+  out[2] = static_cast<char>(header.flags | BloscFormatOf(header.compressor)
+                                                << kBloscFormatShift);
   out[3] = static_cast<char>(header.item_bytes);
   StoreBloscWord(header.decoded_bytes, out + 4);
   StoreBloscWord(header.block_bytes, out + 8);

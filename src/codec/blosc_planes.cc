@@ -25,8 +25,8 @@ namespace {
 constexpr size_t kPlaneBytesMax = kZstdBlockBytesMax;
 
 size_t BlockBytesFor(size_t decoded_bytes, size_t item_bytes) {
-  return std::max<size_t>(
-      1, std::min(decoded_bytes, kPlaneBytesMax * item_bytes));
+  return std::max<size_t>(1,
+                          std::min(decoded_bytes, kPlaneBytesMax * item_bytes));
 }
 
 // Frame, its size and its offset, all planes stored; an empty block (see
@@ -58,8 +58,8 @@ class PlanesEncoder {
       HF_RETURN_IF_ERROR(context_.impl().CheckCancel());
       StoreBloscWord(at_,
                      out_.data() + kBloscHeaderBytes + block * kBloscWordBytes);
-      HF_RETURN_IF_ERROR(EncodeBlock(in.substr(block * header_.block_bytes,
-                                               header_.BytesOfBlock(block))));
+      HF_RETURN_IF_ERROR(EncodeBlock(
+          in.substr(block * header_.block_bytes, header_.BytesOfBlock(block))));
     }
     WriteBloscHeader(header_, at_, out_.data());
     return at_;
@@ -87,8 +87,8 @@ class PlanesEncoder {
     return {scratch, in.size()};
   }
 
-  // What coding bytes one by one would save, where a search for strings may save
-  // more; 1 where it will not.
+  // What coding bytes one by one would save, where a search for strings may
+  // save more; 1 where it will not.
   double SavingToBeat(std::string_view planes) const {
     const double match_saving = EstimateMatchSaving(planes, context_);
     const bool has_distant = HasDistantRepeat(planes);
@@ -111,9 +111,10 @@ class PlanesEncoder {
     (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel,
                                  2 * clevel_ - 1);
     // A frame of the size of its content would be taken for the content.
-    const auto bytes_max = std::min(
-        planes.size() - 1, static_cast<size_t>(static_cast<double>(
-                               planes.size()) * (1 - saving_min)));
+    const auto bytes_max =
+        std::min(planes.size() - 1,
+                 static_cast<size_t>(static_cast<double>(planes.size()) *
+                                     (1 - saving_min)));
     const size_t result = ZSTD_compress2(compressor, frame, bytes_max,
                                          planes.data(), planes.size());
     return ZSTD_isError(result) ? 0 : result;
@@ -192,9 +193,8 @@ class PlanesDecoder {
       reader.Next(block);
       if (!TakeBlock(block, at, compares_checksum)) return false;
     }
-    if (compares_checksum &&
-        LoadLittle<uint32_t>(reader.rest().data()) !=
-            static_cast<uint32_t>(hash_.Digest())) {
+    if (compares_checksum && LoadLittle<uint32_t>(reader.rest().data()) !=
+                                 static_cast<uint32_t>(hash_.Digest())) {
       return false;
     }
     JoinPlanes(item_bytes_, plane_bytes_, planes_.data(), out_.data());
@@ -205,7 +205,8 @@ class PlanesDecoder {
   }
 
  private:
-  bool HasOnlyLiterals(std::string_view frame, const ZstdFrameInfo& info) const {
+  bool HasOnlyLiterals(std::string_view frame,
+                       const ZstdFrameInfo& info) const {
     LiteralsReader reader(frame.substr(info.header_bytes));
     LiteralBlock block;
     size_t decoded_bytes = 0;
@@ -221,11 +222,10 @@ class PlanesDecoder {
 
   // A stored plane stays where it is; anything else is decoded into scratch.
   bool TakeBlock(const LiteralBlock& block, size_t at, bool hashes) {
-    const bool is_plane = block.kind == LiteralBlock::Kind::kRaw &&
-                          plane_bytes_ > 0 &&
-                          block.decoded_bytes == plane_bytes_ &&
-                          at % plane_bytes_ == 0 &&
-                          at / plane_bytes_ < item_bytes_;
+    const bool is_plane =
+        block.kind == LiteralBlock::Kind::kRaw && plane_bytes_ > 0 &&
+        block.decoded_bytes == plane_bytes_ && at % plane_bytes_ == 0 &&
+        at / plane_bytes_ < item_bytes_;
     std::string_view decoded = block.data;
     if (is_plane) {
       planes_[at / plane_bytes_] = block.data.data();

@@ -77,9 +77,9 @@ void ExpectReadByCBlosc(const std::string& encoded, const std::string& want) {
       want.empty() ? -1 : 0);
   if (want.empty()) return;
   std::string decoded(want.size(), '\x55');
-  ASSERT_EQ(blosc_decompress_ctx(encoded.data(), decoded.data(), decoded.size(),
-                                 1),
-            static_cast<int>(want.size()));
+  ASSERT_EQ(
+      blosc_decompress_ctx(encoded.data(), decoded.data(), decoded.size(), 1),
+      static_cast<int>(want.size()));
   ASSERT_TRUE(decoded == want);
 }
 
@@ -111,9 +111,8 @@ TEST(BloscPlanesTest, SizesAreNearTheEntropyOfThePlanes) {
   };
   for (const Want& want : {Want{NormalBfloat16s(kMany, 1), 2, 0.675},
                            Want{NormalFloats(kMany, 1), 4, 0.84}}) {
-    const auto encoded =
-        static_cast<double>(MustEncode(*Planes(want.item_bytes), want.bytes)
-                                .size());
+    const auto encoded = static_cast<double>(
+        MustEncode(*Planes(want.item_bytes), want.bytes).size());
     EXPECT_LT(encoded / kMany, want.fraction_max);
     EXPECT_LT(encoded, 1.015 * PlaneEntropyBytes(want.bytes, want.item_bytes));
   }

@@ -105,8 +105,8 @@ Result<std::string_view> DecodeInPlace(BytesCodecSpan codecs,
 
 Result<std::span<char>> DecodeToScratch(BytesCodecSpan codecs,
                                         std::string_view in,
-                                        size_t decoded_bytes, DecodedRange wanted,
-                                        Buffer& scratch,
+                                        size_t decoded_bytes,
+                                        DecodedRange wanted, Buffer& scratch,
                                         CodecContext& context) {
   HF_ASSIGN_OR_RETURN(const Bytes data,
                       DecodeToFirst(codecs, in, decoded_bytes, context));

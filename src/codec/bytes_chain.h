@@ -39,8 +39,8 @@ Result<std::string_view> DecodeInPlace(BytesCodecSpan codecs,
 // REQUIRES: scratch is none of context's stages.
 Result<std::span<char>> DecodeToScratch(BytesCodecSpan codecs,
                                         std::string_view in,
-                                        size_t decoded_bytes, DecodedRange wanted,
-                                        Buffer& scratch,
+                                        size_t decoded_bytes,
+                                        DecodedRange wanted, Buffer& scratch,
                                         CodecContext& context);
 
 }  // namespace holdfast

@@ -39,9 +39,9 @@ class CodecContext {
   // cancelled.
   void set_cancel(const CancelToken* cancel);
 
-  // True: whoever gives bytes to decode has compared all of them with a checksum
-  // of their own, so that those inside a codec's streams need not be compared
-  // again. False (the default): they are.
+  // True: whoever gives bytes to decode has compared all of them with a
+  // checksum of their own, so that those inside a codec's streams need not be
+  // compared again. False (the default): they are.
   void set_bytes_are_known(bool are_known);
 
   // Gives back scratch buffers of more than `kept_bytes_max` bytes.
@@ -149,8 +149,9 @@ class ChunkCodec {
                                       CodecContext& context) const = 0;
 
   // Decodes the part of the chunk that starts at `origin` (elements within the
-  // chunk) and has target.shape, into target. Checksums inside the encoded chunk
-  // are compared for all of it, but for blosc, whose blocks are read alone.
+  // chunk) and has target.shape, into target. Checksums inside the encoded
+  // chunk are compared for all of it, but for blosc, whose blocks are read
+  // alone.
   virtual Status Decode(std::string_view encoded, const Shape& origin,
                         const ArrayView& target,
                         CodecContext& context) const = 0;

@@ -1,11 +1,11 @@
 // Huffman coding of bytes as zstd's literals have it: codes of at most 11 bits,
-// a description of the tree, four streams that are read from their ends. Source:
-// RFC 8878, sections 4.1 (FSE) and 4.2 (Huffman).
+// a description of the tree, four streams that are read from their ends.
+// Source: RFC 8878, sections 4.1 (FSE) and 4.2 (Huffman).
 //
 // Weights of neural networks are noise but for their sign-and-exponent bytes,
-// which no search for repeats makes smaller, so this is all the coding there is.
-// Measured on one core (Xeon, 128 KiB of a bf16 normal's upper bytes, 2.8 bits
-// each): see bench/results/codecs.md.
+// which no search for repeats makes smaller, so this is all the coding there
+// is. Measured on one core (Xeon, 128 KiB of a bf16 normal's upper bytes, 2.8
+// bits each): see bench/results/codecs.md.
 //
 // Thread-safety: a code is immutable; a decoder belongs to one thread.
 // Ownership: inputs are borrowed for the call. Units: bytes, but where a name
@@ -52,12 +52,13 @@ class HuffmanCode {
   std::string_view description() const { return description_; }
 
   // Writes the jump table and four streams; returns their size.
-  // REQUIRES: all bytes of `in` have codes; in.size() <= 128 KiB; `out` has room
-  // for BitsOf() / 8 + kHuffmanSpareBytes.
+  // REQUIRES: all bytes of `in` have codes; in.size() <= 128 KiB; `out` has
+  // room for BitsOf() / 8 + kHuffmanSpareBytes.
   size_t Encode(std::string_view in, char* out) const;
 
  private:
-  // The length of the code in the lower 8 bits, the code above; 0: there is none.
+  // The length of the code in the lower 8 bits, the code above; 0: there is
+  // none.
   std::array<uint32_t, 256> codes_{};
   std::string description_;
 };
@@ -78,10 +79,14 @@ class HuffmanTable {
 
  private:
   struct Reader;
+  struct LookForMany;
+  struct LookForOne;
 
   void Order(const HuffmanWeights& weights);
+  void FillSingle();
   void Fill(size_t base, int bits_left, uint64_t entry);
   bool DecodeRest(Reader& reader) const;
+  template <typename Look>
   void DecodeRounds(std::span<Reader, kHuffmanStreamCount> readers) const;
   void DecodeFourPlain(std::span<Reader, kHuffmanStreamCount> readers) const;
   void DecodeFourBmi2(std::span<Reader, kHuffmanStreamCount> readers) const;
@@ -89,6 +94,9 @@ class HuffmanTable {
   std::string description_;
   // Byte 0: the bits that are taken; 1 to 6: decoded bytes; 7: how many.
   std::array<uint64_t, size_t{1} << kHuffmanBitsMax> entries_;
+  // Byte 0: the bits of the first code; 1: its byte.
+  std::array<uint16_t, size_t{1} << kHuffmanBitsMax> single_entries_;
+  bool has_long_codes_ = false;
   std::array<uint8_t, 256> bit_counts_{};
   // For Fill: bytes in the order of their codes; from which on codes fit into
   // so many bits, and how many values of so many bits begin a longer one.

@@ -10,7 +10,6 @@
 namespace holdfast {
 namespace {
 
-
 // Bytes whose frequencies fall by `ratio` from one to the next, from `first`.
 std::string Geometric(size_t byte_count, double ratio, int first, int distinct,
                       unsigned seed) {
@@ -23,7 +22,7 @@ std::string Geometric(size_t byte_count, double ratio, int first, int distinct,
   return text;
 }
 
-std::string Encoded(const HuffmanCode& code, const std::string& in) {
+std::string EncodedBy(const HuffmanCode& code, const std::string& in) {
   std::string out(*code.BitsOf(CountBytes(in)) / 8 + kHuffmanSpareBytes, '\0');
   out.resize(code.Encode(in, out.data()));
   return out;
@@ -49,10 +48,10 @@ TEST(Huffman, DecodesWhatItEncodesNearTheEntropy) {
         const ByteCounts counts = CountBytes(in);
         const auto code = HuffmanCode::Of(counts);
         if (!code) continue;  // all alike, or all equally frequent
-        const std::string encoded = Encoded(*code, in);
+        const std::string encoded = EncodedBy(*code, in);
         const HuffmanTable* const table = tables.Find(code->description());
-        ASSERT_NE(table, nullptr) << byte_count << " " << ratio << " "
-                                  << distinct;
+        ASSERT_NE(table, nullptr)
+            << byte_count << " " << ratio << " " << distinct;
         std::string out(in.size(), '?');
         ASSERT_TRUE(table->Decode(encoded, true, out));
         ASSERT_EQ(out, in);
@@ -112,7 +111,7 @@ TEST(Huffman, ReusesATableOnlyForBytesThatHaveCodes) {
 TEST(Huffman, RefusesStreamsThatAreCutOrChanged) {
   const std::string in = Geometric(5000, 0.6, 0x60, 20, 3);
   const auto code = HuffmanCode::Of(CountBytes(in));
-  const std::string encoded = Encoded(*code, in);
+  const std::string encoded = EncodedBy(*code, in);
   HuffmanTables tables;
   const HuffmanTable* const table = tables.Find(code->description());
   ASSERT_NE(table, nullptr);

@@ -220,8 +220,7 @@ WeightCounts Normalise(std::span<const uint8_t> weights, int accuracy_log) {
   int left = total;
   for (int w = 0; w <= kWeightMax; ++w) {
     if (seen[w] == 0) continue;
-    counts[w] =
-        std::max(1, seen[w] * total / static_cast<int>(weights.size()));
+    counts[w] = std::max(1, seen[w] * total / static_cast<int>(weights.size()));
     left -= counts[w];
   }
   // What rounding left or took is the most frequent's.

@@ -304,10 +304,9 @@ Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
     }
   }
   const DecodedRange wanted = WantedRange(encoded_origin, encoded_target.shape);
-  HF_ASSIGN_OR_RETURN(
-      const std::span<char> elements,
-      DecodeToScratch(codecs_, encoded, chunk_bytes_, wanted,
-                      context.impl().elements, context));
+  HF_ASSIGN_OR_RETURN(const std::span<char> elements,
+                      DecodeToScratch(codecs_, encoded, chunk_bytes_, wanted,
+                                      context.impl().elements, context));
   FinishElements(elements.subspan(wanted.first, wanted.last - wanted.first));
   CopyPart(elements.data(), encoded_origin, encoded_target);
   return Status();
@@ -315,7 +314,7 @@ Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
 
 // From the first wanted element to the last, in the order of the chunk.
 DecodedRange PlainChunkCodec::WantedRange(const Shape& origin,
-                                       const Shape& shape) const {
+                                          const Shape& shape) const {
   DecodedRange range{0, DTypeBytes(dtype_)};
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 0) return {0, 0};

@@ -190,7 +190,8 @@ Status WalkBlocks(AnyCursor& cursor, Header& header) {
     if (!ReadBlockHeader(cursor, block)) {
       return FrameError("truncated block header", offset);
     }
-    if (block.type == ZstdBlockType::kReserved) return FrameError("reserved block", offset);
+    if (block.type == ZstdBlockType::kReserved)
+      return FrameError("reserved block", offset);
     if (block.size > header.block_bytes_max) {
       return FrameError("block too large (got " + std::to_string(block.size) +
                             ", want at most " +
@@ -240,7 +241,8 @@ size_t StoredOverheadBytes(uint64_t content_bytes, bool checksum) {
   const uint64_t block_count = std::max<uint64_t>(
       1, (content_bytes + kZstdBlockBytesMax - 1) / kZstdBlockBytesMax);
   return WriteZstdFrameHeader(content_bytes, checksum, header) +
-         block_count * kZstdBlockHeaderBytes + (checksum ? kZstdChecksumBytes : 0);
+         block_count * kZstdBlockHeaderBytes +
+         (checksum ? kZstdChecksumBytes : 0);
 }
 
 void StoreChecksum(const Xxh64& hash, char* out) {
@@ -320,7 +322,8 @@ size_t WriteZstdBlockHeader(ZstdBlockType type, size_t size, bool is_last,
 }
 
 Status StoredZstdChecksumError(uint64_t frame_bytes) {
-  return FrameError("content checksum mismatch", frame_bytes - kZstdChecksumBytes);
+  return FrameError("content checksum mismatch",
+                    frame_bytes - kZstdChecksumBytes);
 }
 
 size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum) {
@@ -332,7 +335,8 @@ size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum) {
 size_t WriteStoredZstdFrame(std::string_view content, bool checksum,
                             std::span<char> out) {
   assert(out.size() >= StoredZstdFrameBytes(content.size(), checksum));
-  char* p = out.data() + WriteZstdFrameHeader(content.size(), checksum, out.data());
+  char* p =
+      out.data() + WriteZstdFrameHeader(content.size(), checksum, out.data());
   Xxh64 hash;
   ForEachStoredBlock(content, [&](const Block& block, std::string_view raw) {
     p += WriteZstdBlockHeader(block.type, block.size, block.last, p);

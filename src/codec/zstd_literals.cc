@@ -40,7 +40,8 @@ double SampledSaving(std::string_view in) {
   const size_t window_bytes = std::min(in.size(), kSampleWindowBytes);
   const size_t count =
       std::clamp<size_t>(in.size() / window_bytes, 1, kSampleWindowCount);
-  const size_t stride = count > 1 ? (in.size() - window_bytes) / (count - 1) : 0;
+  const size_t stride =
+      count > 1 ? (in.size() - window_bytes) / (count - 1) : 0;
   ByteCounts counts{};
   for (size_t i = 0; i < count; ++i) {
     const char* const window = in.data() + i * stride;
@@ -160,10 +161,10 @@ size_t LiteralsWriter::WriteCoded(std::string_view in, bool is_last,
   }
   p += code_->Encode(in, p);
   const uint64_t coded_bytes = p - (header + layout.byte_count());
-  const uint64_t bits =
-      (frame_has_tree_ ? kTreelessLiterals : kCodedLiterals) |
-      static_cast<uint64_t>(layout.format) << 2 | uint64_t{in.size()} << 4 |
-      coded_bytes << (4 + layout.size_bits);
+  const uint64_t bits = (frame_has_tree_ ? kTreelessLiterals : kCodedLiterals) |
+                        static_cast<uint64_t>(layout.format) << 2 |
+                        uint64_t{in.size()} << 4 |
+                        coded_bytes << (4 + layout.size_bits);
   std::memcpy(header, &bits, layout.byte_count());
   *p++ = 0;  // no sequences
   WriteZstdBlockHeader(ZstdBlockType::kCompressed, p - header, is_last, out);
@@ -174,7 +175,8 @@ size_t LiteralsWriter::Write(std::string_view in, bool is_last, char* out) {
   assert(!in.empty() && in.size() <= kZstdBlockBytesMax);
   if (IsOneByte(in)) {
     out[kZstdBlockHeaderBytes] = in[0];
-    return WriteZstdBlockHeader(ZstdBlockType::kRun, in.size(), is_last, out) + 1;
+    return WriteZstdBlockHeader(ZstdBlockType::kRun, in.size(), is_last, out) +
+           1;
   }
   if (ChooseCode(in)) {
     const size_t byte_count = WriteCoded(in, is_last, out);
@@ -182,7 +184,8 @@ size_t LiteralsWriter::Write(std::string_view in, bool is_last, char* out) {
     return byte_count;
   }
   std::memcpy(out + kZstdBlockHeaderBytes, in.data(), in.size());
-  return WriteZstdBlockHeader(ZstdBlockType::kRaw, in.size(), is_last, out) + in.size();
+  return WriteZstdBlockHeader(ZstdBlockType::kRaw, in.size(), is_last, out) +
+         in.size();
 }
 
 size_t WriteLiteralFrame(std::string_view in, bool checksum, char* out) {
@@ -253,8 +256,8 @@ bool LiteralsDecoder::Decode(const LiteralBlock& block, std::span<char> out) {
 bool DecodeLiteralFrame(std::string_view frame, const ZstdFrameInfo& info,
                         std::span<char> out, HuffmanTables& tables) {
   const std::string_view blocks = frame.substr(info.header_bytes);
-  // Headers first: they cost little, and one sequence makes all that was decoded
-  // before it a waste.
+  // Headers first: they cost little, and one sequence makes all that was
+  // decoded before it a waste.
   LiteralBlock block;
   size_t decoded_bytes = 0;
   for (LiteralsReader reader(blocks); !block.is_last;) {

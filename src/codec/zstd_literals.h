@@ -1,6 +1,7 @@
 // Blocks of zstd frames that hold literals and nothing else: raw, one byte
-// repeated, or Huffman-coded (RFC 8878, 3.1.1.2 and 3.1.1.3.1). Tensors of noise
-// become such blocks, whoever compresses them, since no string in them repeats.
+// repeated, or Huffman-coded (RFC 8878, 3.1.1.2 and 3.1.1.3.1). Tensors of
+// noise become such blocks, whoever compresses them, since no string in them
+// repeats.
 //
 // Such blocks do not refer to each other but for trees, so they can be written
 // and read one by one, where they belong.
@@ -48,9 +49,9 @@ class LiteralsWriter {
   size_t WriteCoded(std::string_view in, bool is_last, char* out) const;
 
   std::optional<HuffmanCode> code_;
-  double excess_ = 1;     // bits of the code over the entropy when it was made
+  double excess_ = 1;  // bits of the code over the entropy when it was made
   bool frame_has_tree_ = false;  // that of the code, for blocks to come
-  uint64_t bit_count_ = 0;  // of the block in hand
+  uint64_t bit_count_ = 0;       // of the block in hand
 };
 
 struct LiteralBlock {

@@ -12,6 +12,7 @@
 #include "checkpoint/restore/leaf_request.h"
 #include "compare/element_stats.h"
 #include "compare/match_leaves.h"
+#include "compare/planes_estimate.h"
 #include "compare/slab_reader.h"
 
 namespace holdfast {
@@ -150,8 +151,12 @@ class StatsMaker {
       const ElementStats stats =
           StatsOfElements(result_.leaves[slab.tensor].dtype, slab.elements[0],
                           static_cast<size_t>(slab.element_count()));
+      const uint64_t planes_bytes =
+          planes_.Estimate(result_.leaves[slab.tensor].dtype, slab.elements[0],
+                           slab.element_count());
       const std::lock_guard lock(mutex);
       found_[slab.tensor].Add(slab.number, stats);
+      result_.leaves[slab.tensor].planes_bytes += planes_bytes;
     };
     work.fail = [&](size_t tensor, const Status& status) {
       result_.leaves[tensor].problem = status;
@@ -166,6 +171,7 @@ class StatsMaker {
     }
     result_.element_count += leaf.element_count;
     result_.bytes += leaf.bytes;
+    result_.planes_bytes += leaf.planes_bytes;
     result_.zero_count += leaf.zero_count;
     result_.nan_count += leaf.nan_count;
     result_.infinity_count += leaf.infinity_count();
@@ -178,6 +184,7 @@ class StatsMaker {
   const StatsOptions& options_;
   StatsResult result_;
   std::vector<OrderedStats> found_;  // as result_.leaves
+  PlanesEstimate planes_;
   long double sum_of_squares_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/coding.h"
 #include "base/status_macros.h"
@@ -13,6 +14,7 @@
 #include "interop/open.h"
 #include "interop/safetensors.h"
 #include "interop/safetensors_header.h"
+#include "interop/torch_checkpoint.h"
 #include "pickle/legacy_file.h"
 #include "pickle/zip_format.h"
 #include "place/directory_ops.h"
@@ -105,13 +107,16 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
         std::string_view("manifest.ocdbt")}) {
     if (Has(names, mark)) return ForeignFormat::kNone;
   }
-  for (const std::string& name : names) {
-    if (!name.ends_with(kSafetensorsSuffix) &&
-        !name.ends_with(kSafetensorsIndexSuffix)) {
-      continue;
+  // A model that is there in both is read from safetensors, which say more.
+  for (const auto& [suffix, format] :
+       {std::pair(kSafetensorsSuffix, ForeignFormat::kSafetensors),
+        std::pair(kSafetensorsIndexSuffix, ForeignFormat::kSafetensors),
+        std::pair(kTorchIndexSuffix, ForeignFormat::kTorchFile)}) {
+    for (const std::string& name : names) {
+      if (!name.ends_with(suffix)) continue;
+      HF_ASSIGN_OR_RETURN(const bool is_file, LeadsToFile(directory / name));
+      if (is_file) return format;
     }
-    HF_ASSIGN_OR_RETURN(const bool is_file, LeadsToFile(directory / name));
-    if (is_file) return ForeignFormat::kSafetensors;
   }
   return ForeignFormat::kNone;
 }
@@ -146,6 +151,7 @@ Result<ForeignFormat> FormatOfFile(const Place& place) {
       name.ends_with(kSafetensorsIndexSuffix)) {
     return ForeignFormat::kSafetensors;
   }
+  if (name.ends_with(kTorchIndexSuffix)) return ForeignFormat::kTorchFile;
   if (name == kDcpFile) return FormatOfDirectory(place.parent());
   if (name == kBackendFile) {
     return FormatOfMegatron(place.parent());

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/coding.h"
+#include "holdfast/tools/torch_file.h"
 #include "interop/npz_target.h"
 #include "interop/open.h"
 #include "interop/safetensors.h"
@@ -220,6 +221,105 @@ TEST(SafetensorsIndex, RefusesIndexesThatLie) {
         << index << opened.status().ToString();
     EXPECT_THAT(opened.status().ToString(), HasSubstr(message)) << index;
   }
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// A file of torch.save with a dict of tensors of uint8.
+void WriteTorch(const std::string& path,
+                const std::map<std::string, std::string>& tensors) {
+  std::vector<PickleValue::Pair> pairs;
+  for (const auto& [name, bytes] : tensors) {
+    const Shape shape = {static_cast<int64_t>(bytes.size())};
+    pairs.emplace_back(PickleValue::String(name),
+                       PickleValue::Tensor(Array::FromBytes(
+                           DType::kUint8, shape, bytes.data())));
+  }
+  WriteText(path, *WriteTorchFile(PickleValue::Dict(std::move(pairs))));
+}
+
+constexpr const char* kTorchIndex = "pytorch_model.bin.index.json";
+
+TEST(TorchIndex, ItsFilesAreOneCheckpoint) {
+  ScratchDirectory scratch;
+  WriteTorch(scratch / "pytorch_model-1.bin", {{"h.0.w", "xy"}});
+  WriteTorch(scratch / "pytorch_model-2.bin", {{"h.1.w", "abc"}, {"b", "d"}});
+  WriteText(scratch / "config.json", "{}");
+  WriteText(scratch / kTorchIndex,
+            R"({"metadata": {"total_size": 6}, "weight_map": {)"
+            R"("h.0.w": "pytorch_model-1.bin", "b": "pytorch_model-2.bin",)"
+            R"("h.1.w": "pytorch_model-2.bin"}})");
+  for (const std::string& path : {scratch.path(), scratch / kTorchIndex}) {
+    const auto checkpoint = Opened(path);
+    ASSERT_NE(checkpoint, nullptr);
+    EXPECT_EQ(checkpoint->info().format, "torch");
+    EXPECT_EQ(checkpoint->info().path, scratch.path());
+    std::map<std::string, std::string> found;
+    for (size_t i = 0; i < checkpoint->leaves().size(); ++i) {
+      found[checkpoint->leaves()[i].name] = BytesOfLeaf(*checkpoint, i);
+    }
+    EXPECT_EQ(found, (std::map<std::string, std::string>{
+                         {"b", "d"}, {"h.0.w", "xy"}, {"h.1.w", "abc"}}));
+  }
+  const auto report = Verify(scratch.path());
+  ASSERT_TRUE(report.ok()) << report.status().ToString();
+  EXPECT_TRUE(report->damages.empty());
+  EXPECT_TRUE(report->notes.empty());
+  EXPECT_EQ(report->checksummed_chunk_count, 3u);
+}
+
+TEST(TorchIndex, DamageNamesItsFile) {
+  ScratchDirectory scratch;
+  WriteTorch(scratch / "1.bin", {{"a", "xy"}});
+  const std::string value(64, 'v');
+  WriteTorch(scratch / "2.bin", {{"b", value}});
+  WriteText(scratch / kTorchIndex,
+            R"({"weight_map": {"a": "1.bin", "b": "2.bin"}})");
+  std::string text = ReadText(scratch / "2.bin");
+  text[text.find(value) + 9] ^= 1;
+  WriteText(scratch / "2.bin", text);
+  const auto report = Verify(scratch.path());
+  ASSERT_TRUE(report.ok()) << report.status().ToString();
+  ASSERT_EQ(report->damages.size(), 1u);
+  EXPECT_THAT(report->damages[0].file, testing::StartsWith("2.bin/"));
+  EXPECT_FALSE(Load(scratch.path()).ok());
+}
+
+TEST(TorchIndex, LiesAreRefused) {
+  const std::pair<const char*, const char*> rows[] = {
+      {R"({"weight_map":{"a":"1.bin","b":"2.bin"}})", ""},
+      {"{", "not a JSON document"},
+      {R"({"weight_map":{"a":"../x"}})", "no name of a file beside it"},
+      {R"({"weight_map":{"a":"gone.bin"}})", "there is no such file"},
+      {R"({"weight_map":{"a":"2.bin"}})", "tensor \"b\" is in it"},
+      {R"({"weight_map":{"a":"1.bin","c":"1.bin"}})",
+       "tensor \"c\" is not in 1.bin"},
+      {R"({"weight_map":{"a":"1.bin","b":"1.bin","x":"2.bin"}})",
+       "2.bin: tensor \"b\" is in it, but the index has it in 1.bin"},
+  };
+  ScratchDirectory scratch;
+  WriteTorch(scratch / "1.bin", {{"a", "xy"}});
+  WriteTorch(scratch / "2.bin", {{"b", "abc"}});
+  for (const auto& [index, message] : rows) {
+    WriteText(scratch / kTorchIndex, index);
+    const auto opened = Open(scratch.path());
+    EXPECT_EQ(opened.ok(), std::string(message).empty())
+        << index << opened.status().ToString();
+    EXPECT_THAT(opened.status().ToString(), HasSubstr(message)) << index;
+  }
+}
+
+TEST(TorchIndex, SafetensorsBesideItAreReadInstead) {
+  ScratchDirectory scratch;
+  WriteTorch(scratch / "1.bin", {{"a", "xy"}});
+  WriteText(scratch / kTorchIndex, R"({"weight_map": {"a": "1.bin"}})");
+  WriteText(scratch / "model.safetensors",
+            SafetensorsBytes("{" + U8("a", 0, 2) + "}", "xy"));
+  EXPECT_EQ(Opened(scratch.path())->info().format, "safetensors");
+  EXPECT_EQ(Opened(scratch / kTorchIndex)->info().format, "torch");
 }
 
 TEST(SafetensorsDirectory, OneTensorInTwoFilesIsRefused) {

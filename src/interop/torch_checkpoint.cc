@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -14,7 +15,9 @@
 #include "interop/extent_checkpoint.h"
 #include "interop/file_set.h"
 #include "interop/pickled_leaf.h"
+#include "interop/weight_index.h"
 #include "pickle/torch_document.h"
+#include "place/directory_ops.h"
 #include "tensor/copy.h"
 #include "tree/flatten.h"
 
@@ -277,49 +280,112 @@ class LeafMaker {
       checks_;
 };
 
-struct TorchFile {
-  std::string name;
-  std::shared_ptr<Store> store;
-  std::shared_ptr<const pickle::StoreSource> source;
-};
+Result<std::shared_ptr<const pickle::StoreSource>> SourceOf(
+    Store& store, const std::string& file) {
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(file));
+  return std::make_shared<const pickle::StoreSource>(
+      store, file, ByteRange{0, info.byte_count});
+}
 
-Result<TorchFile> FindFile(const Place& place) {
-  TorchFile file{place.name(), nullptr, nullptr};
-  HF_ASSIGN_OR_RETURN(file.store, MakeFileSet({{file.name, place}}));
-  HF_ASSIGN_OR_RETURN(const ObjectInfo info, file.store->Stat(file.name));
-  file.source = std::make_shared<const pickle::StoreSource>(
-      *file.store, file.name, ByteRange{0, info.byte_count});
-  return file;
+Result<std::vector<ExtentLeaf>> LeavesOf(Store& store, const std::string& file,
+                                         bool verify) {
+  HF_ASSIGN_OR_RETURN(auto source, SourceOf(store, file));
+  HF_ASSIGN_OR_RETURN(const Document document,
+                      pickle::TorchDocument::Open(std::move(source)));
+  return LeafMaker(document, file, verify).Make();
 }
 
 Result<std::unique_ptr<Checkpoint>> OpenFile(const Place& place, bool verify) {
-  HF_ASSIGN_OR_RETURN(TorchFile file, FindFile(place));
-  HF_ASSIGN_OR_RETURN(const Document document,
-                      pickle::TorchDocument::Open(std::move(file.source)));
+  HF_ASSIGN_OR_RETURN(std::shared_ptr<Store> store,
+                      MakeFileSet({{place.name(), place}}));
   HF_ASSIGN_OR_RETURN(std::vector<ExtentLeaf> leaves,
-                      LeafMaker(document, file.name, verify).Make());
-  return MakeExtentCheckpoint(OneItemInfo(place.path(), "torch"), file.store,
-                              std::move(leaves));
+                      LeavesOf(*store, place.name(), verify));
+  return MakeExtentCheckpoint(OneItemInfo(place.path(), "torch"),
+                              std::move(store), std::move(leaves));
+}
+
+Result<std::unique_ptr<Checkpoint>> OpenIndex(const Place& file, bool verify) {
+  HF_ASSIGN_OR_RETURN(const WeightIndex index, ReadWeightIndex(file));
+  const Place directory = file.parent();
+  HF_ASSIGN_OR_RETURN(std::shared_ptr<Store> store,
+                      MakeFileSet(FilesOf(index, directory)));
+  FoundWeights found;
+  std::vector<ExtentLeaf> all;
+  for (const std::string& name : index.Files()) {
+    const std::string path = (directory / name).path();
+    auto leaves = LeavesOf(*store, name, verify);
+    if (!leaves.ok()) return leaves.status().WithContext(path);
+    for (ExtentLeaf& leaf : *leaves) {
+      const Status added = found.Add(leaf.info.name, name, &index);
+      if (!added.ok()) return added.WithContext(path);
+      all.push_back(std::move(leaf));
+    }
+  }
+  HF_RETURN_IF_ERROR(found.CheckAll(index));
+  return MakeExtentCheckpoint(OneItemInfo(directory.path(), "torch"),
+                              std::move(store), std::move(all));
+}
+
+bool IsIndex(const Place& place) {
+  return place.name().ends_with(kTorchIndexSuffix);
+}
+
+// The index that a directory, or a path to one, stands for; none of a file.
+Result<std::optional<Place>> FindIndex(const Place& place) {
+  if (IsIndex(place)) return std::optional(place);
+  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(place));
+  if (!is_directory) return std::optional<Place>();
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(place));
+  HF_ASSIGN_OR_RETURN(
+      const std::string name,
+      ChooseIndex(place, names, kTorchIndexSuffix, kTorchIndexFile));
+  if (name.empty()) {
+    return NotFoundError(place.path() + ": no file *" +
+                         std::string(kTorchIndexSuffix));
+  }
+  return std::optional(place / name);
+}
+
+// Whether each of its members has a CRC.
+Result<bool> HasChecksums(const Place& file) {
+  HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store,
+                      MakeFileSet({{file.name(), file}}));
+  HF_ASSIGN_OR_RETURN(const auto source, SourceOf(*store, file.name()));
+  HF_ASSIGN_OR_RETURN(const bool is_legacy, pickle::IsLegacyFile(*source));
+  if (is_legacy) return false;
+  const auto zip = pickle::ZipReader::Open(*source);
+  return !zip.ok() || zip->has_checksums();
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Checkpoint>> OpenTorchFile(const Place& file,
+Result<std::unique_ptr<Checkpoint>> OpenTorchFile(const Place& place,
                                                   bool verify) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
-    auto opened = OpenFile(file, verify);
-    if (!opened.ok()) return opened.status().WithContext(file.path());
+    HF_ASSIGN_OR_RETURN(const std::optional<Place> index, FindIndex(place));
+    auto opened = index ? OpenIndex(*index, verify) : OpenFile(place, verify);
+    const Place& named = index ? *index : place;
+    if (!opened.ok()) return opened.status().WithContext(named.path());
     return opened;
   });
 }
 
-Result<bool> HasChecksums(const Place& file) {
-  HF_ASSIGN_OR_RETURN(const TorchFile found, FindFile(file));
-  HF_ASSIGN_OR_RETURN(const bool is_legacy,
-                      pickle::IsLegacyFile(*found.source));
-  if (is_legacy) return false;
-  const auto zip = pickle::ZipReader::Open(*found.source);
-  return !zip.ok() || zip->has_checksums();
+Result<std::vector<Place>> CheckedArchives(const Place& place) {
+  HF_ASSIGN_OR_RETURN(const std::optional<Place> index_file, FindIndex(place));
+  std::vector<Place> files = {place};
+  if (index_file) {
+    files.clear();
+    HF_ASSIGN_OR_RETURN(const WeightIndex index, ReadWeightIndex(*index_file));
+    for (const auto& [name, file] : FilesOf(index, index_file->parent())) {
+      files.push_back(file);
+    }
+  }
+  for (const Place& file : files) {
+    HF_ASSIGN_OR_RETURN(const bool has_checksums, HasChecksums(file));
+    if (!has_checksums) return std::vector<Place>();
+  }
+  return files;
 }
 
 }  // namespace holdfast

@@ -45,8 +45,9 @@ class ForeignVerifier {
   Result<ShareReport> Execute(ForeignFormat format, const Place& place) {
     (void)share_.Takes(place.path(), 0);
     // Members are checked once, by CheckMembers.
-    HF_ASSIGN_OR_RETURN(const bool has_members, HasMembers(format, place));
-    if (has_members) options_.verify = false;
+    HF_ASSIGN_OR_RETURN(const std::vector<Place> archives,
+                        ArchivesOf(format, place));
+    if (!archives.empty()) options_.verify = false;
     HF_RETURN_IF_ERROR(OpenBoth(format, place));
     if (checkpoint_ != nullptr && format == ForeignFormat::kMegatronZarr) {
       return VerifyMegatron();
@@ -54,8 +55,8 @@ class ForeignVerifier {
     if (checkpoint_ != nullptr) {
       report_.leaf_count = checkpoint_->leaves().size();
       HF_RETURN_IF_ERROR(ReadAll());
-      if (has_members) {
-        HF_RETURN_IF_ERROR(CheckMembers(format, place));
+      if (!archives.empty()) {
+        HF_RETURN_IF_ERROR(CheckMembers(format, archives));
       } else {
         report_.notes.push_back(std::string(ForeignFormatName(format)) +
                                 " carries no checksum: values can be wrong "
@@ -68,12 +69,12 @@ class ForeignVerifier {
   }
 
  private:
-  // Whether it is a zip archive, each member of which has a CRC.
-  static Result<bool> HasMembers(ForeignFormat format, const Place& place) {
-    if (format != ForeignFormat::kTorchFile) {
-      return format == ForeignFormat::kNpz;
-    }
-    return HasChecksums(place);
+  // The zip archives, each member of which has a CRC; none of other formats.
+  static Result<std::vector<Place>> ArchivesOf(ForeignFormat format,
+                                               const Place& place) {
+    if (format == ForeignFormat::kTorchFile) return CheckedArchives(place);
+    if (format == ForeignFormat::kNpz) return std::vector<Place>{place};
+    return std::vector<Place>();
   }
 
   // Its arrays may claim any size, so only listed files are read.
@@ -202,21 +203,28 @@ class ForeignVerifier {
     return Status();
   }
 
-  Status CheckMembers(ForeignFormat format, const Place& file) {
+  Status CheckMembers(ForeignFormat format,
+                      const std::vector<Place>& archives) {
     uint64_t member_count = 0;
-    HF_ASSIGN_OR_RETURN(std::vector<Damage> damages,
-                        CheckZipMembers(
-                            file, run_.executor(), run_.cancel(),
-                            [&](const std::string& name, uint64_t byte_count) {
-                              return share_.Takes(name, byte_count);
-                            },
-                            member_count));
+    for (const Place& file : archives) {
+      uint64_t count = 0;
+      HF_ASSIGN_OR_RETURN(
+          std::vector<Damage> damages,
+          CheckZipMembers(
+              file, run_.executor(), run_.cancel(),
+              [&](const std::string& name, uint64_t byte_count) {
+                return share_.Takes(name, byte_count);
+              },
+              count));
+      member_count += count;
+      for (Damage& damage : damages) {
+        if (archives.size() > 1) damage.file = file.name() + "/" + damage.file;
+        HF_RETURN_IF_ERROR(AddDamage(std::move(damage), report_.damages));
+      }
+    }
     // A member of npz is one array; torch's are storages, of many or of none.
     report_.checksummed_chunk_count +=
         format == ForeignFormat::kNpz ? member_count : report_.chunk_count;
-    for (Damage& damage : damages) {
-      HF_RETURN_IF_ERROR(AddDamage(std::move(damage), report_.damages));
-    }
     return Status();
   }
 

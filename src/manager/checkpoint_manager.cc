@@ -24,18 +24,6 @@ namespace {
 
 constexpr std::string_view kMetricsItemName = "metrics";
 
-DisposalOptions DisposalOptionsOf(const std::string& root,
-                                  const CheckpointManagerOptions& options) {
-  DisposalOptions disposal;
-  disposal.root = root;
-  disposal.todelete_subdir = options.todelete_subdir;
-  disposal.todelete_full_path = options.todelete_full_path;
-  disposal.in_background = options.enable_background_delete;
-  disposal.thread_count = options.num_deletion_threads;
-  disposal.committed_by = options.committed_by;
-  return disposal;
-}
-
 CheckpointerOptions CheckpointerOptionsOf(
     const CheckpointManagerOptions& options) {
   CheckpointerOptions checkpointer;
@@ -54,13 +42,14 @@ bool HasDefaultItem(const std::string& step_directory) {
 
 }  // namespace
 
-Manager::Manager(std::string directory, CheckpointManagerOptions options)
+Manager::Manager(std::string directory, CheckpointManagerOptions options,
+                 PreservationPolicy preservation_policy)
     : directory_(std::move(directory)),
       options_(std::move(options)),
       format_(NameFormatOf(options_)),
       save_policy_(SavePolicyOf(options_)),
-      preservation_policy_(PreservationPolicyOf(options_)),
-      disposal_(DisposalOptionsOf(directory_, options_)) {}
+      preservation_policy_(std::move(preservation_policy)),
+      disposal_(directory_, options_) {}
 
 Manager::~Manager() { (void)Close(); }
 
@@ -310,9 +299,10 @@ Result<std::unique_ptr<CheckpointManager>> CheckpointManager::Make(
   HF_ASSIGN_OR_RETURN(
       CheckpointManagerOptions resolved,
       ResolveOptions(AbsolutePath(directory), std::move(options)));
+  HF_ASSIGN_OR_RETURN(PreservationPolicy kept, PreservationPolicyOf(resolved));
   HF_RETURN_IF_ERROR(CheckItems(items));
-  auto manager =
-      std::make_unique<Manager>(AbsolutePath(directory), std::move(resolved));
+  auto manager = std::make_unique<Manager>(
+      AbsolutePath(directory), std::move(resolved), std::move(kept));
   HF_RETURN_IF_ERROR(manager->MakeCheckpointer(items));
   HF_RETURN_IF_ERROR(manager->OpenRoot(metadata));
   return std::unique_ptr<CheckpointManager>(std::move(manager));

@@ -23,7 +23,8 @@ namespace holdfast {
 class Manager : public CheckpointManager {
  public:
   // `options` are resolved.
-  Manager(std::string directory, CheckpointManagerOptions options);
+  Manager(std::string directory, CheckpointManagerOptions options,
+          PreservationPolicy preservation_policy);
   ~Manager() override;
 
   // Call each once, in this order.

@@ -66,14 +66,6 @@ Status CheckPolicies(const std::string& directory,
     return UnimplementedError(
         "todelete_full_path: only where steps are on Google Cloud Storage");
   }
-  if (options.preservation_policy &&
-      (options.keep_time_interval_seconds.value_or(0) != 0 ||
-       options.max_to_keep.value_or(0) != 0 ||
-       options.keep_period.value_or(0) != 0)) {
-    return InvalidArgumentError(
-        "`preservation_policy` and `delete options` are mutually exclusive - "
-        "do not use together.");
-  }
   if (options.keep_period == 0) {
     return InvalidArgumentError("keep_period: interval_steps must not be 0.");
   }
@@ -186,8 +178,16 @@ SaveDecisionPolicy SavePolicyOf(const CheckpointManagerOptions& options) {
   return any;
 }
 
-PreservationPolicy PreservationPolicyOf(
+Result<PreservationPolicy> PreservationPolicyOf(
     const CheckpointManagerOptions& options) {
+  if (options.preservation_policy &&
+      (options.keep_time_interval_seconds.value_or(0) != 0 ||
+       options.max_to_keep.value_or(0) != 0 ||
+       options.keep_period.value_or(0) != 0)) {
+    return InvalidArgumentError(
+        "`preservation_policy` and `delete options` are mutually exclusive - "
+        "do not use together.");
+  }
   if (options.preservation_policy) return *options.preservation_policy;
   AnyPreservationPolicy any;
   if (options.keep_period) {
@@ -204,7 +204,7 @@ PreservationPolicy PreservationPolicyOf(
   } else {
     any.policies.push_back(LatestN{options.max_to_keep});
   }
-  return any;
+  return PreservationPolicy(std::move(any));
 }
 
 std::shared_ptr<const StepNameFormat> NameFormatOf(

@@ -1,5 +1,5 @@
-// What a manager's options come to: Orbax's refusals, what read_only takes
-// away, and the policies that the older options stand for.
+// What a manager's options come to: Orbax's refusals, and the names of steps;
+// checkpoint_manager.h has the rest.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument with Orbax's texts.
 #pragma once
@@ -15,9 +15,6 @@ Result<CheckpointManagerOptions> ResolveOptions(
     const std::string& directory, CheckpointManagerOptions options);
 Status CheckItems(const ManagerItems& items);
 
-SaveDecisionPolicy SavePolicyOf(const CheckpointManagerOptions& options);
-PreservationPolicy PreservationPolicyOf(
-    const CheckpointManagerOptions& options);
 std::shared_ptr<const StepNameFormat> NameFormatOf(
     const CheckpointManagerOptions& options);
 

@@ -1,5 +1,5 @@
-// StepDisposal: how steps leave a root: into the trash and from there away, or
-// into a directory of the user's where they stay.
+// StepDisposal: how the steps of a manager leave its root (DisposeOfSteps), and
+// the threads that remove their files.
 //
 // Thread-safety: any thread. Ownership: owns the threads that remove.
 // Errors: FailedPrecondition when nothing would stay; those of the file system.
@@ -7,32 +7,22 @@
 #pragma once
 
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "holdfast/orbax/checkpoint_manager.h"
 #include "holdfast/orbax/step_names.h"
+#include "holdfast/orbax/steps.h"
 #include "holdfast/status.h"
 #include "manager/step_remover.h"
 
 namespace holdfast {
 
-struct DisposalOptions {
-  std::string root;  // absolute
-  // Ignored in object stores, as in Orbax: steps are removed there.
-  std::optional<std::string> todelete_subdir;
-  // For object stores: steps go there, in their bucket, under names with the
-  // time.
-  std::optional<std::string> todelete_full_path;
-  bool in_background = false;  // the renames, too
-  int thread_count = 1;
-  CommittedBy committed_by;
-};
-
 class StepDisposal {
  public:
-  explicit StepDisposal(DisposalOptions options);
+  // `root` is absolute.
+  StepDisposal(std::string root, const CheckpointManagerOptions& options);
 
   // Removes what crashed managers left in the trash.
   void RemoveLeftovers();
@@ -50,10 +40,11 @@ class StepDisposal {
 
  private:
   Status Move(const std::vector<std::string>& names);
-  Status MoveAside(const std::string& name);
-  Status MoveInBucket(const std::string& name);
 
+  const std::string root_;
   const DisposalOptions options_;
+  const bool in_background_;  // the renames, too
+  const CommittedBy committed_by_;
   StepRemover remover_;
   std::mutex mutex_;
   std::set<std::string> going_;  // names of steps that may still be removed

@@ -18,21 +18,35 @@ Status BadLegacy(const std::string& what) {
   return DataLossError("torch file of before 1.6: " + what);
 }
 
-// Reads the next pickle, and removes it from `bytes`.
-Result<Program> NextPickle(std::string_view& bytes, bool persistent_ids) {
-  HF_ASSIGN_OR_RETURN(Program program,
-                      RunPickle(bytes, {.persistent_ids = persistent_ids}));
-  bytes.remove_prefix(program.byte_count);
-  return program;
-}
+// Pickles one after another; `is_cut` tells that one ends after the bytes.
+class Pickles {
+ public:
+  explicit Pickles(std::string_view bytes) : bytes_(bytes) {}
 
-Status CheckHead(std::string_view& bytes) {
-  HF_ASSIGN_OR_RETURN(const Program protocol, NextPickle(bytes, false));
+  Result<Program> Next(bool persistent_ids) {
+    HF_ASSIGN_OR_RETURN(Program program,
+                        RunPickle(bytes_, {.persistent_ids = persistent_ids,
+                                           .is_cut = &is_cut_}));
+    bytes_.remove_prefix(program.byte_count);
+    return program;
+  }
+  size_t left_bytes() const { return bytes_.size(); }
+  bool is_cut() const { return is_cut_; }
+
+ private:
+  std::string_view bytes_;
+  bool is_cut_ = false;
+};
+
+Status CheckHead(Pickles& pickles) {
+  HF_ASSIGN_OR_RETURN(const Program protocol,
+                      pickles.Next(/*persistent_ids=*/false));
   const Node& version = protocol.node(protocol.root);
   if (version.kind != NodeKind::kInt || version.number != kProtocol) {
     return BadLegacy("its protocol is not 1001");
   }
-  HF_ASSIGN_OR_RETURN(const Program info, NextPickle(bytes, false));
+  HF_ASSIGN_OR_RETURN(const Program info,
+                      pickles.Next(/*persistent_ids=*/false));
   const Node& system = info.node(info.root);
   if (system.kind != NodeKind::kDict) {
     return BadLegacy("it does not say which kind of machine wrote it");
@@ -103,15 +117,14 @@ Status FindStorages(const ByteSource& source, uint64_t offset,
 }
 
 // The pickles of a file that begins with `file.head`.
-Status ReadHead(const ByteSource& source, LegacyFile& file) {
-  std::string_view bytes = *file.head;
-  bytes.remove_prefix(kLegacyMagic.size());
-  HF_RETURN_IF_ERROR(CheckHead(bytes));
-  HF_ASSIGN_OR_RETURN(file.program, NextPickle(bytes, true));
+Status ReadHead(const ByteSource& source, Pickles& pickles, LegacyFile& file) {
+  HF_RETURN_IF_ERROR(CheckHead(pickles));
+  HF_ASSIGN_OR_RETURN(file.program, pickles.Next(/*persistent_ids=*/true));
   HF_ASSIGN_OR_RETURN(const auto sizes, ElementSizes(file.program));
-  HF_ASSIGN_OR_RETURN(const Program keys, NextPickle(bytes, false));
-  return FindStorages(source, file.head->size() - bytes.size(), keys, sizes,
-                      file);
+  HF_ASSIGN_OR_RETURN(const Program keys,
+                      pickles.Next(/*persistent_ids=*/false));
+  return FindStorages(source, file.head->size() - pickles.left_bytes(), keys,
+                      sizes, file);
 }
 
 }  // namespace
@@ -133,11 +146,12 @@ Result<LegacyFile> OpenLegacyFile(const ByteSource& source) {
     LegacyFile file;
     HF_ASSIGN_OR_RETURN(std::string head, source.ReadString(0, head_bytes));
     file.head = std::make_unique<const std::string>(std::move(head));
-    const Status status = ReadHead(source, file);
+    Pickles pickles(
+        std::string_view(*file.head).substr(kLegacyMagic.size()));
+    const Status status = ReadHead(source, pickles, file);
     if (status.ok()) return file;
     // A pickle that is cut here may go on in the file.
-    const bool may_go_on = status.code() == StatusCode::kDataLoss;
-    if (!may_go_on || head_bytes == source.size()) return status;
+    if (!pickles.is_cut() || head_bytes == source.size()) return status;
   }
 }
 

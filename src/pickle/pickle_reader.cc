@@ -122,17 +122,22 @@ Status PickleReader::Error(const std::string& what) const {
                        ": " + what);
 }
 
+Status PickleReader::Cut(const std::string& what) {
+  is_cut_ = true;
+  return Error(what);
+}
+
 Result<uint8_t> PickleReader::Opcode() {
   opcode_offset_ = offset_;
   if (offset_ == bytes_.size()) {
-    return Error("it ends without a STOP");
+    return Cut("it ends without a STOP");
   }
   return static_cast<uint8_t>(bytes_[offset_++]);
 }
 
 Result<uint64_t> PickleReader::Unsigned(size_t width) {
   if (bytes_.size() - offset_ < width) {
-    return Error("it is cut inside an opcode");
+    return Cut("it is cut inside an opcode");
   }
   uint64_t value = 0;
   for (size_t i = 0; i < width; ++i) {
@@ -161,9 +166,8 @@ Result<std::string_view> PickleReader::Counted(size_t width, bool is_signed) {
                  std::to_string(static_cast<int32_t>(count)));
   }
   if (count > bytes_.size() - offset_) {
-    return Error("a text says it has " + std::to_string(count) +
-                 " bytes, and " + std::to_string(bytes_.size() - offset_) +
-                 " are left");
+    return Cut("a text says it has " + std::to_string(count) + " bytes, and " +
+               std::to_string(bytes_.size() - offset_) + " are left");
   }
   const std::string_view text = bytes_.substr(offset_, count);
   offset_ += count;
@@ -173,7 +177,7 @@ Result<std::string_view> PickleReader::Counted(size_t width, bool is_signed) {
 Result<std::string_view> PickleReader::Line() {
   const size_t end = bytes_.find('\n', offset_);
   if (end == std::string_view::npos) {
-    return Error("a line has no end");
+    return Cut("a line has no end");
   }
   std::string_view line = bytes_.substr(offset_, end - offset_);
   offset_ = end + 1;

@@ -21,6 +21,8 @@ class PickleReader {
 
   size_t offset() const { return offset_; }
   size_t opcode_offset() const { return opcode_offset_; }
+  // An error said that the bytes end too early: more of them might mend it.
+  bool is_cut() const { return is_cut_; }
 
   Result<uint8_t> Opcode();
   // `width` bytes, little endian.
@@ -44,10 +46,13 @@ class PickleReader {
   }
 
  private:
+  Status Cut(const std::string& what);
+
   std::string_view bytes_;
   std::deque<std::string>& texts_;
   size_t offset_ = 0;
   size_t opcode_offset_ = 0;
+  bool is_cut_ = false;
 };
 
 // UTF-8 in which lone surrogates may stand, as Python's "surrogatepass" has it.

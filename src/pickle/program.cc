@@ -59,7 +59,10 @@ class Machine {
     empty_tuple_ = Add({.kind = NodeKind::kTuple});
   }
 
-  Result<Program> Run() && {
+  bool is_cut() const { return reader_.is_cut(); }
+
+  // Once.
+  Result<Program> Run() {
     while (true) {
       HF_ASSIGN_OR_RETURN(const uint8_t code, reader_.Opcode());
       if (static_cast<Opcode>(code) == Opcode::kStop) break;
@@ -717,7 +720,10 @@ std::string_view NodeKindName(NodeKind kind) {
 
 Result<Program> RunPickle(std::string_view bytes,
                           const ProgramOptions& options) {
-  return Machine(bytes, options).Run();
+  Machine machine(bytes, options);
+  Result<Program> program = machine.Run();
+  if (options.is_cut != nullptr) *options.is_cut = machine.is_cut();
+  return program;
 }
 
 }  // namespace holdfast::pickle

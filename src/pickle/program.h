@@ -99,6 +99,7 @@ inline constexpr size_t kIntBytesMax = 4096;
 
 struct ProgramOptions {
   bool persistent_ids = false;  // else they are refused
+  bool* is_cut = nullptr;       // set: it failed as the bytes end too early
 };
 
 // The first pickle in `bytes`; what comes after its STOP is not looked at.

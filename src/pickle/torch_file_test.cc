@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "base/coding.h"
 #include "megatron_corpus.h"
 #include "pickle/decimal.h"
+#include "pickle/legacy_file.h"
 #include "pickle/torch_archive.h"
 #include "pickle/torch_writer.h"
 #include "pickle/zip_format.h"
@@ -389,6 +391,55 @@ TEST(PickleJson, IsCanonical) {
   EXPECT_EQ(PickleValueToJson(
                 PickleValue::Float(std::numeric_limits<double>::infinity())),
             "{\"$float\":\"inf\"}");
+}
+
+// ---- files from before torch 1.6
+
+// A file of a gigabyte that begins with a text; counts what is read of it.
+class LargeSource : public pickle::ByteSource {
+ public:
+  explicit LargeSource(std::string start) : start_(std::move(start)) {}
+  uint64_t size() const override { return uint64_t{1} << 30; }
+  Status Read(uint64_t offset, std::span<char> target) const override {
+    read_bytes_ += target.size();
+    std::fill(target.begin(), target.end(), '\0');
+    for (size_t i = 0; i < target.size() && offset + i < start_.size(); ++i) {
+      target[i] = start_[offset + i];
+    }
+    return Status();
+  }
+  uint64_t read_bytes() const { return read_bytes_; }
+
+ private:
+  const std::string start_;
+  mutable uint64_t read_bytes_ = 0;
+};
+
+// The pickles of the protocol's number and of {"little_endian": True}.
+std::string LegacyHead() {
+  std::string head(pickle::kLegacyMagic);
+  head += std::string("\x80\x02M\xe9\x03.", 6);
+  head += std::string("\x80\x02}X\x0d\0\0\0little_endian\x88s.", 24);
+  return head;
+}
+
+TEST(LegacyFile, DamageIsFoundWithoutReadingAllOfIt) {
+  const LargeSource source(LegacyHead() + "\x80\x02\xff");
+  const auto opened = pickle::OpenLegacyFile(source);
+  EXPECT_EQ(opened.status().code(), StatusCode::kDataLoss);
+  EXPECT_LE(source.read_bytes(), uint64_t{1} << 20);
+}
+
+TEST(LegacyFile, PicklesMayBeLongerThanWhatIsReadFirst) {
+  const std::string text(3 << 20, 't');
+  std::string length(4, '\0');
+  StoreLittle(length.data(), static_cast<uint32_t>(text.size()));
+  const LargeSource source(LegacyHead() + "\x80\x02X" + length + text +
+                           ".\x80\x02].");
+  const auto opened = pickle::OpenLegacyFile(source);
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  EXPECT_EQ(opened->program.node(opened->program.root).text, text);
+  EXPECT_LE(source.read_bytes(), uint64_t{8} << 20);
 }
 
 }  // namespace

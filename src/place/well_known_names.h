@@ -37,6 +37,7 @@ inline constexpr std::string_view kOpeningNames[] = {
     "common.pt",
     ".metadata",
     "model.safetensors.index.json",
+    "pytorch_model.bin.index.json",
 };
 
 // Names in directories of that name are read, too
@@ -52,6 +53,7 @@ inline constexpr std::string_view kProbedNames[] = {
     "manifest.ocdbt",     "orbax.checkpoint",
     "metadata.json",      ".zarray",
     "zarr.json",          "model.safetensors.index.json",
+    "pytorch_model.bin.index.json",
 };
 
 // A path to one of these means the bare arrays beside it.

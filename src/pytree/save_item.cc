@@ -37,9 +37,8 @@ Result<SaveOptions> EngineOptions(const PyTreeSettings& settings,
   options.sync = settings.options.sync;
   options.zarr_format = settings.options.use_zarr3 ? 3 : 2;
   options.use_ocdbt = settings.options.use_ocdbt;
-  options.compression = settings.options.use_compression ? Compression::kZstd
-                                                         : Compression::kNone;
-  options.chunk_bytes_target = 0;  // Orbax's shapes
+  HF_RETURN_IF_ERROR(SetHandlerCompression(
+      settings.options.use_compression, settings.options.compression, options));
   HF_ASSIGN_OR_RETURN(options.ocdbt_target_data_file_bytes,
                       DataFileBytes(settings, directory, args));
   options.item_custom_metadata = args.custom_metadata;

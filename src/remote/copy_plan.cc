@@ -181,7 +181,8 @@ class Planner {
 
 bool IsUnitSign(std::string_view file_name) {
   return HasName(kSigns, file_name) ||
-         file_name.ends_with(".safetensors.index.json");
+         file_name.ends_with(".safetensors.index.json") ||
+         file_name.ends_with(".bin.index.json");
 }
 
 bool IsScaffold(std::string_view path) {

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
@@ -208,6 +210,50 @@ TEST_F(Steps, WithoutATrashStepsGoByATemporaryName) {
   EXPECT_THAT(Numbers(), ElementsAre(2));
   ASSERT_TRUE(RemoveDirectoryTree(*path).ok());
   EXPECT_FALSE(fs::exists(*path));
+}
+
+TEST_F(Steps, TheTrashGoesWithItsLastStep) {
+  PutStep(root_, "1", 1);
+  PutStep(root_, "2", 2);
+  const auto left = DisposeOfSteps(root_, {"1", "2"});
+  ASSERT_TRUE(left.ok()) << left.status().ToString();
+  ASSERT_EQ(left->size(), 2u);
+  EXPECT_THAT(DisposalLeftovers(root_), ElementsAre(left->at(0), left->at(1)));
+  ASSERT_TRUE(RemoveTrashed(left->at(0)).ok());
+  EXPECT_TRUE(fs::exists(TrashPath(root_)));
+  ASSERT_TRUE(RemoveTrashed(left->at(1)).ok());
+  EXPECT_FALSE(fs::exists(TrashPath(root_)));
+}
+
+TEST_F(Steps, NoStepStaysWhileTheTrashComesAndGoes) {
+  constexpr int kCount = 20;
+  for (int i = 0; i < kCount; ++i) PutStep(root_, std::to_string(i), i);
+  std::atomic<bool> is_done{false};
+  // As another program that removes the last step again and again.
+  std::thread other([&] {
+    while (!is_done) ::rmdir(TrashPath(root_).c_str());
+  });
+  for (int i = 0; i < kCount; ++i) {
+    const auto left = DisposeOfSteps(root_, {std::to_string(i)});
+    ASSERT_TRUE(left.ok()) << left.status().ToString();
+    for (const std::string& path : *left) EXPECT_TRUE(RemoveTrashed(path).ok());
+  }
+  is_done = true;
+  other.join();
+  EXPECT_THAT(Numbers(), IsEmpty());
+}
+
+TEST_F(Steps, StepsThatAreNotKeptMayStayElsewhere) {
+  PutStep(root_, "1", 1);
+  const auto moved =
+      DisposeOfSteps(root_, {"1", "2"}, {.todelete_subdir = "old"});
+  ASSERT_TRUE(moved.ok()) << moved.status().ToString();
+  EXPECT_THAT(*moved, IsEmpty());
+  EXPECT_TRUE(fs::exists(root_ + "/old/1/default"));
+  EXPECT_EQ(DisposeOfSteps(root_, {"1"}, {.todelete_full_path = "old"})
+                .status()
+                .code(),
+            StatusCode::kUnimplemented);
 }
 
 TEST(TrashNames, ReadBack) {

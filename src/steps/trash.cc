@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,6 +21,7 @@
 #include "steps/step_scan.h"
 #include "storage/directory_lock.h"
 #include "storage/errno_status.h"
+#include "storage/path_parts.h"
 #include "storage/rename_call.h"
 
 namespace holdfast {
@@ -112,7 +114,13 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
     const std::string path = target.PathOf(name, time_ns);
     const int error = RenameIntoTrash(source, path);
     if (error == 0) return std::optional<std::string>(path);
-    if (error == ENOENT) return std::optional<std::string>();
+    if (error == ENOENT) {
+      HF_ASSIGN_OR_RETURN(const PathKind still, GetPathKind(source));
+      if (still == PathKind::kMissing) return std::optional<std::string>();
+      // Whoever has removed the last step from the trash took it along.
+      HF_RETURN_IF_ERROR(MakeTrash(root));
+      continue;
+    }
     if (error != EEXIST && error != ENOTEMPTY) {
       return ErrnoStatus(error, "rename " + source + " to", path);
     }
@@ -270,7 +278,9 @@ Result<std::vector<std::string>> TrashSteps(
   }
   if (!paths.empty()) {
     // The new names first: nothing may be removed before both are durable.
-    HF_RETURN_IF_ERROR(SyncDirectory(target.directory));
+    const Status synced = SyncDirectory(target.directory);
+    // A trash that is gone held nothing any more.
+    if (synced.code() != StatusCode::kNotFound) HF_RETURN_IF_ERROR(synced);
     if (target.directory != base) HF_RETURN_IF_ERROR(SyncDirectory(base));
   }
   HF_RETURN_IF_ERROR(failure);
@@ -326,8 +336,14 @@ Result<std::string> UndeleteStep(const std::string& root, int64_t step) {
 }
 
 Status RemoveTrashed(const std::string& path) {
-  return Place(path).can_rename() ? RemoveDirectoryTree(path)
-                                  : RemoveMarked(path);
+  if (!Place(path).can_rename()) return RemoveMarked(path);
+  HF_RETURN_IF_ERROR(RemoveDirectoryTree(path));
+  const std::string trash = ParentPath(path);
+  if (Place(trash).name() != kTrashDirectoryName) return Status();
+  // Other steps may be in it, or another process was faster.
+  const bool is_done = ::rmdir(trash.c_str()) == 0 || errno == ENOTEMPTY ||
+                       errno == EEXIST || errno == ENOENT;
+  return is_done ? Status() : ErrnoStatus(errno, "remove", trash);
 }
 
 Result<EmptiedTrash> EmptyTrash(const std::string& root, bool only_leftovers) {

@@ -323,9 +323,8 @@ TEST_F(ArrayTest, ExecutorsGiveTheSameResult) {
 
 // A chunk of 2^60 bytes whose object is tiny.
 TEST_F(ArrayTest, TinyObjectsDoNotBuyHugeMemory) {
-  for (Compression compression :
-       {Compression::kZstd, Compression::kNone, Compression::kFast,
-        Compression::kPlanes}) {
+  for (Compression compression : {Compression::kZstd, Compression::kNone,
+                                  Compression::kFast, Compression::kPlanes}) {
     for (const ArrayMetadata& metadata :
          {OrbaxV2({4}, DType::kInt32, {int64_t{1} << 58}, compression),
           OrbaxV3({4}, DType::kInt32, {int64_t{1} << 58}, compression)}) {

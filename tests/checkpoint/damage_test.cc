@@ -62,7 +62,7 @@ struct Tally {
   std::map<std::string, int> irrelevant_by_file;
 };
 
-class Damage : public testing::TestWithParam<Layout> {
+class DamagedFiles : public testing::TestWithParam<Layout> {
  protected:
   void SetUp() override {
     SaveOptions options;
@@ -181,14 +181,14 @@ class Damage : public testing::TestWithParam<Layout> {
   Tally tally_;
 };
 
-TEST_P(Damage, UndamagedIsClean) {
+TEST_P(DamagedFiles, UndamagedIsClean) {
   const auto report = Verify(path_, {}, OneThread());
   ASSERT_TRUE(report.ok()) << report.status().ToString();
   EXPECT_TRUE(report->damages.empty());
   EXPECT_TRUE(LoadsTheSame());
 }
 
-TEST_P(Damage, EveryChangedByteIsReportedOrIrrelevant) {
+TEST_P(DamagedFiles, EveryChangedByteIsReportedOrIrrelevant) {
   for (const auto& [file, content] : files_) {
     for (size_t i = 0; i < content.size(); ++i) {
       for (const int mask : {0x01, 0x80}) {
@@ -205,7 +205,7 @@ TEST_P(Damage, EveryChangedByteIsReportedOrIrrelevant) {
   }
 }
 
-TEST_P(Damage, EveryTruncatedFileIsReported) {
+TEST_P(DamagedFiles, EveryTruncatedFileIsReported) {
   for (const auto& [file, content] : files_) {
     const size_t size = content.size();
     for (const size_t cut : {size_t{0}, size_t{1}, size / 2, size - 1}) {
@@ -219,7 +219,7 @@ TEST_P(Damage, EveryTruncatedFileIsReported) {
   EXPECT_EQ(tally_.irrelevant, 0);
 }
 
-TEST_P(Damage, EveryLengthenedFileIsReported) {
+TEST_P(DamagedFiles, EveryLengthenedFileIsReported) {
   for (const auto& [file, content] : files_) {
     WriteTestFile(PathOf(file), content + "x");
     Judge(file, "with a byte appended");
@@ -232,7 +232,7 @@ TEST_P(Damage, EveryLengthenedFileIsReported) {
   }
 }
 
-TEST_P(Damage, EveryDeletedFileIsReported) {
+TEST_P(DamagedFiles, EveryDeletedFileIsReported) {
   for (const auto& [file, content] : files_) {
     fs::remove(PathOf(file));
     Judge(file, "deleted");
@@ -363,7 +363,7 @@ TEST(DamageOfSlices, StaleNodesAndManifestsAreNotTakenForOurs) {
 }
 
 // The digests are the item's, one directory above.
-TEST_P(Damage, ArrayOpenedByItselfIsChecked) {
+TEST_P(DamagedFiles, ArrayOpenedByItselfIsChecked) {
   if (GetParam().use_ocdbt) return;
   const std::string chunk = "loose/c/0/0";
   ASSERT_TRUE(files_.contains(chunk));
@@ -376,14 +376,13 @@ TEST_P(Damage, ArrayOpenedByItselfIsChecked) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Layouts, Damage,
-    testing::Values(Layout{"OcdbtZarr2Zstd", 2, true, Compression::kZstd},
-                    Layout{"OcdbtZarr2Raw", 2, true, Compression::kNone},
-                    Layout{"OcdbtZarr2Planes", 2, true, Compression::kPlanes},
-                    Layout{"DirectoriesZarr3Planes", 3, false,
-                           Compression::kPlanes},
-                    Layout{"DirectoriesZarr3Fast", 3, false,
-                           Compression::kFast}),
+    Layouts, DamagedFiles,
+    testing::Values(
+        Layout{"OcdbtZarr2Zstd", 2, true, Compression::kZstd},
+        Layout{"OcdbtZarr2Raw", 2, true, Compression::kNone},
+        Layout{"OcdbtZarr2Planes", 2, true, Compression::kPlanes},
+        Layout{"DirectoriesZarr3Planes", 3, false, Compression::kPlanes},
+        Layout{"DirectoriesZarr3Fast", 3, false, Compression::kFast}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -123,14 +123,14 @@ class RankTrees {
   const Array host_ = RandomArray(DType::kFloat64, {5, 5}, 5);
 };
 
-struct Layout {
+struct RanksLayout {
   int64_t rank_count;
   int zarr_format;
   bool use_ocdbt;
   Compression compression;
 };
 
-class ManyRanks : public testing::TestWithParam<Layout> {
+class ManyRanks : public testing::TestWithParam<RanksLayout> {
  protected:
   SaveOptions Options(ProcessGroup& group) const {
     SaveOptions options;
@@ -366,12 +366,12 @@ TEST_P(ManyRanks, PutSeveralItemsIntoOneCheckpoint) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, ManyRanks,
-    testing::Values(Layout{2, 2, true, Compression::kZstd},
-                    Layout{4, 3, true, Compression::kNone},
-                    Layout{3, 2, false, Compression::kZstd},
-                    Layout{4, 3, false, Compression::kZstd}),
+    testing::Values(RanksLayout{2, 2, true, Compression::kZstd},
+                    RanksLayout{4, 3, true, Compression::kNone},
+                    RanksLayout{3, 2, false, Compression::kZstd},
+                    RanksLayout{4, 3, false, Compression::kZstd}),
     [](const auto& info) {
-      const Layout& layout = info.param;
+      const RanksLayout& layout = info.param;
       return std::to_string(layout.rank_count) + "_ranks_zarr" +
              std::to_string(layout.zarr_format) +
              (layout.use_ocdbt ? "_ocdbt" : "_dirs");

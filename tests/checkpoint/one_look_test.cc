@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 
 constexpr char kUrl[] = "mem://test/run";
 
-struct Layout {
+struct LookLayout {
   Format format = Format::kOrbax;
   bool use_ocdbt = true;
 };
 
-class OneLook : public ::testing::TestWithParam<Layout> {
+class OneLook : public ::testing::TestWithParam<LookLayout> {
  protected:
   void SetUp() override {
     SaveOptions save;
@@ -109,12 +109,12 @@ TEST_P(OneLook, OpeningAndReadingAsksForNothingTwice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, OneLook,
-                         ::testing::Values(Layout{Format::kOrbax, true},
-                                           Layout{Format::kOrbax, false},
-                                           Layout{Format::kSafetensors},
-                                           Layout{Format::kDcp},
-                                           Layout{Format::kTorchDist},
-                                           Layout{Format::kMegatronZarr}),
+                         ::testing::Values(LookLayout{Format::kOrbax, true},
+                                           LookLayout{Format::kOrbax, false},
+                                           LookLayout{Format::kSafetensors},
+                                           LookLayout{Format::kDcp},
+                                           LookLayout{Format::kTorchDist},
+                                           LookLayout{Format::kMegatronZarr}),
                          [](const auto& info) {
                            std::string name(FormatName(info.param.format));
                            std::erase(name, '-');

@@ -43,7 +43,7 @@ Tree SmallTree(uint32_t seed) {
   });
 }
 
-SaveOptions Fast() {
+SaveOptions Quickly() {
   SaveOptions options;
   options.run.thread_count = 2;
   return options;
@@ -72,8 +72,8 @@ class PendingSaveTest : public testing::Test {
 TEST_F(PendingSaveTest, ItemsAndFilesAppearTogether) {
   const auto pending = Begin();
   EXPECT_EQ(pending->directory(), path_ + ".orbax-checkpoint-tmp");
-  ASSERT_TRUE(pending->SaveItem("params", SmallTree(1), Fast()).ok());
-  ASSERT_TRUE(pending->SaveItem("opt/inner", SmallTree(3), Fast()).ok());
+  ASSERT_TRUE(pending->SaveItem("params", SmallTree(1), Quickly()).ok());
+  ASSERT_TRUE(pending->SaveItem("opt/inner", SmallTree(3), Quickly()).ok());
   ASSERT_TRUE(pending->WriteFile("notes/metadata", "{\"a\": 1}").ok());
   ASSERT_TRUE(pending->WriteFile("params/commit_success.txt", "done").ok());
   WriteText(fs::path(pending->directory()) / "own/deep/file.bin",
@@ -107,11 +107,11 @@ TEST_F(PendingSaveTest, ItemsAndFilesAppearTogether) {
 // Whatever byte changes afterwards, Verify names the file.
 TEST_F(PendingSaveTest, EveryFileHasAChecksum) {
   const auto pending = Begin();
-  ASSERT_TRUE(pending->SaveItem("a", SmallTree(1), Fast()).ok());
-  SaveOptions directories = Fast();
+  ASSERT_TRUE(pending->SaveItem("a", SmallTree(1), Quickly()).ok());
+  SaveOptions directories = Quickly();
   directories.use_ocdbt = false;
   ASSERT_TRUE(pending->SaveItem("b", SmallTree(2), directories).ok());
-  SaveOptions undigested = Fast();
+  SaveOptions undigested = Quickly();
   undigested.write_digests = false;
   ASSERT_TRUE(pending->SaveItem("c", SmallTree(3), undigested).ok());
   WriteText(fs::path(pending->directory()) / "a/mine", "in an item");
@@ -135,7 +135,7 @@ TEST_F(PendingSaveTest, EveryFileHasAChecksum) {
 
 TEST_F(PendingSaveTest, AnItemAtTheRootSharesItsList) {
   const auto pending = Begin();
-  ASSERT_TRUE(pending->SaveItem("", SmallTree(1), Fast()).ok());
+  ASSERT_TRUE(pending->SaveItem("", SmallTree(1), Quickly()).ok());
   ASSERT_TRUE(pending->WriteFile("note", "old").ok());
   ASSERT_TRUE(pending->WriteFile("note", "new").ok());
   WriteText(fs::path(pending->directory()) / "mine", "mine");
@@ -158,7 +158,7 @@ TEST_F(PendingSaveTest, AnItemAtTheRootSharesItsList) {
 
 TEST_F(PendingSaveTest, SaveWritesTheSameBytes) {
   uint64_t clock = 1000, random = 0;
-  SaveOptions options = Fast();
+  SaveOptions options = Quickly();
   options.now_ns = [&] { return clock++; };
   options.random_hex = [&] {
     char text[33];
@@ -195,13 +195,13 @@ TEST_F(PendingSaveTest, SaveWritesTheSameBytes) {
 TEST_F(PendingSaveTest, AbandonedOrFailedLeavesNothing) {
   {
     const auto pending = Begin();
-    ASSERT_TRUE(pending->SaveItem("a", SmallTree(1), Fast()).ok());
+    ASSERT_TRUE(pending->SaveItem("a", SmallTree(1), Quickly()).ok());
   }
   EXPECT_TRUE(fs::is_empty(scratch_.path()));
   {
     const auto pending = Begin();
     std::atomic<bool> cancel{true};
-    SaveOptions cancelled = Fast();
+    SaveOptions cancelled = Quickly();
     cancelled.run.cancel = &cancel;
     EXPECT_EQ(pending->SaveItem("a", SmallTree(1), cancelled).status().code(),
               StatusCode::kCancelled);
@@ -216,11 +216,11 @@ TEST_F(PendingSaveTest, AbandonedOrFailedLeavesNothing) {
 TEST_F(PendingSaveTest, RefusalsNameWhatIsWrong) {
   const auto pending = Begin();
   const auto refusal = [&](const std::string& name, const Tree& tree) {
-    return pending->SaveItem(name, tree, Fast()).status().ToString();
+    return pending->SaveItem(name, tree, Quickly()).status().ToString();
   };
   EXPECT_THAT(refusal("../up", SmallTree(1)), HasSubstr("item name"));
   EXPECT_THAT(refusal("a", Tree::Dict()), HasSubstr("Found empty item."));
-  ASSERT_TRUE(pending->SaveItem("a", SmallTree(1), Fast()).ok());
+  ASSERT_TRUE(pending->SaveItem("a", SmallTree(1), Quickly()).ok());
   EXPECT_EQ(refusal("a", SmallTree(1)),
             "INVALID_ARGUMENT: item \"a\" is saved twice");
   for (const char* text : {"", "[1]", "{\"a\": 1}", "3", "{"}) {
@@ -239,13 +239,13 @@ TEST_F(PendingSaveTest, RefusalsNameWhatIsWrong) {
 }
 
 TEST_F(PendingSaveTest, DestinationIsKeptUnlessToldOtherwise) {
-  ASSERT_TRUE(Save(path_, SmallTree(1), Fast()).ok());
+  ASSERT_TRUE(Save(path_, SmallTree(1), Quickly()).ok());
   EXPECT_EQ(PendingSave::Begin(path_, {}).status().message(),
             "Destination " + path_ + " already exists.");
   PendingSaveOptions options;
   options.overwrite = true;
   const auto pending = Begin(options);
-  ASSERT_TRUE(pending->SaveItem("x", SmallTree(5), Fast()).ok());
+  ASSERT_TRUE(pending->SaveItem("x", SmallTree(5), Quickly()).ok());
   EXPECT_TRUE(Load(path_)->tree == SmallTree(1));
   ASSERT_TRUE(pending->Commit({}).ok());
   EXPECT_TRUE(Load(path_)->tree == SmallTree(5));
@@ -254,7 +254,7 @@ TEST_F(PendingSaveTest, DestinationIsKeptUnlessToldOtherwise) {
 TEST(SaveItemTest, WritesADirectoryWithoutMarkers) {
   const ScratchDirectory scratch;
   const std::string path = scratch / "deep/item";
-  const auto saved = SaveItem(path, SmallTree(1), Fast());
+  const auto saved = SaveItem(path, SmallTree(1), Quickly());
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(path)) {
@@ -275,9 +275,9 @@ TEST(SaveItemTest, ReplacesAnEarlierItem) {
   key->prng_impl = "rbg";
   const Array data = RandomArray(DType::kUint32, {4}, 1);
   ASSERT_TRUE(
-      SaveItem(path, Tree::Dict({{"a", Tree::JaxArray(data, key)}}), Fast())
+      SaveItem(path, Tree::Dict({{"a", Tree::JaxArray(data, key)}}), Quickly())
           .ok());
-  SaveOptions options = Fast();
+  SaveOptions options = Quickly();
   options.write_digests = false;
   for (const bool use_ocdbt : {true, false, true}) {
     options.use_ocdbt = use_ocdbt;

@@ -54,14 +54,14 @@ bool IsExpected(const ArrayView& got, const Array& stored) {
   return Tree(copy) == Tree(expected);
 }
 
-struct Layout {
+struct ReadLayout {
   int zarr_format;
   bool use_ocdbt;
   Compression compression;
   uint64_t chunk_bytes_target;
 };
 
-class ReadIntoTest : public testing::TestWithParam<Layout> {
+class ReadIntoTest : public testing::TestWithParam<ReadLayout> {
  protected:
   std::unique_ptr<Checkpoint> SaveAndOpen(const Tree& tree) {
     SaveOptions options;
@@ -230,17 +230,17 @@ TEST_P(ReadIntoTest, CancelledAndCounted) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, ReadIntoTest,
-    testing::Values(Layout{2, true, Compression::kZstd, 0},
-                    Layout{2, true, Compression::kNone, 0},
-                    Layout{2, true, Compression::kNone, 4096},
-                    Layout{2, true, Compression::kFast, 4096},
-                    Layout{2, true, Compression::kPlanes, 4096},
-                    Layout{3, false, Compression::kPlanes, 0},
-                    Layout{3, true, Compression::kNone, 4096},
-                    Layout{3, false, Compression::kZstd, 0},
-                    Layout{2, false, Compression::kNone, 0}),
+    testing::Values(ReadLayout{2, true, Compression::kZstd, 0},
+                    ReadLayout{2, true, Compression::kNone, 0},
+                    ReadLayout{2, true, Compression::kNone, 4096},
+                    ReadLayout{2, true, Compression::kFast, 4096},
+                    ReadLayout{2, true, Compression::kPlanes, 4096},
+                    ReadLayout{3, false, Compression::kPlanes, 0},
+                    ReadLayout{3, true, Compression::kNone, 4096},
+                    ReadLayout{3, false, Compression::kZstd, 0},
+                    ReadLayout{2, false, Compression::kNone, 0}),
     [](const auto& info) {
-      const Layout& layout = info.param;
+      const ReadLayout& layout = info.param;
       return "Zarr" + std::to_string(layout.zarr_format) +
              (layout.use_ocdbt ? "Ocdbt" : "Directories") +
              std::to_string(static_cast<int>(layout.compression)) + "Chunk" +

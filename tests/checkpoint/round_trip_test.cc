@@ -26,7 +26,7 @@ std::map<std::string, std::string> FilesBelow(const std::string& root) {
   return files;
 }
 
-struct Layout {
+struct RoundLayout {
   Format format;
   int zarr_format;
   bool use_ocdbt;
@@ -34,7 +34,7 @@ struct Layout {
   uint64_t chunk_bytes_target;
 };
 
-class RoundTrip : public testing::TestWithParam<Layout> {
+class RoundTrip : public testing::TestWithParam<RoundLayout> {
  protected:
   SaveOptions Options() const {
     SaveOptions options;
@@ -142,8 +142,8 @@ TEST_P(RoundTrip, AnyBytesOfAnyDTypeComeBack) {
   EXPECT_TRUE(report->damages.empty()) << report->damages[0].status.ToString();
 }
 
-std::vector<Layout> AllLayouts() {
-  std::vector<Layout> layouts;
+std::vector<RoundLayout> AllLayouts() {
+  std::vector<RoundLayout> layouts;
   for (const Format format : {Format::kOrbax, Format::kOrbaxV1}) {
     for (const int zarr_format : {2, 3}) {
       for (const bool use_ocdbt : {true, false}) {
@@ -161,8 +161,8 @@ std::vector<Layout> AllLayouts() {
   return layouts;
 }
 
-std::string LayoutName(const testing::TestParamInfo<Layout>& info) {
-  const Layout& layout = info.param;
+std::string LayoutName(const testing::TestParamInfo<RoundLayout>& info) {
+  const RoundLayout& layout = info.param;
   return std::string(layout.format == Format::kOrbax ? "Orbax" : "V1") +
          "Zarr" + std::to_string(layout.zarr_format) +
          (layout.use_ocdbt ? "Ocdbt" : "Directories") +

@@ -68,14 +68,14 @@ std::shared_ptr<const ArrayTraits> Traits(std::string sharding_json,
       std::move(sharding_json), std::move(prng_impl), std::move(write_shape)});
 }
 
-struct Layout {
+struct ShardedLayout {
   int zarr_format;
   bool use_ocdbt;
   Compression compression;
   uint64_t chunk_bytes_target;
 };
 
-class ShardedSave : public testing::TestWithParam<Layout> {
+class ShardedSave : public testing::TestWithParam<ShardedLayout> {
  protected:
   SaveOptions Options() const {
     SaveOptions options;
@@ -210,14 +210,14 @@ TEST_P(ShardedSave, CastsEachLeafAsAsked) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, ShardedSave,
-    testing::Values(Layout{2, true, Compression::kZstd, 0},
-                    Layout{2, true, Compression::kNone, 0},
-                    Layout{2, true, Compression::kNone, 512},
-                    Layout{3, true, Compression::kZstd, 512},
-                    Layout{2, false, Compression::kFast, 512},
-                    Layout{3, false, Compression::kNone, 0}),
+    testing::Values(ShardedLayout{2, true, Compression::kZstd, 0},
+                    ShardedLayout{2, true, Compression::kNone, 0},
+                    ShardedLayout{2, true, Compression::kNone, 512},
+                    ShardedLayout{3, true, Compression::kZstd, 512},
+                    ShardedLayout{2, false, Compression::kFast, 512},
+                    ShardedLayout{3, false, Compression::kNone, 0}),
     [](const auto& info) {
-      const Layout& layout = info.param;
+      const ShardedLayout& layout = info.param;
       return "Zarr" + std::to_string(layout.zarr_format) +
              (layout.use_ocdbt ? "Ocdbt" : "Directories") +
              std::to_string(static_cast<int>(layout.compression)) + "Chunk" +

@@ -40,7 +40,7 @@ SaveOptions Deterministic(SaveOptions options) {
   return options;
 }
 
-std::map<std::string, std::string> FilesBelow(const std::string& root) {
+std::map<std::string, std::string> StreamFiles(const std::string& root) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
     if (!entry.is_regular_file()) continue;
@@ -82,13 +82,13 @@ Tree LargeTree() {
   });
 }
 
-struct Layout {
+struct StreamLayout {
   int zarr_format;
   bool use_ocdbt;
   Compression compression;
 };
 
-class LargeChunks : public ::testing::TestWithParam<Layout> {
+class LargeChunks : public ::testing::TestWithParam<StreamLayout> {
  protected:
   SaveOptions Options() const {
     SaveOptions options;
@@ -106,7 +106,7 @@ class LargeChunks : public ::testing::TestWithParam<Layout> {
     const std::string path = scratch_ / "same";
     const auto saved = Save(path, tree, options);
     EXPECT_TRUE(saved.ok()) << saved.status().ToString();
-    FileMap files = FilesBelow(path);
+    FileMap files = StreamFiles(path);
     fs::remove_all(path);
     return files;
   }
@@ -258,13 +258,13 @@ TEST_P(LargeChunks, DamageIsNamedAsWithoutABudget) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, LargeChunks,
-    ::testing::Values(Layout{2, true, Compression::kZstd},
-                      Layout{2, true, Compression::kNone},
-                      Layout{3, true, Compression::kZstd},
-                      Layout{2, false, Compression::kZstd},
-                      Layout{3, false, Compression::kNone}),
+    ::testing::Values(StreamLayout{2, true, Compression::kZstd},
+                      StreamLayout{2, true, Compression::kNone},
+                      StreamLayout{3, true, Compression::kZstd},
+                      StreamLayout{2, false, Compression::kZstd},
+                      StreamLayout{3, false, Compression::kNone}),
     [](const auto& info) {
-      const Layout& layout = info.param;
+      const StreamLayout& layout = info.param;
       return "Zarr" + std::to_string(layout.zarr_format) +
              (layout.use_ocdbt ? "Ocdbt" : "Directories") +
              std::to_string(static_cast<int>(layout.compression));
@@ -295,7 +295,7 @@ TEST(LargeShards, AreTheSameFilesForAnyBudget) {
       ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
       EXPECT_TRUE(loaded->tree == tree);
       EXPECT_LE(loaded->stats.in_flight_bytes_peak, kBudgetBytes);
-      files[is_bounded] = FilesBelow(path);
+      files[is_bounded] = StreamFiles(path);
       fs::remove_all(path);
     }
     ExpectSameFiles(files[0], files[1]);

@@ -1,16 +1,11 @@
-// What a person sees in terminals of several widths, against files in golden/.
-// HOLDFAST_WRITE_GOLDEN=1 writes them.
+// What a person sees in terminals of several widths, and what is asked there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "cli/units.h"
 #include "tests/cli/fake_checkpoint.h"
-#include "tests/cli/run_words.h"
+#include "tests/cli/golden_text.h"
 
 namespace holdfast::testing {
 namespace {
@@ -48,52 +43,42 @@ class Terminal : public ::testing::TestWithParam<int> {
     step.metrics = R"({"accuracy": 0.9375, "loss": 0.015625, "seen": 12800})";
     PutSteps("/root", {step});
   }
-
-  static Ran InTerminal(const std::vector<std::string>& words, int columns) {
-    return RunWords(words, [columns](cli::Env& env) {
-      env.out_is_terminal = true;
-      env.no_color = true;
-      env.columns = columns;
-    });
-  }
 };
 
-void CompareWithGolden(const std::string& name, const std::string& text) {
-  const std::string path =
-      HOLDFAST_SOURCE_DIR "/tests/cli/golden/" + name + ".txt";
-  if (std::getenv("HOLDFAST_WRITE_GOLDEN") != nullptr) {
-    std::ofstream(path) << text;
-  }
-  std::ostringstream golden;
-  golden << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text, golden.str()) << path;
+FakeCheckpoint Damaged() {
+  FakeCheckpoint c = Model();
+  c.report.leaf_count = 8;
+  c.report.damages = {
+      {.leaf = "params.transformer.layer_11.attention.query_key_value.kernel",
+       .file = "ocdbt.process_0/d/0123456789abcdef0123456789abcdef",
+       .offset = 1234567,
+       .status = DataLossError("crc32c does not match (got 1, want 2)")}};
+  c.report.notes = {"3 values carry no checksum"};
+  return c;
 }
 
 TEST_P(Terminal, ShowsWhatItDid) {
-  const int columns = GetParam();
-  std::string all;
-  for (const std::vector<std::string>& words :
-       std::vector<std::vector<std::string>>{{"ls", "/model"},
-                                             {"ls", "--long", "/model"},
-                                             {"ls", "--wide", "/model", "step"},
-                                             {"tree", "/model"},
-                                             {"info", "/model"},
-                                             {"steps", "/root"}}) {
-    const Ran ran = InTerminal(words, columns);
-    EXPECT_EQ(ran.code, 0) << ran.err;
-    all += "$ holdfast";
-    for (const std::string& word : words) all += " " + word;
-    all += "\n" + ran.out + "\n";
-  }
-  CompareWithGolden("terminal_" + std::to_string(columns), all);
-}
-
-TEST_P(Terminal, FitsTheListing) {
-  std::istringstream lines(InTerminal({"ls", "/model"}, GetParam()).out);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("8 leaves")) break;  // the totals are no table
-    EXPECT_LE(cli::TextWidth(line), static_cast<size_t>(GetParam())) << line;
-  }
+  PutCheckpoint("/damaged", Damaged());
+  const std::vector<std::string> plan = {
+      "plan",      "--mesh=data=2,model=2", "--spec=data,model",
+      "--ranks=2", "/model",                "params.transformer.**.kernel"};
+  std::vector<std::string> devices = plan;
+  devices.insert(devices.begin() + 1, "--long");
+  const std::string text = TerminalText({{"ls", "/model"},
+                                         {"ls", "--long", "/model"},
+                                         {"ls", "--wide", "/model", "step"},
+                                         {"tree", "/model"},
+                                         {"info", "/model"},
+                                         {"steps", "/root"},
+                                         {"verify", "/damaged"},
+                                         plan,
+                                         devices},
+                                        GetParam());
+  CompareWithGolden("terminal_" + std::to_string(GetParam()), text);
+  // Totals, trees, damages and what `info` says are no tables.
+  ExpectFits(text, GetParam(),
+             {"8 leaves", "damaged: ", "1 damage", "4 devices", "│", "├",
+              "(--wide", "kinds", "dtypes", "     "});
 }
 
 INSTANTIATE_TEST_SUITE_P(Widths, Terminal, ::testing::Values(60, 80, 120));

@@ -26,8 +26,8 @@ namespace {
 
 constexpr int kSaverCount = 3;
 constexpr int kPartyCount = 6;
-constexpr int kSavesEach = 4;
-constexpr int64_t kNumbersEach = 1000;
+constexpr int kSaves = 4;
+constexpr int64_t kNumbers = 1000;
 constexpr int64_t kMinuteNs = int64_t{61} * 1'000'000'000;
 
 class BucketRound {
@@ -151,12 +151,12 @@ class BucketRound {
     ++(saved.ok() ? counts_.saved : counts_.refused);
   }
   void Overwrite(int party) {
-    for (int i = 1; i <= kSavesEach && !buckets_[party]->died(); ++i) {
-      Count(party, SaveNumber(party, "7", (party + 1) * kNumbersEach + i));
+    for (int i = 1; i <= kSaves && !buckets_[party]->died(); ++i) {
+      Count(party, SaveNumber(party, "7", (party + 1) * kNumbers + i));
     }
   }
   void SaveOwnSteps(int party) {
-    for (int64_t step = 100; step < 100 + kSavesEach; ++step) {
+    for (int64_t step = 100; step < 100 + kSaves; ++step) {
       const Status saved = SaveNumber(party, std::to_string(step), step);
       Count(party, saved);
       if (saved.ok()) own_steps_.push_back(step);
@@ -185,9 +185,9 @@ class BucketRound {
     }
   }
   static bool IsOfSomeSaver(int64_t number) {
-    const int64_t saver = number / kNumbersEach, i = number % kNumbersEach;
+    const int64_t saver = number / kNumbers, i = number % kNumbers;
     return number == 0 ||
-           (saver >= 1 && saver <= kSaverCount && i >= 1 && i <= kSavesEach);
+           (saver >= 1 && saver <= kSaverCount && i >= 1 && i <= kSaves);
   }
 
   // Asked by a client that nothing happens to.

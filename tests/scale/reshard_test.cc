@@ -179,9 +179,9 @@ SaveOptions DrawSaveOptions(const std::vector<Subject>& subjects, Draw& draw) {
   options.run.thread_count = 1;
   options.zarr_format = draw.Pick<int>({2, 3});
   options.use_ocdbt = !draw.Once(4);
-  options.compression = draw.Pick<Compression>(
-      {Compression::kPlanes, Compression::kZstd, Compression::kFast,
-       Compression::kNone});
+  options.compression =
+      draw.Pick<Compression>({Compression::kPlanes, Compression::kZstd,
+                              Compression::kFast, Compression::kNone});
   options.chunk_bytes_target = draw.Pick<uint64_t>({0, 16, 64, 512, 8 << 20});
   options.write_digests = !draw.Once(4);
   for (const Subject& subject : subjects) {

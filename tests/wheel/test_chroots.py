@@ -79,6 +79,10 @@ for name in ("libcurl", "libssl.", "libzstd", "libsnappy", "libpcre2"):
     own = name == "libzstd" and "_zstd" in sys.modules  # Python 3.14's
     assert own or name not in maps, name
 print("saved and loaded", holdfast.__version__)
+try:  # nobody listens there, but it is an address
+    holdfast.open("https://[::1]:1/nothing")
+except OSError as error:
+    assert "resolve" not in str(error), error
 """
 
 

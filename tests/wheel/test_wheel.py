@@ -19,8 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Runs in the clean environment, away from the repository.
-PROGRAM = """
+# Run in the clean environment, away from the repository.
+USE = """
 import sys
 import numpy as np
 import holdfast
@@ -37,6 +37,8 @@ for compression in ("planes", "zstd", "fast", None):
     assert (loaded["w"] == tree["w"]).all() and loaded["n"] == tree["n"]
     assert holdfast.open(path)["w"][1].tolist() == [4, 5, 6, 7]
     assert holdfast.verify(path)
+"""
+PROGRAM = USE + """
 maps = open("/proc/self/maps").read()
 for library in ("libblosc", "libzstd", "libcrypto"):
     paths = {line.split()[-1] for line in maps.splitlines()

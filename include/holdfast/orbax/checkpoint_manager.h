@@ -99,9 +99,10 @@ struct CheckpointManagerOptions {
   bool lightweight_initialize = false;
 
   // --- Deletion ---
-  // Steps are moved to `<directory>/<todelete_subdir>/` and stay there.
+  // Steps stay elsewhere instead; see DisposalOptions. The second is
+  // Unimplemented outside of gs://.
   std::optional<std::string> todelete_subdir;
-  std::optional<std::string> todelete_full_path;  // of GCS: Unimplemented
+  std::optional<std::string> todelete_full_path;
   // Also the renames into the trash are left to the thread that removes.
   bool enable_background_delete = false;
   int num_deletion_threads = 0;  // 0: one
@@ -125,6 +126,12 @@ struct CheckpointManagerOptions {
 // InvalidArgument for values that contradict each other. Make does this first.
 Result<CheckpointManagerOptions> CheckedManagerOptions(
     CheckpointManagerOptions options);
+
+// The policies that the options name, or that the older options stand for.
+// InvalidArgument for a preservation_policy beside older options.
+SaveDecisionPolicy SavePolicyOf(const CheckpointManagerOptions& options);
+Result<PreservationPolicy> PreservationPolicyOf(
+    const CheckpointManagerOptions& options);
 
 // The handlers of items; set at most one of these members.
 struct ManagerItems {

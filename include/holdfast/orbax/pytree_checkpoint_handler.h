@@ -156,6 +156,16 @@ Status AddArrayMetadatas(const std::string& directory, int process,
 // True when the leaf at this path is to be taken before others.
 using IsPrioritizedKeyFn =
     std::function<bool(const std::vector<std::string>& keypath)>;
+// How handlers that take Orbax's options store arrays: sets `compression` and
+// `chunk_bytes_target`. `compression` counts where use_compression is true;
+// absent: what HOLDFAST_COMPRESSION names (CompressionName), else zstd, as
+// Orbax. With zstd and none chunks have Orbax's shapes, with planes and fast
+// about 8 MiB, since they are compressed as a whole. InvalidArgument: no such
+// name.
+Status SetHandlerCompression(bool use_compression,
+                             std::optional<Compression> compression,
+                             SaveOptions& options);
+
 // True when this array leaf is neither changed nor freed while it is saved.
 using IsImmutableFn = std::function<bool(const Tree& leaf)>;
 
@@ -190,6 +200,8 @@ struct PyTreeCheckpointHandlerOptions {
   bool use_ocdbt = true;
   bool use_zarr3 = false;
   bool use_compression = true;
+  // Absent: SetHandlerCompression's choice.
+  std::optional<Compression> compression;
   MultiprocessingOptions multiprocessing_options;
   // Null: GlobalTypeHandlerRegistry().
   std::shared_ptr<TypeHandlerRegistry> type_handler_registry;

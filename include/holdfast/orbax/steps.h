@@ -95,10 +95,29 @@ Result<std::vector<std::string>> TrashSteps(
 Result<std::string> TrashStep(const std::string& root, const std::string& name,
                               TrashUse use = TrashUse::kRemove);
 
-// Removes the files of a step from where TrashSteps has put it. In a bucket it
+// Removes the files of a step from where TrashSteps has put it, and the trash
+// when nothing else is in it. In a bucket it
 // keeps its name, and another save may write there again: only what is still
 // marked for removal goes.
 Status RemoveTrashed(const std::string& path);
+
+// Where steps go that are not kept, by the options of a manager.
+struct DisposalOptions {
+  // A directory of the root, where they stay. Ignored on gs://, as in Orbax:
+  // steps are removed there.
+  std::optional<std::string> todelete_subdir;
+  // For object stores: they stay there, in their bucket, under names with the
+  // time.
+  std::optional<std::string> todelete_full_path;
+};
+// Lets the steps of these names disappear from a root at once. Returns what
+// RemoveTrashed is left to remove: nothing of steps that stay elsewhere.
+// Unimplemented for todelete_full_path where there are no buckets.
+Result<std::vector<std::string>> DisposeOfSteps(
+    const std::string& root, const std::vector<std::string>& names,
+    const DisposalOptions& options = {});
+// What programs that ended too early have left to RemoveTrashed.
+std::vector<std::string> DisposalLeftovers(const std::string& root);
 
 struct TrashedStep {
   std::string name;  // as it was in the root

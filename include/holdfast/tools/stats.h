@@ -48,6 +48,9 @@ struct LeafStats {
   Shape shape;
   uint64_t element_count = 0;
   uint64_t bytes = 0;  // of the elements in memory
+  // What they would take stored with Compression::kPlanes, in chunks of 8 MiB:
+  // an estimate by samples.
+  uint64_t planes_bytes = 0;
   uint64_t zero_count = 0;
   uint64_t nan_count = 0;
   uint64_t positive_infinity_count = 0;
@@ -78,6 +81,7 @@ struct StatsResult {
   // Sums over the leaves.
   uint64_t element_count = 0;
   uint64_t bytes = 0;
+  uint64_t planes_bytes = 0;
   uint64_t zero_count = 0;
   uint64_t nan_count = 0;
   uint64_t infinity_count = 0;

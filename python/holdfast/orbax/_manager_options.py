@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast import _engine
 from holdfast._log import log
+from holdfast.orbax import preservation_policy
 from holdfast.orbax._errors import as_builtin
 from holdfast.orbax.options import (
     AsyncOptions,
@@ -16,22 +17,10 @@ from holdfast.orbax.options import (
     FileOptions,
     MultiprocessingOptions,
 )
-from holdfast.orbax.preservation_policy import (
-    AnyPreservationPolicy,
-    BestN,
-    EveryNSeconds,
-    EveryNSteps,
-    LatestN,
-    PreservationPolicy,
-)
+from holdfast.orbax.preservation_policy import PreservationPolicy
 from holdfast.orbax.save_decision_policy import (
-    AnySavePolicy,
     EnginePolicy,
-    FixedIntervalPolicy,
-    InitialSavePolicy,
-    PreemptionCheckpointingPolicy,
     SaveDecisionPolicy,
-    SpecificStepsPolicy,
 )
 from holdfast.orbax.step import Metadata, NameFormat
 
@@ -130,24 +119,6 @@ class CheckpointManagerOptions:
         self.save_on_steps = frozenset(steps or ())
 
 
-def check_usable(options: CheckpointManagerOptions) -> None:
-    """Refuses what contradicts itself.
-
-    Raises:
-        ValueError: the options contradict each other.
-    """
-    keeps_steps = (
-        options.keep_time_interval or options.max_to_keep or options.keep_period
-    )
-    if options.preservation_policy and keeps_steps:
-        raise ValueError(
-            "`preservation_policy` and `delete options` are mutually"
-            " exclusive - do not use together."
-        )
-    if options.best_mode not in ("min", "max"):
-        raise ValueError('`best_mode` must be one of: "min", "max"')
-
-
 @dataclasses.dataclass
 class _ShouldSaveFnPolicy(EnginePolicy):
     """Asks the user's function."""
@@ -158,43 +129,37 @@ class _ShouldSaveFnPolicy(EnginePolicy):
         return _engine.SaveRule.function(self.should_save_fn)
 
 
+class _SaveByOptions(EnginePolicy):
+    def __init__(self, options: CheckpointManagerOptions) -> None:
+        self._by = _engine.SaveRule.of_options(options)
+
+    def _rule(self) -> _engine.SaveRule:
+        return self._by
+
+
+class _KeepByOptions(preservation_policy.EnginePolicy):
+    def __init__(self, options: CheckpointManagerOptions) -> None:
+        with as_builtin():
+            self._by = _engine.KeepRule.of_options(options)
+
+    def _rule(self) -> _engine.KeepRule:
+        return self._by
+
+
 def save_policy_of(options: CheckpointManagerOptions) -> SaveDecisionPolicy:
     """The policy that the options name, or that the older ones stand for."""
     if options.save_decision_policy is not None:
         return options.save_decision_policy
-    preemption = PreemptionCheckpointingPolicy()
-    if options.should_save_fn is not None:
-        user = _ShouldSaveFnPolicy(options.should_save_fn)
-        return AnySavePolicy([user, preemption])
-    policies: list[SaveDecisionPolicy] = []
-    if options.save_interval_steps is not None:
-        policies.append(FixedIntervalPolicy(options.save_interval_steps))
-    if options.save_on_steps is not None:
-        policies.append(SpecificStepsPolicy(options.save_on_steps))
-    return AnySavePolicy([*policies, preemption, InitialSavePolicy()])
+    return _SaveByOptions(options)
 
 
 def keep_policy_of(options: CheckpointManagerOptions) -> PreservationPolicy:
-    """The policy that the options name, or that the older ones stand for."""
+    """The policy that the options name, or that the older ones stand for.
+
+    Raises:
+        ValueError: the options name one and have older ones as well.
+    """
+    older = _KeepByOptions(options)
     if options.preservation_policy is not None:
         return options.preservation_policy
-    policies: list[PreservationPolicy] = []
-    if options.keep_period is not None:
-        policies.append(EveryNSteps(options.keep_period))
-    if options.keep_time_interval is not None:
-        seconds = int(options.keep_time_interval.total_seconds())
-        policies.append(EveryNSeconds(seconds))
-    if options.best_fn is None:
-        policies.append(LatestN(options.max_to_keep))
-    else:
-        policies.append(
-            BestN(
-                get_metric_fn=options.best_fn,
-                reverse=options.best_mode == "min",
-                n=options.max_to_keep,
-                keep_checkpoints_without_metrics=(
-                    options.keep_checkpoints_without_metrics
-                ),
-            )
-        )
-    return AnyPreservationPolicy(policies)
+    return older

@@ -98,9 +98,7 @@ class ReadingManager:
             return self.latest_step()
         infos = self._checkpoints.all()
         ranked = _engine.ranked_by_metric(
-            infos,
-            lambda i: best_fn(infos[i].metrics),
-            self._options.best_mode == "min",
+            infos, best_fn, self._options.best_mode == "min"
         )
         return infos[ranked[-1]].step if ranked else None
 

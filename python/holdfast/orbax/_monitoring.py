@@ -189,11 +189,17 @@ class Transfer:
         """Takes the sizes of a tree's leaves."""
         if imported_jax() is None:
             return
+        bytes_of_type: dict[type, int] = {}
+        leaf_of_type: dict[type, Any] = {}
         for leaf in tree_leaves(tree):
             size = getattr(leaf, "nbytes", None)
             size = sys.getsizeof(leaf) if size is None else size
+            kind = type(leaf)
+            bytes_of_type[kind] = bytes_of_type.get(kind, 0) + size
+            leaf_of_type[kind] = leaf
+        for kind, size in bytes_of_type.items():
             self._bytes += size
-            if is_jax_array(leaf):
+            if is_jax_array(leaf_of_type[kind]):
                 self._jax_bytes += size
 
     def copied(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 from typing import Any
@@ -82,19 +83,25 @@ def _describe_leaves(source: Source, options: RestoreOptions) -> list[Any]:
     """The description of each leaf of the source."""
     describer = Describer(source, options.metadata_options)
     kinds = HandlerKinds(options.registry)
+
+    @functools.cache
+    def has_own_handler(value_type: str) -> bool:
+        if is_empty_typestr(value_type):
+            return False
+        kind, _ = kinds(value_type)
+        if kind is None:
+            raise _unknown_type(value_type)
+        return kind is Kind.OTHER
+
     described: list[Any] = []
     others: dict[str, list[int]] = {}
     for i, row in enumerate(source.rows):
-        value_type, skipped = row[3:5]
-        if not skipped and not is_empty_typestr(value_type):
-            kind, _ = kinds(value_type)
-            if kind is None:
-                raise _unknown_type(value_type)
-            if kind is Kind.OTHER:
-                others.setdefault(value_type, []).append(i)
-                described.append(None)
-                continue
-        described.append(describer.describe(i, row))
+        value_type, is_skipped = row[2][:2]
+        if not is_skipped and has_own_handler(value_type):
+            others.setdefault(value_type, []).append(i)
+            described.append(None)
+        else:
+            described.append(describer.describe(i, row))
     if others:
         _describe_others(source, kinds, others, described)
     return described
@@ -139,8 +146,14 @@ def _unknown_type(value_type: str) -> ValueError:
     )
 
 
+_ARRAYS = frozenset({"np.ndarray", "jax.Array", "scalar"})
+
+
 class Describer:
-    """Describes leaves; equal texts are parsed once."""
+    """Describes leaves; equal texts are parsed once.
+
+    A derived class may let other objects stand for them.
+    """
 
     def __init__(
         self,
@@ -155,52 +168,65 @@ class Describer:
         self._zarr: dict[str, Any] = {}
         # Frozen, so that leaves that are stored alike may share one.
         self._storages: dict[Any, StorageMetadata] = {}
-        self._dtypes: dict[str | None, Any] = {}
+        # The layout of the leaf before, and what has come of it.
+        self._layout: Any = None
+        self._dtype: Any = None
+        self._storage: Any = None
 
     def describe(self, index: int, row: tuple[Any, ...]) -> Any:
         """The description of the leaf whose row of the source it is."""
-        (
-            name,
-            _,
-            _,
-            value_type,
-            is_skipped,
-            dtype_name,
-            shape,
-            chunk_shape,
-            write_shape,
-            array_metadata,
-            sharding_json,
-            has_problem,
-        ) = row
+        name, _, layout, sharding_json, has_problem = row
+        value_type, is_skipped, _, shape, _, _, _ = layout
+        if is_skipped or value_type not in _ARRAYS:
+            return self._no_array(name, value_type, is_skipped)
+        if has_problem:
+            problem = self._source.checkpoint.leaves[index].problem
+            raise reading_error(problem) from problem
+        if layout is not self._layout:
+            self._dtype = numpy_dtype(layout[2] or "", name)
+            self._storage = self._storage_of(*layout[4:])
+            self._layout = layout
+        if value_type == "scalar":
+            return self.scalar(name, self._dtype)
+        sharding = None
+        if value_type == "jax.Array":
+            sharding = self._sharding(name, sharding_json)
+        return self.array(
+            name, value_type, shape, sharding, self._dtype, self._storage
+        )
+
+    def _no_array(self, name: str, value_type: str, is_skipped: bool) -> Any:
         if is_empty_typestr(value_type):
             return get_empty_value_from_typestr(value_type, self._options)
         if is_skipped:
             return Metadata(name, self._directory)
         if value_type == "string":
-            return StringMetadata(name, self._directory)
+            return self.string(name)
         if value_type == "placeholder":
             raise NotImplementedError("Placeholders do not have metadata.")
-        if value_type not in ("np.ndarray", "jax.Array", "scalar"):
-            raise _unknown_type(value_type)
-        if has_problem:
-            problem = self._source.checkpoint.leaves[index].problem
-            raise reading_error(problem) from problem
-        dtype = self._dtype(dtype_name, name)
-        if value_type == "scalar":
-            return ScalarMetadata(name, self._directory, dtype=dtype)
-        sharding = None
-        if value_type == "jax.Array":
-            sharding = self._sharding(name, sharding_json)
-        storage = self._storage(chunk_shape, write_shape, array_metadata)
+        raise _unknown_type(value_type)
+
+    def array(
+        self,
+        name: str,
+        value_type: str,
+        shape: Any,
+        sharding: Any,
+        dtype: Any,
+        storage: StorageMetadata,
+    ) -> Any:
+        """What stands for an array; `value_type` is the recorded text."""
         return ArrayMetadata(
             name, self._directory, shape, sharding, dtype, storage
         )
 
-    def _dtype(self, name: str | None, leaf_name: str) -> Any:
-        if name not in self._dtypes:
-            self._dtypes[name] = numpy_dtype(name or "", leaf_name)
-        return self._dtypes[name]
+    def scalar(self, name: str, dtype: Any) -> Any:
+        """What stands for a number."""
+        return ScalarMetadata(name, self._directory, dtype=dtype)
+
+    def string(self, name: str) -> Any:
+        """What stands for a text."""
+        return StringMetadata(name, self._directory)
 
     def _sharding(self, name: str, text: str) -> Any | None:
         if not self._sharding_file.exists:
@@ -214,7 +240,7 @@ class Describer:
             )
         return self._shardings[text]
 
-    def _storage(
+    def _storage_of(
         self, chunk_shape: Any, write_shape: Any, text: str
     ) -> StorageMetadata:
         key = (chunk_shape, write_shape, text)

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ class SaveOptions:
 
     use_ocdbt: bool = True
     use_zarr3: bool = False
-    use_compression: bool = True
+    use_compression: bool | str = True
     ocdbt_target_data_file_size: int | None = None
     registry: TypeHandlerRegistry | None = None
     support_rich_types: bool = False
@@ -87,11 +87,10 @@ class HandlerLeaves:
     infos: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     args: list[SaveArgs] = dataclasses.field(default_factory=list)
 
-    async def serialize(self, directory: Any) -> list[Any]:
+    async def serialize(self, directory: Any) -> Sequence[Any]:
         """Calls the handler; returns its futures."""
         infos = [ParamInfo(parent_dir=directory, **info) for info in self.infos]
-        futures = await self.handler.serialize(self.values, infos, self.args)
-        return list(futures or ())
+        return await self.handler.serialize(self.values, infos, self.args)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,21 +123,9 @@ class PreparedSave:
                 then.
         """
         directory = as_path(directory)
-        results = await asyncio.gather(
-            *(leaves.serialize(directory) for leaves in self.others),
-            return_exceptions=True,
+        return await futures_of(
+            leaves.serialize(directory) for leaves in self.others
         )
-        futures: list[Any] = []
-        failures = []
-        for result in results:
-            if isinstance(result, BaseException):
-                failures.append(result)
-            else:
-                futures.extend(result)
-        if failures:
-            wait_quietly(futures)
-            raise failures[0]
-        return futures
 
     def options_at(self, path: str) -> dict[str, Any]:
         """The engine's options, those that depend on the storage too."""
@@ -238,6 +225,26 @@ def finish_item(
         )
 
 
+async def futures_of(calls: Iterable[Awaitable[Any]]) -> list[Any]:
+    """The futures that several calls return, which run at once.
+
+    Args:
+        calls: each gives a list of futures, or None.
+
+    Raises:
+        Exception: what the first call that failed has raised; the futures of
+            others have ended then.
+    """
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    failures = [r for r in results if isinstance(r, BaseException)]
+    lists = [r or () for r in results if not isinstance(r, BaseException)]
+    futures = [future for some in lists for future in some]
+    if failures:
+        wait_quietly(futures)
+        raise failures[0]
+    return futures
+
+
 def wait_for_all(futures: Iterable[Any]) -> None:
     """Waits for every future, then raises the first failure.
 
@@ -298,8 +305,7 @@ def prepare_save(
     engine_options = {
         "zarr_format": 3 if options.use_zarr3 else 2,
         "use_ocdbt": options.use_ocdbt,
-        "compression": "zstd" if options.use_compression else None,
-        "chunk_bytes_target": 0,
+        "use_compression": options.use_compression,
         "ocdbt_target_data_file_bytes": data_file_bytes(
             options.ocdbt_target_data_file_size, options.use_ocdbt
         ),
@@ -399,7 +405,7 @@ def _split(
                 "keypath": keypaths[i],
                 "skip_deserialize": False,
                 "is_ocdbt_checkpoint": options.use_ocdbt,
-                "use_compression": options.use_compression,
+                "use_compression": bool(options.use_compression),
                 "use_zarr3": options.use_zarr3,
                 "enable_pinned_host_transfer": (
                     options.enable_pinned_host_transfer

@@ -120,7 +120,7 @@ class Source:
         """The tree's, in the checkpoint's order."""
         checkpoint = self.checkpoint
         return [
-            StoredLeaf(row[0], row[1], checkpoint, i, info, row[3], row[4])
+            StoredLeaf(row[0], row[1], checkpoint, i, info, *row[2][:2])
             for i, (info, row) in enumerate(
                 zip(checkpoint.leaves, self.rows, strict=True)
             )
@@ -153,7 +153,7 @@ class Source:
     def _entries(self) -> list[Entry]:
         entries = []
         for leaf, row in zip(self.leaves, self.rows, strict=True):
-            entry = Entry(leaf.value_type, leaf.skip_deserialize, row[8])
+            entry = Entry(leaf.value_type, leaf.skip_deserialize, row[2][5])
             entry.stored = leaf
             entries.append(entry)
         return entries

@@ -33,7 +33,7 @@ class PyTreeCheckpointer(Checkpointer):
         primary_host: int | None = 0,
         use_ocdbt: bool = True,
         use_zarr3: bool = False,
-        use_compression: bool = True,
+        use_compression: bool | str = True,
     ) -> None:
         """Makes a checkpointer; see PyTreeCheckpointHandler."""
         options = MultiprocessingOptions(primary_host)

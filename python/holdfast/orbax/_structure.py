@@ -20,6 +20,7 @@ from holdfast.orbax._leaf_args import (
 )
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
 from holdfast.orbax.tree_paths import (
+    LEAF_TYPES,
     add_leaf_type,
     children_with_keys,
     flatten_with_path,
@@ -40,6 +41,8 @@ for _kind in (ValueMetadataEntry, RestoreArgs, ArrayRestoreArgs, SaveArgs):
 def serialize(tree: Any) -> Any:
     """The tree in dicts and lists; leaves and empty containers as they are."""
     kind = type(tree)
+    if kind in LEAF_TYPES:
+        return tree
     if kind is dict and tree:
         try:
             keys = sorted(tree)
@@ -103,7 +106,7 @@ def flat_dict(serialized: Any) -> FlatDict:
         elif type(node) is list:
             for i, child in enumerate(node):
                 walk((*path, str(i)), child)
-        elif children_with_keys(node) is None:
+        elif type(node) in LEAF_TYPES or children_with_keys(node) is None:
             flat[path] = node
 
     if isinstance(serialized, FlatDict):
@@ -114,12 +117,27 @@ def flat_dict(serialized: Any) -> FlatDict:
 
 def difference(a: Any, b: Any) -> Any | None:
     """Where two serialized trees differ in structure; None: nowhere."""
+    if _is_alike(a, b):
+        return None
     return tree_difference(
         a,
         b,
         is_leaf=lambda node: type(node) not in (dict, list) or not node,
         leaves_equal=lambda *_: True,
     )
+
+
+def _is_alike(a: Any, b: Any) -> bool:
+    """Whether `difference` finds nothing; much faster."""
+    if type(a) is dict and a:
+        if type(b) is not dict or a.keys() != b.keys():
+            return False
+        return all(_is_alike(child, b[key]) for key, child in a.items())
+    if type(a) is list and a:
+        if type(b) is not list or len(a) != len(b):
+            return False
+        return all(map(_is_alike, a, b))
+    return type(b) not in (dict, list) or not b
 
 
 def _side_text(side: Any) -> str:

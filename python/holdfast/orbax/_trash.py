@@ -1,19 +1,12 @@
-"""Removes steps without making anybody wait and without showing half of one.
+"""Removes the files of steps without making anybody wait.
 
-A step that is to go is renamed first, into `<root>/.holdfast_trash/`, which no
-reader takes for a step, and removed on a thread of its own afterwards. The next
-program removes what one that ended too early has left there. In a bucket, where
-nothing can be renamed, the step is marked as none first.
-
-Units: none. Errors: OSError where a step cannot be renamed; removing is tried
-again later.
+A step has gone by then: `_engine.dispose_of_steps`. What a program that ends
+too early leaves, the next one removes: `leftovers`.
 """
 
 from __future__ import annotations
 
 import collections
-import contextlib
-import os
 import threading
 from collections.abc import Iterable
 
@@ -79,41 +72,17 @@ class Remover:
 
 
 def remove_entry(path: str) -> None:
-    """Removes an entry of the trash, and the trash if it is empty then."""
+    """Removes what the engine says is left to remove."""
     try:
         _engine.remove_trashed(path)
     except (OSError, errors.HoldfastError) as error:
         log.warning("Failed to delete %s: %s", path, error)
-    if not _files.is_url(path):
-        with contextlib.suppress(OSError):
-            os.rmdir(os.path.dirname(path))
-
-
-def move_to_trash(root: str, paths: Iterable[str]) -> list[str]:
-    """Renames directories of a root into its trash, durably.
-
-    A bucket cannot rename: there a step is marked as none, and stays where it
-    is.
-
-    Args:
-        root: the directory of the steps.
-        paths: directories in it; those that are gone are left out.
-
-    Returns:
-        Where they are now.
-
-    Raises:
-        OSError: one cannot be renamed.
-    """
-    return _engine.trash_steps(root, [os.path.basename(path) for path in paths])
 
 
 def leftovers(root: str) -> list[str]:
-    """The directories that an earlier program left in the trash of a root."""
-    if _files.is_url(root):
-        return []
-    try:
-        entries = _engine.list_trash(root)
-    except OSError:
-        return []
-    return [path for _, path, _, is_removed in entries if is_removed]
+    """The directories that an earlier program has left to remove.
+
+    None in a bucket: opening a manager is to ask one thing there, the engine
+    asks more.
+    """
+    return [] if _files.is_url(root) else _engine.disposal_leftovers(root)

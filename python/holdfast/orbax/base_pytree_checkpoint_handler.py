@@ -79,7 +79,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         memory_limit_options: MemoryLimitOptions | None = None,
         use_ocdbt: bool = True,
         use_zarr3: bool = False,
-        use_compression: bool = True,
+        use_compression: bool | str = True,
         multiprocessing_options: MultiprocessingOptions | None = None,
         type_handler_registry: TypeHandlerRegistry = (
             GLOBAL_TYPE_HANDLER_REGISTRY
@@ -103,7 +103,10 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             memory_limit_options: the upper end of "auto".
             use_ocdbt: store arrays in one database, not as files.
             use_zarr3: store them as zarr 3.
-            use_compression: compress chunks with zstd.
+            use_compression: compress chunks: True with what the environment's
+                HOLDFAST_COMPRESSION names, else with zstd, as Orbax; "planes"
+                with byte planes, which Orbax reads and which are smaller and
+                faster to load (chunks are then of about 8 MiB); "fast" with lz4.
             multiprocessing_options: which processes save together, and which of
                 them writes the shared files.
             type_handler_registry: handlers of leaf types.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -108,8 +109,11 @@ def _register_handler_type(handler_cls: _HandlerType) -> None:
     _handler_of_typestr[typestr] = handler_cls
 
 
-def _adopt_orbaxs() -> None:
-    """Adds what libraries have registered with the real Orbax."""
+def _register_all() -> None:
+    """Adds the standard handlers whose modules nobody has asked for yet, and
+    what libraries have registered with the real Orbax."""
+    # Its own classes there have the same texts as ours, which come first.
+    importlib.import_module("holdfast.orbax.handlers")
     theirs = orbax_args_registry()
     if theirs is None:
         return
@@ -130,7 +134,7 @@ def get_handler_type(typestr: str) -> _HandlerType:
         KeyError: no such handler was registered.
     """
     if typestr not in _handler_of_typestr:
-        _adopt_orbaxs()
+        _register_all()
     if typestr not in _handler_of_typestr:
         raise KeyError(
             f'Handler type string "{typestr}" not found in the registry.'
@@ -151,7 +155,7 @@ def get_registered_handler_cls(
     if not issubclass(cls, CheckpointArgs):
         raise TypeError(f"{cls} must be a subclass of `CheckpointArgs`.")
     if derives_from(cls, CheckpointArgs.__name__) is True:
-        _adopt_orbaxs()
+        _register_all()
     for registry in (_handler_of_save_args, _handler_of_restore_args):
         if cls in registry:
             return registry[cls]
@@ -171,7 +175,7 @@ def get_registered_args_cls(
     """
     cls = handler if inspect.isclass(handler) else type(handler)
     if derives_from(cls, CheckpointHandler.__name__) is True:
-        _adopt_orbaxs()
+        _register_all()
 
     def find(
         registry: dict[type[CheckpointArgs], _HandlerType], purpose: str

@@ -30,7 +30,6 @@ from holdfast.orbax._manager_handlers import (
 from holdfast.orbax._manager_options import (
     CheckpointManagerOptions,
     _ShouldSaveFnPolicy,
-    check_usable,
     keep_policy_of,
     save_policy_of,
 )
@@ -205,7 +204,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             AwaitableSignalsContract.awaitable_signals_contract_prefix += (
                 f"_{process_index()}"
             )
-        check_usable(options)
+        policies = save_policy_of(options), keep_policy_of(options)
         check_exclusive(
             checkpointers, item_names, item_handlers, handler_registry
         )
@@ -230,11 +229,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             atomicity_options=options.atomicity_options,
         )
         self._cleanup = self._start_cleanup()
-        self._checkpoints = Run(
-            save_policy_of(options),
-            keep_policy_of(options),
-            self._multiprocessing_options,
-        )
+        self._checkpoints = Run(*policies, self._multiprocessing_options)
         self._checkpoints.set(
             self._load_checkpoint_infos(options.lightweight_initialize)
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
 from typing import Any
@@ -20,7 +19,7 @@ from holdfast.orbax._item_handlers import ItemHandlers
 from holdfast.orbax._monitoring import timed
 from holdfast.orbax._paths import handler_path
 from holdfast.orbax._pending import CommitOptions
-from holdfast.orbax._pytree_save import wait_for_all, wait_quietly
+from holdfast.orbax._pytree_save import futures_of, wait_for_all
 from holdfast.orbax.atomicity import TemporaryPathBase, create_all
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
@@ -199,21 +198,9 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
             [item.temporary for item in self._saving.values()],
             multiprocessing_options=self._multiprocessing_options,
         )
-        results = await asyncio.gather(
-            *(item.start(args[name]) for name, item in self._saving.items()),
-            return_exceptions=True,
+        return await futures_of(
+            item.start(args[name]) for name, item in self._saving.items()
         )
-        futures: list[Any] = []
-        failures: list[BaseException] = []
-        for result in results:
-            if isinstance(result, BaseException):
-                failures.append(result)
-            else:
-                futures.extend(result or ())
-        if failures:
-            wait_quietly(futures)
-            raise failures[0]
-        return futures
 
     def typestrs_of_saved(self) -> dict[str, str]:
         """The type texts of the items that are being saved, by their names."""

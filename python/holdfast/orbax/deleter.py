@@ -6,22 +6,20 @@ A step disappears at once, by a rename, and is removed in the background; see
 
 from __future__ import annotations
 
-import datetime
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-from holdfast import _files
+from holdfast import _engine, _files
 from holdfast._log import log
 from holdfast.orbax._monitoring import record_duration, record_event
-from holdfast.orbax._paths import PathLike, handler_path, is_gcs_path
-from holdfast.orbax._trash import Remover, move_to_trash
+from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax._trash import Remover
 from holdfast.orbax.multihost import is_primary_host
 from holdfast.orbax.step import (
     Metadata,
     NameFormat,
-    build_step_path,
     find_step_path,
 )
 
@@ -161,24 +159,14 @@ class StandardCheckpointDeleter:
                 record_duration(str(self._duration_metric), duration)
 
     def _delete_steps(self, steps: Sequence[int]) -> None:
-        found = [(step, self._find(step)) for step in steps]
-        existing = [(step, path) for step, path in found if path is not None]
-        move = self._move()
-        if move is None:
-            paths = [os.fspath(path) for _, path in existing]
-            self._remover.add(move_to_trash(os.fspath(self._directory), paths))
-            return
-        for step, path in existing:
-            log.info("Moved step %d to %s", step, move(step, path))
-
-    def _move(self) -> Callable[[int, Any], Any] | None:
-        """The function that puts steps elsewhere; None: they are removed."""
-        if self._todelete_full_path is not None:
-            return self._move_to_full_path
-        # Orbax removes steps of gs:// all the same.
-        if self._todelete_subdir is None or is_gcs_path(self._directory):
-            return None
-        return self._move_to_subdir
+        paths = [path for step in steps if (path := self._find(step))]
+        left = _engine.dispose_of_steps(
+            os.fspath(self._directory),
+            [path.name for path in paths],
+            todelete_subdir=self._todelete_subdir,
+            todelete_full_path=self._todelete_full_path,
+        )
+        self._remover.add(left)
 
     def _find(self, step: int) -> Any | None:
         try:
@@ -195,28 +183,6 @@ class StandardCheckpointDeleter:
                 error,
             )
             return None
-
-    def _move_to_subdir(self, step: int, path: Any) -> Any:
-        subdir = self._directory / self._todelete_subdir
-        _files.makedirs(subdir, exist_ok=True)
-        _files.replace(path, build_step_path(subdir, self._name_format, step))
-        return subdir
-
-    def _move_to_full_path(self, step: int, path: Any) -> str:
-        """Moves a step elsewhere in its bucket, under a name of its own."""
-        if not _files.is_url(path):
-            raise NotImplementedError
-        bucket, _, _ = _files.split_url(path)
-        now = datetime.datetime.now(tz=datetime.timezone.utc)
-        name = f"{path.name}-{now.strftime('%Y%m%d-%H%M%S-%f')}"
-        target = f"{bucket}/{self._todelete_full_path}/{name}"
-        try:
-            _files.rename(path, _files.abspath(target))
-        except Exception as error:
-            message = f"Rename failed for step {step}. Error: {error}"
-            log.error(message)
-            raise RuntimeError(message) from error
-        return target
 
     def wait_until_finished(self) -> None:
         """Waits until the files of deleted steps are gone.

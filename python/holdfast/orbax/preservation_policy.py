@@ -59,14 +59,11 @@ class PreservationPolicy(Protocol):
         """
 
 
-_Steps: TypeAlias = Sequence[PolicyCheckpointInfo]
-
-
 class EnginePolicy(PreservationPolicy):
     """A policy that the engine decides by."""
 
-    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
-        """What the engine calls it; `checkpoints` are those in question."""
+    def _rule(self) -> _engine.KeepRule:
+        """What the engine calls it."""
         raise NotImplementedError
 
     def should_preserve(
@@ -75,14 +72,14 @@ class EnginePolicy(PreservationPolicy):
         *,
         context: PreservationContext,
     ) -> Sequence[bool]:
-        return self._rule(checkpoints).should_preserve(checkpoints)
+        return self._rule().should_preserve(checkpoints)
 
 
 @dataclasses.dataclass
 class PreserveAll(EnginePolicy):
     """Every step."""
 
-    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+    def _rule(self) -> _engine.KeepRule:
         return _engine.KeepRule.all()
 
 
@@ -92,7 +89,7 @@ class LatestN(EnginePolicy):
 
     n: int | None = None
 
-    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+    def _rule(self) -> _engine.KeepRule:
         return _engine.KeepRule.latest(self.n)
 
 
@@ -106,7 +103,7 @@ class EveryNSeconds(EnginePolicy):
 
     interval_secs: int
 
-    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+    def _rule(self) -> _engine.KeepRule:
         return _engine.KeepRule.seconds_apart(self.interval_secs)
 
 
@@ -125,7 +122,7 @@ class EveryNSteps(EnginePolicy):
     exact_interval: bool = True
     max_to_keep: int | None = None
 
-    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+    def _rule(self) -> _engine.KeepRule:
         return _engine.KeepRule.steps_apart(
             self.interval_steps, self.exact_interval, self.max_to_keep
         )
@@ -143,7 +140,7 @@ class EveryNStepsClosest(EnginePolicy):
     interval_steps: int
     max_to_keep: int | None = None
 
-    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+    def _rule(self) -> _engine.KeepRule:
         return _engine.KeepRule.closest_to_multiples(
             self.interval_steps, self.max_to_keep
         )
@@ -159,7 +156,7 @@ class CustomSteps(EnginePolicy):
     def __post_init__(self, steps: Sequence[int]) -> None:
         self._steps_set = set(steps)
 
-    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+    def _rule(self) -> _engine.KeepRule:
         return _engine.KeepRule.named(list(self._steps_set))
 
 
@@ -200,9 +197,9 @@ class BestN(EnginePolicy):
     n: int | None = None
     keep_checkpoints_without_metrics: bool = True
 
-    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+    def _rule(self) -> _engine.KeepRule:
         return _engine.KeepRule.best(
-            lambda i: self.get_metric_fn(checkpoints[i].metrics),
+            self.get_metric_fn,
             self.reverse,
             self.n,
             self.keep_checkpoints_without_metrics,
@@ -215,5 +212,5 @@ class LatestDuration(EnginePolicy):
 
     duration: datetime.timedelta
 
-    def _rule(self, checkpoints: _Steps) -> _engine.KeepRule:
+    def _rule(self) -> _engine.KeepRule:
         return _engine.KeepRule.younger_than(self.duration.total_seconds())

@@ -97,8 +97,6 @@ class FixedIntervalPolicy(EnginePolicy):
     interval: int
 
     def _rule(self) -> _engine.SaveRule:
-        if self.interval == 0:  # the engine would call it an invalid argument
-            raise ZeroDivisionError("integer modulo by zero")
         return _engine.SaveRule.multiples(self.interval)
 
 

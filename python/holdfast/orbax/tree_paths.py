@@ -90,7 +90,7 @@ def _plain_children(node: Any) -> list[tuple[Any, Any]] | None:
 
 
 # Types that are never containers; asking jax takes longer than all else.
-_LEAF_TYPES: set[type] = {
+LEAF_TYPES: set[type] = {
     int,
     float,
     bool,
@@ -104,18 +104,18 @@ _LEAF_TYPES: set[type] = {
 
 def add_leaf_type(kind: type) -> None:
     """Says that instances of exactly this type are never containers."""
-    _LEAF_TYPES.add(kind)
+    LEAF_TYPES.add(kind)
 
 
 def children_with_keys(node: Any) -> list[tuple[PyTreeKey, Any]] | None:
     """(key entry, child) pairs of one node in flatten order; None: a leaf."""
-    if type(node) in _LEAF_TYPES:
+    if type(node) in LEAF_TYPES:
         return None
     jax = imported_jax()
     if jax is None:
         return _plain_children(node)
     if is_jax_array(node) or is_shape_dtype_struct(node):
-        _LEAF_TYPES.add(type(node))
+        LEAF_TYPES.add(type(node))
         return None
     pairs, _ = jax.tree_util.tree_flatten_with_path(
         node, is_leaf=lambda other: other is not node
@@ -133,7 +133,7 @@ def _walk(
         yield path, node
         return
     for key, child in children:
-        if is_leaf is None and type(child) in _LEAF_TYPES:
+        if is_leaf is None and type(child) in LEAF_TYPES:
             yield (*path, key), child
         else:
             yield from _walk(child, (*path, key), is_leaf)

@@ -162,7 +162,7 @@ def test_the_next_manager_removes_leftovers(tmp_path: Path) -> None:
     with ocp.CheckpointManager(tmp_path) as manager:
         manager.save(1, args=state(1))
         manager.save(2, args=state(2))
-    _trash.move_to_trash(str(tmp_path), [str(tmp_path / "1")])
+    _engine.dispose_of_steps(str(tmp_path), ["1"])
     wanted_back = tmp_path / _trash.TRASH_NAME / "5.123"
     wanted_back.mkdir()
     assert ocp.CheckpointManager(

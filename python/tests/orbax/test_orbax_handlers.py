@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +188,28 @@ def test_restoring_like_orbaxs_arguments_say(ckpt: Path) -> None:
     restored = hfo.PyTreeCheckpointer().restore(ckpt, restore_args=args)["x"]
     assert restored.sharding == sharding
     assert restored.dtype == np.float32
+
+
+@pytest.mark.parametrize("before", ["", "import orbax.checkpoint"])
+def test_standard_handlers_that_nobody_has_named(
+    tmp_path: Path, before: str
+) -> None:
+    """Each module is imported when it is asked for; what a checkpoint records
+    is known all the same, whether Orbax has handlers of these texts or not."""
+    path = tmp_path / "1"
+    with hfo.Checkpointer(hfo.CompositeCheckpointHandler()) as checkpointer:
+        array = hfo.args.ArraySave(np.arange(3))
+        key = hfo.args.NumpyRandomKeySave(np.random.get_state())
+        args = hfo.args.Composite(array=array, key=key)
+        checkpointer.save(path, args=args)
+    program = f"""
+import sys
+{before}
+import holdfast.orbax as ocp
+handler = ocp.CompositeCheckpointHandler()
+restored = ocp.Checkpointer(handler).restore(sys.argv[1])
+assert restored.array.tolist() == [0, 1, 2], restored
+assert restored.key[0] == "MT19937", restored
+ocp.ArrayCheckpointHandler()
+"""
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True)

@@ -17,7 +17,7 @@ import pytest
 
 import holdfast
 import holdfast.orbax
-from holdfast import errors
+from holdfast import _engine, errors
 from holdfast.orbax import _trash, v1
 
 training = v1.training
@@ -261,7 +261,7 @@ def test_what_a_dead_process_was_removing_is_removed(tmp_path: Path) -> None:
     with training.Checkpointer(tmp_path) as run:
         for step in range(3):
             run.save(step, tree(step))
-    _trash.move_to_trash(str(tmp_path), [str(tmp_path / "0")])
+    _engine.dispose_of_steps(str(tmp_path), ["0"])
     kept = tmp_path / _trash.TRASH_NAME / "7.0123"
     kept.mkdir()
     with training.Checkpointer(

@@ -12,6 +12,7 @@
 #include "base/type_name.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/subchunking.h"
+#include "checkpoint/save/chunk_compression.h"
 #include "checkpoint/save/save_options.h"
 #include "shard/chunk_split.h"
 #include "tree/value_type.h"
@@ -88,30 +89,6 @@ Status CheckLeaf(const FlatLeaf& leaf) {
   }
 }
 
-// Smaller chunks gain nothing by planes; larger ones would have to be held whole.
-constexpr size_t kPlanesChunkBytesMin = 4 << 10;
-constexpr size_t kPlanesChunkBytesMax = 64 << 20;
-
-zarr::Compression ZarrCompression(Compression compression, DType dtype,
-                                  const Shape& chunk_shape) {
-  const size_t item_bytes = DTypeBytes(dtype);
-  const size_t chunk_bytes = ElementCount(chunk_shape) * item_bytes;
-  switch (compression) {
-    case Compression::kPlanes:
-      return item_bytes > 1 && chunk_bytes >= kPlanesChunkBytesMin &&
-                     chunk_bytes <= kPlanesChunkBytesMax
-                 ? zarr::Compression::kPlanes
-                 : zarr::Compression::kZstd;
-    case Compression::kNone:
-      return zarr::Compression::kNone;
-    case Compression::kFast:
-      return zarr::Compression::kFast;
-    case Compression::kZstd:
-      break;
-  }
-  return zarr::Compression::kZstd;
-}
-
 // All that decides how an array is stored.
 struct LayoutKey {
   DType dtype;  // as stored
@@ -185,8 +162,8 @@ class LayoutMaker {
   Result<std::shared_ptr<const SaveLayout>> Make(const LayoutKey& key) const {
     HF_RETURN_IF_ERROR(CheckStorable(key.dtype));
     HF_ASSIGN_OR_RETURN(const ChunkShapes shapes, ShapesOf(key));
-    const zarr::Compression compression = ZarrCompression(
-        options_.compression, key.dtype, shapes.read);
+    const zarr::Compression compression =
+        ChunkCompression(options_.compression, key.dtype, shapes.read);
     zarr::ArrayMetadata metadata =
         zarr_format_ == 3
             ? zarr::OrbaxV3(key.shape, key.dtype, shapes.write, compression)

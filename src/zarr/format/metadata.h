@@ -113,9 +113,9 @@ Shape Permute(const Shape& shape, const std::vector<int>& permutation);
 
 // How the metadata of a new checkpoint compresses.
 enum class Compression : uint8_t {
-  kZstd,  // what Orbax writes: level 1 (v2), level 3 (v3)
-  kNone,  // Orbax with use_compression=False
-  kFast,  // blosc lz4 with bit shuffle
+  kZstd,    // what Orbax writes: level 1 (v2), level 3 (v3)
+  kNone,    // Orbax with use_compression=False
+  kFast,    // blosc lz4 with bit shuffle
   kPlanes,  // blosc zstd with byte shuffle, as codec/blosc_planes.h writes it
 };
 // blosc's own default level, used by kFast.

@@ -18,7 +18,7 @@ from holdfast import _engine, _files
 from holdfast.errors import FailedPreconditionError
 from holdfast.orbax._errors import as_builtin
 from holdfast.orbax._processes import Operation
-from holdfast.orbax._trash import Remover, move_to_trash
+from holdfast.orbax._trash import Remover
 from holdfast.orbax.v1._deletion_record import (
     check_deletable_name,
     pending_deletion,
@@ -154,7 +154,8 @@ def _publish(plan: _Plan, context: Context, remover: Remover) -> None:
     """What is deleted is gone for readers."""
     path = _files.abspath(plan.path)
     if plan.name is None:
-        remover.add(move_to_trash(_files.dirname(path), [path]))
+        root, name = _files.dirname(path), os.path.basename(path)
+        remover.add(_engine.dispose_of_steps(root, [name]))
     elif not plan.is_begun:
         mode = context.file.path_permission_mode
         _engine.begin_item_deletion(path, plan.name, mode)

@@ -14,12 +14,11 @@ from holdfast import _engine, _files
 from holdfast._log import log
 from holdfast.errors import FailedPreconditionError
 from holdfast.orbax._errors import as_builtin
+from holdfast.orbax.metadata.step import DELETION_RECORD_FILENAME
 from holdfast.orbax.v1.errors import (
     DeletionInProgressError,
     DeletionRecoveryError,
 )
-
-RECORD_FILE = "_CHECKPOINT_DELETION"
 
 
 def pending_deletion(path: Any) -> str | None:
@@ -28,7 +27,7 @@ def pending_deletion(path: Any) -> str | None:
     Raises:
         DeletionRecoveryError: the record says nothing that could be done.
     """
-    if not _files.lexists(os.path.join(path, RECORD_FILE)):
+    if not _files.lexists(os.path.join(path, DELETION_RECORD_FILENAME)):
         return None
     try:
         return _engine.find_item_deletion(os.fspath(path))

@@ -13,7 +13,10 @@ from typing import Any
 
 from holdfast import _files
 from holdfast.orbax._paths import is_path_temporary
+from holdfast.orbax._source import TREE_METADATA_FILE
 from holdfast.orbax.metadata.step import (
+    DELETION_RECORD_FILENAME,
+    STEP_METADATA_FILENAME,
     StepMetadata,
     deserialize,
     read_step_metadata,
@@ -30,7 +33,7 @@ from holdfast.orbax.v1.options import AtomicityOptions, CheckpointLayout
 STATE_NAME = "state"
 AUTO_NAME = "AUTO"
 METRICS_NAME = "metrics"
-RESERVED_NAMES = frozenset({METRICS_NAME, AUTO_NAME, "_CHECKPOINT_DELETION"})
+RESERVED_NAMES = frozenset({METRICS_NAME, AUTO_NAME, DELETION_RECORD_FILENAME})
 
 
 def check_item_names(names: Collection[Any], call: str) -> None:
@@ -53,9 +56,8 @@ def check_item_names(names: Collection[Any], call: str) -> None:
     if reserved:
         raise ValueError(f"Provided reserved checkpointable keys: {reserved}.")
 
+
 INDICATOR_FILE = "orbax.checkpoint"
-CHECKPOINT_METADATA_FILE = "_CHECKPOINT_METADATA"
-TREE_METADATA_FILE = "_METADATA"
 
 _UNREADABLE = (FileNotFoundError, NotADirectoryError, ValueError)
 
@@ -205,7 +207,7 @@ def _check_directory(path: Any, atomicity: AtomicityOptions) -> None:
 def _check_v1(layout: Layout, atomicity: AtomicityOptions) -> None:
     _check_directory(layout.path, atomicity)
     for file, kind in (
-        (CHECKPOINT_METADATA_FILE, "checkpoint metadata"),
+        (STEP_METADATA_FILENAME, "checkpoint metadata"),
         (INDICATOR_FILE, "indicator"),
     ):
         if not layout.has(file):
@@ -220,18 +222,18 @@ def _check_v0(layout: Layout, atomicity: AtomicityOptions) -> None:
     path = layout.path
     _check_directory(path, atomicity)
     parent = _files.dirname(_files.normpath(path))
-    if _files.exists(os.path.join(parent, CHECKPOINT_METADATA_FILE)):
+    if _files.exists(os.path.join(parent, STEP_METADATA_FILENAME)):
         raise InvalidLayoutError(
             f"The path ({path}) configured for loading appears to be a "
             "subdirectory of an Orbax checkpoint. Please try loading from the "
             f"parent directory: {parent} instead."
         )
-    if layout.has(CHECKPOINT_METADATA_FILE) or layout.has(TREE_METADATA_FILE):
+    if layout.has(STEP_METADATA_FILENAME) or layout.has(TREE_METADATA_FILE):
         return
     checkpoints = [
         os.path.join(path, name)
         for name in layout.directories()
-        if layout.has(name, CHECKPOINT_METADATA_FILE)
+        if layout.has(name, STEP_METADATA_FILENAME)
     ]
     if checkpoints:
         raise InvalidLayoutError(
@@ -283,7 +285,7 @@ def open_layout(path: Any, context: Context) -> Layout | SafetensorsCheckpoint:
 
 
 def _kind_by_markers(path: Any) -> CheckpointLayout:
-    markers = (INDICATOR_FILE, CHECKPOINT_METADATA_FILE, TREE_METADATA_FILE)
+    markers = (INDICATOR_FILE, STEP_METADATA_FILENAME, TREE_METADATA_FILE)
     if any(_files.exists(os.path.join(path, name)) for name in markers):
         return CheckpointLayout.ORBAX
     if is_safetensors(path):

@@ -12,12 +12,9 @@ import numpy as np
 
 from holdfast import _gc
 from holdfast.orbax._pytree_metadata import Describer
-from holdfast.orbax._source import (
-    Source,
-    open_item,
-)
+from holdfast.orbax._source import Source, open_item
 from holdfast.orbax.metadata.sharding import ShardingMetadata
-from holdfast.orbax.metadata.value import StorageMetadata, StringMetadata
+from holdfast.orbax.metadata.value import StorageMetadata
 from holdfast.orbax.options import PyTreeMetadataOptions
 from holdfast.orbax.tree_paths import add_leaf_type
 
@@ -87,31 +84,32 @@ def read_tree_metadata(
 
 
 def _describe(source: Source, options: PyTreeMetadataOptions) -> Any:
-    describer = Describer(source, options)
-    leaves = [
-        _abstract_leaf(row[3], describer.describe(i, row))
-        for i, row in enumerate(source.rows)
-    ]
+    describe = _AbstractLeaves(source, options).describe
+    leaves = [describe(i, row) for i, row in enumerate(source.rows)]
     return source.tree_of(leaves, options)
 
 
-def _abstract_leaf(value_type: str, described: Any) -> Any:
-    if value_type == "np.ndarray":
-        return NumpyMetadata(
-            described.shape, described.dtype, described.storage
-        )
-    if value_type == "jax.Array":
-        return ArrayMetadata(
-            described.shape,
-            described.dtype,
-            described.sharding,
-            described.storage,
-        )
-    if isinstance(described, StringMetadata):
+class _AbstractLeaves(Describer):
+    """Describes leaves by what `load` takes for them."""
+
+    def array(
+        self,
+        name: str,
+        value_type: str,
+        shape: Any,
+        sharding: Any,
+        dtype: Any,
+        storage: StorageMetadata,
+    ) -> Any:
+        if value_type == "np.ndarray":
+            return NumpyMetadata(shape, dtype, storage)
+        return ArrayMetadata(shape, dtype, sharding, storage)
+
+    def scalar(self, name: str, dtype: Any) -> Any:
+        return np.zeros((), dtype).item()
+
+    def string(self, name: str) -> Any:
         return "string"
-    if value_type == "scalar":
-        return np.zeros((), described.dtype).item()
-    return described
 
 
 class CheckpointMetadata(Generic[T]):

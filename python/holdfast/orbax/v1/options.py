@@ -181,7 +181,9 @@ class ArrayOptions(_Options):
             storage_options: of every leaf.
             use_ocdbt: one database instead of a directory for each array.
             use_zarr3: zarr format 3 instead of 2.
-            use_compression: zstd.
+            use_compression: True: with what the environment's
+                HOLDFAST_COMPRESSION names, else zstd; or "planes" or "fast", as
+                for `PyTreeCheckpointHandler`.
             ocdbt_target_data_file_size: bytes; 0: unlimited; None: 2 GiB.
             enable_pinned_host_transfer: ignored; accepted because Orbax has it.
             enable_post_merge_validation: ignored; accepted because Orbax has
@@ -225,7 +227,7 @@ class ArrayOptions(_Options):
         )
         use_ocdbt: bool = True
         use_zarr3: bool = True
-        use_compression: bool = True
+        use_compression: bool | str = True
         ocdbt_target_data_file_size: int | None = None
         enable_pinned_host_transfer: bool | None = None
         enable_post_merge_validation: bool = True

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast import _files
+from holdfast import _engine, _files
 from holdfast import errors as holdfast_errors
 from holdfast.orbax._monitoring import timed
 from holdfast.orbax._run import (
@@ -16,7 +17,7 @@ from holdfast.orbax._run import (
     new_info,
     stored_infos,
 )
-from holdfast.orbax._trash import Remover, leftovers, move_to_trash
+from holdfast.orbax._trash import Remover, leftovers
 from holdfast.orbax.options import AtomicityOptions
 from holdfast.orbax.preservation_policy import PreservationPolicy
 from holdfast.orbax.save_decision_policy import SaveDecisionPolicy
@@ -274,9 +275,9 @@ class SavingRun(Run):
         """Removes steps once the new one is committed; true."""
         with timed("/jax/checkpoint/write/remove_steps_duration_secs"):
             if superfluous and self._processes.is_primary:
-                paths = [_files.abspath(info.path) for info in superfluous]
                 root = _files.abspath(self._directory)
-                self._remover.add(move_to_trash(root, paths))
+                names = [os.path.basename(info.path) for info in superfluous]
+                self._remover.add(_engine.dispose_of_steps(root, names))
         return True
 
     def is_saving(self) -> bool:
