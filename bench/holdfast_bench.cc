@@ -4,13 +4,13 @@
 //   holdfast_bench [--mib N | --arrays NAME] [--rounds N] [STAGE...]
 //
 // Stages: memcpy crc32c ocdbt_write ocdbt_read metadata_write metadata_parse,
-// and _encode and _decode of planes, zstd, fast (as saves have them) and libzstd
-// (the library's own calls, level 1). Each prints the median of its rounds, in
-// time of the processor, which other programs do not change much.
+// and _encode and _decode of planes, zstd, fast (as saves have them) and
+// libzstd (the library's own calls, level 1). Each prints the median of its
+// rounds, in time of the processor, which other programs do not change much.
 //
 // The bytes are a bf16 normal, or the arrays of the files NAME.lines and
-// NAME.data (trees.py, write_for_driver). Codecs get them in pieces of 8 MiB, as
-// saves cut them; encoding stages print stored over raw bytes.
+// NAME.data (trees.py, write_for_driver). Codecs get them in pieces of 8 MiB,
+// as saves cut them; encoding stages print stored over raw bytes.
 #include <zstd.h>
 
 #include <algorithm>
@@ -217,7 +217,8 @@ class Bench {
                {output_.data() + (raw.data() - input_.data()), raw.size()});
       }
     };
-    stages_.push_back({name + "_encode", {encode_all, raw_bytes, stored.get()}});
+    stages_.push_back(
+        {name + "_encode", {encode_all, raw_bytes, stored.get()}});
     stages_.push_back({name + "_decode", {decode_all, raw_bytes}});
   }
 
@@ -230,8 +231,8 @@ class Bench {
     AddPieces(
         name,
         [codecs](const Piece& piece) {
-          return codecs.at(piece.item_bytes)->EncodedBytesMax(
-              piece.bytes.size());
+          return codecs.at(piece.item_bytes)
+              ->EncodedBytesMax(piece.bytes.size());
         },
         [this, codecs](const Piece& piece, std::string_view in,
                        std::span<char> out) {
