@@ -1,19 +1,29 @@
 // holdfast_bench: each stage of the engine on its own, with throughput and the
 // machine's memcpy in the same run, so that figures can be read as ratios.
 //
-//   holdfast_bench [--mib N] [--rounds N] [STAGE...]
+//   holdfast_bench [--mib N | --arrays NAME] [--rounds N] [STAGE...]
 //
-// Stages: memcpy crc32c zstd_encode zstd_decode fast_encode fast_decode
-// ocdbt_write ocdbt_read metadata_write metadata_parse. Each prints the median
-// of its rounds.
+// Stages: memcpy crc32c ocdbt_write ocdbt_read metadata_write metadata_parse,
+// and _encode and _decode of planes, zstd, fast (as saves have them) and
+// libzstd (the library's own calls, level 1). Each prints the median of its
+// rounds, in time of the processor, which other programs do not change much.
+//
+// The bytes are a bf16 normal, or the arrays of the files NAME.lines and
+// NAME.data (trees.py, write_for_driver). Codecs get them in pieces of 8 MiB,
+// as saves cut them; encoding stages print stored over raw bytes.
+#include <zstd.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -28,10 +38,9 @@ namespace holdfast {
 namespace {
 
 double SecondsOf(const std::function<void()>& fn) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = std::clock();
   fn();
-  const auto stop = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(stop - start).count();
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
 [[noreturn]] void Die(const Status& status) {
@@ -63,8 +72,48 @@ std::string Weights(size_t byte_count) {
   return text;
 }
 
+// What a save gives a codec at once.
+struct Piece {
+  std::string_view bytes;
+  size_t item_bytes = 0;
+};
+
+void CutArray(std::string_view array, size_t item_bytes,
+              std::vector<Piece>& pieces) {
+  constexpr size_t kPieceBytes = size_t{8} << 20;
+  for (size_t at = 0; at < array.size(); at += kPieceBytes) {
+    pieces.push_back({array.substr(at, kPieceBytes), item_bytes});
+  }
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) Die(NotFoundError("cannot open " + path));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The pieces of the arrays that `lines` describes.
+std::vector<Piece> PiecesOf(const std::string& lines, std::string_view data) {
+  std::vector<Piece> pieces;
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string name, dtype_name;
+    size_t offset = 0, element_count = 1;
+    words >> name >> dtype_name >> offset;
+    for (size_t extent; words >> extent;) element_count *= extent;
+    const auto dtype = DTypeFromName(dtype_name);
+    if (!dtype) Die(InvalidArgumentError("unknown dtype " + dtype_name));
+    const size_t item_bytes = DTypeBytes(*dtype);
+    CutArray(data.substr(offset, element_count * item_bytes), item_bytes,
+             pieces);
+  }
+  return pieces;
+}
+
 struct Options {
   size_t byte_count = size_t{64} << 20;
+  std::string arrays;
   int round_count = 5;
   std::vector<std::string> stages;
 };
@@ -72,19 +121,28 @@ struct Options {
 class Bench {
  public:
   explicit Bench(Options options)
-      : options_(std::move(options)), input_(Weights(options_.byte_count)) {}
+      : options_(std::move(options)),
+        input_(options_.arrays.empty() ? Weights(options_.byte_count)
+                                       : ReadFile(options_.arrays + ".data")) {
+    if (options_.arrays.empty()) {
+      CutArray(input_, 2, pieces_);
+    } else {
+      pieces_ = PiecesOf(ReadFile(options_.arrays + ".lines"), input_);
+    }
+  }
 
   int Run() {
     Add("memcpy",
         [this] { std::memcpy(output_.data(), input_.data(), input_.size()); });
     Add("crc32c", [this] { sink_ += Crc32c(input_); });
     AddCodec("zstd", ZstdParams{});
-    AddCodec("fast", BloscParams{"lz4", 5, 2, 0, 2});
-    AddCodec("planes", BloscParams{"zstd", 1, 1, 0, 2, true});
+    AddCodec("fast", BloscParams{"lz4", 5, 2});
+    AddCodec("planes", BloscParams{"zstd", 1, 1, 0, 0, true});
+    AddLibzstd();
     AddOcdbt();
     AddMetadata();
     output_.resize(input_.size());
-    std::printf("%-16s %10s %10s\n", "stage", "ms", "GB/s");
+    std::printf("%-16s %10s %10s %10s\n", "stage", "ms", "GB/s", "stored");
     for (const auto& [name, stage] : stages_) {
       const bool wanted =
           options_.stages.empty() ||
@@ -96,9 +154,19 @@ class Bench {
   }
 
  private:
+  // Encodes or decodes the bytes of one piece; returns how many it made.
+  using PieceFn = std::function<size_t(const Piece&, std::string_view in,
+                                       std::span<char> out)>;
+  struct Encoded {
+    std::string storage;
+    size_t byte_count = 0;  // of storage; 0: not yet encoded
+  };
+  using Stored = std::vector<Encoded>;  // one a piece
+
   struct Stage {
     std::function<void()> fn;
     size_t byte_count;
+    const Stored* stored = nullptr;  // what is made of the pieces
   };
 
   void Add(const std::string& name, std::function<void()> fn,
@@ -109,27 +177,92 @@ class Bench {
 
   void Print(const std::string& name, const Stage& stage) {
     std::vector<double> seconds;
+    stage.fn();  // first touch of memory
     for (int i = 0; i < options_.round_count; ++i) {
       seconds.push_back(SecondsOf(stage.fn));
     }
     std::sort(seconds.begin(), seconds.end());
     const double median = seconds[seconds.size() / 2];
-    std::printf("%-16s %10.2f %10.2f\n", name.c_str(), 1e3 * median,
+    std::printf("%-16s %10.2f %10.2f", name.c_str(), 1e3 * median,
                 stage.byte_count / median / 1e9);
+    if (stage.stored != nullptr) {
+      size_t stored_bytes = 0;
+      for (const Encoded& each : *stage.stored) stored_bytes += each.byte_count;
+      std::printf(" %10.5f", static_cast<double>(stored_bytes) /
+                                 static_cast<double>(stage.byte_count));
+    }
+    std::printf("\n");
+  }
+
+  // `bytes_max`: what encoding so many bytes takes at most.
+  void AddPieces(const std::string& name,
+                 std::function<size_t(const Piece&)> bytes_max, PieceFn encode,
+                 PieceFn decode) {
+    size_t raw_bytes = 0;
+    for (const Piece& piece : pieces_) raw_bytes += piece.bytes.size();
+    auto stored = std::make_shared<Stored>(pieces_.size());
+    auto encode_all = [this, stored, bytes_max, encode] {
+      for (size_t i = 0; i < pieces_.size(); ++i) {
+        Encoded& each = (*stored)[i];
+        if (each.byte_count == 0) each.storage.resize(bytes_max(pieces_[i]));
+        each.byte_count = encode(pieces_[i], pieces_[i].bytes, each.storage);
+      }
+    };
+    auto decode_all = [this, stored, encode_all, decode] {
+      if (stored->front().byte_count == 0) encode_all();
+      for (size_t i = 0; i < pieces_.size(); ++i) {
+        const std::string_view raw = pieces_[i].bytes;
+        const Encoded& each = (*stored)[i];
+        decode(pieces_[i], {each.storage.data(), each.byte_count},
+               {output_.data() + (raw.data() - input_.data()), raw.size()});
+      }
+    };
+    stages_.push_back(
+        {name + "_encode", {encode_all, raw_bytes, stored.get()}});
+    stages_.push_back({name + "_decode", {decode_all, raw_bytes}});
   }
 
   void AddCodec(const std::string& name, const BytesCodecParams& params) {
-    auto codec = Value(MakeBytesCodec(params, 2));
-    auto encoded = std::make_shared<std::string>(
-        codec->EncodedBytesMax(input_.size()), '\0');
-    auto size = std::make_shared<size_t>(
-        Value(codec->Encode(input_, *encoded, context_)));
-    Add(name + "_encode", [this, codec, encoded, size] {
-      *size = Value(codec->Encode(input_, *encoded, context_));
-    });
-    Add(name + "_decode", [this, codec, encoded, size] {
-      Must(codec->Decode({encoded->data(), *size}, output_, context_));
-    });
+    std::map<size_t, std::shared_ptr<const BytesCodec>> codecs;  // by item size
+    for (const Piece& piece : pieces_) {
+      codecs[piece.item_bytes] =
+          Value(MakeBytesCodec(params, piece.item_bytes));
+    }
+    AddPieces(
+        name,
+        [codecs](const Piece& piece) {
+          return codecs.at(piece.item_bytes)
+              ->EncodedBytesMax(piece.bytes.size());
+        },
+        [this, codecs](const Piece& piece, std::string_view in,
+                       std::span<char> out) {
+          return Value(codecs.at(piece.item_bytes)->Encode(in, out, context_));
+        },
+        [this, codecs](const Piece& piece, std::string_view in,
+                       std::span<char> out) {
+          Must(codecs.at(piece.item_bytes)->Decode(in, out, context_));
+          return out.size();
+        });
+  }
+
+  void AddLibzstd() {
+    const std::shared_ptr<ZSTD_CCtx> compressor(ZSTD_createCCtx(),
+                                                ZSTD_freeCCtx);
+    const std::shared_ptr<ZSTD_DCtx> decompressor(ZSTD_createDCtx(),
+                                                  ZSTD_freeDCtx);
+    AddPieces(
+        "libzstd",
+        [](const Piece& piece) {
+          return ZSTD_compressBound(piece.bytes.size());
+        },
+        [compressor](const Piece&, std::string_view in, std::span<char> out) {
+          return ZSTD_compressCCtx(compressor.get(), out.data(), out.size(),
+                                   in.data(), in.size(), 1);
+        },
+        [decompressor](const Piece&, std::string_view in, std::span<char> out) {
+          return ZSTD_decompressDCtx(decompressor.get(), out.data(), out.size(),
+                                     in.data(), in.size());
+        });
   }
 
   static EncodedChunk ChunkOf(std::string_view text) {
@@ -208,6 +341,7 @@ class Bench {
 
   const Options options_;
   const std::string input_;
+  std::vector<Piece> pieces_;  // of input_, never none
   std::string output_;
   CodecContext context_;
   std::vector<std::pair<std::string, Stage>> stages_;
@@ -221,6 +355,8 @@ Options ParseArgs(int argc, char** argv) {
     const std::string arg = argv[i];
     if (arg == "--mib" && i + 1 < argc) {
       options.byte_count = std::strtoull(argv[++i], nullptr, 10) << 20;
+    } else if (arg == "--arrays" && i + 1 < argc) {
+      options.arrays = argv[++i];
     } else if (arg == "--rounds" && i + 1 < argc) {
       options.round_count = std::atoi(argv[++i]);
     } else {

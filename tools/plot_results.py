@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws the plots of doc/performance.md from bench/results.
+"""Draws the plots of doc/ from bench/results.
 
 usage: plot_results.py [--check]
 
-Writes doc/plots/*.svg. A row has a point for each round and a bar at their
-median, on a logarithmic axis. --check writes nothing: exit status 1 when a plot
-is not what bench/results says.
+Writes doc/plots/*.svg. A row of times has a point for each round and a bar at
+their median, on a logarithmic axis; a row of codecs has a mark for each codec.
+--check writes nothing: exit status 1 when a plot is not what bench/results says.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ Row = tuple[str, list[float]]  # who, and the seconds of each round
 
 WIDTH, LABELS, VALUES, ROW, TOP = 760, 250, 80, 24, 44
 OURS, THEIRS = "#00796b", "#78909c"
+MARKS = {"planes": (OURS, "disc"), "fast": ("#66bb6a", "square"),
+         "Orbax": (THEIRS, "disc"), "libzstd": (THEIRS, "disc"),
+         "ZipNN": ("#ef6c00", "diamond"), "OpenZL": ("#8e24aa", "square")}
+NAMES = {"Orbax": "Orbax (zstd 1)", "libzstd": "zstd 1"}  # of those marks
 
 
 def seconds_text(seconds: float) -> str:
@@ -48,16 +52,8 @@ def axis_of(rows: list[Row]) -> tuple[int, int]:
             math.ceil(math.log10(max(values))))
 
 
-def svg_of(title: str, rows: list[Row]) -> str:
-    first, last = axis_of(rows)
-    height = TOP + ROW * len(rows) + 34
-    bottom = height - 28
-
-    def x(value: float) -> float:
-        part = (math.log10(value) - first) / (last - first)
-        return LABELS + part * (WIDTH - LABELS - VALUES)
-
-    out = [
+def head_of(title: str, height: int) -> list[str]:
+    return [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
         f'height="{height}" viewBox="0 0 {WIDTH} {height}" '
         'font-family="sans-serif" font-size="13">',
@@ -66,11 +62,19 @@ def svg_of(title: str, rows: list[Row]) -> str:
         f'<text x="12" y="24" font-size="15" font-weight="bold" '
         f'fill="#263238">{escape(title)}</text>',
     ]
+
+
+def svg_of(title: str, rows: list[Row]) -> str:
+    first, last = axis_of(rows)
+    height = TOP + ROW * len(rows) + 34
+
+    def x(value: float) -> float:
+        part = (math.log10(value) - first) / (last - first)
+        return LABELS + part * (WIDTH - LABELS - VALUES)
+
+    out = head_of(title, height)
     for power in range(first, last + 1):
-        at = x(10.0 ** power)
-        out.append(f'<path d="M{at:.1f} {TOP - 6}V{bottom}" stroke="#cfd8dc"/>')
-        out.append(f'<text x="{at:.1f}" y="{height - 10}" fill="#546e7a" '
-                   f'text-anchor="middle">{tick_text(power)}</text>')
+        out += tick_at(x(10.0 ** power), tick_text(power), TOP, height)
     for number, (label, rounds) in enumerate(rows):
         y = TOP + ROW * number + ROW / 2
         color = OURS if is_ours(label) else THEIRS
@@ -87,6 +91,52 @@ def svg_of(title: str, rows: list[Row]) -> str:
                    'stroke-width="3"/>')
         out.append(f'<text x="{WIDTH - 12}" y="{y + 4:.1f}" fill="#263238" '
                    f'text-anchor="end">{seconds_text(median)}</text>')
+    return "\n".join([*out, "</svg>", ""])
+
+
+def tick_at(at: float, text: str, top: int, height: int) -> list[str]:
+    return [f'<path d="M{at:.1f} {top - 6}V{height - 28}" stroke="#cfd8dc"/>',
+            f'<text x="{at:.1f}" y="{height - 10}" fill="#546e7a" '
+            f'text-anchor="middle">{text}</text>']
+
+
+def mark_of(kind: str, x: float, y: float) -> str:
+    """One codec's mark."""
+    if kind == "limit":
+        return f'<path d="M{x:.1f} {y - 9}v18" stroke="#263238"/>'
+    color, shape = MARKS[kind]
+    drawn = {"disc": f'<circle cx="{x:.1f}" cy="{y}" r="5"',
+             "square": f'<rect x="{x - 4:.1f}" y="{y - 4}" width="8" height="8"',
+             "diamond": f'<path d="M{x - 6:.1f} {y}l6 -6 6 6 -6 6z"'}[shape]
+    return f'{drawn} fill="{color}" opacity="0.85"/>'
+
+
+def codecs_svg(title: str, rows: list[tuple[str, dict[str, float]]],
+               step: float, first: float = 0.0) -> str:
+    """A row for each kind of array, on an axis with a tick every `step`."""
+    kinds = [kind for kind in ("limit", *MARKS) if kind in rows[0][1]]
+    top = TOP + 26
+    height = top + ROW * len(rows) + 34
+    last = math.ceil(max(max(values.values()) for _, values in rows) / step)
+    start = round(first / step)
+
+    def x(value: float) -> float:
+        part = (value / step - start) / (last - start)
+        return 170 + part * (WIDTH - 170 - 30)
+
+    out = head_of(title, height)
+    for number, kind in enumerate(kinds):
+        at = 20 + number * (WIDTH - 20) / len(kinds)
+        out.append(mark_of(kind, at, 46))
+        out.append(f'<text x="{at + 10:.1f}" y="50" fill="#263238">'
+                   f'{escape(NAMES.get(kind, kind))}</text>')
+    for number in range(start, last + 1):
+        out += tick_at(x(number * step), f"{number * step:.3g}", top, height)
+    for number, (label, values) in enumerate(rows):
+        y = top + ROW * number + ROW / 2
+        out.append(f'<text x="156" y="{y + 4:.1f}" fill="#263238" '
+                   f'text-anchor="end">{escape(label)}</text>')
+        out += [mark_of(kind, x(values[kind]), y) for kind in reversed(kinds)]
     return "\n".join([*out, "</svg>", ""])
 
 
@@ -126,6 +176,27 @@ def megatron_rows() -> list[Row]:
             for each in results("megatron")]
 
 
+def codec_groups() -> list[Any]:
+    """Those that are large enough to be timed."""
+    return [group for group in results("codecs")["groups"]
+            if group["raw_bytes"] >= 1 << 20]
+
+
+def sizes_of_codecs() -> list[tuple[str, dict[str, float]]]:
+    return [(group["name"],
+             {codec: stored / group["raw_bytes"] for codec, stored in
+              group["stored_bytes"].items()
+              if codec in ("limit", *MARKS) and codec != "libzstd"})
+            for group in codec_groups()]
+
+
+def speeds_of_codecs(operation: str) -> list[tuple[str, dict[str, float]]]:
+    return [(group["name"],
+             {codec: statistics.median(rounds) for codec, rounds in
+              group["gb_per_second"][operation].items() if codec in MARKS})
+            for group in codec_groups()]
+
+
 def plots() -> dict[str, str]:
     made = {}
     trees = {"llm": "183 leaves, 1024 MiB", "small": "20000 leaves, 5 MiB",
@@ -147,6 +218,12 @@ def plots() -> dict[str, str]:
         remote_rows("remote-ceph-llm", "save"))
     made["megatron"] = svg_of("Megatron's zarr, 1024 MiB, 64 arrays",
                               megatron_rows())
+    made["codecs-size"] = codecs_svg(
+        "stored over raw bytes (left is smaller)", sizes_of_codecs(), 0.1)
+    for operation in ("encode", "decode"):
+        made[f"codecs-{operation}"] = codecs_svg(
+            f"{operation}: GB/s on one core (right is faster)",
+            speeds_of_codecs(operation), 0.5)
     return made
 
 

@@ -110,7 +110,8 @@ double EstimateLiteralSaving(std::string_view in) {
   return std::max(0.0, sum / count);
 }
 
-double EstimateMatchSaving(std::string_view in, CodecContext& context) {
+double EstimateMatchSaving(std::string_view in, CodecContext& context,
+                           int level, int match_bytes_min) {
   auto& impl = context.impl();
   const size_t sample_bytes_max = kWindowCountMax * kWindowBytes;
   const size_t scratch_bytes = ZSTD_compressBound(sample_bytes_max);
@@ -128,7 +129,8 @@ double EstimateMatchSaving(std::string_view in, CodecContext& context) {
   // Negative levels leave literals as they are: all that is saved, matches
   // save.
   ZSTD_CCtx_reset(compressor, ZSTD_reset_session_and_parameters);
-  ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, -1);
+  ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, level);
+  ZSTD_CCtx_setParameter(compressor, ZSTD_c_minMatch, match_bytes_min);
   const size_t encoded_bytes =
       ZSTD_compress2(compressor, sample + sample_bytes_max, scratch_bytes,
                      sample, sample_bytes);

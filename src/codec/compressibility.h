@@ -23,8 +23,11 @@ namespace holdfast {
 double EstimateLiteralSaving(std::string_view in);
 
 // The part that repeated strings would save, within and among the windows. 0
-// when there is no memory to try.
-double EstimateMatchSaving(std::string_view in, CodecContext& context);
+// when there is no memory to try. A negative `level` is how coarsely zstd
+// looks; strings of less than `match_bytes_min` (0: as the level has it) do not
+// count.
+double EstimateMatchSaving(std::string_view in, CodecContext& context,
+                           int level = -1, int match_bytes_min = 0);
 
 // True when 8 bytes from inside the input (two places are tried) come again
 // within the next 64 KiB, a multiple of 8 bytes away: repeats with a period

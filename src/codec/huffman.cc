@@ -54,32 +54,39 @@ struct Leaf {
 // of a level has all leaves, and pairs of neighbours in the list before, by
 // their counts; in the first so many of each, every leaf costs one bit.
 std::array<uint8_t, 256> CodeLengths(std::span<const Leaf> leaves) {
-  std::array<std::vector<bool>, kHuffmanBitsMax> is_leaf;
-  std::vector<uint64_t> list;
-  std::vector<uint64_t> next;
-  for (std::vector<bool>& flags : is_leaf) {
-    next.clear();
+  constexpr uint64_t kNone = ~uint64_t{0};
+  constexpr size_t kListMax = 2 * 256;
+  const size_t count = leaves.size();
+  std::array<uint64_t, 256 + 1> leaf_sums;
+  for (size_t i = 0; i < count; ++i) leaf_sums[i] = leaves[i].count;
+  leaf_sums[count] = kNone;
+  std::array<uint64_t, kListMax / 2 + 1> pair_sums;
+  std::array<uint64_t, kListMax> list;
+  size_t list_count = 0;
+  // How many leaves are among the first so many of each list.
+  std::array<std::array<uint16_t, kListMax + 1>, kHuffmanBitsMax> leaves_among;
+  for (auto& among : leaves_among) {
+    const size_t pair_count = list_count / 2;
+    for (size_t i = 0; i < pair_count; ++i) {
+      pair_sums[i] = list[2 * i] + list[2 * i + 1];
+    }
+    pair_sums[pair_count] = kNone;
+    list_count = count + pair_count;
     size_t leaf = 0;
     size_t pair = 0;
-    const size_t pair_count = list.size() / 2;
-    while (leaf < leaves.size() || pair < pair_count) {
-      const uint64_t pair_sum =
-          pair < pair_count ? list[2 * pair] + list[2 * pair + 1] : 0;
-      const bool takes_leaf =
-          leaf < leaves.size() &&
-          (pair == pair_count || leaves[leaf].count <= pair_sum);
-      next.push_back(takes_leaf ? leaves[leaf].count : pair_sum);
-      flags.push_back(takes_leaf);
-      takes_leaf ? ++leaf : ++pair;
+    among[0] = 0;
+    for (size_t i = 0; i < list_count; ++i) {
+      const bool takes_leaf = leaf_sums[leaf] <= pair_sums[pair];
+      list[i] = takes_leaf ? leaf_sums[leaf] : pair_sums[pair];
+      leaf += takes_leaf;
+      pair += !takes_leaf;
+      among[i + 1] = static_cast<uint16_t>(leaf);
     }
-    list.swap(next);
   }
   std::array<uint8_t, 256> lengths{};
-  size_t taken = 2 * leaves.size() - 2;
-  for (size_t level = is_leaf.size(); level-- > 0;) {
-    const auto& flags = is_leaf[level];
-    const size_t leaf_count =
-        std::count(flags.begin(), flags.begin() + taken, true);
+  size_t taken = 2 * count - 2;
+  for (size_t level = leaves_among.size(); level-- > 0;) {
+    const size_t leaf_count = leaves_among[level][taken];
     for (size_t i = 0; i < leaf_count; ++i) ++lengths[i];
     taken = 2 * (taken - leaf_count);
   }
@@ -109,13 +116,15 @@ HuffmanWeights WeightsOf(const ByteCounts& counts) {
 
 // Bytes in the order of their codes: the longest first.
 std::vector<uint8_t> OrderOf(const HuffmanWeights& weights) {
-  std::vector<uint8_t> ordered;
-  for (int weight = 1; weight <= weights.bit_count_max; ++weight) {
-    for (size_t byte = 0; byte < 256; ++byte) {
-      if (weights.of_byte[byte] == weight) {
-        ordered.push_back(static_cast<uint8_t>(byte));
-      }
-    }
+  std::array<size_t, kHuffmanBitsMax + 2> starts{};  // of each weight
+  for (const uint8_t weight : weights.of_byte) {
+    if (weight > 0) ++starts[weight + 1];
+  }
+  for (size_t w = 1; w < starts.size(); ++w) starts[w] += starts[w - 1];
+  std::vector<uint8_t> ordered(starts.back());
+  for (size_t byte = 0; byte < 256; ++byte) {
+    const uint8_t weight = weights.of_byte[byte];
+    if (weight > 0) ordered[starts[weight]++] = static_cast<uint8_t>(byte);
   }
   return ordered;
 }

@@ -69,20 +69,24 @@ FseTable MakeFseTable(const WeightCounts& counts, int accuracy_log) {
 // Bits written from the lowest of each byte on.
 class BitWriter {
  public:
+  // REQUIRES: value < 2^bit_count.
   void Put(unsigned value, int bit_count) {
-    for (int i = 0; i < bit_count; ++i) {
-      if (bit_count_ % 8 == 0) bytes_.push_back('\0');
-      const unsigned bit = value >> i & 1;
-      bytes_.back() = static_cast<char>(static_cast<uint8_t>(bytes_.back()) |
-                                        bit << (bit_count_ % 8));
-      ++bit_count_;
+    word_ |= uint64_t{value} << bit_count_;
+    bit_count_ += bit_count;
+    for (; bit_count_ >= 8; bit_count_ -= 8) {
+      bytes_.push_back(static_cast<char>(word_));
+      word_ >>= 8;
     }
   }
-  std::string Take() { return std::move(bytes_); }
+  std::string Take() {
+    if (bit_count_ > 0) bytes_.push_back(static_cast<char>(word_));
+    return std::move(bytes_);
+  }
 
  private:
   std::string bytes_;
-  size_t bit_count_ = 0;
+  uint64_t word_ = 0;
+  int bit_count_ = 0;
 };
 
 bool BitAt(std::string_view bytes, size_t at) {
@@ -229,18 +233,20 @@ WeightCounts Normalise(std::span<const uint8_t> weights, int accuracy_log) {
   return counts;
 }
 
-// The state of `weight` from which a decoder comes to `next`, which costs its
-// bits; REQUIRES: the weight is in the table.
-size_t StateBefore(const FseTable& table, uint8_t weight, size_t next) {
+// For each weight of a table, and each state, the state of that weight from
+// which a decoder comes to it, which costs its bits.
+using StatesBefore =
+    std::array<std::array<uint8_t, size_t{1} << kAccuracyLogMax>,
+               kWeightMax + 1>;
+
+StatesBefore StatesBeforeOf(const FseTable& table) {
+  StatesBefore before{};
   for (size_t s = 0; s < table.state_count(); ++s) {
     const FseState& state = table.states[s];
-    if (state.weight == weight && next >= state.baseline &&
-        next < state.baseline + (size_t{1} << state.bit_count)) {
-      return s;
-    }
+    std::fill_n(before[state.weight].begin() + state.baseline,
+                size_t{1} << state.bit_count, static_cast<uint8_t>(s));
   }
-  assert(false);
-  return 0;
+  return before;
 }
 
 size_t FirstStateOf(const FseTable& table, uint8_t weight) {
@@ -253,12 +259,13 @@ size_t FirstStateOf(const FseTable& table, uint8_t weight) {
 void PutWeights(const FseTable& table, std::span<const uint8_t> weights,
                 BitWriter& writer) {
   const size_t count = weights.size();
+  const StatesBefore states_before = StatesBeforeOf(table);
   size_t states[2];
   states[(count - 1) % 2] = FirstStateOf(table, weights[count - 1]);
   states[(count - 2) % 2] = FirstStateOf(table, weights[count - 2]);
   for (size_t i = count - 2; i-- > 0;) {
     size_t& state = states[i % 2];
-    const size_t before = StateBefore(table, weights[i], state);
+    const size_t before = states_before[weights[i]][state];
     writer.Put(static_cast<unsigned>(state - table.states[before].baseline),
                table.states[before].bit_count);
     state = before;

@@ -28,7 +28,7 @@ constexpr double kKeptTreeExcess = 1.003;
 constexpr size_t kSampleWindowCount = 8;
 constexpr size_t kSampleWindowBytes = 512;
 // A sample knows the saving to about a thousandth.
-constexpr double kSampleSavingMin = kBlockSavingMin / 2;
+constexpr double kSampleSavingMin = 0.8 * kBlockSavingMin;
 
 bool IsOneByte(std::string_view in) {
   return std::memcmp(in.data(), in.data() + 1, in.size() - 1) == 0;

@@ -24,7 +24,7 @@ namespace holdfast {
 
 // Coding that saves less than this part of a block costs more than it is worth:
 // a raw block is copied at ten times the speed at which a coded one is decoded.
-inline constexpr double kBlockSavingMin = 0.01;
+inline constexpr double kBlockSavingMin = 0.03;
 
 // Writes the blocks of one kind of bytes, such as a plane of a tensor's. Keeps
 // the tree of the last block for as long as it is nearly as good as a new one,

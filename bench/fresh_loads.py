@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Times loads, each in a process of its own, as a program that resumes does.
+
+usage: fresh_loads.py [--tree llm|small|wide] [--scale S] [--rounds N]
+                      [--dir SCRATCH] [--out NAME]
+
+A load into memory that the process has not touched pays for its pages; a loop
+of loads in one process does not. Each child imports its library first, then
+times one load, in time that passed and in time of the processor. Readers take
+turns; the page cache is warm. `--read READER PATH` is such a child.
+
+--out writes NAME.md and NAME.json to bench/results/.
+"""
+
+import argparse
+import json
+import logging
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import peers
+import trees
+
+MODES = ("planes", "zstd", "fast", "none")
+
+
+def read_raw(path):
+    raw = peers.Raw(fresh=True)
+    raw.byte_count = path.stat().st_size
+    return raw.restore
+
+
+def make_reader(name, path):
+    """The function that loads `path`, its library imported."""
+    if name == "raw bytes":
+        return read_raw(path)
+    if name == "holdfast.load":
+        import holdfast
+        return holdfast.load
+    if name == "safetensors":
+        import safetensors.numpy
+        return safetensors.numpy.load_file
+    kind = {"holdfast.orbax": peers.HoldfastDropIn,
+            "Orbax": peers.OrbaxLegacy, "Orbax v1": peers.OrbaxV1}[name]
+    return kind().restore
+
+
+def child(name, path):
+    logging.disable(logging.ERROR)
+    read = make_reader(name, path)
+    processor = time.process_time()
+    start = time.perf_counter()
+    kept = read(path)
+    seconds = time.perf_counter() - start
+    print(json.dumps([seconds, time.process_time() - processor]))
+    del kept
+
+
+def save_all(tree, scratch):
+    """{what: path}: the tree, saved by everybody."""
+    writers = {f"holdfast {mode}": peers.HoldfastPython(mode)
+               for mode in MODES}
+    writers["Orbax"] = peers.OrbaxLegacy()
+    writers["Orbax v1"] = peers.OrbaxV1()
+    writers["safetensors"] = peers.Safetensors()
+    writers["raw bytes"] = peers.Raw(fresh=True)
+    files = {}
+    for name, writer in writers.items():
+        writer.prepare(tree, scratch)
+        files[name] = scratch / name.replace(" ", "-")
+        writer.save(files[name])
+    return files
+
+
+# (who reads, whose files)
+CASES = (*(("holdfast.load", f"holdfast {mode}") for mode in MODES),
+         ("Orbax", "Orbax"), ("holdfast.load", "Orbax"),
+         ("holdfast.orbax", "Orbax"), ("Orbax v1", "Orbax v1"),
+         ("Orbax", "holdfast planes"), ("safetensors", "safetensors"),
+         ("raw bytes", "raw bytes"))
+REFERENCE = ("Orbax", "Orbax")
+
+
+def measure(files, rounds):
+    """{case: [[seconds, processor seconds] of each round]}; one round before
+    them is not counted."""
+    samples = {case: [] for case in CASES}
+    for number in range(rounds + 1):
+        turn = number % len(CASES)
+        for reader, whose in CASES[turn:] + CASES[:turn]:
+            done = subprocess.run(
+                [sys.executable, __file__, "--read", reader, files[whose]],
+                check=True, stdout=subprocess.PIPE, encoding="utf-8")
+            if number > 0:
+                samples[reader, whose].append(
+                    json.loads(done.stdout.splitlines()[-1]))
+        print(f"round {number} done", file=sys.stderr, flush=True)
+    return samples
+
+
+def markdown(facts, samples, sizes):
+    def medians(case):
+        return [statistics.median(column) for column in
+                zip(*samples[case], strict=True)]
+
+    reference = medians(REFERENCE)
+    lines = [f"# Loads in fresh processes: {facts['tree']}, "
+             f"{facts['leaves']} leaves, {facts['bytes'] / 2**20:.0f} MiB", "",
+             f"Medians of {facts['rounds']} interleaved rounds, each load in a "
+             "process of its own; in brackets the ratio to Orbax loading its "
+             "own files. Page cache warm.", "",
+             "| who loads | whose files | seconds | processor s | stored |",
+             "|---|---|--:|--:|--:|"]
+    for reader, whose in CASES:
+        cells = [f"{mine:.3f} ({mine / other:.2f})" for mine, other in
+                 zip(medians((reader, whose)), reference, strict=True)]
+        lines.append(f"| {reader} | {whose} | {' | '.join(cells)} | "
+                     f"{sizes[whose] / facts['bytes']:.3f} |")
+    machine = facts["machine"]
+    return "\n".join([
+        *lines, "", "holdfast checks every chunk; safetensors and the raw "
+        "bytes have no checksums, Orbax's files none but in their indexes.", "",
+        f"Machine: {machine['cores']} cores of {machine['cpu']}, "
+        f"{machine['ram_gib']} GiB RAM, {machine['file_system']}, Python "
+        f"{machine['python']}.", "Versions: " + ", ".join(
+            f"{name} {version}" for name, version in
+            facts["versions"].items() if version) + ".",
+        "", f"    {facts['command']}", ""])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tree", choices=sorted(trees.TREES), default="llm")
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--dir", help="scratch folder, on the disk to test")
+    parser.add_argument("--out", help="name of the files in bench/results/")
+    parser.add_argument("--read", nargs=2, metavar=("READER", "PATH"))
+    args = parser.parse_args()
+    if args.read:
+        child(args.read[0], pathlib.Path(args.read[1]))
+        return
+    with tempfile.TemporaryDirectory(prefix="holdfast-fresh-",
+                                     dir=args.dir) as name:
+        tree = trees.TREES[args.tree](args.scale)
+        files = save_all(tree, pathlib.Path(name))
+        facts = {"tree": args.tree, "scale": args.scale,
+                 "rounds": args.rounds, "leaves": len(tree),
+                 "bytes": sum(array.nbytes for array in tree.values()),
+                 "machine": peers.machine_facts(name),
+                 "versions": peers.versions(),
+                 "command": f"python3 bench/fresh_loads.py --tree {args.tree} "
+                            f"--scale {args.scale} --rounds {args.rounds}"}
+        del tree
+        sizes = {whose: peers.stored_bytes(path)
+                 for whose, path in files.items()}
+        samples = measure(files, args.rounds)
+    text = markdown(facts, samples, sizes)
+    print(text)
+    if args.out:
+        results = pathlib.Path(__file__).resolve().parent / "results"
+        (results / f"{args.out}.md").write_text(text, encoding="utf-8")
+        facts["stored_bytes"] = sizes
+        facts["seconds"] = [{"reader": reader, "files": whose, "rounds": rounds}
+                            for (reader, whose), rounds in samples.items()]
+        (results / f"{args.out}.json").write_text(
+            json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Times saves on a disk that takes so many bytes a second, and no more.
+
+usage: throttled_saves.py [--tree llm|small|wide] [--scale S] [--rounds N]
+                          [--mb-per-second N] [--dir SCRATCH] [--out NAME]
+
+Fast local disks hide what smaller files are worth: most checkpoints go to disks
+that processes share, or over a network. The kernel's block throttle (blkio of
+cgroup version 1, io of version 2) bounds what this process writes to the disk
+of SCRATCH; wants root. Saves are synced, in turns, in one process whose memory
+is warm; one round before them is not counted.
+
+--out writes NAME.md and NAME.json to bench/results/.
+"""
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+
+import peers
+import trees
+
+MODES = ("none", "planes", "zstd", "fast")
+REFERENCE = "holdfast none"
+GROUPS = pathlib.Path("/sys/fs/cgroup")
+
+
+@contextlib.contextmanager
+def throttled(scratch, bytes_per_second):
+    """This process may write so much to the disk of `scratch`."""
+    device = os.stat(scratch).st_dev
+    disk = f"{os.major(device)}:{os.minor(device)}"
+    is_old = (GROUPS / "blkio").is_dir()
+    root = GROUPS / "blkio" if is_old else GROUPS
+    group = root / f"holdfast-bench-{os.getpid()}"
+    group.mkdir()
+    try:
+        if is_old:
+            (group / "blkio.throttle.write_bps_device").write_text(
+                f"{disk} {bytes_per_second}")
+        else:
+            (group / "io.max").write_text(f"{disk} wbps={bytes_per_second}")
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        yield
+    finally:
+        (root / "cgroup.procs").write_text(str(os.getpid()))
+        group.rmdir()
+
+
+def measure(savers, scratch, rounds):
+    """({saver: seconds of each round}, {saver: bytes stored})."""
+    seconds = {saver.name: [] for saver in savers}
+    sizes = {}
+    for number in range(rounds + 1):
+        turn = number % len(savers)
+        for saver in savers[turn:] + savers[:turn]:
+            path = scratch / "saved"
+            took, _ = peers.timed(lambda: saver.save(path))
+            sizes[saver.name] = peers.stored_bytes(path)
+            peers.remove(path)
+            if number > 0:
+                seconds[saver.name].append(took)
+        print(f"round {number} done", file=sys.stderr, flush=True)
+    return seconds, sizes
+
+
+def markdown(facts, seconds, sizes):
+    lines = [f"# Saves to a disk of {facts['mb_per_second']} MB/s: "
+             f"{facts['tree']}, {facts['leaves']} leaves, "
+             f"{facts['bytes'] / 2**20:.0f} MiB", "",
+             f"Medians of {facts['rounds']} interleaved rounds, syncs "
+             "included; in brackets the ratio to raw bytes.", "",
+             "| who | seconds | stored |", "|---|--:|--:|"]
+    for name, rounds in seconds.items():
+        ratio = statistics.median(
+            mine / other for mine, other in
+            zip(rounds, seconds[REFERENCE], strict=True))
+        lines.append(f"| {name} | {statistics.median(rounds):.3f} "
+                     f"({ratio:.2f}) | {sizes[name] / facts['bytes']:.3f} |")
+    machine = facts["machine"]
+    return "\n".join([
+        *lines, "", f"Machine: {machine['cores']} cores of {machine['cpu']}, "
+        f"{machine['ram_gib']} GiB RAM, {machine['file_system']}, Python "
+        f"{machine['python']}.", "", f"    {facts['command']}", ""])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tree", choices=sorted(trees.TREES), default="llm")
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--mb-per-second", type=int, default=1000)
+    parser.add_argument("--dir", help="scratch folder, on the disk to test")
+    parser.add_argument("--out", help="name of the files in bench/results/")
+    args = parser.parse_args()
+    logging.disable(logging.ERROR)
+    with tempfile.TemporaryDirectory(prefix="holdfast-throttled-",
+                                     dir=args.dir) as name:
+        scratch = pathlib.Path(name)
+        tree = trees.TREES[args.tree](args.scale)
+        savers = [peers.HoldfastPython(mode) for mode in MODES]
+        savers.append(peers.OrbaxLegacy())
+        for saver in savers:
+            saver.prepare(tree, scratch)
+        facts = {"tree": args.tree, "scale": args.scale,
+                 "rounds": args.rounds, "mb_per_second": args.mb_per_second,
+                 "leaves": len(tree),
+                 "bytes": sum(array.nbytes for array in tree.values()),
+                 "machine": peers.machine_facts(name),
+                 "versions": peers.versions(),
+                 "command": "python3 bench/throttled_saves.py --tree "
+                            f"{args.tree} --scale {args.scale} --rounds "
+                            f"{args.rounds} --mb-per-second "
+                            f"{args.mb_per_second}"}
+        with throttled(scratch, args.mb_per_second * 10**6):
+            seconds, sizes = measure(savers, scratch, args.rounds)
+    text = markdown(facts, seconds, sizes)
+    print(text)
+    if args.out:
+        results = pathlib.Path(__file__).resolve().parent / "results"
+        (results / f"{args.out}.md").write_text(text, encoding="utf-8")
+        facts["stored_bytes"] = sizes
+        facts["seconds"] = seconds
+        (results / f"{args.out}.json").write_text(
+            json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
