@@ -33,8 +33,10 @@ constexpr size_t kPlaneBytesMax = kZstdBlockBytesMax;
 // takes more room than its Huffman codes; planes of mantissas are noise, which
 // is stepped over. Trained weights, moments and embeddings take as much room as
 // after zstd level 1 with its own choices (0.665 for 0.683, 0.826 for 0.824,
-// 0.501 for 0.481 of raw) in 0.5 to 0.65 of the time.
+// 0.501 for 0.481 of raw) in 0.5 to 0.65 of the time. Small blocks, whose time
+// is nothing, are searched well: counters and tables of indices are small.
 constexpr int kSearchLevel = -8;
+constexpr size_t kSearchedWellBytesMax = size_t{128} << 10;
 constexpr int kSearchBytesMin = 7;
 
 size_t BlockBytesFor(size_t decoded_bytes, size_t item_bytes) {
@@ -127,7 +129,7 @@ class PlanesEncoder {
     }
     ZSTD_CCtx_reset(compressor, ZSTD_reset_session_and_parameters);
     (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_checksumFlag, 1);
-    const bool is_quick = clevel_ == 1;
+    const bool is_quick = clevel_ == 1 && planes.size() > kSearchedWellBytesMax;
     (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel,
                                  is_quick ? kSearchLevel : 2 * clevel_ - 1);
     if (is_quick) {
