@@ -48,7 +48,8 @@ ROOT = HERE.parent.parent
 PAGES = (
     "README.md", "doc/index.md", "doc/migrating-orbax.md",
     "doc/migrating-torch.md", "doc/migrating-megatron.md",
-    "doc/comparison.md", "doc/performance.md", "doc/troubleshooting.md",
+    "doc/comparison.md", "doc/performance.md", "doc/compression.md",
+    "doc/troubleshooting.md",
     "doc/support.md", "doc/install-cpp.md",
 )
 # What the tests have only where a build of it is at hand.
