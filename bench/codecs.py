@@ -508,8 +508,6 @@ def main():
     text = markdown(groups, facts)
     print(text)
     if args.out:
-        results = pathlib.Path(__file__).resolve().parent / "results"
-        (results / f"{args.out}.md").write_text(text, encoding="utf-8")
         facts["groups"] = [
             {"name": group.name, "raw_bytes": group.raw_bytes,
              "stored_bytes": group.sizes(), "leaves": group.leaves,
@@ -518,8 +516,7 @@ def main():
                              for codec, rounds in by_codec.items()}
                  for operation, by_codec in group.speeds.items()}}
             for group in groups]
-        (results / f"{args.out}.json").write_text(
-            json.dumps(facts) + "\n", encoding="utf-8")
+        peers.write_results(args.out, text, facts, indent=None)
 
 
 if __name__ == "__main__":

@@ -162,13 +162,10 @@ def main():
     text = markdown(facts, samples, sizes)
     print(text)
     if args.out:
-        results = pathlib.Path(__file__).resolve().parent / "results"
-        (results / f"{args.out}.md").write_text(text, encoding="utf-8")
         facts["stored_bytes"] = sizes
         facts["seconds"] = [{"reader": reader, "files": whose, "rounds": rounds}
                             for (reader, whose), rounds in samples.items()]
-        (results / f"{args.out}.json").write_text(
-            json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        peers.write_results(args.out, text, facts)
 
 
 if __name__ == "__main__":

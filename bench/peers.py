@@ -654,6 +654,14 @@ def versions():
     return found
 
 
+def write_results(name, text, facts, indent=1):
+    """NAME.md and NAME.json of bench/results/."""
+    results = pathlib.Path(__file__).resolve().parent / "results"
+    (results / f"{name}.md").write_text(text, encoding="utf-8")
+    (results / f"{name}.json").write_text(
+        json.dumps(facts, indent=indent) + "\n", encoding="utf-8")
+
+
 def command_line(args):
     """The command without paths of this machine."""
     words = ["python3 bench/peers.py"]
@@ -767,14 +775,10 @@ def main():
     text = markdown(run, missing, facts)
     print(text)
     if args.out:
-        results = pathlib.Path(__file__).resolve().parent / "results"
-        results.mkdir(exist_ok=True)
-        (results / f"{args.out}.md").write_text(text, encoding="utf-8")
         facts.update(seconds=run.times, stored_bytes=run.sizes,
                      errors=run.errors, once=sorted(run.once),
                      missing=dict(missing))
-        (results / f"{args.out}.json").write_text(
-            json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        write_results(args.out, text, facts)
     return 1 if run.errors else 0
 
 

@@ -15,7 +15,6 @@ is warm; one round before them is not counted.
 
 import argparse
 import contextlib
-import json
 import logging
 import os
 import pathlib
@@ -123,12 +122,9 @@ def main():
     text = markdown(facts, seconds, sizes)
     print(text)
     if args.out:
-        results = pathlib.Path(__file__).resolve().parent / "results"
-        (results / f"{args.out}.md").write_text(text, encoding="utf-8")
         facts["stored_bytes"] = sizes
         facts["seconds"] = seconds
-        (results / f"{args.out}.json").write_text(
-            json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        peers.write_results(args.out, text, facts)
 
 
 if __name__ == "__main__":
