@@ -114,7 +114,10 @@ def make_chroot(name: str, system: System, folder: Path) -> Path:
 
 
 class Inside:
-    """Runs commands in a chroot, /proc mounted, and leaves no mount behind."""
+    """Runs commands in a chroot with /proc, and /dev/shm in memory.
+
+    Leaves no mount behind.
+    """
 
     def __init__(self, root: Path, variables: dict[str, str]) -> None:
         self.root = root
@@ -125,6 +128,8 @@ class Inside:
     def run(self, *command: str, wanted: int = 0) -> str:
         """What it prints; AssertionError unless it exits as wanted."""
         script = ('mount -t proc proc "$0/proc" && '
+                  'mkdir -p "$0/dev/shm" && '
+                  'mount -t tmpfs tmpfs "$0/dev/shm" && '
                   'cp /etc/resolv.conf /etc/hosts "$0/etc/" && '
                   'exec chroot "$0" "$@"')
         done = subprocess.run(
