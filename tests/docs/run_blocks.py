@@ -20,6 +20,9 @@ comment of its own before a block says more about it:
 before/PAGE.py is for a page of snippets: it runs before each of the blocks,
 which then have a directory and a process each.
 
+Blocks of `cpp` and `c` are compiled, as the body of a function behind
+before/PAGE.cpp and before/PAGE.c, which declare what they speak of, and not run.
+
 A page that imports torch is left out where there is none.
 
 The interpreter is that of this script; `import holdfast` must work in it
@@ -49,11 +52,12 @@ PAGES = (
     "README.md", "doc/index.md", "doc/migrating-orbax.md",
     "doc/migrating-torch.md", "doc/migrating-megatron.md",
     "doc/comparison.md", "doc/performance.md", "doc/compression.md",
-    "doc/troubleshooting.md",
-    "doc/support.md", "doc/install-cpp.md",
+    "doc/troubleshooting.md", "doc/support.md", "doc/install-cpp.md",
+    "doc/managers.md", "doc/c.md", "doc/clients.md", "doc/remote.md",
 )
 # What the tests have only where a build of it is at hand.
 OPTIONAL = ("torch",)
+COMPILERS = {"cpp": ["c++", "-std=c++20"], "c": ["cc", "-std=c11"]}
 COMMENT = re.compile(
     r"<!-- (not run|exit status|raises|prints)(?:: (.*?))? -->")
 ABSOLUTE = re.compile(r"(?<![\w./:-])/(?=(?:checkpoints|ckpt)\b)")
@@ -73,7 +77,7 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        return (self.language in ("python", "sh")
+        return (self.language in ("python", "sh", *COMPILERS)
                 and "prints" not in self.comments)
 
 
@@ -142,6 +146,30 @@ def run_commands(block: Block, text: str) -> str:
     return done.stdout
 
 
+def compile_snippet(block: Block, text: str) -> str:
+    before = HERE / "before" / f"{block.page.stem}.{block.language}"
+    lines = before.read_text().splitlines() + ["", "void Block(void) {"]
+    lines.append(f'#line {block.line} "{block.page}"')
+    for line in text.splitlines():
+        # Not in a function; the block's own lines keep their numbers.
+        if line.startswith("#include"):
+            lines.insert(0, line)
+            line = ""
+        lines.append(line)
+    done = subprocess.run(
+        [*COMPILERS[block.language], "-fsyntax-only", "-Wall", "-Werror",
+         "-Wno-unused-variable", "-I", ROOT / "include", "-x",
+         {"cpp": "c++"}.get(block.language, block.language), "-"],
+        input="\n".join([*lines, "}", ""]), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise AssertionError(done.stdout)
+    return done.stdout
+
+
+RUNNERS = {"sh": run_commands, "cpp": compile_snippet, "c": compile_snippet}
+
+
 def run_here(page: pathlib.Path, numbers: range) -> int:
     """Runs these blocks in this process and directory; the failures."""
     names: dict[str, object] = {"__name__": "__main__"}
@@ -166,7 +194,7 @@ def run_here(page: pathlib.Path, numbers: range) -> int:
         try:
             printed = (run_python(block, text, names)
                        if block.language == "python"
-                       else run_commands(block, text))
+                       else RUNNERS[block.language](block, text))
         except Exception:
             failures += 1
             print(f"FAILED {block.where}\n{traceback.format_exc()}")

@@ -1,0 +1,2 @@
+// What the snippets of README.md speak of.
+extern void* memory;

@@ -1,0 +1,7 @@
+// What the snippets of doc/managers.md speak of.
+#include <holdfast/holdfast.h>
+#include <holdfast/orbax/orbax.h>
+
+extern int64_t n;
+extern holdfast::Tree state;
+void Train(holdfast::Tree& state);
