@@ -14,7 +14,8 @@ tries each way N times on each layout, which is about 3 N times for each damage
 and way. Exit status 1 when a cell is wrong, or an undamaged checkpoint cannot
 be read.
 
-Needs numpy, jax, torch, tensorstore and stock Orbax beside the package.
+Needs numpy, jax, tensorstore and stock Orbax beside the package; without torch,
+the layouts and the ways that want it are left out.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import fnmatch
+import importlib.util
 import json
 import logging
 import multiprocessing
@@ -73,9 +75,20 @@ def arguments() -> Any:
     return args
 
 
+def drop_torch() -> None:
+    for table, wants_torch in (
+        (LAYOUTS, ("torch storage", "megatron zarr", "dcp", "torch-dist")),
+        (WAYS, [name for name in WAYS if "torch" in name]),
+    ):
+        for name in wants_torch:
+            del table[name]
+
+
 def keep_only(args: Any) -> None:
-    """Drops from the tables what is not asked for."""
+    """Drops from the tables what is not asked for, or cannot be tried."""
     load_ways()
+    if importlib.util.find_spec("torch") is None:
+        drop_torch()
     for table, pattern in (
         (LAYOUTS, args.layout),
         (DAMAGES, args.damage),

@@ -1,5 +1,7 @@
 # cmake -DBUILD_DIR= -DSOURCE_DIR= -DCONSUMER_DIR= -DSCRATCH_DIR=
 #       -DCXX_COMPILER= -DGENERATOR= -P run.cmake
+cmake_minimum_required(VERSION 3.25)
+
 function(run what)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status
     OUTPUT_VARIABLE output ERROR_VARIABLE output)
