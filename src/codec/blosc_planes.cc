@@ -31,8 +31,8 @@ constexpr size_t kPlaneBytesMax = kZstdBlockBytesMax;
 // How planes are searched for strings at the lowest level. In planes of
 // exponents strings of up to 6 bytes repeat by chance, and a reference to one
 // takes more room than its Huffman codes; planes of mantissas are noise, which
-// is stepped over. Trained weights, moments and embeddings take as much room as
-// after zstd level 1 with its own choices (0.665 for 0.683, 0.826 for 0.824,
+// is stepped over. Trained weights, moments and embeddings take about as much
+// as by zstd level 1 with its own choices (0.665 for 0.683, 0.826 for 0.824,
 // 0.501 for 0.481 of raw) in 0.5 to 0.65 of the time. Small blocks, whose time
 // is nothing, are searched well: counters and tables of indices are small.
 constexpr int kSearchLevel = -8;
