@@ -20,19 +20,25 @@ bool IsEmptyNode(const Tree& node) {
 
 // FromFlatDict builds its dicts of these, as it must find children by key.
 struct DictNode {
-  std::vector<std::pair<std::string, DictNode>> children;
+  std::vector<DictNode> children;
+  std::vector<std::string> keys;  // of `children`
   std::unordered_map<std::string, size_t> index_of_key;
   const Tree* leaf = nullptr;
 
   DictNode& Child(const std::string& key) {
     const auto [at, is_new] = index_of_key.emplace(key, children.size());
-    if (is_new) children.emplace_back(key, DictNode());
-    return children[at->second].second;
+    if (is_new) {
+      children.emplace_back();
+      keys.push_back(key);
+    }
+    return children[at->second];
   }
   Tree ToTree() const {
     if (leaf != nullptr) return *leaf;
     Tree dict = Tree::Dict();
-    for (const auto& [key, child] : children) dict.Add(key, child.ToTree());
+    for (size_t i = 0; i < children.size(); ++i) {
+      dict.Add(keys[i], children[i].ToTree());
+    }
     return dict;
   }
 };

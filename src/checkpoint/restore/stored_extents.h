@@ -1,0 +1,41 @@
+// StoredExtents: what a Checkpoint also is whose arrays lie in files as they
+// are in memory: it tells where.
+//
+// Views refer to those bytes instead of copying them.
+// Thread-safety, ownership: as the Checkpoint's.
+// Units: elements; bytes where named so.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/restore/raw_array.h"
+#include "holdfast/checkpoint.h"
+
+namespace holdfast {
+
+// Where the elements of one leaf lie.
+struct LeafExtents {
+  // Why the elements cannot be referred to ("compressed with zstd"); empty:
+  // they can.
+  std::string why_not;
+  // The path or URL of the directory that Extent::file is in. It stands for
+  // every file, even when these lie elsewhere (see `info().path`).
+  std::string directory;
+  // Disjoint boxes that cover the leaf.
+  std::vector<Extent> extents;
+};
+
+class StoredExtents {
+ public:
+  virtual ~StoredExtents() = default;
+  // `leaf` is an array with elements, and can be read. Reads metadata at most.
+  // Errors: those of that metadata.
+  virtual Result<LeafExtents> ExtentsOf(size_t leaf) const = 0;
+};
+
+// The extents of leaf `leaf` of any checkpoint; one that is no StoredExtents
+// says why not.
+Result<LeafExtents> ExtentsOf(const Checkpoint& checkpoint, size_t leaf);
+
+}  // namespace holdfast
