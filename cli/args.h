@@ -19,6 +19,7 @@
 #include "holdfast/tools/convert.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/remote.h"
+#include "holdfast/tools/view.h"
 
 namespace holdfast::cli {
 
@@ -39,12 +40,13 @@ enum class VerbId : uint8_t {
   kStats,
   kMerge,
   kCp,
+  kView,
   kDoctor,
   kHelp,
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 20;
+inline constexpr int kVerbCount = 21;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -128,6 +130,11 @@ struct Args {
   // cp
   bool verify_copy = false;
   bool follow_links = false;
+
+  // view
+  LinkKind link = LinkKind::kSymbolic;
+  bool checksums = false;
+  bool must_refer = false;
 
   // doctor
   bool read_only = false;

@@ -86,6 +86,8 @@ int RunVerb(const Args& args, Env& env) {
       return RunMerge(args, env);
     case VerbId::kCp:
       return RunCp(args, env);
+    case VerbId::kView:
+      return RunView(args, env);
     case VerbId::kDoctor:
       return RunDoctor(args, env);
     case VerbId::kHelp:

@@ -28,14 +28,15 @@ constexpr uint32_t kDiff = Bit(VerbId::kDiff);
 constexpr uint32_t kStats = Bit(VerbId::kStats);
 constexpr uint32_t kMerge = Bit(VerbId::kMerge);
 constexpr uint32_t kCp = Bit(VerbId::kCp);
+constexpr uint32_t kView = Bit(VerbId::kView);
 constexpr uint32_t kDoctor = Bit(VerbId::kDoctor);
 constexpr uint32_t kRewrite = kConvert | kReshard;
 constexpr uint32_t kWrite = kRewrite | kMerge;
-constexpr uint32_t kMapped = kWrite | kDiff;  // rules on leaves
+constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules on leaves
 constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
-                           kPlan | kWrite | kDiff | kStats;
+                           kPlan | kWrite | kDiff | kStats | kView;
 // Long jobs on many threads.
-constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats;
+constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats | kView;
 constexpr uint32_t kLong = kWork | kCp;
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
 constexpr uint32_t kReports = kOpen | kSteps | kPrune | kDu | kCp | kDoctor;
@@ -184,6 +185,20 @@ Status ApplyCast(std::string_view value, Args* args) {
 
 Status ApplyShards(std::string_view value, Args* args) {
   return AddRule("shards", ParseShards(value), args->map.shards);
+}
+
+Status ApplyLink(std::string_view value, Args* args) {
+  const auto kind = LinkKindFromName(value);
+  if (!kind) return BadValue("link", value, "symlink, hard, reflink or copy");
+  args->link = *kind;
+  return Status();
+}
+
+// Of the formats only those that a view can have.
+Status ApplyAs(std::string_view value, Args* args) {
+  args->format = FormatFromName(value);
+  if (args->format && IsOrbaxFormat(*args->format)) return Status();
+  return BadValue("as", value, "orbax or orbax-v1");
 }
 
 Status ApplyShardBytes(std::string_view value, Args* args) {
@@ -465,8 +480,21 @@ constexpr Flag kFlags[] = {
     {"to", 0, "FORMAT", "Write this format", kConvert | kMerge,
      "as the source is", Completion::kChoices,
      "orbax|orbax-v1|megatron-zarr|safetensors|dcp|torch-dist|npz", ApplyTo},
-    {"zarr", 0, "N", "Write arrays as zarr 2 or zarr 3", kConvert | kMerge,
-     "as in the source", Completion::kChoices, "2|3", ApplyZarr},
+    {"as", 0, "FORMAT", "Show the source as this format", kView, "orbax",
+     Completion::kChoices, "orbax|orbax-v1", ApplyAs},
+    {"link", 0, "KIND",
+     "Bring the source's files in as symbolic links, hard links, copies that "
+     "share their blocks, or copies",
+     kView, "symlink", Completion::kChoices, "symlink|hard|reflink|copy",
+     ApplyLink},
+    {"checksums", 0, "",
+     "Read all that is referred to, and record its checksums", kView, "",
+     Completion::kNothing, "", Switch<&Args::checksums>},
+    {"refer-all", 0, "", "Fail for a tensor that would have to be copied",
+     kView, "", Completion::kNothing, "", Switch<&Args::must_refer>},
+    {"zarr", 0, "N", "Write arrays as zarr 2 or zarr 3",
+     kConvert | kMerge | kView, "as in the source; of a view 3",
+     Completion::kChoices, "2|3", ApplyZarr},
     {"ocdbt", 0, "WHETHER",
      "Write one OCDBT database (yes), or one directory for each parameter "
      "(no)",
@@ -475,13 +503,14 @@ constexpr Flag kFlags[] = {
     {"compression", 0, "NAME",
      "Compress chunks: zstd, as Orbax does; planes, the smallest and fastest "
      "to load; fast, blosc with lz4; or not at all",
-     kWrite, "zstd", Completion::kChoices, "planes|zstd|fast|none",
+     kWrite | kView, "zstd", Completion::kChoices, "planes|zstd|fast|none",
      ApplyCompression},
     {"chunk-bytes", 0, "SIZE",
      "Cut larger arrays into chunks of about SIZE bytes; 0: as Orbax does",
-     kWrite, "8M", Completion::kNothing, "", ApplyChunkBytes},
+     kWrite | kView, "8M", Completion::kNothing, "", ApplyChunkBytes},
     {"overwrite", 0, "", "Replace what is at TARGET once the new one is whole",
-     kWrite | kCp, "", Completion::kNothing, "", Switch<&Args::overwrite>},
+     kWrite | kView | kCp, "", Completion::kNothing, "",
+     Switch<&Args::overwrite>},
     {"no-check", 0, "", "Do not read the new checkpoint back to compare it",
      kWrite, "", Completion::kNothing, "", Switch<&Args::check, false>},
     {"map", 0, "PATTERN=NEW",

@@ -1,7 +1,12 @@
 #include "cli/map_rules.h"
 
 #include <fstream>
+#include <span>
 #include <sstream>
+
+#include "cli/report.h"
+#include "cli/select.h"
+#include "holdfast/checkpoint.h"
 
 namespace holdfast::cli {
 
@@ -17,6 +22,19 @@ Result<LeafMap> MapRules(const Args& args) {
     map.renames.insert(map.renames.end(), rules->begin(), rules->end());
   }
   return map;
+}
+
+Result<std::vector<std::string>> SelectedNames(const Args& args) {
+  const auto patterns = std::span(args.operands).subspan(2);
+  std::vector<std::string> names;
+  if (patterns.empty()) return names;
+  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
+  if (!opened.ok()) return opened.status();
+  const std::vector<LeafInfo>& leaves = (*opened)->leaves();
+  const auto selected = SelectLeaves(leaves, patterns);
+  if (!selected.ok()) return selected.status();
+  for (const size_t i : *selected) names.push_back(leaves[i].name);
+  return names;
 }
 
 ConvertOptions TargetOptionsOf(const Args& args, const Env& env) {

@@ -13,6 +13,10 @@ namespace holdfast::cli {
 
 Result<LeafMap> MapRules(const Args& args);
 
+// The leaves that the patterns behind SOURCE and TARGET select; empty: all, and
+// nothing was opened.
+Result<std::vector<std::string>> SelectedNames(const Args& args);
+
 // The options that all verbs with a target have; its leaves' rules are not
 // among them.
 ConvertOptions TargetOptionsOf(const Args& args, const Env& env);

@@ -1,7 +1,6 @@
 // convert and reshard: a checkpoint written again in another layout.
 
 #include <fstream>
-#include <span>
 
 #include "cli/flags.h"
 #include "cli/job_progress.h"
@@ -18,20 +17,6 @@
 
 namespace holdfast::cli {
 namespace {
-
-// The names that the patterns select; empty: all, and nothing was opened.
-Result<std::vector<std::string>> NamesOf(const Args& args) {
-  const auto patterns = std::span(args.operands).subspan(2);
-  std::vector<std::string> names;
-  if (patterns.empty()) return names;
-  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
-  if (!opened.ok()) return opened.status();
-  const std::vector<LeafInfo>& leaves = (*opened)->leaves();
-  const auto selected = SelectLeaves(leaves, patterns);
-  if (!selected.ok()) return selected.status();
-  for (const size_t i : *selected) names.push_back(leaves[i].name);
-  return names;
-}
 
 ConvertOptions OptionsOf(const Args& args, const Env& env,
                          ProcessGroup* group) {
@@ -139,7 +124,7 @@ void PrintConvertJson(const ConvertResult& result, const Args& args,
 
 Result<int> Rewrite(const Args& args, ProcessGroup* group, Env& env) {
   ConvertOptions options = OptionsOf(args, env, group);
-  Result<std::vector<std::string>> names = NamesOf(args);
+  Result<std::vector<std::string>> names = SelectedNames(args);
   Status prepared = names.status();
   if (prepared.ok()) {
     auto map = MapRules(args);

@@ -39,10 +39,9 @@ uint64_t GoneCount(const PrunePlan& plan) {
 }
 
 void PrintPruneText(const PrunePlan& plan, const Args& args, Env& env) {
-  std::vector<TextColumn> columns = {
-      {"STEP", Align::kRight},
-      {"TIME", Align::kLeft, Fit::kDrop},
-      {"SIZE", Align::kRight}};
+  std::vector<TextColumn> columns = {{"STEP", Align::kRight},
+                                     {"TIME", Align::kLeft, Fit::kDrop},
+                                     {"SIZE", Align::kRight}};
   if (!args.metric.empty()) columns.push_back({"METRIC", Align::kRight});
   columns.push_back({"KEPT"});
   TextTable table(columns);

@@ -109,6 +109,14 @@ constexpr Example kCpExamples[] = {
      "from store to store, and checked there"},
     {"holdfast cp https://host/ckpt/7 ./7", "what a web server has"},
 };
+constexpr Example kViewExamples[] = {
+    {"holdfast view /models/llama /ckpt/llama",
+     "a model of Hugging Face that Orbax restores, without a second copy"},
+    {"holdfast view model.pt /ckpt/model --link hard",
+     "one that stays when the original's name goes"},
+    {"holdfast view /models/llama /ckpt/llama --checksums",
+     "read it once, and know every byte again"},
+};
 constexpr Example kDoctorExamples[] = {
     {"holdfast doctor s3://bucket/run", "try all that holdfast needs there"},
     {"holdfast doctor --read-only gs://bucket/run",
@@ -250,6 +258,18 @@ constexpr Verb kVerbs[] = {
      "that are at TARGET already and equal are left alone. Unfinished "
      "checkpoints are not copied.",
      kCpExamples, Completion::kFile, "", false},
+    {VerbId::kView, "view", "SOURCE TARGET [PATTERN...]", 2, kAny,
+     "Show a checkpoint of any format as Orbax's, without copying it",
+     "Makes TARGET a checkpoint of Orbax's format whose chunks are ranges of "
+     "SOURCE's files: safetensors, files of torch.save, npz, torch's "
+     "distributed checkpoints, Megatron's zarr, Orbax's uncompressed ones. The "
+     "files come in as links; no byte of a tensor is read or written. What "
+     "cannot be referred to (compressed, cast, elements that lie apart) is "
+     "copied, that tensor alone, and is listed with the reason. The source "
+     "must "
+     "stay as it is: a file that has changed is noticed whenever TARGET is "
+     "opened. Of safetensors TARGET is a model, too. PATTERN is as for ls.",
+     kViewExamples, Completion::kFile, "", false},
     {VerbId::kDoctor, "doctor", "URL", 1, 1,
      "Check that an object store can be used, and how fast it is",
      "Shows which credentials are used for URL and where they were found, "

@@ -92,6 +92,8 @@ struct ArrayShard {
   Array array;
 };
 
+struct StoredChunks;  // the engine's own
+
 // Gives the elements of an array that is not in memory, when a save wants them.
 //
 // Thread-safety: Read from several threads at once.
@@ -101,6 +103,9 @@ class ArrayReader {
   // target = the elements of the box of its shape at `origin`. The target has
   // the array's dtype.
   virtual Status Read(const Shape& origin, const ArrayView& target) const = 0;
+  // Not null: chunks that lie in files already, which a save refers to instead
+  // of reading and writing them.
+  virtual const StoredChunks* stored() const { return nullptr; }
 };
 
 // One element of any dtype: a Python bool, int, float or complex (is_python),

@@ -52,11 +52,13 @@ from holdfast._process_group import (
 )
 from holdfast._stats import Stats
 from holdfast._stats import last as last_stats
+from holdfast._view import CopiedLeaf, ViewResult, view
 
 __all__ = [
     "Checkpoint",
     "ConvertResult",
     "ConvertedLeaf",
+    "CopiedLeaf",
     "DiffResult",
     "Future",
     "LeafDiff",
@@ -68,6 +70,7 @@ __all__ = [
     "StatsResult",
     "StoredArray",
     "VerifyReport",
+    "ViewResult",
     "__version__",
     "convert",
     "diff",
@@ -83,6 +86,7 @@ __all__ = [
     "stats",
     "steps",
     "verify",
+    "view",
 ]
 
 

@@ -585,6 +585,33 @@ def convert(
 ) -> dict[str, Any]:
     """`holdfast::Convert`: what it counted, and its report as JSON."""
 
+def view(
+    source: str,
+    target: str,
+    *,
+    format: str = "orbax",
+    step: int | None = None,
+    item: str = "",
+    select: list[str] = ...,
+    drop: list[str] = ...,
+    rename: list[tuple[str, str, bool]] = ...,
+    cast: list[tuple[str, str]] = ...,
+    nest: bool = False,
+    strict: bool = False,
+    zarr_format: int = 3,
+    link: str = "symlink",
+    checksums: bool = False,
+    must_refer: bool = False,
+    compression: str | None = "zstd",
+    chunk_bytes_target: int = 8 << 20,
+    overwrite: bool = False,
+    sync: bool = True,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> dict[str, Any]:
+    """`holdfast::View`: what it counted, and its report as JSON."""
+
 class StepInfo:
     """`holdfast::StepInfo`, a step directory of a manager root."""
 

@@ -14,6 +14,7 @@
 #include "blocking.h"
 #include "errors.h"
 #include "holdfast/tools/convert.h"
+#include "holdfast/tools/view.h"
 
 namespace nb = nanobind;
 
@@ -108,6 +109,66 @@ nb::dict BindingConvert(
       }));
 }
 
+nb::dict ViewToPython(const ViewResult& result) {
+  nb::list copied;
+  for (const ViewResult::Copied& leaf : result.copied) {
+    copied.append(nb::make_tuple(leaf.leaf, leaf.why, leaf.byte_count));
+  }
+  nb::dict values;
+  values["leaf_count"] = result.leaf_count;
+  values["referred_leaf_count"] = result.referred_leaf_count;
+  values["referred_bytes"] = result.referred_bytes;
+  values["source_file_count"] = result.source_file_count;
+  values["copied"] = std::move(copied);
+  values["total_seconds"] = result.total_seconds;
+  values["report"] = ConvertReportJson(result.report);
+  return values;
+}
+
+nb::dict BindingView(
+    nb::handle source, nb::handle target, const std::string& format,
+    std::optional<int64_t> step, const std::string& item,
+    std::vector<std::string> select, std::vector<std::string> drop,
+    const std::vector<RenameRow>& rename, const std::vector<CastRow>& cast,
+    bool nest, bool strict, int zarr_format, const std::string& link,
+    bool checksums, bool must_refer,
+    const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
+    bool overwrite, bool sync, int thread_count, uint64_t in_flight_bytes_max,
+    nb::handle progress) {
+  ViewOptions options;
+  options.run = RunOf(thread_count, in_flight_bytes_max);
+  options.open.step = step;
+  options.open.item = item;
+  options.map = MapOf(std::move(select), std::move(drop), rename, cast, {},
+                      nest, strict);
+  const std::optional<Format> as = FormatFromName(format);
+  const std::optional<LinkKind> kind = LinkKindFromName(link);
+  if (!as || !IsOrbaxFormat(*as)) {
+    throw StatusError(InvalidArgumentError("format: got '" + format +
+                                           "', want 'orbax' or 'orbax-v1'"));
+  }
+  if (!kind) {
+    throw StatusError(
+        InvalidArgumentError("link: got '" + link +
+                             "', want 'symlink', 'hard', 'reflink' or 'copy'"));
+  }
+  options.format = *as;
+  options.link = *kind;
+  options.zarr_format = zarr_format;
+  options.checksums = checksums;
+  options.must_refer = must_refer;
+  options.compression = CompressionOf(compression);
+  options.chunk_bytes_target = chunk_bytes_target;
+  options.overwrite = overwrite;
+  options.sync = sync;
+  const std::string from = PathOf(source), to = PathOf(target);
+  return ViewToPython(RunForResult<ViewResult>(
+      options.run, progress, [&](const RunOptions& run) {
+        options.run = run;
+        return View(from, to, options);
+      }));
+}
+
 }  // namespace
 
 void BindConvert(nb::module_& module) {
@@ -128,6 +189,21 @@ void BindConvert(nb::module_& module) {
              nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none(),
              "holdfast::Convert: what it counted, and its report as JSON.");
+  module.def("view", &BindingView, nb::arg("source"), nb::arg("target"),
+             nb::kw_only(), nb::arg("format") = "orbax",
+             nb::arg("step") = nb::none(), nb::arg("item") = "",
+             nb::arg("select") = nb::list(), nb::arg("drop") = nb::list(),
+             nb::arg("rename") = nb::list(), nb::arg("cast") = nb::list(),
+             nb::arg("nest") = false, nb::arg("strict") = false,
+             nb::arg("zarr_format") = 3, nb::arg("link") = "symlink",
+             nb::arg("checksums") = false, nb::arg("must_refer") = false,
+             nb::arg("compression").none() = "zstd",
+             nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
+             nb::arg("overwrite") = false, nb::arg("sync") = true,
+             nb::arg("thread_count") = 0,
+             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("progress") = nb::none(),
+             "holdfast::View: what it counted, and its report as JSON.");
 }
 
 }  // namespace holdfast::python

@@ -151,6 +151,13 @@ Result<ConstArrayView> OpenedCheckpoint::ViewOfValue(size_t leaf) const {
   return DataLossError("leaf " + infos_[leaf].name + " has no elements");
 }
 
+Result<LeafExtents> OpenedCheckpoint::ExtentsOf(size_t leaf) const {
+  const auto [item, stored] = leaves_[leaf];
+  HF_RETURN_IF_ERROR(stored->problem);
+  if (stored->layout == nullptr) return LeafExtents{"in a file of values", {}};
+  return ExtentsOfChunks(*item, stored->array());
+}
+
 Result<Stats> OpenedCheckpoint::DoReadInto(
     const std::vector<ReadRequest>& requests,
     const RunOptions& run_options) const {

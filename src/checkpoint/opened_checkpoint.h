@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/restore/item.h"
+#include "checkpoint/stored_extents.h"
 #include "holdfast/checkpoint.h"
 #include "place/place.h"
 #include "tensor/box.h"
@@ -25,7 +26,7 @@ struct ItemEntries {
   std::vector<UnflattenEntry> entries;
 };
 
-class OpenedCheckpoint final : public Checkpoint {
+class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
  public:
   // leaves() stays empty, and so must be left alone what needs it, until
   // DescribeLeaves: a load does without. LeafName, items and TreeOf work at
@@ -37,6 +38,8 @@ class OpenedCheckpoint final : public Checkpoint {
   static std::unique_ptr<OpenedCheckpoint> OfItem(std::unique_ptr<Item> item);
 
   void DescribeLeaves();
+
+  Result<LeafExtents> ExtentsOf(size_t leaf) const override;
 
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
   // leaves()[leaf], and the item that holds it.

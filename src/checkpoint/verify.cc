@@ -7,6 +7,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/check/view_sources.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
@@ -120,6 +121,7 @@ class Verifier {
     HF_RETURN_IF_ERROR(status);
     if (files->own() != nullptr) {
       HF_RETURN_IF_ERROR(VerifyNodes(directory, files->store(), *files->own()));
+      HF_RETURN_IF_ERROR(VerifySources(directory, *files->own()));
     }
     return std::optional<CheckedFiles>(std::move(files).value());
   }
@@ -137,6 +139,16 @@ class Verifier {
                                   ? DigestIndex::CheckValue(row, node->view())
                                   : node.status(),
                               row.offset));
+    }
+    return Status();
+  }
+
+  // The files of others that a view refers to.
+  Status VerifySources(const Place& directory, const DigestIndex& digests) {
+    for (const SourceFile& row : digests.sources()) {
+      if (!share_.Takes(row.path, 0)) continue;
+      HF_RETURN_IF_ERROR(
+          Note("", Relative(directory, row.path), CheckSource(directory, row)));
     }
     return Status();
   }

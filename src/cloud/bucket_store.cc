@@ -70,7 +70,7 @@ Result<ObjectInfo> BucketStore::Stat(std::string_view key) {
   WaitForKey(bucket_key);
   HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
                       StatVersion(*bucket_, seen_, bucket_key));
-  return ObjectInfo{entry.byte_count};
+  return ObjectInfo{entry.byte_count, entry.modified_ns};
 }
 
 Result<Bytes> BucketStore::Read(std::string_view key, ByteRange range) {
@@ -115,7 +115,8 @@ Status BucketStore::List(
           std::string_view(entry.key).substr(root_.size());
       if (!CheckKey(key).ok()) continue;
       Remember(entry);
-      HF_RETURN_IF_ERROR(fn(key, ObjectInfo{entry.byte_count}));
+      HF_RETURN_IF_ERROR(
+          fn(key, ObjectInfo{entry.byte_count, entry.modified_ns}));
     }
     request.page_token = page.next_page_token;
   } while (!request.page_token.empty());
@@ -175,9 +176,8 @@ Status BucketStore::PutLater(const std::string& bucket_key,
   const auto put = [this, bucket_key, bytes = *std::move(bytes), condition,
                     held_bytes] {
     const std::string_view piece = bytes.view();
-    const Result<std::string> version = CatchBadAlloc([&] {
-      return bucket_->Put(bucket_key, {&piece, 1}, condition);
-    });
+    const Result<std::string> version = CatchBadAlloc(
+        [&] { return bucket_->Put(bucket_key, {&piece, 1}, condition); });
     // Memory first: a waiting writer may go on while the answer is noted.
     queue_.Release(held_bytes);
     WriteEnded(bucket_key, version, bytes.size(), false);

@@ -16,17 +16,20 @@ namespace {
 
 class FeedReader : public ArrayReader {
  public:
-  FeedReader(size_t leaf, std::shared_ptr<ChunkFeed*> feed)
-      : leaf_(leaf), feed_(std::move(feed)) {}
+  FeedReader(size_t leaf, std::shared_ptr<ChunkFeed*> feed,
+             std::shared_ptr<const StoredChunks> stored)
+      : leaf_(leaf), feed_(std::move(feed)), stored_(std::move(stored)) {}
 
   size_t leaf() const { return leaf_; }
   Status Read(const Shape& origin, const ArrayView& target) const override {
     return (*feed_)->Read(leaf_, origin, target);
   }
+  const StoredChunks* stored() const override { return stored_.get(); }
 
  private:
   size_t leaf_;
   std::shared_ptr<ChunkFeed*> feed_;
+  std::shared_ptr<const StoredChunks> stored_;
 };
 
 Tree ScalarTree(DType dtype, std::string_view element) {
@@ -111,8 +114,13 @@ class TreeMaker {
   Result<Tree> ArrayTree(size_t number, DType dtype, const Shape& shape) {
     HF_ASSIGN_OR_RETURN(auto traits,
                         TraitsOf(checkpoint_.leaves()[number], dtype, shape));
+    std::shared_ptr<const StoredChunks> stored;
+    if (options_.referred != nullptr) {
+      HF_ASSIGN_OR_RETURN(stored, options_.referred->chunks(number, dtype));
+    }
     return Tree::DeferredArray(
-        dtype, shape, std::make_shared<FeedReader>(number, feed_),
+        dtype, shape,
+        std::make_shared<FeedReader>(number, feed_, std::move(stored)),
         traits != nullptr ? ArrayKind::kJax : ArrayKind::kNumpy, traits);
   }
 

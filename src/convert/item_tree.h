@@ -23,9 +23,23 @@
 
 namespace holdfast {
 
+// Arrays that the new checkpoint refers to where they lie.
+struct ReferredArrays {
+  // The chunks of a leaf of the source, to be stored with this dtype. Null: its
+  // elements are copied.
+  std::function<Result<std::shared_ptr<const StoredChunks>>(size_t leaf,
+                                                            DType dtype)>
+      chunks;
+  // Puts the files that chunks are in, or links to them, into the directory of
+  // the item `name`. Called before the item is written.
+  std::function<Status(const std::string& name, const std::string& directory)>
+      place_files;
+};
+
 struct ItemTreeOptions {
   std::function<Result<std::optional<Sharding>>(const LeafInfo&)> sharding;
   bool use_replica_parallel = true;
+  const ReferredArrays* referred = nullptr;  // borrowed; null: none
 };
 
 struct ItemTree {

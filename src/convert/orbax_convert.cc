@@ -61,11 +61,13 @@ bool TakeHashes(std::string_view mark, size_t unit_count,
 class OrbaxConverter {
  public:
   OrbaxConverter(const Checkpoint& source, uint64_t source_hash,
-                 std::string target, const ConvertOptions& options)
+                 std::string target, const ConvertOptions& options,
+                 const ReferredArrays* referred)
       : source_(source),
         source_hash_(source_hash),
         target_path_(std::move(target)),
         options_(options),
+        referred_(referred),
         group_(options.group != nullptr && options.group->size() > 1
                    ? options.group
                    : nullptr),
@@ -91,7 +93,7 @@ class OrbaxConverter {
 
   Status Prepare() {
     return CatchBadAlloc([&]() -> Status {
-      HF_ASSIGN_OR_RETURN(plan_, MakeOrbaxPlan(source_, options_));
+      HF_ASSIGN_OR_RETURN(plan_, MakeOrbaxPlan(source_, options_, referred_));
       result_.format = plan_.format;
       result_.report = std::move(plan_.report);
       uint64_t bytes = 0;
@@ -105,7 +107,7 @@ class OrbaxConverter {
       }
       HF_ASSIGN_OR_RETURN(replaces_foreign_, ReplacesForeign());
       has_parts_ =
-          group_ == nullptr && !IsUrl(target_path_) &&
+          group_ == nullptr && referred_ == nullptr && !IsUrl(target_path_) &&
           (replaces_foreign_ || PartCount(bytes, options_.part_bytes) > 1);
       return Status();
     });
@@ -176,6 +178,10 @@ class OrbaxConverter {
                                 item.text));
     }
     const Stopwatch begun;
+    if (referred_ != nullptr) {
+      HF_RETURN_IF_ERROR(referred_->place_files(
+          item.place.name, ItemDirectory(pending, item.place.name)));
+    }
     const Result<SavePlan> plan =
         pending.Plan(item.tree.tree, SaveOptionsOf(item));
     std::vector<FeedUnit> units;
@@ -183,6 +189,12 @@ class OrbaxConverter {
     return Feed(item, std::move(units), copied, [&] {
       return pending.SavePlanned(item.place.name, plan, begun);
     });
+  }
+
+  static std::string ItemDirectory(const PendingSaver& pending,
+                                   const std::string& name) {
+    return name.empty() ? pending.directory()
+                        : pending.directory() + "/" + name;
   }
 
   // Calls `save`, whose arrays' readers find the units, which it adds to
@@ -469,6 +481,7 @@ class OrbaxConverter {
   const uint64_t source_hash_;
   const std::string target_path_;
   const ConvertOptions& options_;
+  const ReferredArrays* const referred_;
   ProcessGroup* const group_;
   const Budgets budgets_;
   Stopwatch watch_;
@@ -487,9 +500,11 @@ class OrbaxConverter {
 Result<ConvertResult> ConvertToOrbax(const Checkpoint& source,
                                      uint64_t source_hash,
                                      const std::string& target_path,
-                                     const ConvertOptions& options) {
+                                     const ConvertOptions& options,
+                                     const ReferredArrays* referred) {
   return CatchBadAlloc([&] {
-    return OrbaxConverter(source, source_hash, target_path, options).Execute();
+    return OrbaxConverter(source, source_hash, target_path, options, referred)
+        .Execute();
   });
 }
 

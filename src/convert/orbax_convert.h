@@ -11,15 +11,19 @@
 #include <cstdint>
 #include <string>
 
+#include "convert/item_tree.h"
 #include "holdfast/tools/convert.h"
 
 namespace holdfast {
 
-// With a group every rank calls it, each with a source of its own.
+// With a group every rank calls it, each with a source of its own. `referred`,
+// for one process: arrays that the new checkpoint only refers to; it is then
+// written in one go. Borrowed.
 // `source_hash`: FilesHash of the source; 0: it has no hash that identifies it.
 Result<ConvertResult> ConvertToOrbax(const Checkpoint& source,
                                      uint64_t source_hash,
                                      const std::string& target_path,
-                                     const ConvertOptions& options);
+                                     const ConvertOptions& options,
+                                     const ReferredArrays* referred = nullptr);
 
 }  // namespace holdfast

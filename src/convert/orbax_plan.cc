@@ -31,9 +31,11 @@ CopiedLeaf CopyOf(size_t number, const LeafInfo& info) {
 
 class Planner {
  public:
-  Planner(const Checkpoint& source, const ConvertOptions& options)
+  Planner(const Checkpoint& source, const ConvertOptions& options,
+          const ReferredArrays* referred)
       : source_(source),
         options_(options),
+        referred_(referred),
         has_item_names_(source.info().items.size() > 1) {}
 
   Result<OrbaxPlan> Plan() {
@@ -60,7 +62,7 @@ class Planner {
   }
 
   ItemTreeOptions TreeOptions() const {
-    return {options_.sharding, options_.use_replica_parallel};
+    return {options_.sharding, options_.use_replica_parallel, referred_};
   }
 
   Status PlaceItems(const std::vector<SourceItem>& items) {
@@ -256,6 +258,7 @@ class Planner {
 
   const Checkpoint& source_;
   const ConvertOptions& options_;
+  const ReferredArrays* const referred_;
   const bool has_item_names_;
   OrbaxPlan plan_;
 };
@@ -263,8 +266,9 @@ class Planner {
 }  // namespace
 
 Result<OrbaxPlan> MakeOrbaxPlan(const Checkpoint& source,
-                                const ConvertOptions& options) {
-  return Planner(source, options).Plan();
+                                const ConvertOptions& options,
+                                const ReferredArrays* referred) {
+  return Planner(source, options, referred).Plan();
 }
 
 }  // namespace holdfast

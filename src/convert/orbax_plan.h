@@ -45,7 +45,9 @@ struct OrbaxPlan {
   ConvertReport report;
 };
 
+// `referred` is borrowed; null: everything is copied.
 Result<OrbaxPlan> MakeOrbaxPlan(const Checkpoint& source,
-                                const ConvertOptions& options);
+                                const ConvertOptions& options,
+                                const ReferredArrays* referred = nullptr);
 
 }  // namespace holdfast

@@ -10,6 +10,7 @@
 #include "checkpoint/restore/extent_read.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "checkpoint/restore/restore.h"
+#include "checkpoint/stored_extents.h"
 #include "run/run.h"
 #include "tensor/box_index.h"
 #include "tensor/copy.h"
@@ -129,7 +130,9 @@ class LeafChecker {
   FileSizes sizes_;
 };
 
-class ExtentCheckpoint final : public Checkpoint, private ArrayHome {
+class ExtentCheckpoint final : public Checkpoint,
+                               public StoredExtents,
+                               private ArrayHome {
  public:
   ExtentCheckpoint(CheckpointInfo info, std::shared_ptr<Store> store)
       : store_(std::move(store)) {
@@ -139,6 +142,19 @@ class ExtentCheckpoint final : public Checkpoint, private ArrayHome {
   void AddLeaves(std::vector<ExtentLeaf> leaves) {
     LeafChecker checker(*store_);
     for (ExtentLeaf& leaf : leaves) AddLeaf(std::move(leaf), checker);
+  }
+
+  Result<LeafExtents> ExtentsOf(size_t leaf) const override {
+    const RawArray& raw = leaves_[leaf].raw;
+    if (raw.reader != nullptr) {
+      return LeafExtents{"not stored as they are (" + infos_[leaf].codecs + ")",
+                         {}};
+    }
+    LeafExtents found{"", raw.extents};
+    for (Extent& extent : found.extents) {
+      extent.file = store_->Describe(extent.file);
+    }
+    return found;
   }
 
  protected:

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "holdfast/status.h"
+#include "place/place.h"
 
 namespace holdfast {
 

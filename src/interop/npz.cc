@@ -6,12 +6,12 @@
 #include "base/status_macros.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "interop/extent_checkpoint.h"
-#include "interop/file_set.h"
 #include "interop/inflate_reader.h"
 #include "interop/npy_header.h"
 #include "interop/tree_sidecar.h"
 #include "pickle/zip_reader.h"
 #include "pickle/zip_writer.h"
+#include "place/file_set.h"
 
 namespace holdfast {
 namespace {

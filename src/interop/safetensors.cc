@@ -8,12 +8,12 @@
 #include "base/status_macros.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "interop/extent_checkpoint.h"
-#include "interop/file_set.h"
 #include "interop/packed_reader.h"
 #include "interop/safetensors_header.h"
 #include "interop/tree_sidecar.h"
 #include "interop/weight_index.h"
 #include "place/directory_ops.h"
+#include "place/file_set.h"
 
 namespace holdfast {
 namespace {

@@ -6,7 +6,9 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/restore/extent_read.h"
 #include "checkpoint/restore/leaf_request.h"
+#include "checkpoint/stored_extents.h"
 #include "interop/tree_sidecar.h"
 #include "run/run.h"
 #include "tensor/copy.h"
@@ -26,7 +28,7 @@ struct SeenLeaf {
   std::string text;        // without a base
 };
 
-class SidecarCheckpoint final : public Checkpoint {
+class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
  public:
   explicit SidecarCheckpoint(std::unique_ptr<Checkpoint> base)
       : base_(std::move(base)) {
@@ -46,6 +48,28 @@ class SidecarCheckpoint final : public Checkpoint {
     info_.item_custom_metadata = sidecar.item_custom_metadata;
     info_.value_metadata_tree = sidecar.value_metadata_tree;
     return Status();
+  }
+
+  Result<LeafExtents> ExtentsOf(size_t leaf) const override {
+    const SeenLeaf& seen = leaves_[leaf];
+    if (seen.base == kNoBase) return LeafExtents{"in the sidecar", {}};
+    HF_ASSIGN_OR_RETURN(LeafExtents found,
+                        holdfast::ExtentsOf(*base_, seen.base));
+    if (!seen.adds_axis) return found;
+    // A complex element is two neighbours of the base.
+    const size_t part_bytes = DTypeBytes(*infos_[leaf].dtype) / 2;
+    for (Extent& extent : found.extents) {
+      Shape strides = ExtentStrides(extent, part_bytes);
+      const bool are_neighbours =
+          extent.box.shape.back() == 2 &&
+          strides.back() == static_cast<int64_t>(part_bytes);
+      if (!are_neighbours) return LeafExtents{"parts that lie apart", {}};
+      strides.pop_back();
+      extent.strides = std::move(strides);
+      extent.box.origin.pop_back();
+      extent.box.shape.pop_back();
+    }
+    return found;
   }
 
  protected:

@@ -13,11 +13,11 @@
 #include "base/utf8.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "interop/extent_checkpoint.h"
-#include "interop/file_set.h"
 #include "interop/pickled_leaf.h"
 #include "interop/weight_index.h"
 #include "pickle/torch_document.h"
 #include "place/directory_ops.h"
+#include "place/file_set.h"
 #include "tensor/copy.h"
 #include "tree/flatten.h"
 

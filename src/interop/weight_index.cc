@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/status_macros.h"
-#include "interop/file_set.h"
 #include "interop/json_members.h"
+#include "place/file_set.h"
 
 namespace holdfast {
 namespace {
@@ -95,8 +95,7 @@ Status FoundWeights::Add(const std::string& name, const std::string& file,
                          const WeightIndex* index) {
   const auto [other, is_new] = file_of_.emplace(name, file);
   if (!is_new) {
-    return DataLossError("tensor \"" + name + "\" is also in " +
-                         other->second);
+    return DataLossError("tensor \"" + name + "\" is also in " + other->second);
   }
   if (index == nullptr) return Status();
   const auto listed = index->file_of.find(name);

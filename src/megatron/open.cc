@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "checkpoint/restore/array_layout.h"
 #include "checkpoint/restore/leaf_request.h"
+#include "checkpoint/stored_extents.h"
 #include "holdfast/megatron/zarr.h"
 #include "megatron/chunk_read.h"
 #include "megatron/files.h"
@@ -52,7 +53,7 @@ Result<uint64_t> StoredBytesOf(const ZarrArray::State& array) {
   return bytes;
 }
 
-class MegatronCheckpoint final : public Checkpoint {
+class MegatronCheckpoint final : public Checkpoint, public StoredExtents {
  public:
   MegatronCheckpoint(CheckpointInfo info, std::vector<OpenedLeaf> leaves,
                      const Place& place, AbsentChunks absent_chunks)
@@ -61,6 +62,11 @@ class MegatronCheckpoint final : public Checkpoint {
         absent_chunks_(absent_chunks) {
     info_ = std::move(info);
     for (OpenedLeaf& leaf : opened_) infos_.push_back(std::move(leaf.info));
+  }
+
+  Result<LeafExtents> ExtentsOf(size_t leaf) const override {
+    const ArrayState& array = opened_[leaf].array;
+    return ExtentsOfChunks(*array, array->stored());
   }
 
  protected:

@@ -29,7 +29,7 @@ class LookStore final : public Store {
     HF_RETURN_IF_ERROR(CheckKey(key));
     const Look::Known known = look_->Find(FullKey(key));
     if (known.presence == Look::Presence::kPresent) {
-      return ObjectInfo{known.object.byte_count};
+      return ObjectInfo{known.object.byte_count, known.object.modified_ns};
     }
     if (known.presence == Look::Presence::kAbsent) return Absent(key);
     return inner().Stat(InnerKey(key));

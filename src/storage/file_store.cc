@@ -247,7 +247,9 @@ Result<ObjectInfo> FileStore::Stat(std::string_view key) {
   error = calls_.Stat(fd.get(), Describe(key), info);
   if (error != 0) return ErrnoStatus(error, "stat", Describe(key));
   if (!S_ISREG(info.st_mode)) return NotAFile("stat", Describe(key));
-  return ObjectInfo{static_cast<uint64_t>(info.st_size)};
+  return ObjectInfo{
+      static_cast<uint64_t>(info.st_size),
+      int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
 Status FileStore::ReadAt(const OpenedObject& object, std::string_view key,

@@ -41,7 +41,8 @@ struct ShardedTensorFactory {
 };
 
 using StateKey = std::variant<std::string, int64_t>;
-using StateDict = std::vector<std::pair<StateKey, ShardedState>>;
+struct StateEntry;
+using StateDict = std::vector<StateEntry>;
 using StateList = std::vector<ShardedState>;
 
 // Array: a loaded tensor. Tree: a plain value.
@@ -61,6 +62,11 @@ struct ShardedState {
   T* As() {
     return std::get_if<T>(&node);
   }
+};
+
+struct StateEntry {
+  StateKey first;
+  ShardedState second;
 };
 
 // "a.b.0": keys and list indices.

@@ -81,6 +81,9 @@ DigestIndex::DigestIndex(DigestFile digests) : digests_(std::move(digests)) {
   std::sort(
       digests_.files.begin(), digests_.files.end(),
       [](const FileDigest& a, const FileDigest& b) { return a.path < b.path; });
+  std::sort(
+      digests_.sources.begin(), digests_.sources.end(),
+      [](const SourceFile& a, const SourceFile& b) { return a.path < b.path; });
   std::sort(digests_.values.begin(), digests_.values.end(),
             [](const ValueDigest& a, const ValueDigest& b) {
               return std::tie(a.path, a.offset) < std::tie(b.path, b.offset);
@@ -103,7 +106,8 @@ std::span<const FileDigest> DigestIndex::FilesBelow(
 
 std::optional<DigestIndex> DigestIndex::Below(const std::string& prefix) const {
   DigestFile below{CutBelow(digests_.files, prefix),
-                   CutBelow(digests_.values, prefix), digests_.block_bytes};
+                   CutBelow(digests_.values, prefix), digests_.block_bytes,
+                   CutBelow(digests_.sources, prefix)};
   if (below.files.empty() && below.values.empty()) return std::nullopt;
   return DigestIndex(std::move(below));
 }

@@ -50,6 +50,7 @@ class DigestIndex {
   // Ok when `got` is what the row says.
   static Status CheckSum(const FileDigest& row, const FileDigest& got);
 
+  const std::vector<SourceFile>& sources() const { return digests_.sources; }
   const std::vector<FileDigest>& files() const { return digests_.files; }
   // Files whose paths begin with `prefix`.
   std::span<const FileDigest> FilesBelow(std::string_view prefix) const;

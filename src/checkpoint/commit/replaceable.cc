@@ -156,6 +156,9 @@ class ItemFiles {
         for (const ValueDigest& row : (*digests)->values()) {
           listed_.insert(row.path);
         }
+        for (const SourceFile& row : (*digests)->sources()) {
+          listed_.insert(row.path);
+        }
       }
     }
     if (!Has(kTreeMetadataFile)) return;

@@ -89,6 +89,31 @@ Status ReadValues(JsonScanner& in, bool is_node,
   });
 }
 
+Status ReadSources(JsonScanner& in, std::vector<SourceFile>& sources) {
+  return in.ReadArray([&] {
+    SourceFile& row = sources.emplace_back();
+    int column = 0;
+    uint64_t modified_ns = 0;
+    HF_RETURN_IF_ERROR(in.ReadArray([&] {
+      switch (column++) {
+        case 0:
+          return in.ReadString(row.path);
+        case 1:
+          return in.ReadUint64(row.byte_count);
+        case 2:
+          return in.ReadUint64(modified_ns);
+        case 3:
+          return in.ReadString(row.from);
+        default:
+          return in.Error("row is too long");
+      }
+    }));
+    if (column != 4) return in.Error("row is too short");
+    row.modified_ns = static_cast<int64_t>(modified_ns);
+    return Status();
+  });
+}
+
 // The CRCs of one value row, which its number names.
 struct NumberedCrcs {
   uint64_t number = 0;
@@ -120,6 +145,7 @@ Status ReadNumberedCrcs(JsonScanner& in, std::vector<NumberedCrcs>& rows) {
 // Members as they stand in the text. Rows refer to each other by number, and
 // members may come in any order.
 struct DigestMembers {
+  std::vector<SourceFile> sources;
   std::vector<FileDigest> files;
   std::vector<ValueDigest> values;
   std::vector<ValueDigest> nodes;
@@ -137,6 +163,7 @@ Status ReadMembers(JsonScanner& in, DigestMembers& members) {
     }
     if (key == "files") return ReadFiles(in, members.files);
     if (key == "values") return ReadValues(in, false, members.values);
+    if (key == "sources") return ReadSources(in, members.sources);
     if (key == "nodes") return ReadValues(in, true, members.nodes);
     if (key == "block_bytes") return in.ReadUint64(members.block_bytes);
     if (key == "blocks") return ReadNumberedCrcs(in, members.blocks);
@@ -183,6 +210,7 @@ Status JoinMembers(DigestMembers members, DigestFile& digests) {
                            " bytes, want 4 or more");
     }
   }
+  digests.sources = std::move(members.sources);
   digests.files = std::move(members.files);
   digests.values = std::move(values);
   std::move(members.nodes.begin(), members.nodes.end(),
@@ -209,6 +237,23 @@ void AppendValueRows(std::string& out, std::string_view member, bool is_node,
     out += "\"]";
   }
   out += ']';
+}
+
+void AppendSources(std::string& out, const std::vector<SourceFile>& sources) {
+  const char* separator = ",\"sources\":[[";
+  for (const SourceFile& row : sources) {
+    out += separator;
+    separator = ",[";
+    AppendCompactJsonString(out, row.path);
+    out += ',';
+    AppendNumber(out, row.byte_count);
+    out += ',';
+    AppendNumber(out, static_cast<uint64_t>(row.modified_ns));
+    out += ',';
+    AppendCompactJsonString(out, row.from);
+    out += ']';
+  }
+  if (!sources.empty()) out += ']';
 }
 
 // Writes a row for each value that is no node and has CRCs of this kind, which
@@ -270,6 +315,7 @@ std::string SerializeDigestFile(const DigestFile& digests) {
     return row.tail ? std::span<const uint32_t>(&*row.tail, 1)
                     : std::span<const uint32_t>();
   });
+  AppendSources(out, digests.sources);
   // The trailer covers everything before it, so that a damaged list cannot
   // vouch for damaged files.
   const uint32_t crc = Crc32c(out);

@@ -7,7 +7,9 @@
 //    "values":[["d/7a28",0,15141,"01234567"],...],
 //    "nodes":[["d/03c1",0,911,"76543210"],...],
 //    "block_bytes":65536,"blocks":[[0,"0123456789abcdef..."],...],
-//    "tails":[[7,"00112233"],...],"crc32c":"0badcafe"}
+//    "tails":[[7,"00112233"],...],
+//    "sources":[["m.safetensors",9176,1764201600000000000,"/models/m"],...],
+//    "crc32c":"0badcafe"}
 // A file row is path, bytes, CRC-32C of the whole file; a value row is path,
 // offset, bytes, CRC-32C of that range. So is a node row, of a node of a
 // database or of its manifest, but without the last four bytes: they are a CRC
@@ -17,8 +19,11 @@
 // value is checked by. `tails` has the number of the value row and the last
 // four bytes of the value, where these are a checksum that decoding checks
 // everything before them against: together the two tell the value from any
-// other, with no second pass over its bytes. Members that are empty are left
-// out; readers skip those they do not know, as release 0.1.0 does "nodes",
+// other, with no second pass over its bytes. `sources`, of a view,
+// has the files of others that values lie in: path, bytes, the time of the last
+// change in nanoseconds since 1970 (0: not known), and the place that was
+// referred to. Members that are empty are left out; readers skip those they do
+// not know, as release 0.1.0 does "nodes",
 // "blocks" and "tails". The last member is the CRC-32C of all text before the
 // comma in front of it. Paths are relative to the directory that holds the
 // sidecar. CRCs are eight lower-case hex digits. Thread-safety: pure functions.
@@ -60,10 +65,22 @@ struct ValueDigest {
   friend bool operator==(const ValueDigest&, const ValueDigest&) = default;
 };
 
+// A file that a view refers to, and as what it was found. It belongs to
+// somebody else, who may change it.
+struct SourceFile {
+  std::string path;
+  uint64_t byte_count = 0;
+  int64_t modified_ns = 0;
+  std::string from;  // absolute path or URL
+
+  friend bool operator==(const SourceFile&, const SourceFile&) = default;
+};
+
 struct DigestFile {
   std::vector<FileDigest> files;
   std::vector<ValueDigest> values;  // and nodes
   uint64_t block_bytes = kDigestBlockBytes;
+  std::vector<SourceFile> sources;
 };
 
 // Rows in the order given, nodes after all others. REQUIRES: paths in UTF-8.

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "base/utf8.h"
 #include "checkpoint/check/checked_store.h"
+#include "checkpoint/check/view_sources.h"
 #include "checkpoint/format/aggregate.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/directory_names.h"
@@ -104,7 +105,7 @@ class ItemOpener {
       item_->files_ = item_->place_.directory.OpenStore();
     }
     item_->checked_ = CheckedFiles::Unchecked(item_->files_);
-    if (!options_.verify) return Status();
+    if (!options_.verify) return OpenSources();
     if (item_->place_.checked != nullptr) {
       item_->checked_ = *item_->place_.checked;
     } else {
@@ -119,8 +120,21 @@ class ItemOpener {
     // From here on every read of the item's files is checked.
     HF_ASSIGN_OR_RETURN(const auto list, ListOfFiles());
     if (list != nullptr) {
+      HF_ASSIGN_OR_RETURN(item_->files_,
+                          WithSources(item_->files_, item_->place_.directory,
+                                      list->sources(), /*must_match=*/true));
       item_->files_ = std::make_shared<CheckedStore>(item_->files_, list);
     }
+    return Status();
+  }
+
+  // Nothing of the list counts but where a view's files are.
+  Status OpenSources() {
+    const auto list = DigestIndex::Read(files());
+    if (!list.ok() || !list->has_value()) return Status();
+    HF_ASSIGN_OR_RETURN(item_->files_,
+                        WithSources(item_->files_, item_->place_.directory,
+                                    (*list)->sources(), /*must_match=*/false));
     return Status();
   }
 

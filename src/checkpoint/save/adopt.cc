@@ -61,6 +61,7 @@ void AddListedPaths(const DigestFile& digests, const std::string& prefix,
                     std::set<std::string>& paths) {
   for (const FileDigest& row : digests.files) paths.insert(prefix + row.path);
   for (const ValueDigest& row : digests.values) paths.insert(prefix + row.path);
+  for (const SourceFile& row : digests.sources) paths.insert(prefix + row.path);
 }
 
 Result<std::vector<std::string>> FindProcessDatabases(Store& store) {

@@ -32,6 +32,10 @@ class ArraySource {
 
   bool is_sharded() const { return shards_ != nullptr; }
   bool is_deferred() const { return reader_ != nullptr; }
+  // Null: the elements are read.
+  const StoredChunks* stored() const {
+    return reader_ == nullptr ? nullptr : reader_->stored();
+  }
 
   // The elements at `box` where they lie; nullopt when they are spread over
   // shards, or not in memory.

@@ -221,8 +221,28 @@ class Encoder {
 
 }  // namespace
 
+namespace {
+
+ReferredArray Referred(const PlannedArray& array) {
+  ReferredArray referred{{}, array.stored};
+  const ArrayLayout& layout = *array.layout->array;
+  const std::string prefix = ArrayPrefix(array.name);
+  for (size_t i = 0; i < array.stored->ranges.size(); ++i) {
+    referred.keys.push_back(
+        zarr::ChunkKey(prefix, layout.format.metadata,
+                       layout.grid.ChunkIndex(static_cast<int64_t>(i))));
+  }
+  return referred;
+}
+
+}  // namespace
+
 Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run,
                     Stats& stats) {
+  for (const PlannedArray& array : plan.arrays) {
+    if (array.stored == nullptr) continue;
+    HF_RETURN_IF_ERROR(sink.Refer(Referred(array)));
+  }
   Encoder encoder(plan, sink, run);
   HF_RETURN_IF_ERROR(encoder.EncodeAll());
   stats.stored_bytes += encoder.stored_bytes();

@@ -102,6 +102,17 @@ struct LayoutKey {
   auto operator<=>(const LayoutKey&) const = default;
 };
 
+Result<std::shared_ptr<const SaveLayout>> LayoutOf(
+    const zarr::ArrayMetadata& metadata, const Shape& write_shape) {
+  auto layout = std::make_shared<SaveLayout>();
+  HF_ASSIGN_OR_RETURN(layout->metadata_text, zarr::SerializeMetadata(metadata));
+  HF_ASSIGN_OR_RETURN(layout->array,
+                      MakeArrayLayout(metadata, MissingChunks::kRefuse));
+  layout->write_shape = write_shape;
+  layout->chunk_count = layout->array->grid.ChunkCount();
+  return std::shared_ptr<const SaveLayout>(std::move(layout));
+}
+
 // Makes the layout of each key once.
 class LayoutMaker {
  public:
@@ -169,14 +180,7 @@ class LayoutMaker {
             ? zarr::OrbaxV3(key.shape, key.dtype, shapes.write, compression)
             : zarr::OrbaxV2(key.shape, key.dtype, shapes.write, compression);
     if (metadata.sharding) metadata.sharding->chunk_shape = shapes.read;
-    auto layout = std::make_shared<SaveLayout>();
-    HF_ASSIGN_OR_RETURN(layout->metadata_text,
-                        zarr::SerializeMetadata(metadata));
-    HF_ASSIGN_OR_RETURN(layout->array,
-                        MakeArrayLayout(metadata, MissingChunks::kRefuse));
-    layout->write_shape = key.write_shape;
-    layout->chunk_count = layout->array->grid.ChunkCount();
-    return std::shared_ptr<const SaveLayout>(std::move(layout));
+    return LayoutOf(metadata, key.write_shape);
   }
 
   const SaveOptions& options_;
@@ -282,6 +286,28 @@ class ArrayPlanner {
     return Status();
   }
 
+  // Its layout is that of the chunks, which nobody writes.
+  Status AddStored(const StoredChunks& stored, PlannedArray& array) const {
+    if (!options_.use_ocdbt || part_.is_partial) {
+      return UnimplementedError(
+          "refer to chunks where they lie: one process must write one OCDBT "
+          "database");
+    }
+    if (stored.metadata.zarr_format != plan_.zarr_format ||
+        stored.metadata.shape != array.source.shape() ||
+        stored.metadata.dtype != array.source.dtype()) {
+      return InternalError("stored chunks of another array");
+    }
+    HF_ASSIGN_OR_RETURN(array.layout,
+                        LayoutOf(stored.metadata, stored.metadata.shape));
+    if (stored.ranges.size() != array.layout->chunk_count) {
+      return InternalError("stored chunks that are not those of the grid");
+    }
+    array.stored = &stored;
+    array.chunks.emplace();
+    return Status();
+  }
+
   Status AddArray(size_t leaf_index, std::string name, const SaveArgs& args) {
     const FlatLeaf& leaf = plan_.leaves[leaf_index];
     PlannedArray array;
@@ -289,6 +315,13 @@ class ArrayPlanner {
     if (!source.ok()) return source.status().WithContext("leaf " + name);
     array.source = std::move(source).value();
     HF_RETURN_IF_ERROR(CheckStorable(array.source.dtype()));
+    array.name = std::move(name);
+    array.leaf = leaf_index;
+    if (const StoredChunks* stored = array.source.stored()) {
+      HF_RETURN_IF_ERROR(
+          AddStored(*stored, array).WithContext("leaf " + array.name));
+      return Add(std::move(array));
+    }
     LayoutKey key;
     key.dtype = args.dtype.value_or(array.source.dtype());
     HF_RETURN_IF_ERROR(CheckCast(array.source.dtype(), key.dtype));
@@ -299,8 +332,6 @@ class ArrayPlanner {
     key.write_chunk_shape = args.write_chunk_shape;
     key.read_chunk_shape = args.read_chunk_shape;
     HF_ASSIGN_OR_RETURN(array.layout, maker_.Get(std::move(key)));
-    array.name = std::move(name);
-    array.leaf = leaf_index;
     array.needs_scratch =
         array.layout->dtype() != array.source.dtype() ||
         !array.source.FindsAllChunks(array.layout->array->grid);
@@ -308,7 +339,12 @@ class ArrayPlanner {
     array.has_metadata = part_.is_primary;
     const Status chosen = ChooseChunks(array);
     if (!chosen.ok()) return chosen.WithContext("leaf " + array.name);
-    plan_.has_jax_arrays |= leaf.value_type == kValueTypeJaxArray;
+    return Add(std::move(array));
+  }
+
+  Status Add(PlannedArray array) {
+    plan_.has_jax_arrays |=
+        plan_.leaves[array.leaf].value_type == kValueTypeJaxArray;
     plan_.arrays.push_back(std::move(array));
     return Status();
   }
@@ -327,7 +363,7 @@ Status DivideDeferred(const PlanPart& part, SavePlan& plan) {
   std::vector<ArrayChunks> deferred;
   std::vector<PlannedArray*> arrays;
   for (PlannedArray& array : plan.arrays) {
-    if (!array.source.is_deferred()) continue;
+    if (!array.source.is_deferred() || array.stored != nullptr) continue;
     array.chunks.emplace();
     arrays.push_back(&array);
     deferred.push_back(

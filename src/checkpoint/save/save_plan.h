@@ -18,6 +18,7 @@
 
 #include "checkpoint/restore/array_layout.h"
 #include "checkpoint/save/array_source.h"
+#include "checkpoint/save/stored_chunks.h"
 #include "holdfast/options.h"
 #include "holdfast/tree.h"
 #include "tree/flatten.h"
@@ -46,6 +47,8 @@ struct PlannedArray {
   // Chunks are put in C order, or padded, before they are compressed: as much
   // scratch again.
   bool needs_packing = false;
+  // Its chunks are referred to where they lie; `chunks` is empty then.
+  const StoredChunks* stored = nullptr;
   // The part that this process writes: the metadata, and these chunks
   // (ascending numbers in the grid; absent: all).
   bool has_metadata = true;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <mutex>
+#include <tuple>
 
 #include "base/status_macros.h"
 #include "checkpoint/commit/lease.h"
@@ -71,6 +73,56 @@ Status AddManifest(Store& store, const ValueSinkOptions& options,
   return AddManifestRows(store, prefix + std::string(kManifestFile), digests);
 }
 
+// References into files that are none of the sink's, as a child to merge.
+class References {
+ public:
+  void Add(const ReferredArray& array, bool with_digests) {
+    const StoredChunks& stored = *array.stored;
+    if (list_.files.empty()) {
+      for (const SourceFile& file : *stored.sources) {
+        list_.files.push_back({file.path, 0});
+      }
+      sources_ = stored.sources;
+      list_.owners.push_back(arena_);
+    }
+    for (size_t i = 0; i < stored.ranges.size(); ++i) {
+      const StoredChunks::Range& range = stored.ranges[i];
+      ocdbt::LeafEntry& entry = list_.entries.emplace_back();
+      entry.key = arena_->Copy(array.keys[i]);
+      entry.SetIndirect({range.file, range.offset, range.byte_count});
+      if (!with_digests || stored.digests.empty()) continue;
+      ValueDigest& row = rows_.emplace_back(stored.digests[i]);
+      row.path = (*sources_)[range.file].path;
+      row.offset = range.offset;
+    }
+  }
+
+  void MoveTo(std::vector<ocdbt::MergeChild>& children, DigestFile& digests) {
+    if (list_.entries.empty()) return;
+    ocdbt::SortByKey(list_.entries);
+    children.push_back({"", std::move(list_)});
+    // Several arrays may be the same bytes.
+    const auto by_place = [](const ValueDigest& a, const ValueDigest& b) {
+      return std::tie(a.path, a.offset, a.byte_count) <
+             std::tie(b.path, b.offset, b.byte_count);
+    };
+    const auto same_place = [&](const ValueDigest& a, const ValueDigest& b) {
+      return !by_place(a, b) && !by_place(b, a);
+    };
+    std::sort(rows_.begin(), rows_.end(), by_place);
+    rows_.erase(std::unique(rows_.begin(), rows_.end(), same_place),
+                rows_.end());
+    std::move(rows_.begin(), rows_.end(), std::back_inserter(digests.values));
+  }
+
+ private:
+  ocdbt::EntryList list_;
+  std::shared_ptr<ocdbt::TextArena> arena_ =
+      std::make_shared<ocdbt::TextArena>();
+  std::shared_ptr<const std::vector<SourceFile>> sources_;
+  std::vector<ValueDigest> rows_;
+};
+
 class OcdbtSink final : public ValueSink {
  public:
   OcdbtSink(Store* store, ValueSinkOptions options)
@@ -116,6 +168,11 @@ class OcdbtSink final : public ValueSink {
     return Status();
   }
 
+  Status Refer(const ReferredArray& array) override {
+    references_.Add(array, options_.write_digests);
+    return Status();
+  }
+
   void Abort(const Status& status) override {
     if (writer_ != nullptr) writer_->Abort(status);
   }
@@ -131,6 +188,7 @@ class OcdbtSink final : public ValueSink {
       HF_RETURN_IF_ERROR(AddManifest(*store_, options_, prefix_, digests));
       children.push_back({prefix_, std::move(summary.entries)});
     }
+    references_.MoveTo(children, digests);
     if (!options_.must_merge) return Status();
     HF_RETURN_IF_ERROR(AddAdoptedDatabases(
         *store_, options_.adopted_databases,
@@ -163,6 +221,7 @@ class OcdbtSink final : public ValueSink {
   const ValueSinkOptions options_;
   const std::string prefix_;
   std::unique_ptr<ocdbt::BulkWriter> writer_;
+  References references_;
   std::mutex mutex_;
   std::vector<std::pair<std::string, ValueDigest>> rows_;  // by key
 };
@@ -238,6 +297,11 @@ class DirectorySink final : public ValueSink {
 };
 
 }  // namespace
+
+Status ValueSink::Refer(const ReferredArray& /*array*/) {
+  return UnimplementedError(
+      "refer to chunks where they lie: want a new OCDBT database");
+}
 
 std::string ProcessPrefix(const ValueSinkOptions& options) {
   const std::string prefix = ProcessDirectoryName(options.process) + "/";

@@ -15,12 +15,19 @@
 #include "checkpoint/check/value_sums.h"
 #include "checkpoint/format/digest_file.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/save/stored_chunks.h"
 #include "codec/codec.h"
 #include "holdfast/options.h"
 #include "ocdbt/merge.h"
 #include "storage/store.h"
 
 namespace holdfast {
+
+// The keys of an array's chunks, in C order of the grid, and where they lie.
+struct ReferredArray {
+  std::vector<std::string> keys;
+  const StoredChunks* stored = nullptr;
+};
 
 class ValueSink {
  public:
@@ -38,6 +45,11 @@ class ValueSink {
   // `produce` makes them, which may be called after values before it are put.
   virtual Status PutStream(uint64_t index, std::string key,
                            ValueKnownBy known_by, const StreamFn& produce) = 0;
+
+  // References to the chunks of an array, which are in the store already, or
+  // come under links. Not while values are put. Unimplemented where there is no
+  // new database.
+  virtual Status Refer(const ReferredArray& array);
 
   // Ends all waiting of PutStream, which then returns `status`.
   virtual void Abort(const Status& status) = 0;

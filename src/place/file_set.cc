@@ -1,4 +1,4 @@
-#include "interop/file_set.h"
+#include "place/file_set.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/restore/array_home.h"
 #include "checkpoint/restore/raw_array.h"
 #include "holdfast/checkpoint.h"
 
@@ -19,10 +20,7 @@ struct LeafExtents {
   // Why the elements cannot be referred to ("compressed with zstd"); empty:
   // they can.
   std::string why_not;
-  // The path or URL of the directory that Extent::file is in. It stands for
-  // every file, even when these lie elsewhere (see `info().path`).
-  std::string directory;
-  // Disjoint boxes that cover the leaf.
+  // Disjoint boxes that cover the leaf. Extent::file is a path or URL here.
   std::vector<Extent> extents;
 };
 
@@ -37,5 +35,9 @@ class StoredExtents {
 // The extents of leaf `leaf` of any checkpoint; one that is no StoredExtents
 // says why not.
 Result<LeafExtents> ExtentsOf(const Checkpoint& checkpoint, size_t leaf);
+
+// Those of a zarr array, a chunk each.
+Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
+                                    const ReadableArray& array);
 
 }  // namespace holdfast

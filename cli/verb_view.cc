@@ -1,0 +1,90 @@
+// view: a checkpoint of any format as Orbax's, by reference.
+
+#include "cli/job_progress.h"
+#include "cli/json_out.h"
+#include "cli/map_rules.h"
+#include "cli/report.h"
+#include "cli/units.h"
+#include "cli/verbs.h"
+#include "holdfast/tools/view.h"
+
+namespace holdfast::cli {
+namespace {
+
+void PrintViewJson(const ViewResult& result, const Args& args,
+                   std::ostream& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  json.Field("source", args.operands[0]);
+  json.Field("target", args.operands[1]);
+  json.Field("leaf_count", result.leaf_count);
+  json.Field("referred_leaf_count", result.referred_leaf_count);
+  json.Field("referred_bytes", result.referred_bytes);
+  json.Field("source_file_count", result.source_file_count);
+  json.Key("copied");
+  json.BeginArray();
+  for (const ViewResult::Copied& copied : result.copied) {
+    json.BeginObject();
+    json.Field("leaf", copied.leaf);
+    json.Field("why", copied.why);
+    json.Field("byte_count", copied.byte_count);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Field("total_seconds", result.total_seconds);
+  json.Key("report");
+  json.Raw(ConvertReportJson(result.report));
+  json.EndObject();
+  out << '\n';
+}
+
+void PrintViewText(const ViewResult& result, const Args& args,
+                   std::ostream& out) {
+  for (const ViewResult::Copied& copied : result.copied) {
+    out << copied.leaf << ": copied (" << HumanBytes(copied.byte_count)
+        << "): " << copied.why << '\n';
+  }
+  if (args.quiet) return;
+  out << "ok: " << Counted(result.leaf_count, "leaf", "leaves") << ", "
+      << HumanBytes(result.referred_bytes) << " of "
+      << Counted(result.source_file_count, "file", "files")
+      << " referred to in " << HumanSeconds(result.total_seconds);
+  if (!result.copied.empty()) {
+    out << ", " << Counted(result.copied.size(), "tensor", "tensors")
+        << " copied";
+  }
+  out << '\n';
+}
+
+}  // namespace
+
+int RunView(const Args& args, Env& env) {
+  ViewOptions options;
+  options.run = RunOptionsOf(args, env);
+  options.open = OpenOptionsOf(args);
+  auto names = SelectedNames(args);
+  if (!names.ok()) return Fail(env, names.status());
+  options.names = *std::move(names);
+  auto map = MapRules(args);
+  if (!map.ok()) return Fail(env, map.status());
+  options.map = *std::move(map);
+  if (args.format) options.format = *args.format;
+  if (args.zarr_format) options.zarr_format = *args.zarr_format;
+  options.link = args.link;
+  options.checksums = args.checksums;
+  options.must_refer = args.must_refer;
+  options.compression = args.compression;
+  options.chunk_bytes_target = args.chunk_bytes;
+  options.overwrite = args.overwrite;
+  const JobProgress progress(args, env, {.label = "view"}, options.run);
+  const auto result = View(args.operands[0], args.operands[1], options);
+  if (!result.ok()) return Fail(env, result.status());
+  if (args.json) {
+    PrintViewJson(*result, args, env.out);
+  } else {
+    PrintViewText(*result, args, env.out);
+  }
+  return kExitFine;
+}
+
+}  // namespace holdfast::cli

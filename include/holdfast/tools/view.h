@@ -1,0 +1,91 @@
+// View: a checkpoint of any format as one of Orbax's, without copying it.
+//
+//   auto view = holdfast::View("/models/llama", "/ckpt/llama");
+//
+// The new checkpoint is a database of references: its chunks are ranges of the
+// source's files, which lie in it as links (or copies, as the caller chooses).
+// Stock Orbax and TensorStore restore from it; of a source in safetensors the
+// directory is a safetensors model as well. No byte of a tensor is read or
+// written, however large the source is. What cannot be a reference (an array
+// that is compressed, cast, or whose elements lie apart) is copied in bounded
+// memory, that array alone, and the result says which and why.
+//
+// The source must stay as it is. A view records the size and the time of the
+// last change of each file, and every open compares them: DataLoss names a file
+// that has changed or is gone. With `checksums` each chunk's is recorded, too,
+// and checked whenever it is read, as in any checkpoint of holdfast.
+// Thread-safety: as Save. Units: bytes, seconds.
+// Errors: those of Open and Save; Unimplemented for sources and targets in
+// object stores, and where the file system cannot link as asked;
+// InvalidArgument with `must_refer` for a leaf that would have to be copied.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/export.h"
+#include "holdfast/options.h"
+#include "holdfast/status.h"
+#include "holdfast/tools/convert.h"
+
+namespace holdfast HOLDFAST_EXPORT {
+
+// How the source's files come into the view's directory.
+enum class LinkKind : uint8_t {
+  kSymbolic,  // relative to the view, as long as both lie in one file system
+  kHard,
+  kReflink,  // copies that share their blocks, where the file system has them
+  kCopy,
+};
+// "symlink", "hard", "reflink", "copy".
+std::string_view LinkKindName(LinkKind kind);
+std::optional<LinkKind> LinkKindFromName(std::string_view name);
+
+struct ViewOptions {
+  RunOptions run;  // of what is copied, and of checksums
+  OpenOptions open;
+  std::vector<std::string> names;  // as ConvertOptions
+  LeafMap map;
+  Format format = Format::kOrbax;  // or kOrbaxV1
+  // 3 stores any order of axes; 2 only C and Fortran order.
+  int zarr_format = 3;
+  LinkKind link = LinkKind::kSymbolic;
+  // Read all that is referred to, and record its checksums.
+  bool checksums = false;
+  // Refuse what would have to be copied.
+  bool must_refer = false;
+  // Of what is copied, as ConvertOptions.
+  Compression compression = Compression::kZstd;
+  // Larger tensors are referred to in chunks of at most this many bytes, where
+  // their rows can be divided so. Bytes in the file do not change.
+  uint64_t chunk_bytes_target = uint64_t{8} << 20;
+  bool overwrite = false;
+  bool sync = true;
+  std::function<uint64_t()> now_ns;
+  std::function<std::string()> random_hex;
+};
+
+struct ViewResult {
+  struct Copied {
+    std::string leaf;  // its name in the source
+    std::string why;
+    uint64_t byte_count = 0;  // decoded
+  };
+  uint64_t leaf_count = 0;
+  uint64_t referred_leaf_count = 0;
+  uint64_t referred_bytes = 0;
+  uint64_t source_file_count = 0;
+  std::vector<Copied> copied;  // arrays only
+  double total_seconds = 0;
+  ConvertReport report;  // of the map
+};
+
+// `target` is the exact place, as of Save.
+Result<ViewResult> View(const std::string& source, const std::string& target,
+                        const ViewOptions& options = {});
+
+}  // namespace holdfast

@@ -1,0 +1,176 @@
+"""What `holdfast.view` does: a checkpoint of any format as Orbax's, without
+copying it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from holdfast import _engine
+from holdfast._convert import (
+    _CHUNK_BYTES,
+    _MEMORY_BYTES,
+    ConvertedLeaf,
+    PathLike,
+    _dtype_name,
+    _renames,
+    _texts,
+)
+from holdfast._progress import ProgressArgument, reporting
+
+__all__ = ["CopiedLeaf", "ViewResult", "view"]
+
+
+@dataclasses.dataclass(frozen=True)
+class CopiedLeaf:
+    """A tensor that a view could not refer to.
+
+    Attributes:
+      leaf: its name in the source.
+      why: "compressed with zstd", "cast to float16", ...
+      byte_count: its decoded bytes.
+    """
+
+    leaf: str
+    why: str
+    byte_count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ViewResult:
+    """What a view refers to. Sizes in bytes, times in seconds.
+
+    Attributes:
+      target: the view.
+      leaf_count: leaves in it.
+      referred_leaf_count: tensors that are only referred to.
+      referred_bytes: decoded bytes of these.
+      source_file_count: files that it refers to.
+      copied: tensors that were copied, and why.
+      total_seconds: of the whole call.
+      leaves: those that were renamed or left out.
+      notes: rules that matched no leaf, and the like.
+    """
+
+    target: str
+    leaf_count: int
+    referred_leaf_count: int
+    referred_bytes: int
+    source_file_count: int
+    copied: list[CopiedLeaf]
+    total_seconds: float
+    leaves: list[ConvertedLeaf]
+    notes: list[str]
+
+
+def view(
+    source: PathLike,
+    target: PathLike,
+    *,
+    format: Literal["orbax", "orbax-v1"] = "orbax",
+    step: int | None = None,
+    item: str | None = None,
+    select: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+    cast: Mapping[str, Any] | None = None,
+    nest: bool = False,
+    strict: bool = False,
+    zarr_format: int = 3,
+    link: Literal["symlink", "hard", "reflink", "copy"] = "symlink",
+    checksums: bool = False,
+    must_refer: bool = False,
+    compression: Literal["planes", "zstd", "fast"] | None = "zstd",
+    chunk_bytes: int = _CHUNK_BYTES,
+    overwrite: bool = False,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+    durable: bool = True,
+) -> ViewResult:
+    """Makes a checkpoint of Orbax's format that refers to the source's bytes.
+
+    Orbax, TensorStore and `load` read it as any other; no byte of a tensor is
+    read or written for it. Safetensors keep their names in it, beside copies
+    of config.json and the like, so that it is a model of Hugging Face, too.
+    What cannot be referred to (compressed, cast, elements that lie apart in
+    their file) is copied, that tensor alone.
+
+    The source must stay as it is: each open compares the sizes and times of
+    its files with those of the day of the view.
+
+    Args:
+      source: a checkpoint of any format, in a file system.
+      target: the exact place of the view.
+      format: "orbax", or "orbax-v1".
+      step: of a directory of steps; None: the newest committed one.
+      item: only this item of a composite checkpoint.
+      select, drop, rename, cast, nest, strict: as of `convert`.
+      zarr_format: 3; or 2, which knows C and Fortran order alone.
+      link: how the source's files come into the view's directory: symbolic
+        or hard links, copies that share their blocks, or copies.
+      checksums: read all that is referred to, and record its checksums, which
+        every later read is checked by.
+      must_refer: fail for a tensor that would have to be copied.
+      compression: of what is copied, as for `save`.
+      chunk_bytes: larger tensors are referred to in chunks of at most this
+        many bytes, where their rows can be divided so.
+      overwrite: replace a checkpoint at `target`, once the view is whole.
+      progress: True for a bar, or f(phase, done_bytes, total_bytes).
+      threads: None: one a CPU.
+      memory_bytes: the most bytes held at once; None: 256 MiB.
+      durable: wait until the disk has everything.
+
+    Raises:
+      ValueError: with `must_refer` a tensor that would be copied; rules that
+        contradict each other.
+      NotImplementedError: a source or target in an object store; a kind of
+        link that the file system does not have.
+      holdfast.errors.AlreadyExistsError: something is at `target`.
+    """
+    new = os.fspath(target)
+    with reporting(progress, "view") as progress_fn:
+        values = _engine.view(
+            os.fspath(source),
+            new,
+            format=format,
+            step=step,
+            item=item or "",
+            select=_texts(select),
+            drop=_texts(drop),
+            rename=_renames(rename),
+            cast=[
+                (glob, _dtype_name(dtype))
+                for glob, dtype in (cast or {}).items()
+            ],
+            nest=nest,
+            strict=strict,
+            zarr_format=zarr_format,
+            link=link,
+            checksums=checksums,
+            must_refer=must_refer,
+            compression=compression,
+            chunk_bytes_target=chunk_bytes,
+            overwrite=overwrite,
+            sync=durable,
+            thread_count=threads or 0,
+            in_flight_bytes_max=(
+                _MEMORY_BYTES if memory_bytes is None else memory_bytes
+            ),
+            progress=progress_fn,
+        )
+    report = json.loads(values.pop("report"))
+    copied = [CopiedLeaf(*row) for row in values.pop("copied")]
+    return ViewResult(
+        target=new,
+        copied=copied,
+        leaves=[
+            ConvertedLeaf(leaf["leaf"], leaf.get("new_name"), leaf["what"])
+            for leaf in report["leaves"]
+        ],
+        notes=report["notes"],
+        **values,
+    )

@@ -1,0 +1,133 @@
+#include "checkpoint/check/view_sources.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "place/file_set.h"
+#include "storage/read_only_store.h"
+
+namespace holdfast {
+namespace {
+
+// Sources by their links, everything else from the directory itself.
+class ViewStore final : public ReadOnlyStore {
+ public:
+  ViewStore(std::shared_ptr<Store> files, std::shared_ptr<Store> linked,
+            const std::vector<SourceFile>& sources)
+      : files_(std::move(files)), linked_(std::move(linked)) {
+    for (const SourceFile& row : sources) names_.push_back(row.path);
+    std::sort(names_.begin(), names_.end());
+  }
+
+  std::string Describe(std::string_view key) const override {
+    return Of(key).Describe(key);
+  }
+  int requests_in_flight() const override {
+    return std::max(files_->requests_in_flight(),
+                    linked_->requests_in_flight());
+  }
+  Result<ObjectInfo> Stat(std::string_view key) override {
+    return Of(key).Stat(key);
+  }
+  Result<Bytes> Read(std::string_view key, ByteRange range) override {
+    return Of(key).Read(key, range);
+  }
+  Status ReadInto(std::string_view key, uint64_t offset,
+                  std::span<char> target) override {
+    return Of(key).ReadInto(key, offset, target);
+  }
+  // Neighbours of one store go there together.
+  Status ReadBatch(std::span<const RangeRead> requests,
+                   const CancelToken* cancel) override {
+    while (!requests.empty()) {
+      Store& store = Of(requests.front().key);
+      size_t count = 1;
+      while (count < requests.size() && &Of(requests[count].key) == &store) {
+        ++count;
+      }
+      HF_RETURN_IF_ERROR(store.ReadBatch(requests.first(count), cancel));
+      requests = requests.subspan(count);
+    }
+    return Status();
+  }
+  Status List(
+      std::string_view prefix,
+      const std::function<Status(std::string_view key, const ObjectInfo& info)>&
+          fn) override {
+    return files_->List(prefix, fn);
+  }
+
+ private:
+  Store& Of(std::string_view key) const {
+    return std::binary_search(names_.begin(), names_.end(), key) ? *linked_
+                                                                 : *files_;
+  }
+
+  const std::shared_ptr<Store> files_;
+  const std::shared_ptr<Store> linked_;
+  std::vector<std::string> names_;
+};
+
+Status SourceError(const SourceFile& row, const std::string& why) {
+  return DataLossError("the view's source " + row.from + " " + why +
+                       "; put the file back as it was, or make the view again");
+}
+
+Result<ObjectInfo> StatSource(const Place& directory, const SourceFile& row) {
+  HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> file,
+                      MakeFileSet({{row.path, directory / row.path}}));
+  return file->Stat(row.path);
+}
+
+Status CompareSource(const SourceFile& row, const Result<ObjectInfo>& now) {
+  if (now.status().code() == StatusCode::kNotFound) {
+    return SourceError(row, "is gone");
+  }
+  HF_RETURN_IF_ERROR(now.status());
+  if (now->byte_count != row.byte_count) {
+    return SourceError(
+        row, "has changed (got " + std::to_string(now->byte_count) +
+                 " bytes, want " + std::to_string(row.byte_count) + ")");
+  }
+  const bool both_known = now->modified_ns != 0 && row.modified_ns != 0;
+  if (both_known && now->modified_ns != row.modified_ns) {
+    return SourceError(row,
+                       "has changed: it was written again since the view "
+                       "was made");
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<SourceFile> DescribeSource(const std::string& path, const Place& place) {
+  HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> file,
+                      MakeFileSet({{path, place}}));
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, file->Stat(path));
+  return SourceFile{path, info.byte_count, info.modified_ns,
+                    place.Absolute().path()};
+}
+
+Status CheckSource(const Place& directory, const SourceFile& row) {
+  return CompareSource(row, StatSource(directory, row));
+}
+
+Result<std::shared_ptr<Store>> WithSources(
+    std::shared_ptr<Store> files, const Place& directory,
+    const std::vector<SourceFile>& sources, bool must_match) {
+  if (sources.empty()) return files;
+  std::map<std::string, Place> places;
+  for (const SourceFile& row : sources) {
+    const Result<ObjectInfo> now = StatSource(directory, row);
+    if (must_match) HF_RETURN_IF_ERROR(CompareSource(row, now));
+    if (now.ok()) places.emplace(row.path, directory / row.path);
+  }
+  HF_ASSIGN_OR_RETURN(std::shared_ptr<Store> linked, MakeFileSet(places));
+  return std::shared_ptr<Store>(std::make_shared<ViewStore>(
+      std::move(files), std::move(linked), sources));
+}
+
+}  // namespace holdfast

@@ -1,0 +1,31 @@
+// The files of others that a view refers to: read wherever their links lead,
+// and only while they are what the view was made of.
+//
+// Thread-safety: as Store. Ownership: the store shares `files`.
+// Errors: DataLoss for a source that is gone, or that has changed, naming it,
+// what it was, and what to do.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "checkpoint/format/digest_file.h"
+#include "place/place.h"
+#include "storage/store.h"
+
+namespace holdfast {
+
+// The size and the time of the last change of the file at `place`, as a row of
+// `sources`; `path` is its name in the view.
+Result<SourceFile> DescribeSource(const std::string& path, const Place& place);
+
+// Ok while the file that `row` leads to from `directory` is what the row says.
+Status CheckSource(const Place& directory, const SourceFile& row);
+
+// `files`, the store of `directory`, with the sources as what their links lead
+// to. With `must_match` all of them are compared with their rows now.
+Result<std::shared_ptr<Store>> WithSources(
+    std::shared_ptr<Store> files, const Place& directory,
+    const std::vector<SourceFile>& sources, bool must_match);
+
+}  // namespace holdfast

@@ -1,0 +1,190 @@
+#include "view/source_links.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+
+#include "base/status_macros.h"
+#include "checkpoint/check/view_sources.h"
+#include "place/directory_ops.h"
+#include "storage/errno_status.h"
+#include "storage/new_file.h"
+#include "storage/unique_fd.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSourcesDirectory = "sources/";
+constexpr std::array<std::pair<LinkKind, std::string_view>, 4> kLinkNames = {
+    {{LinkKind::kSymbolic, "symlink"},
+     {LinkKind::kHard, "hard"},
+     {LinkKind::kReflink, "reflink"},
+     {LinkKind::kCopy, "copy"}}};
+// What a model has beside its tensors is smaller.
+constexpr uint64_t kCompanionBytesMax = uint64_t{64} << 20;
+
+Status LinkError(int error, LinkKind kind, const std::string& from,
+                 const std::string& to) {
+  const bool is_unable = error == EXDEV || error == EPERM ||
+                         error == EOPNOTSUPP || error == EINVAL ||
+                         error == ENOTTY || error == EMLINK;
+  if (!is_unable) return ErrnoStatus(error, "link " + from + " to", to);
+  return UnimplementedError("link " + from + " to " + to +
+                            ": the file system has no " +
+                            std::string(LinkKindName(kind)) + " here (errno " +
+                            std::to_string(error) +
+                            "); choose another of symlink, hard, reflink, "
+                            "copy");
+}
+
+Status CloneOrCopy(LinkKind kind, const SourceFile& row,
+                   const std::string& path, bool sync) {
+  const UniqueFd from(::open(row.from.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!from.valid()) return ErrnoStatus(errno, "read", row.from);
+  const UniqueFd to(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!to.valid()) return ErrnoStatus(errno, "write", path);
+  if (kind == LinkKind::kReflink) {
+    if (::ioctl(to.get(), FICLONE, from.get()) != 0) {
+      const int error = errno;
+      ::unlink(path.c_str());
+      return LinkError(error, kind, row.from, path);
+    }
+  } else {
+    for (uint64_t done = 0; done < row.byte_count;) {
+      const ssize_t count = ::copy_file_range(
+          from.get(), nullptr, to.get(), nullptr, row.byte_count - done, 0);
+      if (count < 0) return ErrnoStatus(errno, "copy to", path);
+      if (count == 0) {
+        return DataLossError("copy " + row.from +
+                             ": the file became shorter meanwhile");
+      }
+      done += static_cast<uint64_t>(count);
+    }
+  }
+  // The copy is what the row says.
+  const timespec changed{row.modified_ns / 1'000'000'000,
+                         row.modified_ns % 1'000'000'000};
+  const timespec times[2] = {changed, changed};
+  if (::futimens(to.get(), times) != 0) {
+    return ErrnoStatus(errno, "set the time of", path);
+  }
+  if (sync && ::fsync(to.get()) != 0) return ErrnoStatus(errno, "sync", path);
+  return Status();
+}
+
+Status PlaceOne(const std::string& directory, const SourceFile& row,
+                LinkKind kind, bool sync) {
+  const std::string path = directory + "/" + row.path;
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  if (error) return ErrnoStatus(error.value(), "create directory for", path);
+  if (kind == LinkKind::kSymbolic) {
+    // Both ends may have links of their own on the way; what counts is where
+    // the kernel gets from here.
+    const fs::path here = fs::canonical(fs::path(path).parent_path(), error);
+    if (error) return ErrnoStatus(error.value(), "find", path);
+    const fs::path there = fs::path(row.from).lexically_relative(here);
+    const std::string target = there.empty() ? row.from : there.string();
+    if (::symlink(target.c_str(), path.c_str()) == 0) return Status();
+    return LinkError(errno, kind, row.from, path);
+  }
+  if (kind == LinkKind::kHard) {
+    const int made = ::linkat(AT_FDCWD, row.from.c_str(), AT_FDCWD,
+                              path.c_str(), AT_SYMLINK_FOLLOW);
+    return made == 0 ? Status() : LinkError(errno, kind, row.from, path);
+  }
+  return CloneOrCopy(kind, row, path, sync);
+}
+
+bool IsCompanion(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (name.starts_with('.') || name.starts_with('_')) return false;
+  for (const std::string_view suffix :
+       {".json", ".txt", ".model", ".jinja", ".md"}) {
+    if (name.ends_with(suffix)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view LinkKindName(LinkKind kind) {
+  for (const auto& [known, name] : kLinkNames) {
+    if (known == kind) return name;
+  }
+  return "";
+}
+
+std::optional<LinkKind> LinkKindFromName(std::string_view name) {
+  for (const auto& [kind, known] : kLinkNames) {
+    if (known == name) return kind;
+  }
+  return std::nullopt;
+}
+
+std::string SourceNames::NameOf(const std::string& path) const {
+  const fs::path inside = fs::path(path).lexically_relative(directory_);
+  const bool is_inside = !inside.empty() && *inside.begin() != "..";
+  if (!is_inside) {
+    return std::string(kSourcesDirectory) + fs::path(path).filename().string();
+  }
+  const bool keeps_name =
+      inside.extension() == ".safetensors" && !inside.has_parent_path();
+  return (keeps_name ? "" : std::string(kSourcesDirectory)) + inside.string();
+}
+
+Result<uint32_t> SourceNames::Add(const std::string& path) {
+  const auto [known, is_new] =
+      numbers_.emplace(path, static_cast<uint32_t>(rows_->size()));
+  if (!is_new) return known->second;
+  std::string name = NameOf(path);
+  if (!taken_.emplace(name, known->second).second) {
+    name = std::string(kSourcesDirectory) + std::to_string(known->second) +
+           "/" + fs::path(path).filename().string();
+  }
+  HF_ASSIGN_OR_RETURN(SourceFile row, DescribeSource(name, path));
+  // Names on the way may be links, which nobody promises to keep.
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  if (!error) row.from = real.string();
+  rows_->push_back(std::move(row));
+  return known->second;
+}
+
+Status PlaceSources(const std::string& directory,
+                    const std::vector<SourceFile>& rows, LinkKind kind,
+                    bool sync) {
+  for (const SourceFile& row : rows) {
+    HF_RETURN_IF_ERROR(PlaceOne(directory, row, kind, sync));
+  }
+  return Status();
+}
+
+Status CopyCompanions(const std::string& from, const std::string& directory) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(from, error)) {
+    std::error_code ignored;
+    if (!entry.is_regular_file(ignored) || !IsCompanion(entry.path()) ||
+        entry.file_size(ignored) > kCompanionBytesMax) {
+      continue;
+    }
+    const fs::path to = fs::path(directory) / entry.path().filename();
+    if (!fs::copy_file(entry.path(), to, fs::copy_options::none, error)) {
+      return ErrnoStatus(error.value(), "copy " + entry.path().string() + " to",
+                         to.string());
+    }
+  }
+  if (error) return ErrnoStatus(error.value(), "list", from);
+  return Status();
+}
+
+}  // namespace holdfast

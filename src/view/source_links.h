@@ -1,0 +1,51 @@
+// The files that a view refers to: their names in it, and the links (or copies)
+// that put them there.
+//
+// Thread-safety: one thread. Units: bytes.
+// Errors: those of the file system; Unimplemented for a kind of link that it
+// does not know, saying which others there are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "checkpoint/format/digest_file.h"
+#include "holdfast/tools/view.h"
+
+namespace holdfast {
+
+// Numbers files as they are met, and names them: safetensors of one directory
+// keep their names, so that the view is a model of them, too; all others go
+// below "sources/", by their paths from the source's directory on.
+class SourceNames {
+ public:
+  explicit SourceNames(std::string directory)
+      : directory_(std::move(directory)) {}
+
+  // The number of the file at `path` (absolute) in rows().
+  Result<uint32_t> Add(const std::string& path);
+  const std::shared_ptr<std::vector<SourceFile>>& rows() const { return rows_; }
+
+ private:
+  std::string NameOf(const std::string& path) const;
+
+  const std::string directory_;
+  std::unordered_map<std::string, uint32_t> numbers_;  // by path
+  std::unordered_map<std::string, uint32_t> taken_;    // by name in the view
+  std::shared_ptr<std::vector<SourceFile>> rows_ =
+      std::make_shared<std::vector<SourceFile>>();
+};
+
+// Makes the directory, and in it what each row says.
+Status PlaceSources(const std::string& directory,
+                    const std::vector<SourceFile>& rows, LinkKind kind,
+                    bool sync);
+
+// Copies the small files of a model that lie beside its tensors (config.json,
+// the index of its shards, tokenizers) into the directory.
+Status CopyCompanions(const std::string& from, const std::string& directory);
+
+}  // namespace holdfast

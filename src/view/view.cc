@@ -1,0 +1,249 @@
+#include "holdfast/tools/view.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "checkpoint/check/value_sums.h"
+#include "checkpoint/save/stored_chunks.h"
+#include "checkpoint/stored_extents.h"
+#include "convert/orbax_convert.h"
+#include "place/directory_ops.h"
+#include "run/run.h"
+#include "storage/url_path.h"
+#include "view/chunk_layout.h"
+#include "view/source_links.h"
+
+namespace holdfast {
+namespace {
+
+class Viewer {
+ public:
+  Viewer(const Checkpoint& source, std::string directory,
+         const ViewOptions& options)
+      : source_(source),
+        directory_(std::move(directory)),
+        options_(options),
+        has_item_names_(source.info().items.size() > 1) {}
+
+  Result<ViewResult> Execute(const std::string& target) {
+    const Stopwatch watch;
+    ReferredArrays referred;
+    referred.chunks = [this](size_t leaf, DType dtype) {
+      return ChunksOf(leaf, dtype);
+    };
+    referred.place_files = [this](const std::string& name,
+                                  const std::string& directory) {
+      return PlaceFiles(name, directory);
+    };
+    HF_ASSIGN_OR_RETURN(
+        ConvertResult converted,
+        ConvertToOrbax(source_, 0, target, ConvertOptionsOf(), &referred));
+    result_.leaf_count = converted.leaf_count;
+    result_.report = std::move(converted.report);
+    for (const auto& [item, names] : sources_) {
+      result_.source_file_count += names.rows()->size();
+    }
+    result_.total_seconds = Stopwatch(watch).Lap();
+    return std::move(result_);
+  }
+
+ private:
+  ConvertOptions ConvertOptionsOf() const {
+    ConvertOptions convert;
+    convert.run = options_.run;
+    convert.names = options_.names;
+    convert.map = options_.map;
+    convert.format = options_.format;
+    convert.zarr_format = options_.zarr_format;
+    convert.use_ocdbt = true;
+    convert.compression = options_.compression;
+    convert.overwrite = options_.overwrite;
+    convert.write_digests = true;  // the view's record is among them
+    convert.sync = options_.sync;
+    convert.now_ns = options_.now_ns;
+    convert.random_hex = options_.random_hex;
+    return convert;
+  }
+
+  std::string ItemOf(size_t leaf) const {
+    return has_item_names_ ? source_.leaves()[leaf].key[0] : "";
+  }
+
+  using Chunks = std::shared_ptr<const StoredChunks>;
+
+  Result<Chunks> ChunksOf(size_t leaf, DType dtype) {
+    const LeafInfo& info = source_.leaves()[leaf];
+    std::string why_not;
+    Result<Chunks> chunks = Referred(leaf, dtype, why_not);
+    if (!chunks.ok()) return chunks.status().WithContext("leaf " + info.name);
+    if (*chunks != nullptr) {
+      ++result_.referred_leaf_count;
+      result_.referred_bytes += info.decoded_bytes;
+      return chunks;
+    }
+    if (options_.must_refer) {
+      return InvalidArgumentError("leaf " + info.name +
+                                  " would have to be copied: " + why_not);
+    }
+    result_.copied.push_back({info.name, why_not, info.decoded_bytes});
+    return chunks;
+  }
+
+  // Null, and why.
+  Result<Chunks> Referred(size_t leaf, DType dtype, std::string& why_not) {
+    const LeafInfo& info = source_.leaves()[leaf];
+    if (dtype != *info.dtype) {
+      why_not = "cast to " + std::string(DTypeName(dtype));
+      return Chunks();
+    }
+    HF_ASSIGN_OR_RETURN(const LeafExtents found, ExtentsOf(source_, leaf));
+    why_not = found.why_not;
+    if (why_not.empty() && found.extents.empty()) why_not = "stored in line";
+    if (!why_not.empty()) return Chunks();
+    const ChunkLayout layout =
+        LayOutChunks(dtype, info.shape, found.extents,
+                     {.chunk_bytes_target = options_.chunk_bytes_target,
+                      .any_order = options_.zarr_format == 3});
+    why_not = layout.why_not;
+    if (!why_not.empty()) return Chunks();
+    auto chunks = std::make_shared<StoredChunks>();
+    chunks->metadata = MetadataOf(dtype, info.shape, layout);
+    HF_RETURN_IF_ERROR(AddRanges(ItemOf(leaf), found, layout, *chunks));
+    if (options_.checksums) HF_RETURN_IF_ERROR(AddDigests(*chunks));
+    return Chunks(std::move(chunks));
+  }
+
+  zarr::ArrayMetadata MetadataOf(DType dtype, const Shape& shape,
+                                 const ChunkLayout& layout) const {
+    const bool is_v3 = options_.zarr_format == 3;
+    zarr::ArrayMetadata metadata =
+        is_v3 ? zarr::OrbaxV3(shape, dtype, layout.chunk_shape,
+                              zarr::Compression::kNone)
+              : zarr::OrbaxV2(shape, dtype, layout.chunk_shape,
+                              zarr::Compression::kNone);
+    metadata.sharding.reset();
+    metadata.bytes_codecs.clear();
+    metadata.endian = layout.is_big_endian ? Endian::kBig : Endian::kLittle;
+    if (zarr::IsIdentity(layout.order)) return metadata;
+    if (is_v3) {
+      metadata.transposes = {layout.order};
+    } else {
+      metadata.order = 'F';
+    }
+    return metadata;
+  }
+
+  Status AddRanges(const std::string& item, const LeafExtents& found,
+                   const ChunkLayout& layout, StoredChunks& chunks) {
+    SourceNames& names = sources_.try_emplace(item, directory_).first->second;
+    std::vector<uint32_t> numbers;
+    for (const Extent& extent : found.extents) {
+      if (IsUrl(extent.file)) {
+        return UnimplementedError(
+            "view of " + extent.file +
+            ": views of object stores are not there yet; convert it instead");
+      }
+      HF_ASSIGN_OR_RETURN(const uint32_t number,
+                          names.Add(Place(extent.file).Absolute().path()));
+      numbers.push_back(number);
+    }
+    chunks.sources = names.rows();
+    const uint64_t chunk_bytes =
+        static_cast<uint64_t>(ElementCount(layout.chunk_shape)) *
+        DTypeBytes(chunks.metadata.dtype);
+    for (const ChunkLayout::Range& range : layout.ranges) {
+      chunks.ranges.push_back(
+          {numbers[range.extent], range.offset, chunk_bytes});
+    }
+    return Status();
+  }
+
+  Status AddDigests(StoredChunks& chunks) {
+    Run run(options_.run);
+    chunks.digests.resize(chunks.ranges.size());
+    return run.executor().ParallelFor(
+        chunks.ranges.size(),
+        [&](size_t i, int) -> Status {
+          const StoredChunks::Range& range = chunks.ranges[i];
+          const Place file((*chunks.sources)[range.file].from);
+          ValueSums sums(ValueKnownBy::kBlocks);
+          constexpr uint64_t kStepBytes = 1 << 20;
+          for (uint64_t done = 0; done < range.byte_count;) {
+            const uint64_t count =
+                std::min(kStepBytes, range.byte_count - done);
+            HF_ASSIGN_OR_RETURN(const Bytes step,
+                                file.parent().OpenStore()->Read(
+                                    file.name(), {range.offset + done, count}));
+            sums.Add(step.view());
+            done += count;
+          }
+          chunks.digests[i] = sums.Finish();
+          return Status();
+        },
+        &run.cancel());
+  }
+
+  Status PlaceFiles(const std::string& name, const std::string& directory) {
+    const auto found = sources_.find(has_item_names_ ? name : "");
+    if (found == sources_.end()) return Status();
+    const std::vector<SourceFile>& rows = *found->second.rows();
+    HF_RETURN_IF_ERROR(
+        PlaceSources(directory, rows, options_.link, options_.sync));
+    return source_.info().format == "safetensors"
+               ? CopyCompanions(directory_, directory)
+               : Status();
+  }
+
+  const Checkpoint& source_;
+  const std::string directory_;  // of the source
+  const ViewOptions& options_;
+  const bool has_item_names_;
+  std::map<std::string, SourceNames> sources_;  // by item
+  ViewResult result_;
+};
+
+// A file is in a directory, which is the source's.
+Result<std::string> DirectoryOf(const std::string& path) {
+  HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(path));
+  const Place place = Place(path).Absolute();
+  return is_directory ? place.path() : place.parent().path();
+}
+
+Status CheckOptions(const std::string& source, const std::string& target,
+                    const ViewOptions& options) {
+  if (!IsOrbaxFormat(options.format)) {
+    return InvalidArgumentError("view as " +
+                                std::string(FormatName(options.format)) +
+                                ": want orbax or orbax-v1");
+  }
+  for (const std::string& path : {source, target}) {
+    if (IsUrl(path)) {
+      return UnimplementedError(
+          "view of " + source + " at " + target +
+          ": object stores have no links; convert it instead");
+    }
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<ViewResult> View(const std::string& source, const std::string& target,
+                        const ViewOptions& options) {
+  return CatchBadAlloc([&]() -> Result<ViewResult> {
+    HF_RETURN_IF_ERROR(CheckOptions(source, target, options));
+    OpenOptions open = options.open;
+    open.stored_sizes = false;
+    HF_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> opened,
+                        Open(source, open));
+    HF_ASSIGN_OR_RETURN(const std::string directory,
+                        DirectoryOf(opened->info().path));
+    return Viewer(*opened, directory, options).Execute(target);
+  });
+}
+
+}  // namespace holdfast

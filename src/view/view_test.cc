@@ -1,0 +1,269 @@
+// Views: what refers and what is copied, links, sources that change, and that
+// nothing of the source is written.
+#include "holdfast/tools/view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "checkpoint/test_trees.h"
+#include "holdfast/tools/convert.h"
+#include "place/file_set.h"
+#include "twins/scratch_directory.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+std::string BytesOf(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// A file, or every file below a directory, with its bytes and time.
+std::string StateOf(const std::string& path) {
+  std::vector<std::string> lines;
+  const auto add = [&](const fs::path& file) {
+    lines.push_back(
+        file.string() + " " +
+        std::to_string(fs::last_write_time(file).time_since_epoch().count()) +
+        " " + BytesOf(file));
+  };
+  if (fs::is_regular_file(path)) add(path);
+  if (fs::is_directory(path)) {
+    for (const auto& entry : fs::recursive_directory_iterator(path)) {
+      if (entry.is_regular_file()) add(entry.path());
+    }
+  }
+  std::sort(lines.begin(), lines.end());
+  std::string all;
+  for (const std::string& line : lines) all += line + "\n";
+  return all;
+}
+
+// Names and digests of all leaves.
+std::vector<std::string> LinesOf(const std::string& path) {
+  std::vector<std::string> lines;
+  const auto opened = Open(path);
+  EXPECT_TRUE(opened.ok()) << opened.status().ToString();
+  if (!opened.ok()) return lines;
+  for (size_t i = 0; i < (*opened)->leaves().size(); ++i) {
+    const LeafInfo& leaf = (*opened)->leaves()[i];
+    const auto digest = DigestLeaf(**opened, i);
+    lines.push_back(leaf.name + " " +
+                    (leaf.dtype ? std::string(DTypeName(*leaf.dtype)) : "") +
+                    ShapeToString(leaf.shape) + " " +
+                    (digest.ok() ? *digest : digest.status().ToString()));
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+Tree SomeTree() {
+  return Tree::Dict({{"a", Tree(RandomArray(DType::kFloat32, {60, 100}, 1))},
+                     {"b", Tree(RandomArray(DType::kBfloat16, {7, 11, 3}, 2))},
+                     {"c", Tree(RandomArray(DType::kInt64, {2000}, 3))},
+                     {"d", Tree(RandomArray(DType::kUint8, {40, 40}, 4))}});
+}
+
+class ViewTest : public ::testing::Test {
+ protected:
+  std::string Path(const std::string& name) const {
+    return directory_.path() + "/" + name;
+  }
+
+  // SomeTree in a format.
+  std::string Source(Format format, const std::string& name,
+                     uint64_t shard_bytes = 0) {
+    SaveOptions save;
+    save.compression = Compression::kNone;
+    EXPECT_TRUE(Save(Path("saved"), SomeTree(), save).ok());
+    if (format == Format::kOrbax) return Path("saved");
+    ConvertOptions options;
+    options.format = format;
+    options.shard_bytes_max = shard_bytes;
+    const auto converted = Convert(Path("saved"), Path(name), options);
+    EXPECT_TRUE(converted.ok()) << converted.status().ToString();
+    return Path(name);
+  }
+
+  ScratchDirectory directory_;
+};
+
+TEST_F(ViewTest, EveryFormatIsReferredTo) {
+  for (const auto& [format, name] : std::vector<std::pair<Format, std::string>>{
+           {Format::kSafetensors, "model"},
+           {Format::kNpz, "model.npz"},
+           {Format::kDcp, "dcp"},
+           {Format::kTorchDist, "torch_dist"},
+           {Format::kMegatronZarr, "megatron"},
+           {Format::kOrbax, "saved"}}) {
+    for (const int zarr_format : {2, 3}) {
+      SCOPED_TRACE(std::string(FormatName(format)) + " zarr " +
+                   std::to_string(zarr_format));
+      fs::remove_all(directory_.path());
+      fs::create_directory(directory_.path());
+      const std::string source = Source(format, name, 20000);
+      const std::vector<std::string> want = LinesOf(source);
+      const std::string before = StateOf(source);
+      ViewOptions options;
+      options.zarr_format = zarr_format;
+      const auto view = View(source, Path("view"), options);
+      ASSERT_TRUE(view.ok()) << view.status().ToString();
+      // A small value of Orbax's lies in the database itself.
+      const size_t copied_count = format == Format::kOrbax ? 1 : 0;
+      EXPECT_EQ(view->copied.size(), copied_count);
+      EXPECT_EQ(view->referred_leaf_count, 4 - copied_count);
+      EXPECT_EQ(LinesOf(Path("view")), want);
+      const auto verified = Verify(Path("view"));
+      ASSERT_TRUE(verified.ok()) << verified.status().ToString();
+      EXPECT_TRUE(verified->damages.empty());
+      EXPECT_EQ(StateOf(source), before);
+    }
+  }
+}
+
+TEST_F(ViewTest, SafetensorsAreAModelToo) {
+  const std::string source = Source(Format::kSafetensors, "model", 20000);
+  std::ofstream(source + "/config.json") << "{\"heads\": 4}";
+  ASSERT_TRUE(View(source, Path("view")).ok());
+  EXPECT_EQ(BytesOf(Path("view/config.json")), "{\"heads\": 4}");
+  EXPECT_EQ(LinesOf(Path("view/model.safetensors.index.json")),
+            LinesOf(source));
+  EXPECT_TRUE(fs::is_symlink(Path("view/model-00001-of-00003.safetensors")) ||
+              fs::is_symlink(Path("view/model-00001-of-00002.safetensors")));
+}
+
+TEST_F(ViewTest, CompressedAndCastAreCopiedAndNamed) {
+  ASSERT_TRUE(
+      Save(Path("zstd"), SomeTree(), {.compression = Compression::kZstd}).ok());
+  auto view = View(Path("zstd"), Path("view"));
+  ASSERT_TRUE(view.ok()) << view.status().ToString();
+  EXPECT_EQ(LinesOf(Path("view")), LinesOf(Path("zstd")));
+  ASSERT_FALSE(view->copied.empty());
+  EXPECT_THAT(view->copied[0].why, HasSubstr("compressed with zstd"));
+
+  const std::string source = Source(Format::kSafetensors, "model.safetensors");
+  ViewOptions options;
+  options.map.casts = {{"a", DType::kFloat16}};
+  view = View(source, Path("cast"), options);
+  ASSERT_TRUE(view.ok()) << view.status().ToString();
+  ASSERT_EQ(view->copied.size(), 1u);
+  EXPECT_EQ(view->copied[0].leaf, "a");
+  EXPECT_EQ(view->copied[0].why, "cast to float16");
+  EXPECT_EQ(view->referred_leaf_count, 3u);
+
+  options.must_refer = true;
+  const auto refused = View(source, Path("refused"), options);
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.status().ToString(),
+              HasSubstr("leaf a would have to be copied: cast to float16"));
+  EXPECT_FALSE(fs::exists(Path("refused")));
+}
+
+TEST_F(ViewTest, LinksOfEveryKind) {
+  const std::string source = Source(Format::kSafetensors, "model.safetensors");
+  const std::vector<std::string> want = LinesOf(source);
+  for (const LinkKind kind :
+       {LinkKind::kSymbolic, LinkKind::kHard, LinkKind::kCopy}) {
+    const std::string name(LinkKindName(kind));
+    SCOPED_TRACE(name);
+    ASSERT_EQ(LinkKindFromName(name), kind);
+    ViewOptions options;
+    options.link = kind;
+    const auto view = View(source, Path(name), options);
+    ASSERT_TRUE(view.ok()) << view.status().ToString();
+    EXPECT_EQ(LinesOf(Path(name)), want);
+  }
+  // Both move together.
+  fs::create_directory(Path("other"));
+  fs::rename(Path("symlink"), Path("other/symlink"));
+  fs::rename(source, Path("model2.safetensors"));
+  EXPECT_EQ(LinesOf(Path("copy")), want);
+  EXPECT_EQ(LinesOf(Path("hard")), want);
+  const auto gone = Open(Path("other/symlink"));
+  EXPECT_EQ(gone.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(gone.status().ToString(), HasSubstr("model.safetensors is gone"));
+}
+
+TEST_F(ViewTest, ASourceThatChangedIsNoticed) {
+  const std::string source = Source(Format::kSafetensors, "model.safetensors");
+  ASSERT_TRUE(View(source, Path("view")).ok());
+  std::string bytes = BytesOf(source);
+  bytes.back() ^= 1;
+  std::ofstream(source, std::ios::binary) << bytes;
+  fs::last_write_time(
+      source, fs::file_time_type::clock::now() + std::chrono::seconds(5));
+  for (const Status& status :
+       {Open(Path("view")).status(), Load(Path("view")).status()}) {
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+    EXPECT_THAT(status.ToString(), HasSubstr("model.safetensors has changed"));
+  }
+  const auto verified = Verify(Path("view"));
+  ASSERT_TRUE(verified.ok()) << verified.status().ToString();
+  ASSERT_EQ(verified->damages.size(), 1u);
+  EXPECT_THAT(verified->damages[0].status.ToString(),
+              HasSubstr("model.safetensors has changed"));
+  // Who asks for no checks gets what is there.
+  EXPECT_TRUE(Open(Path("view"), {.verify = false}).ok());
+
+  std::ofstream(source, std::ios::binary | std::ios::app) << "x";
+  EXPECT_THAT(Open(Path("view")).status().ToString(), HasSubstr("bytes, want"));
+}
+
+// A change that size and time do not show.
+TEST_F(ViewTest, ChecksumsFindAFlippedBit) {
+  const std::string source = Source(Format::kSafetensors, "model.safetensors");
+  ViewOptions options;
+  options.checksums = true;
+  ASSERT_TRUE(View(source, Path("view"), options).ok());
+  const auto verified = Verify(Path("view"));
+  ASSERT_TRUE(verified.ok());
+  EXPECT_TRUE(verified->damages.empty());
+  EXPECT_EQ(verified->checksummed_chunk_count, verified->chunk_count);
+  const fs::file_time_type time = fs::last_write_time(source);
+  std::string bytes = BytesOf(source);
+  bytes.back() ^= 1;
+  std::ofstream(source, std::ios::binary) << bytes;
+  fs::last_write_time(source, time);
+  ASSERT_TRUE(Open(Path("view")).ok());
+  EXPECT_EQ(Load(Path("view")).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(ViewTest, AnOverwriteKeepsTheSource) {
+  const std::string source = Source(Format::kSafetensors, "model.safetensors");
+  const std::string bytes = BytesOf(source);
+  for (const LinkKind kind : {LinkKind::kSymbolic, LinkKind::kHard}) {
+    ViewOptions options;
+    options.link = kind;
+    options.overwrite = true;
+    const auto view = View(source, Path("view"), options);
+    ASSERT_TRUE(view.ok()) << view.status().ToString();
+  }
+  const auto again = View(source, Path("view"));
+  EXPECT_EQ(again.status().code(), StatusCode::kAlreadyExists);
+  ASSERT_TRUE(Save(Path("view"), SomeTree(), {.overwrite = true}).ok());
+  EXPECT_EQ(BytesOf(source), bytes);
+}
+
+TEST_F(ViewTest, AViewOfAViewAndAMaterializedOne) {
+  const std::string source = Source(Format::kSafetensors, "model.safetensors");
+  ASSERT_TRUE(View(source, Path("view")).ok());
+  const auto second = View(Path("view"), Path("second"));
+  ASSERT_TRUE(second.ok()) << second.status().ToString();
+  EXPECT_EQ(second->copied.size(), 0u);
+  EXPECT_EQ(LinesOf(Path("second")), LinesOf(source));
+  const std::vector<std::string> want = LinesOf(source);
+  ASSERT_TRUE(Convert(Path("view"), Path("own")).ok());
+  fs::remove(source);
+  EXPECT_EQ(LinesOf(Path("own")), want);
+}
+
+}  // namespace
+}  // namespace holdfast
