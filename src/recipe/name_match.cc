@@ -108,6 +108,11 @@ std::vector<std::string> KeysOf(const NameTemplate& name,
 }
 
 Result<std::vector<std::string>> SplitKeys(std::string_view name) {
+  if (name.size() > kTargetNameBytesMax) {
+    return InvalidArgumentError("a name of " + std::to_string(name.size()) +
+                                " bytes (want at most " +
+                                std::to_string(kTargetNameBytesMax) + ")");
+  }
   std::vector<std::string> keys(1);
   for (size_t i = 0; i < name.size(); ++i) {
     if (name.substr(i).starts_with("\\.")) {

@@ -20,6 +20,8 @@ namespace holdfast {
 // numbers.
 using PlaceholderTexts = std::map<std::string, std::vector<std::string>>;
 
+inline constexpr size_t kTargetNameBytesMax = 65536;
+
 class NameMatcher {
  public:
   static Result<NameMatcher> Make(const NameTemplate& name,
@@ -51,7 +53,8 @@ std::vector<std::string> KeysOf(const NameTemplate& name,
                                 const PlaceholderTexts& texts,
                                 const std::map<std::string, int64_t>& values);
 
-// Splits at dots; `\.` is a dot inside a key. InvalidArgument for an empty key.
+// Splits at dots; `\.` is a dot inside a key. InvalidArgument for an empty key,
+// and for a name that is longer than kTargetNameBytesMax.
 Result<std::vector<std::string>> SplitKeys(std::string_view name);
 
 }  // namespace holdfast

@@ -15,6 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kTextBytesMax = size_t{1} << 20;
+// Of a name, a pattern and the like: a recipe makes many names of one.
+constexpr size_t kStringBytesMax = 4096;
 
 // ----- names ----------------------------------------------------------------
 
@@ -166,8 +168,8 @@ Status CheckSamePlaceholders(const RecipeRule& rule, const NameTemplate& name,
                              const std::vector<std::string>& want,
                              const std::string& what) {
   if (AreSameNames(PlaceholdersOf(name), want)) return Status();
-  return rule.Error(what + " has the placeholders {" +
-                    Joined(PlaceholdersOf(name), ", ") + "} (want {" +
+  return rule.Error(what + " (got the placeholders {" +
+                    Joined(PlaceholdersOf(name), ", ") + "}, want {" +
                     Joined(want, ", ") + "})");
 }
 
@@ -203,15 +205,26 @@ Status CompleteRule(RecipeRule& rule) {
 
 // ----- JSON -----------------------------------------------------------------
 
+std::string DumpOf(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace)
+      .substr(0, 80);
+}
+
 std::string WithArticle(const Json& value) {
   const std::string name = value.type_name();
   return (name == "array" || name == "object" ? "an " : "a ") + name;
 }
 
 Result<std::string> TextOf(const Json& value, const std::string& what) {
-  if (value.is_string()) return value.get<std::string>();
-  return InvalidArgumentError("\"" + what + "\" is " + WithArticle(value) +
-                              ", want a string");
+  if (!value.is_string()) {
+    return InvalidArgumentError("\"" + what + "\" is " + WithArticle(value) +
+                                ", want a string");
+  }
+  const auto& text = value.get_ref<const std::string&>();
+  if (text.size() <= kStringBytesMax) return text;
+  return InvalidArgumentError(
+      "\"" + what + "\" has " + std::to_string(text.size()) +
+      " bytes (want at most " + std::to_string(kStringBytesMax) + ")");
 }
 
 // A string, or a list of them that is not empty.
@@ -247,10 +260,8 @@ Result<int64_t> CountOf(const Json& value, const std::string& what) {
                      value.get<uint64_t>() <= uint64_t{INT64_MAX}) &&
                     value.get<int64_t>() >= 1;
   if (fits) return value.get<int64_t>();
-  return InvalidArgumentError(
-      "\"" + what + "\" has " +
-      value.dump(-1, ' ', false, Json::error_handler_t::replace) +
-      ", want a whole number above 0");
+  return InvalidArgumentError("\"" + what + "\" has " + DumpOf(value) +
+                              ", want a whole number above 0");
 }
 
 class RuleParser {
@@ -270,12 +281,16 @@ class RuleParser {
 
  private:
   Status ParseMembers() {
-    const int kinds = json_.contains("from") + json_.contains("match") +
-                      json_.contains("drop");
-    if (kinds != 1) {
+    int count = 0;
+    for (const char* const kind : {"from", "match", "drop"}) {
+      if (!json_.contains(kind)) continue;
+      ++count;
+      HF_ASSIGN_OR_RETURN(rule_.label, TextOf(json_[kind], kind));
+    }
+    if (count != 1) {
       return InvalidArgumentError(
           "want one of \"from\", \"match\" and \"drop\" (got " +
-          std::to_string(kinds) + " of them)");
+          std::to_string(count) + " of them)");
     }
     if (json_.contains("optional")) {
       if (!json_["optional"].is_boolean()) {
@@ -296,15 +311,13 @@ class RuleParser {
 
   Status ParseDrop() {
     rule_.kind = RecipeRule::Kind::kDrop;
-    HF_ASSIGN_OR_RETURN(rule_.pattern, TextOf(json_["drop"], "drop"));
-    rule_.label = rule_.pattern;
+    rule_.pattern = rule_.label;
     return CheckMembers(json_, {"drop", "optional"});
   }
 
   Status ParseMatch(const std::vector<std::string>& to) {
     rule_.kind = RecipeRule::Kind::kMatch;
-    HF_ASSIGN_OR_RETURN(rule_.pattern, TextOf(json_["match"], "match"));
-    rule_.label = rule_.pattern;
+    rule_.pattern = rule_.label;
     rule_.match_to = to;
     HF_RETURN_IF_ERROR(
         CheckMembers(json_, {"match", "to", "axes", "cast", "optional"}));
@@ -312,7 +325,6 @@ class RuleParser {
   }
 
   Status ParseFrom(const std::vector<std::string>& to) {
-    HF_ASSIGN_OR_RETURN(rule_.label, TextOf(json_["from"], "from"));
     HF_ASSIGN_OR_RETURN(rule_.from, TemplateParser(rule_.label, false).Parse());
     for (const std::string& name : to) {
       HF_ASSIGN_OR_RETURN(rule_.to.emplace_back(),
@@ -430,8 +442,7 @@ Status ParseDocument(const Json& json, RecipeRules& rules) {
   const Json version = json.value("recipe", Json());
   if (version != 1) {
     return InvalidArgumentError(
-        "\"recipe\", the version of its language (got " +
-        version.dump(-1, ' ', false, Json::error_handler_t::replace) +
+        "\"recipe\", the version of its language (got " + DumpOf(version) +
         ", want 1)");
   }
   HF_RETURN_IF_ERROR(
@@ -445,7 +456,8 @@ Status ParseDocument(const Json& json, RecipeRules& rules) {
   if (json.contains("rest")) {
     const Json& rest = json["rest"];
     if (rest != "keep" && rest != "drop") {
-      return InvalidArgumentError("\"rest\", want \"keep\" or \"drop\"");
+      return InvalidArgumentError("\"rest\" (got " + DumpOf(rest) +
+                                  ", want \"keep\" or \"drop\")");
     }
     rules.rest =
         rest == "keep" ? RecipeRules::Rest::kKeep : RecipeRules::Rest::kDrop;
