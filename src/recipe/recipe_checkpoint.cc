@@ -7,7 +7,7 @@
 #include "checkpoint/restore/extent_read.h"
 #include "checkpoint/restore/stored_extents.h"
 #include "recipe/plan.h"
-#include "recipe/stream_leaf.h"
+#include "recipe/stream_leaves.h"
 #include "run/run.h"
 
 namespace holdfast {
@@ -126,11 +126,7 @@ class RecipeCheckpoint final : public Checkpoint, public StoredExtents {
       }
     }
     HF_ASSIGN_OR_RETURN(Stats stats, source_->ReadInto(asked, run));
-    for (const ReadRequest* request : streamed) {
-      HF_RETURN_IF_ERROR(StreamLeaf(*source_, leaves_[request->leaf],
-                                    request->origin, request->target, run,
-                                    stats));
-    }
+    HF_RETURN_IF_ERROR(StreamLeaves(*source_, leaves_, streamed, run, stats));
     stats.total_seconds = total.Lap();
     return stats;
   }

@@ -243,6 +243,30 @@ void CheckBox(const Checkpoint& seen, size_t leaf, const Array& whole,
   EXPECT_EQ(BytesOf(got), BytesOf(want)) << BoxToString(box);
 }
 
+// A box of every leaf in one call.
+void CheckBoxes(const Checkpoint& seen, const std::vector<NamedArray>& wholes,
+                std::mt19937& random) {
+  std::vector<Array> got;
+  std::vector<Box> boxes;
+  for (const NamedArray& whole : wholes) {
+    boxes.push_back(RandomBox(whole.array.shape(), random));
+    got.push_back(Array::Allocate(DType::kFloat64, boxes.back().shape).value());
+  }
+  std::vector<ReadRequest> requests;
+  for (size_t i = 0; i < wholes.size(); ++i) {
+    requests.push_back({seen.Find(wholes[i].name).value(), boxes[i].origin,
+                        got[i].mutable_view()});
+  }
+  const auto stats = seen.ReadInto(requests);
+  ASSERT_TRUE(stats.ok()) << stats.status().ToString();
+  for (size_t i = 0; i < wholes.size(); ++i) {
+    Array want = Array::Allocate(DType::kFloat64, boxes[i].shape).value();
+    ConvertStrided(Subview(wholes[i].array.view(), boxes[i]),
+                   want.mutable_view());
+    EXPECT_EQ(BytesOf(got[i]), BytesOf(want)) << wholes[i].name;
+  }
+}
+
 // The leaf read out of its extents.
 void CheckExtents(const Checkpoint& seen, size_t leaf, const Array& whole,
                   std::shared_ptr<Store> store) {
@@ -274,7 +298,7 @@ void CheckRandomRule(uint32_t seed) {
   ASSERT_NE(seen, nullptr);
   const Shape shape = ShapeOfSide(rule.target, rule);
   ASSERT_EQ(seen->leaves().size(), twin.targets.size() + 1);  // "note"
-  std::vector<NamedArray> targets;
+  std::vector<NamedArray> targets, wholes;
   for (const auto& [name, values] : twin.targets) {
     const auto leaf = seen->Find(name);
     ASSERT_TRUE(leaf.ok()) << leaf.status().ToString();
@@ -293,6 +317,7 @@ void CheckRandomRule(uint32_t seed) {
     } else {
       CheckExtents(*seen, *leaf, whole, store);
     }
+    wholes.push_back({name, whole});
     const auto read = seen->Read(*leaf);
     ASSERT_TRUE(read.ok()) << read.status().ToString();
     EXPECT_EQ(BytesOf(*read), BytesOf(whole));
@@ -301,6 +326,7 @@ void CheckRandomRule(uint32_t seed) {
       CheckBox(*seen, *leaf, whole, RandomBox(shape, random), as, random);
     }
   }
+  CheckBoxes(*seen, wholes, random);
   // And back.
   RecipeOptions backwards = SizesOf(rule);
   backwards.reverse = true;

@@ -5,6 +5,9 @@
 // Thread-safety: as Checkpoint::ReadInto. Errors: those of the source.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "holdfast/checkpoint.h"
 #include "recipe/plan.h"
 
@@ -18,9 +21,10 @@ Status ForEachAtomBoxOf(const RecipeLeaf& leaf, const Shape& origin,
 // Which of the source arrays one step of each numbering atom is.
 size_t ArrayNumber(const AxisMap& map, const Shape& atoms_origin);
 
-// Reads the box at `origin` of the leaf into `target`, and adds to `stats`.
-Status StreamLeaf(const Checkpoint& source, const RecipeLeaf& leaf,
-                  const Shape& origin, const ArrayView& target,
-                  const RunOptions& run, Stats& stats);
+// Reads what the requests ask for of `leaves`, and adds to `stats`.
+Status StreamLeaves(const Checkpoint& source,
+                    const std::vector<RecipeLeaf>& leaves,
+                    const std::vector<const ReadRequest*>& requests,
+                    const RunOptions& run, Stats& stats);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-#include "recipe/stream_leaf.h"
+#include "recipe/stream_leaves.h"
 
 #include <algorithm>
 
@@ -16,6 +16,8 @@ constexpr size_t kBatchPieceCountMax = 4096;
 
 // Elements that are read at once, and where they go.
 struct LeafPiece {
+  const SourceStack* stack = nullptr;
+  const ArrayView* target = nullptr;
   size_t array = 0;  // which of the source arrays
   PlacedBox atoms;   // in the target
   Box box;           // of the source array, around them
@@ -78,16 +80,62 @@ void ApplyScales(LeafPiece& piece, const ScaleArrays& of) {
   }
 }
 
-class LeafStream {
+// float32 where scales are to be multiplied in.
+DType ScratchDType(const SourceStack& stack) {
+  return stack.scales ? DType::kFloat32 : stack.dtype;
+}
+
+uint64_t BytesAround(const SourceStack& stack, const Box& atoms) {
+  const Box box = BoxAround(stack.map.source, stack.map.sizes, atoms);
+  return ElementCount(box.shape) * DTypeBytes(ScratchDType(stack));
+}
+
+// The outermost atom of the source along which the box is to be halved, to be a
+// piece of one array; the number of atoms when it is one.
+size_t AtomToHalve(const SourceStack& stack, const Box& atoms,
+                   uint64_t piece_bytes_max) {
+  for (const size_t atom : stack.map.stacked) {
+    if (atoms.shape[atom] > 1) return atom;
+  }
+  if (BytesAround(stack, atoms) > piece_bytes_max) {
+    for (const auto& axis : stack.map.source) {
+      for (const size_t atom : axis) {
+        if (atoms.shape[atom] > 1) return atom;
+      }
+    }
+  }
+  return stack.map.sizes.size();
+}
+
+// What is asked for is the leaf's elements, which are rounded to its dtype
+// before they become anything else.
+Status PlacePiece(LeafPiece& piece) {
+  const SourceStack& stack = *piece.stack;
+  if (stack.scales) ApplyScales(piece, *stack.scales);
+  const Shape& shape = piece.atoms.box.shape;
+  const DType scratch = ScratchDType(stack);
+  const ConstArrayView elements{
+      scratch, piece.elements.view().data, shape,
+      AtomStrides(stack.map.source, stack.map.sizes,
+                  ContiguousStrides(piece.box.shape, DTypeBytes(scratch)))};
+  const ArrayView target{piece.target->dtype,
+                         piece.target->data + piece.atoms.offset, shape,
+                         piece.atoms.strides};
+  if (scratch == stack.dtype || target.dtype == stack.dtype) {
+    ConvertStrided(elements, target);
+    return Status();
+  }
+  HF_ASSIGN_OR_RETURN(Array rounded, Array::Allocate(stack.dtype, shape));
+  ConvertStrided(elements, rounded.mutable_view());
+  ConvertStrided(rounded.view(), target);
+  return Status();
+}
+
+// Gathers pieces, and reads them when enough are there.
+class PieceStream {
  public:
-  LeafStream(const Checkpoint& source, const RecipeLeaf& leaf,
-             const ArrayView& target, const RunOptions& options, Stats& stats)
-      : source_(source),
-        stack_(*leaf.stack),
-        target_(target),
-        options_(options),
-        stats_(stats),
-        run_(options) {
+  PieceStream(const Checkpoint& source, const RunOptions& options, Stats& stats)
+      : source_(source), options_(options), stats_(stats), run_(options) {
     if (options.in_flight_bytes_max > 0) {
       batch_bytes_max_ = std::min(kBatchBytesMax, options.in_flight_bytes_max);
     }
@@ -95,14 +143,15 @@ class LeafStream {
   }
 
   // Cuts the box, in the order of the source, into pieces that fit.
-  Status Add(PlacedBox atoms) {
+  Status Add(const SourceStack& stack, const ArrayView& target,
+             PlacedBox atoms) {
     std::vector<PlacedBox> waiting = {std::move(atoms)};
     while (!waiting.empty()) {
       PlacedBox part = std::move(waiting.back());
       waiting.pop_back();
-      const size_t atom = AtomToHalve(part.box);
-      if (atom == stack_.map.sizes.size()) {
-        HF_RETURN_IF_ERROR(AddPiece(std::move(part)));
+      const size_t atom = AtomToHalve(stack, part.box, piece_bytes_max_);
+      if (atom == stack.map.sizes.size()) {
+        HF_RETURN_IF_ERROR(AddPiece(stack, target, std::move(part)));
         continue;
       }
       const int64_t half = part.box.shape[atom] / 2;
@@ -130,7 +179,7 @@ class LeafStream {
     stats_.in_flight_bytes_peak =
         std::max(stats_.in_flight_bytes_peak, more.in_flight_bytes_peak);
     HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
-        pieces_.size(), [&](size_t i, int) { return Place(pieces_[i]); },
+        pieces_.size(), [&](size_t i, int) { return PlacePiece(pieces_[i]); },
         &run_.cancel()));
     pieces_.clear();
     gathered_bytes_ = 0;
@@ -138,56 +187,34 @@ class LeafStream {
   }
 
  private:
-  // float32 where the scales are to be multiplied in.
-  DType scratch_dtype() const {
-    return stack_.scales ? DType::kFloat32 : stack_.dtype;
-  }
-
-  uint64_t BytesAround(const Box& atoms) const {
-    const Box box = BoxAround(stack_.map.source, stack_.map.sizes, atoms);
-    return ElementCount(box.shape) * DTypeBytes(scratch_dtype());
-  }
-
-  // The outermost atom of the source along which the box is to be halved; the
-  // number of atoms when it is a piece.
-  size_t AtomToHalve(const Box& atoms) const {
-    for (const size_t atom : stack_.map.stacked) {
-      if (atoms.shape[atom] > 1) return atom;
-    }
-    if (BytesAround(atoms) > piece_bytes_max_) {
-      for (const auto& axis : stack_.map.source) {
-        for (const size_t atom : axis) {
-          if (atoms.shape[atom] > 1) return atom;
-        }
-      }
-    }
-    return stack_.map.sizes.size();
-  }
-
-  Status AddPiece(PlacedBox atoms) {
-    const uint64_t bytes = BytesAround(atoms.box);
+  Status AddPiece(const SourceStack& stack, const ArrayView& target,
+                  PlacedBox atoms) {
+    const uint64_t bytes = BytesAround(stack, atoms.box);
     if (!pieces_.empty() && (gathered_bytes_ + bytes > batch_bytes_max_ ||
                              pieces_.size() >= kBatchPieceCountMax)) {
       HF_RETURN_IF_ERROR(Flush());
     }
     gathered_bytes_ += bytes;
     LeafPiece piece;
-    piece.array = ArrayNumber(stack_.map, atoms.box.origin);
-    piece.box = BoxAround(stack_.map.source, stack_.map.sizes, atoms.box);
+    piece.stack = &stack;
+    piece.target = &target;
+    piece.array = ArrayNumber(stack.map, atoms.box.origin);
+    piece.box = BoxAround(stack.map.source, stack.map.sizes, atoms.box);
     piece.atoms = std::move(atoms);
     pieces_.push_back(std::move(piece));
     return Status();
   }
 
   Status Request(LeafPiece& piece, std::vector<ReadRequest>& requests) const {
+    const SourceStack& stack = *piece.stack;
     HF_ASSIGN_OR_RETURN(piece.elements,
-                        Array::Allocate(scratch_dtype(), piece.box.shape));
-    requests.push_back({stack_.leaves[piece.array], piece.box.origin,
+                        Array::Allocate(ScratchDType(stack), piece.box.shape));
+    requests.push_back({stack.leaves[piece.array], piece.box.origin,
                         piece.elements.mutable_view()});
-    if (!stack_.scales) return Status();
-    const size_t leaf = stack_.scales->leaves[piece.array];
+    if (!stack.scales) return Status();
+    const size_t leaf = stack.scales->leaves[piece.array];
     piece.scale_box =
-        ScaleBox(*stack_.scales, source_.leaves()[leaf].shape, piece.box);
+        ScaleBox(*stack.scales, source_.leaves()[leaf].shape, piece.box);
     HF_ASSIGN_OR_RETURN(
         piece.scales, Array::Allocate(DType::kFloat32, piece.scale_box.shape));
     requests.push_back(
@@ -195,33 +222,7 @@ class LeafStream {
     return Status();
   }
 
-  Status Place(LeafPiece& piece) const {
-    if (stack_.scales) ApplyScales(piece, *stack_.scales);
-    const AxisMap& map = stack_.map;
-    const Shape& shape = piece.atoms.box.shape;
-    const ConstArrayView elements{
-        scratch_dtype(), piece.elements.view().data, shape,
-        AtomStrides(
-            map.source, map.sizes,
-            ContiguousStrides(piece.box.shape, DTypeBytes(scratch_dtype())))};
-    const ArrayView target{target_.dtype, target_.data + piece.atoms.offset,
-                           shape, piece.atoms.strides};
-    // What is asked for is the leaf's elements, which are rounded to its dtype
-    // before they become anything else.
-    if (elements.dtype != stack_.dtype && target.dtype != stack_.dtype) {
-      HF_ASSIGN_OR_RETURN(Array rounded, Array::Allocate(stack_.dtype, shape));
-      ConvertStrided(elements, rounded.mutable_view());
-      ConvertStrided(rounded.view(), target);
-    } else {
-      ConvertStrided(elements, target);
-    }
-    piece.elements = Array();
-    return Status();
-  }
-
   const Checkpoint& source_;
-  const SourceStack& stack_;
-  const ArrayView& target_;
   const RunOptions& options_;
   Stats& stats_;
   Run run_;
@@ -255,13 +256,19 @@ size_t ArrayNumber(const AxisMap& map, const Shape& atoms_origin) {
   return number;
 }
 
-Status StreamLeaf(const Checkpoint& source, const RecipeLeaf& leaf,
-                  const Shape& origin, const ArrayView& target,
-                  const RunOptions& run, Stats& stats) {
-  LeafStream stream(source, leaf, target, run, stats);
-  HF_RETURN_IF_ERROR(ForEachAtomBoxOf(
-      leaf, origin, target,
-      [&](PlacedBox atoms) { return stream.Add(std::move(atoms)); }));
+Status StreamLeaves(const Checkpoint& source,
+                    const std::vector<RecipeLeaf>& leaves,
+                    const std::vector<const ReadRequest*>& requests,
+                    const RunOptions& run, Stats& stats) {
+  if (requests.empty()) return Status();
+  PieceStream stream(source, run, stats);
+  for (const ReadRequest* request : requests) {
+    const RecipeLeaf& leaf = leaves[request->leaf];
+    HF_RETURN_IF_ERROR(ForEachAtomBoxOf(
+        leaf, request->origin, request->target, [&](PlacedBox atoms) {
+          return stream.Add(*leaf.stack, request->target, std::move(atoms));
+        }));
+  }
   return stream.Flush();
 }
 
