@@ -381,7 +381,12 @@ Shape AtomStrides(const AxisAtoms& axes, const Shape& sizes,
 Status ForEachAtomBox(const AxisAtoms& axes, const Shape& sizes,
                       const PlacedBox& placed,
                       const std::function<Status(PlacedBox)>& fn) {
-  const Shape strides = AtomStrides(axes, sizes, placed.strides);
+  Shape strides = placed.strides;
+  for (size_t d = 0; d < axes.size(); ++d) {
+    // One step says nothing of the next: its stride may be anything.
+    if (placed.box.shape[d] == 1) strides[d] = 0;
+  }
+  const Shape of_atoms = AtomStrides(axes, sizes, strides);
   const Shape steps = AtomSteps(axes, sizes);
   const auto ranges = RangesOfAxes(axes, sizes, placed.box);
   Shape counts;
@@ -389,7 +394,7 @@ Status ForEachAtomBox(const AxisAtoms& axes, const Shape& sizes,
   Shape chosen(axes.size(), 0);
   do {
     PlacedBox atoms{{Shape(sizes.size(), 0), Shape(sizes.size(), 1)},
-                    strides,
+                    of_atoms,
                     placed.offset};
     for (size_t d = 0; d < axes.size(); ++d) {
       int64_t first = 0;
@@ -400,9 +405,7 @@ Status ForEachAtomBox(const AxisAtoms& axes, const Shape& sizes,
         atoms.box.shape[atom] = extent;
         first += origin * steps[atom];
       }
-      if (first != placed.box.origin[d]) {
-        atoms.offset += (first - placed.box.origin[d]) * placed.strides[d];
-      }
+      atoms.offset += (first - placed.box.origin[d]) * strides[d];
     }
     HF_RETURN_IF_ERROR(fn(std::move(atoms)));
   } while (Advance(chosen, counts));

@@ -44,28 +44,30 @@ std::optional<int64_t> ValueOf(const std::string& placeholder,
 
 Result<NameMatcher> NameMatcher::Make(const NameTemplate& name,
                                       const PlaceholderTexts& texts) {
-  std::string expression, prefix;
+  std::string expression, prefix, suffix;
   std::vector<std::string> placeholders;
   for (const NamePiece& piece : name) {
     if (piece.kind == NamePiece::Kind::kPlaceholder) {
       placeholders.push_back(piece.text);
       expression += ExpressionOf(piece.text, texts);
+      suffix.clear();
       continue;
     }
     const std::string text =
         piece.kind == NamePiece::Kind::kSeparator ? "." : piece.text;
     expression += Escaped(text);
     if (placeholders.empty()) prefix += text;
+    suffix += text;
   }
   HF_ASSIGN_OR_RETURN(Regex regex, Regex::Compile(expression));
-  return NameMatcher(std::move(prefix), std::move(regex),
+  return NameMatcher(std::move(prefix), std::move(suffix), std::move(regex),
                      std::move(placeholders), texts);
 }
 
 Result<std::optional<std::vector<int64_t>>> NameMatcher::Match(
     std::string_view leaf, const std::vector<std::string>& order) const {
   std::optional<std::vector<int64_t>> values;
-  if (!leaf.starts_with(prefix_)) return values;
+  if (!leaf.starts_with(prefix_) || !leaf.ends_with(suffix_)) return values;
   HF_ASSIGN_OR_RETURN(const std::optional<RegexMatch> match,
                       regex_.FullMatch(leaf));
   if (!match) return values;

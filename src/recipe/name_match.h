@@ -33,15 +33,18 @@ class NameMatcher {
       std::string_view leaf, const std::vector<std::string>& order) const;
 
  private:
-  NameMatcher(std::string prefix, Regex regex,
+  NameMatcher(std::string prefix, std::string suffix, Regex regex,
               std::vector<std::string> placeholders,
               const PlaceholderTexts& texts)
       : prefix_(std::move(prefix)),
+        suffix_(std::move(suffix)),
         regex_(std::move(regex)),
         placeholders_(std::move(placeholders)),
         texts_(&texts) {}
 
-  std::string prefix_;  // before the first placeholder
+  // Before the first placeholder and after the last one: most names differ
+  // there.
+  std::string prefix_, suffix_;
   Regex regex_;
   std::vector<std::string> placeholders_;
   const PlaceholderTexts* texts_;  // borrowed
