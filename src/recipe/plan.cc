@@ -80,6 +80,7 @@ class RecipePlanner {
     }
     HF_RETURN_IF_ERROR(TakeRest());
     HF_RETURN_IF_ERROR(CheckTargetNames(plan_.infos, made_by_));
+    ReplaceBrokenLists(plan_.infos);
     return std::move(plan_);
   }
 

@@ -569,6 +569,26 @@ TEST(RecipeCheckpoint, SaysWhyElementsCannotBeReferredTo) {
   EXPECT_TRUE(extents->extents.empty());
 }
 
+TEST(RecipeCheckpoint, KeepsListsThatStayWhole) {
+  constexpr KeyKind kName = KeyKind::kName, kIndex = KeyKind::kIndex;
+  auto source = SourceOf({{"a.0", CountingArray({1})},
+                          {"a.1", CountingArray({1})},
+                          {"b.0", CountingArray({1})},
+                          {"b.1", CountingArray({1})}});
+  source->SetKey(0, {"a", "0"}, {kName, kIndex});
+  source->SetKey(1, {"a", "1"}, {kName, kIndex});
+  source->SetKey(2, {"b", "0"}, {kName, kIndex});
+  source->SetKey(3, {"b", "1"}, {kName, kIndex});
+  const auto seen =
+      Seen(std::move(source), OneRule(R"("from": "b.0", "to": "c.0")"));
+  ASSERT_NE(seen, nullptr);
+  EXPECT_THAT(NamesOf(*seen), ElementsAre("c.0", "a.0", "a.1", "b.1", "note"));
+  EXPECT_THAT(seen->leaves()[0].key_kinds, ElementsAre(kName, kName));
+  EXPECT_THAT(seen->leaves()[1].key_kinds, ElementsAre(kName, kIndex));
+  EXPECT_THAT(seen->leaves()[3].key_kinds, ElementsAre(kName, kName));
+  EXPECT_TRUE(seen->Structure().ok());
+}
+
 TEST(RecipeCheckpoint, ShippedRecipesParse) {
   EXPECT_FALSE(Recipe::Names().empty());
   for (const std::string& name : Recipe::Names()) {

@@ -66,6 +66,13 @@ class ScatteredSource final : public Checkpoint, public StoredExtents {
     return extents;
   }
 
+  // Gives the leaf keys of these kinds.
+  void SetKey(size_t leaf, std::vector<std::string> key,
+              std::vector<KeyKind> kinds) {
+    infos_[leaf].key = std::move(key);
+    infos_[leaf].key_kinds = std::move(kinds);
+  }
+
   std::shared_ptr<MemoryStore> store() const { return store_; }
 
  protected:
