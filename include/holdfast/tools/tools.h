@@ -10,6 +10,7 @@
 #include "holdfast/tools/item_deletion.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/places.h"
+#include "holdfast/tools/recipe.h"
 #include "holdfast/tools/remote.h"
 #include "holdfast/tools/stats.h"
 #include "holdfast/tools/torch_file.h"

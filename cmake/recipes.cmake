@@ -1,0 +1,31 @@
+# The recipes of src/recipe/shipped, each named as its file, as constants of the
+# library (src/recipe/shipped.h). CMake looks again when one of them changes.
+file(GLOB recipes CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/src/recipe/shipped/*.json)
+list(SORT recipes)
+set(recipe_entries)
+foreach(recipe IN LISTS recipes)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${recipe})
+  get_filename_component(recipe_name ${recipe} NAME_WLE)
+  file(READ ${recipe} recipe_text)
+  string(APPEND recipe_entries
+    "    {\"${recipe_name}\", R\"recipe(${recipe_text})recipe\"},\n")
+endforeach()
+set(recipes_file ${CMAKE_CURRENT_BINARY_DIR}/generated/shipped_recipes.cc)
+file(CONFIGURE OUTPUT ${recipes_file} @ONLY CONTENT
+"// Made of src/recipe/shipped by cmake/recipes.cmake.
+#include \"recipe/shipped.h\"
+
+namespace holdfast {
+namespace {
+
+constexpr ShippedRecipe kShippedRecipes[] = {
+@recipe_entries@};
+
+}  // namespace
+
+std::span<const ShippedRecipe> ShippedRecipes() { return kShippedRecipes; }
+
+}  // namespace holdfast
+")
+target_sources(holdfast_recipe PRIVATE ${recipes_file})
