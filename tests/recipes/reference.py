@@ -33,7 +33,7 @@ def apply(recipe, source, *, config=None, sizes=None, reverse=False):
     known = _known_sizes(recipe.get("sizes", {}), config or {})
     known.update(sizes or {})
     target, taken = {}, []
-    for rule in recipe["rules"]:
+    for rule in _single_rules(recipe["rules"]):
         made, took = _apply_rule(rule, source, known, reverse)
         for name, array in made:
             keys = tuple(
@@ -90,16 +90,37 @@ def _known_sizes(wanted, config):
     return known
 
 
+def _single_rules(rules):
+    """Rules in which no placeholder that has texts is on both sides.
+
+    A rule that has one stands for a rule for each of its texts.
+    """
+    for rule in rules:
+        names = rule.get("names", {})
+        to = (
+            rule["to"] if isinstance(rule.get("to"), list) else [rule.get("to")]
+        )
+        both = [n for n in names if f"{{{n}}}" in rule["from"]]
+        both = [n for n in both if f"{{{n}}}" in to[0]]
+        for texts in itertools.product(*(names[n] for n in both)):
+            text = json.dumps(rule)
+            for name, value in zip(both, texts, strict=True):
+                text = text.replace(f"{{{name}}}", value)
+            single = json.loads(text)
+            single["names"] = {n: names[n] for n in names if n not in both}
+            yield single
+
+
 def _apply_rule(rule, source, known, reverse):
     """([(target name, array)], [names of leaves taken])."""
     if "drop" in rule:
         dropped = [] if reverse else fnmatch.filter(source, rule["drop"])
-        return [], dropped
+        return [], _checked(rule, dropped, reverse)
     if reverse and ("match" in rule or "dequantize" in rule):
         raise ValueError(f"cannot run backwards: {rule}")
     if "match" in rule:
         return _apply_match(rule, source)
-    names = rule.get("names", {})
+    names = rule["names"]
     targets = rule["to"] if isinstance(rule["to"], list) else [rule["to"]]
     origin, also_taken = rule["from"], []
     left, right = (rule.get("axes") or "... -> ...").split("->")
@@ -109,42 +130,55 @@ def _apply_rule(rule, source, known, reverse):
         origin, targets, left, right = targets[0], [rule["from"]], right, left
     found = _matches(origin, names, source)
     taken = [name for _, name in found] + also_taken
-    if not found and not reverse and rule.get("else") in source:
-        found, origin = [({}, rule["else"])], rule["else"]
-    if not found and not rule.get("optional"):
-        raise ValueError(f"takes no leaf: {rule}")
+    if not found and not reverse and "else" in rule:
+        found = _matches(rule["else"], names, source)
+    _checked(rule, found)
+    _check_all_are_there(origin, [values for values, _ in found], names)
 
     stacked = [p for p in _placeholders(origin) if f"{{{p}}}" not in targets[0]]
     split = [p for p in _placeholders(targets[0]) if f"{{{p}}}" not in origin]
     made = []
     for values, group in _groups(found, stacked):
-        arrays = {}
+        arrays = []
         for binding, name in group:
             array = source[name]
             if "dequantize" in rule:
                 array, scale_name = _dequantize(rule, binding, array, source)
                 taken.append(scale_name)
-            place = tuple(_index(p, binding[p], names) for p in stacked)
-            arrays[place] = array
-        shape = tuple(max(axis) + 1 for axis in zip(*arrays, strict=True))
-        if len(arrays) != np.prod(shape, dtype=int):
-            raise ValueError(f"{origin}: a number is missing: {sorted(arrays)}")
-        array = np.stack([arrays[place] for place in sorted(arrays)])
-        array = array.reshape(shape + array.shape[1:])
+            arrays.append(array)
+        shape = [len({values[p] for values, _ in group}) for p in stacked]
+        array = np.stack(arrays).reshape(shape + list(arrays[0].shape))
         sized = dict(known)
-        for p in names.keys() & set(split):
-            sized[p] = len(names[p])
+        sized.update({p: len(names[p]) for p in split if p in names})
         array = rearrange(
             array, " ".join([*stacked, left]), " ".join([*split, right]), sized
         )
         if "cast" in rule and not reverse:
             array = array.astype(rule["cast"])
         for place in np.ndindex(array.shape[: len(split)]):
-            texts = dict(values)
+            texts = {p: _text(p, value, names) for p, value in values.items()}
             for p, index in zip(split, place, strict=True):
-                texts[p] = names[p][index] if p in names else str(index)
+                texts[p] = _text(p, index, names)
             made += [(to.format(**texts), array[place]) for to in targets]
     return made, taken
+
+
+def _checked(rule, found, reverse=False):
+    if not found and not rule.get("optional") and not reverse:
+        raise ValueError(f"takes no leaf: {rule}")
+    return found
+
+
+def _check_all_are_there(template, values, names):
+    """Every combination of numbers from 0, and of all texts."""
+    ranges = [
+        range(len(names[p]) if p in names else max(v[p] for v in values) + 1)
+        for p in (_placeholders(template) if values else [])
+    ]
+    there = {tuple(v.values()) for v in values}
+    gaps = [place for place in itertools.product(*ranges) if place not in there]
+    if values and gaps:
+        raise ValueError(f"{template}: {gaps[0]} is missing")
 
 
 def _apply_match(rule, source):
@@ -165,37 +199,54 @@ def _placeholders(template):
 
 
 def _matches(template, names, source):
-    """[({placeholder: text}, name of leaf)] of the leaves that fit."""
+    """[({placeholder: its place}, name)] of the leaves that fit, in order."""
     pattern = ""
     for literal, placeholder in re.findall(r"([^{]*)(?:\{(\w+)\})?", template):
         pattern += re.escape(literal.replace("\\.", "."))
-        if placeholder in names:
-            choices = "|".join(re.escape(text) for text in names[placeholder])
-            pattern += f"(?P<{placeholder}>{choices})"
-        elif placeholder:
-            pattern += f"(?P<{placeholder}>0|[1-9][0-9]*)"
+        choices = map(re.escape, names.get(placeholder, []))
+        choices = "|".join(choices) or "0|[1-9][0-9]*"
+        pattern += f"(?P<{placeholder}>{choices})" if placeholder else ""
     found = [(re.fullmatch(pattern, name), name) for name in source]
-    return [(match.groupdict(), name) for match, name in found if match]
+    return sorted(
+        (
+            (
+                {p: _place(p, t, names) for p, t in match.groupdict().items()},
+                name,
+            )
+            for match, name in found
+            if match
+        ),
+        key=lambda item: list(item[0].values()),
+    )
 
 
-def _index(placeholder, text, names):
+def _place(placeholder, text, names):
     if placeholder in names:
         return names[placeholder].index(text)
     return int(text)
+
+
+def _text(placeholder, place, names):
+    return names[placeholder][place] if placeholder in names else str(place)
 
 
 def _groups(found, stacked):
     """Matches that are stacked together: equal but for what is stacked."""
 
     def key(item):
-        return [(p, v) for p, v in item[0].items() if p not in stacked]
+        return [value for p, value in item[0].items() if p not in stacked]
 
-    for values, group in itertools.groupby(sorted(found, key=key), key):
-        yield dict(values), list(group)
+    # Sorting is stable: a group stays in the order of what is stacked.
+    for _, group in itertools.groupby(sorted(found, key=key), key):
+        group = list(group)
+        kept = {p: v for p, v in group[0][0].items() if p not in stacked}
+        yield kept, group
 
 
 def _dequantize(rule, binding, array, source):
-    name = rule["dequantize"]["scale"].format(**binding)
+    name = rule["dequantize"]["scale"].format(
+        **{p: _text(p, v, rule["names"]) for p, v in binding.items()}
+    )
     scale = source[name].astype(np.float32)
     for axis, block in enumerate(rule["dequantize"]["block"]):
         scale = np.repeat(scale, block, axis)
@@ -220,7 +271,9 @@ def rearrange(array, left, right, known):
     """`array` with axes named as in `left` put as in `right`, as in einops."""
     sources = _parse(left, array.ndim)
     unnamed = sum(name.startswith("...") for group in sources for name in group)
-    targets = _parse(right, len(re.findall(r"\([^)]*\)|\S+", right)) - 1 + unnamed)
+    targets = _parse(
+        right, len(re.findall(r"\([^)]*\)|\S+", right)) - 1 + unnamed
+    )
     if len(sources) != array.ndim:
         raise ValueError(f"{left}: the array has shape {array.shape}")
     sizes = {}

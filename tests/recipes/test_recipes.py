@@ -71,7 +71,7 @@ BUFFERS = {
 
 
 def ways(*verbs):
-    """"reference", and verbs of holdfast that may not be there."""
+    """The way "reference", and verbs of holdfast that may not be there."""
     there = hasattr(holdfast, "view")
     missing = pytest.mark.skipif(not there, reason="no holdfast with recipes")
     marked = [pytest.param(verb, marks=missing) for verb in verbs]
@@ -187,9 +187,7 @@ def test_back_again(recipe, twin, name, way, saved, tmp_path):
     )
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
-    np.testing.assert_array_equal(
-        models.outputs(again), models.outputs(model)
-    )
+    np.testing.assert_array_equal(models.outputs(again), models.outputs(model))
 
 
 @pytest.mark.parametrize(("name", "buffer"), BUFFERS.items())

@@ -4,6 +4,8 @@ Those of transformers where it had the model in Flax; otherwise a plain NNX
 module, and MaxText's arithmetic on its own tree of parameters.
 """
 
+from unittest import mock
+
 import jax
 import jax.numpy as jnp
 import transformers
@@ -13,9 +15,16 @@ from flax import nnx
 def flax_outputs(config, params, inputs):
     """(first output, the tree of shapes that the Flax class asks for)."""
     cls = getattr(transformers, "Flax" + config.architectures[0])
-    model = cls(config, _do_init=False, **_image_shape(config))
-    shapes = jax.tree.map(lambda leaf: leaf.shape, model.params_shape_tree)
-    return model(**inputs, params=params)[0], shapes
+    with mock.patch.object(jnp, "clip", _old_clip):
+        model = cls(config, _do_init=False, **_image_shape(config))
+        shapes = jax.tree.map(lambda leaf: leaf.shape, model.params_shape_tree)
+        return model(**inputs, params=params)[0], shapes
+
+
+def _old_clip(array, a_min=None, a_max=None):
+    """jax.numpy.clip with arguments that JAX has renamed since."""
+    array = array if a_min is None else jnp.maximum(array, a_min)
+    return array if a_max is None else jnp.minimum(array, a_max)
 
 
 def _image_shape(config):
