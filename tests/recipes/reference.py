@@ -11,6 +11,7 @@ import json
 import pathlib
 import re
 
+import einops
 import numpy as np
 
 SHIPPED = pathlib.Path(__file__).parents[2] / "src" / "recipe" / "shipped"
@@ -90,6 +91,11 @@ def _known_sizes(wanted, config):
     return known
 
 
+def _targets(rule):
+    to = rule.get("to", "")
+    return to if isinstance(to, list) else [to]
+
+
 def _single_rules(rules):
     """Rules in which no placeholder that has texts is on both sides.
 
@@ -97,18 +103,14 @@ def _single_rules(rules):
     """
     for rule in rules:
         names = rule.get("names", {})
-        to = (
-            rule["to"] if isinstance(rule.get("to"), list) else [rule.get("to")]
-        )
-        both = [n for n in names if f"{{{n}}}" in rule["from"]]
-        both = [n for n in both if f"{{{n}}}" in to[0]]
-        for texts in itertools.product(*(names[n] for n in both)):
+        both = set(_placeholders(rule.get("from", "")))
+        both &= set(_placeholders(_targets(rule)[0])) & names.keys()
+        for texts in itertools.product(*(names[name] for name in both)):
             text = json.dumps(rule)
             for name, value in zip(both, texts, strict=True):
                 text = text.replace(f"{{{name}}}", value)
-            single = json.loads(text)
-            single["names"] = {n: names[n] for n in names if n not in both}
-            yield single
+            left = {name: names[name] for name in names.keys() - both}
+            yield json.loads(text) | {"names": left}
 
 
 def _apply_rule(rule, source, known, reverse):
@@ -120,8 +122,7 @@ def _apply_rule(rule, source, known, reverse):
         raise ValueError(f"cannot run backwards: {rule}")
     if "match" in rule:
         return _apply_match(rule, source)
-    names = rule["names"]
-    targets = rule["to"] if isinstance(rule["to"], list) else [rule["to"]]
+    names, targets = rule["names"], _targets(rule)
     origin, also_taken = rule["from"], []
     left, right = (rule.get("axes") or "... -> ...").split("->")
     if reverse:
@@ -150,7 +151,7 @@ def _apply_rule(rule, source, known, reverse):
         array = np.stack(arrays).reshape(shape + list(arrays[0].shape))
         sized = dict(known)
         sized.update({p: len(names[p]) for p in split if p in names})
-        array = rearrange(
+        array = _rearranged(
             array, " ".join([*stacked, left]), " ".join([*split, right]), sized
         )
         if "cast" in rule and not reverse:
@@ -182,16 +183,14 @@ def _check_all_are_there(template, values, names):
 
 
 def _apply_match(rule, source):
-    made, taken = [], []
-    for name, array in source.items():
-        match = re.fullmatch(rule["match"], name)
-        if match:
-            taken.append(name)
-            left, right = (rule.get("axes") or "... -> ...").split("->")
-            made.append(
-                (match.expand(rule["to"]), rearrange(array, left, right, {}))
-            )
-    return made, taken
+    found = [(re.fullmatch(rule["match"], name), name) for name in source]
+    found = _checked(rule, [(match, name) for match, name in found if match])
+    pattern = rule.get("axes") or "... -> ..."
+    made = [
+        (match.expand(rule["to"]), einops.rearrange(source[name], pattern))
+        for match, name in found
+    ]
+    return made, [name for _, name in found]
 
 
 def _placeholders(template):
@@ -254,51 +253,10 @@ def _dequantize(rule, binding, array, source):
     return array.astype(np.float32) * scale, name
 
 
-def _parse(side, ndim):
-    """[[names of axes]] for each axis of one side; `...` becomes names."""
-    groups = [
-        group.strip("()").split()
-        for group in re.findall(r"\([^)]*\)|\S+", side)
-    ]
-    if ["..."] in groups:
-        at = groups.index(["..."])
-        more = ndim - len(groups) + 1
-        groups[at : at + 1] = [[f"...{i}"] for i in range(more)]
-    return [[name for name in group if name != "1"] for group in groups]
-
-
-def rearrange(array, left, right, known):
-    """`array` with axes named as in `left` put as in `right`, as in einops."""
-    sources = _parse(left, array.ndim)
-    unnamed = sum(name.startswith("...") for group in sources for name in group)
-    targets = _parse(
-        right, len(re.findall(r"\([^)]*\)|\S+", right)) - 1 + unnamed
-    )
-    if len(sources) != array.ndim:
-        raise ValueError(f"{left}: the array has shape {array.shape}")
-    sizes = {}
-    for group, size in zip(sources, array.shape, strict=True):
-        unknown = [name for name in group if name not in known]
-        if len(group) == 1:
-            unknown = group
-        product = 1
-        for name in group:
-            if name not in unknown:
-                sizes[name] = known[name]
-                product *= known[name]
-        if len(unknown) > 1:
-            raise ValueError(f"{left}: sizes of {unknown} are not known")
-        if unknown:
-            sizes[unknown[0]] = size // product
-            product *= sizes[unknown[0]]
-        if product != size:
-            raise ValueError(f"{left}: {group} are {product}, not {size}")
-    order = [name for group in sources for name in group]
-    wanted = [name for group in targets for name in group]
-    if sorted(order) != sorted(wanted) or len(set(order)) != len(order):
-        raise ValueError(f"{left} -> {right}: names differ")
-    array = array.reshape([sizes[name] for name in order])
-    array = array.transpose([order.index(name) for name in wanted])
-    return array.reshape(
-        [int(np.prod([sizes[n] for n in group])) for group in targets]
-    )
+def _rearranged(array, left, right, known):
+    sizes = {
+        axis: size
+        for axis, size in known.items()
+        if axis in re.findall(r"\w+", left)
+    }
+    return einops.rearrange(array, f"{left} -> {right}", **sizes)

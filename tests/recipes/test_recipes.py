@@ -216,3 +216,70 @@ def test_a_stray_tensor_is_an_error(recipe, twin, name, saved):
 def test_every_shipped_recipe_has_a_case():
     shipped = {path.stem for path in reference.SHIPPED.glob("*.json")}
     assert shipped == {recipe for recipe, _, _ in CASES}
+
+
+A = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "expected"),
+    [
+        (
+            {
+                "from": "qkv",
+                "to": "{part}.kernel",
+                "names": {"part": ["q", "k"]},
+                "axes": "(part o) i -> i o",
+            },
+            {"qkv": A},
+            {"q.kernel": A[:2].T, "k.kernel": A[2:].T},
+        ),
+        (
+            {"from": "l{n}.{e}", "to": "all", "axes": "o i -> e (n o) i"},
+            {f"l{n}.{e}": A + n + 100 * e for n in (0, 1) for e in (0, 1, 2)},
+            {
+                "all": np.stack(
+                    [np.concatenate([A, A + 1]) + 100 * e for e in (0, 1, 2)]
+                )
+            },
+        ),
+        (
+            {"from": "a", "to": ["b", "c"], "cast": "float16"},
+            {"a": A},
+            {"b": A.astype(np.float16), "c": A.astype(np.float16)},
+        ),
+        (
+            {"match": r"x\.(\w+)", "to": r"y.\1", "axes": "... a -> a ..."},
+            {"x.z": A},
+            {"y.z": A.T},
+        ),
+        (
+            {
+                "from": "w{n}",
+                "to": "w.{n}",
+                "dequantize": {"scale": "s{n}", "block": [2, 2]},
+            },
+            {"w0": A, "s0": np.float32([[1, 2], [3, 4]])},
+            {
+                "w.0": A
+                * np.float32([[1, 1, 2], [1, 1, 2], [3, 3, 4], [3, 3, 4]])
+            },
+        ),
+    ],
+)
+def test_reference(rule, source, expected):
+    made = reference.apply({"rules": [rule]}, source)
+    made = {".".join(keys): array for keys, array in made.items()}
+    assert made.keys() == expected.keys()
+    for name, array in expected.items():
+        assert made[name].dtype == array.dtype
+        np.testing.assert_array_equal(made[name], array)
+
+
+def test_a_missing_layer_is_an_error(saved):
+    _, model_dir = saved("llama")
+    tensors = tensors_of(model_dir)
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    recipe = reference.load("llama-to-nnx")
+    with pytest.raises(ValueError, match="missing"):
+        reference.apply(recipe, tensors, config=config_of(model_dir))
