@@ -33,9 +33,9 @@ def apply(recipe, source, *, config=None, sizes=None, reverse=False):
     """
     known = _known_sizes(recipe.get("sizes", {}), config or {})
     known.update(sizes or {})
-    target, taken = {}, []
+    target, taken, shared = {}, [], set()
     for rule in _single_rules(recipe["rules"]):
-        made, took = _apply_rule(rule, source, known, reverse)
+        made, took, others = _apply_rule(rule, source, known, reverse)
         for name, array in made:
             keys = tuple(
                 key.replace("\\.", ".") for key in re.split(r"(?<!\\)\.", name)
@@ -44,10 +44,11 @@ def apply(recipe, source, *, config=None, sizes=None, reverse=False):
                 raise ValueError(f"{name}: two rules make it")
             target[keys] = array
         taken += took
+        shared.update(others)
     twice = {name for name in taken if taken.count(name) > 1}
     if twice:
         raise ValueError(f"taken by two rules: {sorted(twice)}")
-    left = [name for name in source if name not in set(taken)]
+    left = [name for name in source if name not in shared.union(taken)]
     rest = recipe.get("rest")
     if left and rest not in ("keep", "drop"):
         raise ValueError(f"taken by no rule: {left}")
@@ -114,10 +115,10 @@ def _single_rules(rules):
 
 
 def _apply_rule(rule, source, known, reverse):
-    """([(target name, array)], [names of leaves taken])."""
+    """([(target name, array)], leaves taken, leaves that others may take)."""
     if "drop" in rule:
         dropped = [] if reverse else fnmatch.filter(source, rule["drop"])
-        return [], _checked(rule, dropped, reverse)
+        return [], _checked(rule, dropped, reverse), []
     if reverse and ("match" in rule or "dequantize" in rule):
         raise ValueError(f"cannot run backwards: {rule}")
     if "match" in rule:
@@ -131,8 +132,10 @@ def _apply_rule(rule, source, known, reverse):
         origin, targets, left, right = targets[0], [rule["from"]], right, left
     found = _matches(origin, names, source)
     taken = [name for _, name in found] + also_taken
+    shared = []
     if not found and not reverse and "else" in rule:
         found = _matches(rule["else"], names, source)
+        shared = [name for _, name in found]
     _checked(rule, found)
     _check_all_are_there(origin, [values for values, _ in found], names)
 
@@ -161,7 +164,7 @@ def _apply_rule(rule, source, known, reverse):
             for p, index in zip(split, place, strict=True):
                 texts[p] = _text(p, index, names)
             made += [(to.format(**texts), array[place]) for to in targets]
-    return made, taken
+    return made, taken, shared
 
 
 def _checked(rule, found, reverse=False):
@@ -190,7 +193,7 @@ def _apply_match(rule, source):
         (match.expand(rule["to"]), einops.rearrange(source[name], pattern))
         for match, name in found
     ]
-    return made, [name for _, name in found]
+    return made, [name for _, name in found], []
 
 
 def _placeholders(template):

@@ -276,6 +276,22 @@ def test_reference(rule, source, expected):
         np.testing.assert_array_equal(made[name], array)
 
 
+def test_older_names_of_bert(saved):
+    _, model_dir = saved("bert-pretraining")
+    recipe, tensors = reference.load("bert-to-flax"), tensors_of(model_dir)
+    older = {
+        name.replace("Norm.weight", "Norm.gamma").replace(
+            "Norm.bias", "Norm.beta"
+        ): tensor
+        for name, tensor in tensors.items()
+    }
+    assert older.keys() != tensors.keys()
+    made, expected = (reference.apply(recipe, x) for x in (older, tensors))
+    assert made.keys() == expected.keys()
+    for keys, array in expected.items():
+        np.testing.assert_array_equal(made[keys], array)
+
+
 def test_a_missing_layer_is_an_error(saved):
     _, model_dir = saved("llama")
     tensors = tensors_of(model_dir)
