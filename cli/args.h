@@ -41,12 +41,13 @@ enum class VerbId : uint8_t {
   kMerge,
   kCp,
   kView,
+  kRecipes,
   kDoctor,
   kHelp,
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 21;
+inline constexpr int kVerbCount = 22;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -103,6 +104,8 @@ struct Args {
   bool check = true;
   LeafMap map;
   std::vector<std::string> map_files;  // tables of renames
+  std::string recipe;  // the name of one that is shipped, or a file
+  RecipeOptions recipe_options;
   uint64_t shard_bytes = 0;
   bool restart = false;
   std::string report;  // file of the report; "-": standard output

@@ -29,17 +29,20 @@ constexpr uint32_t kStats = Bit(VerbId::kStats);
 constexpr uint32_t kMerge = Bit(VerbId::kMerge);
 constexpr uint32_t kCp = Bit(VerbId::kCp);
 constexpr uint32_t kView = Bit(VerbId::kView);
+constexpr uint32_t kRecipes = Bit(VerbId::kRecipes);
 constexpr uint32_t kDoctor = Bit(VerbId::kDoctor);
 constexpr uint32_t kRewrite = kConvert | kReshard;
 constexpr uint32_t kWrite = kRewrite | kMerge;
 constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules on leaves
+constexpr uint32_t kRecipe = kRewrite | kView;
 constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
                            kPlan | kWrite | kDiff | kStats | kView;
 // Long jobs on many threads.
 constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats | kView;
 constexpr uint32_t kLong = kWork | kCp;
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
-constexpr uint32_t kReports = kOpen | kSteps | kPrune | kDu | kCp | kDoctor;
+constexpr uint32_t kReports =
+    kOpen | kSteps | kPrune | kDu | kCp | kDoctor | kRecipes;
 constexpr uint32_t kPatterns = kLs | kStats | kDigest | kPlan;
 constexpr uint32_t kPaged = kLs | kTree | kStats | kDiff | kSteps;
 constexpr uint32_t kTables =
@@ -161,7 +164,31 @@ Status AddRule(std::string_view flag, Result<Rule> rule,
 }
 
 Status ApplyMap(std::string_view value, Args* args) {
-  return AddRule("map", ParseRename(value), args->map.renames);
+  if (value.find('=') != std::string_view::npos) {
+    return AddRule("map", ParseRename(value), args->map.renames);
+  }
+  if (value.empty() || !args->recipe.empty()) {
+    return BadValue("map", value, "PATTERN=NEW, or one recipe");
+  }
+  args->recipe = value;
+  return Status();
+}
+
+Status ApplySet(std::string_view value, Args* args) {
+  const size_t equals = value.find('=');
+  if (equals != std::string_view::npos && equals > 0) {
+    const auto size = ParseInt(value.substr(equals + 1), 1, kCountMax);
+    if (size) {
+      args->recipe_options.sizes[std::string(value.substr(0, equals))] = *size;
+      return Status();
+    }
+  }
+  return BadValue("set", value, "AXIS=SIZE such as heads=8");
+}
+
+Status ApplyReverse(std::string_view, Args* args) {
+  args->recipe_options.reverse = true;
+  return Status();
 }
 
 Status ApplyMapFile(std::string_view value, Args* args) {
@@ -513,12 +540,19 @@ constexpr Flag kFlags[] = {
      Switch<&Args::overwrite>},
     {"no-check", 0, "", "Do not read the new checkpoint back to compare it",
      kWrite, "", Completion::kNothing, "", Switch<&Args::check, false>},
-    {"map", 0, "PATTERN=NEW",
-     "Rename leaves. PATTERN is a regular expression in Python's syntax and "
+    {"map", 0, "RULE",
+     "Take the leaves that a recipe makes: the name of one that is shipped "
+     "(holdfast recipes lists them), or a file. Or PATTERN=NEW: rename "
+     "leaves. PATTERN is a regular expression in Python's syntax and "
      "is matched with the leaf's keys, joined with /, and with its name; \\1 "
      "in NEW is its first group. May be repeated; the first that matches "
      "counts",
      kMapped, "", Completion::kNothing, "", ApplyMap},
+    {"reverse", 0, "", "Run the recipe of --map backwards", kRecipe, "",
+     Completion::kNothing, "", ApplyReverse},
+    {"set", 0, "AXIS=SIZE",
+     "Say how long an axis of the recipe is; may be repeated", kRecipe,
+     "as config.json and shapes say", Completion::kNothing, "", ApplySet},
     {"map-file", 0, "FILE",
      "Rename by a table: each line a rule as for --map, or a JSON object of "
      "old name to new name",

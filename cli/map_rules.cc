@@ -10,14 +10,43 @@
 
 namespace holdfast::cli {
 
+namespace {
+
+Result<std::string> ReadText(const std::string& flag, const std::string& name) {
+  std::ifstream file(name, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) return NotFoundError(flag + ": cannot read " + name);
+  return text.str();
+}
+
+}  // namespace
+
+Result<std::optional<Recipe>> RecipeOf(const Args& args) {
+  if (args.recipe.empty()) {
+    if (!args.recipe_options.reverse && args.recipe_options.sizes.empty()) {
+      return std::optional<Recipe>();
+    }
+    return InvalidArgumentError(
+        "--reverse and --set are about a recipe (--map)");
+  }
+  auto shipped = Recipe::Named(args.recipe);
+  if (shipped.ok()) return std::optional<Recipe>(*std::move(shipped));
+  const auto text = ReadText("--map", args.recipe);
+  if (!text.ok()) {
+    return shipped.status().WithContext("--map: there is no such file, and");
+  }
+  auto parsed = Recipe::Parse(*text);
+  if (!parsed.ok()) return parsed.status().WithContext(args.recipe);
+  return std::optional<Recipe>(*std::move(parsed));
+}
+
 Result<LeafMap> MapRules(const Args& args) {
   LeafMap map = args.map;
   for (const std::string& name : args.map_files) {
-    std::ifstream file(name, std::ios::binary);
-    std::stringstream text;
-    text << file.rdbuf();
-    if (!file) return NotFoundError("--map-file: cannot read " + name);
-    auto rules = ParseRenameTable(text.str());
+    const auto text = ReadText("--map-file", name);
+    if (!text.ok()) return text.status();
+    auto rules = ParseRenameTable(*text);
     if (!rules.ok()) return rules.status().WithContext("--map-file: " + name);
     map.renames.insert(map.renames.end(), rules->begin(), rules->end());
   }
@@ -48,6 +77,7 @@ ConvertOptions TargetOptionsOf(const Args& args, const Env& env) {
   options.overwrite = args.overwrite;
   options.check = args.check;
   options.shard_bytes_max = args.shard_bytes;
+  options.recipe_options = args.recipe_options;
   return options;
 }
 

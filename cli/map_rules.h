@@ -12,6 +12,8 @@
 namespace holdfast::cli {
 
 Result<LeafMap> MapRules(const Args& args);
+// The recipe of --map: one that is shipped, or else a file.
+Result<std::optional<Recipe>> RecipeOf(const Args& args);
 
 // The leaves that the patterns behind SOURCE and TARGET select; empty: all, and
 // nothing was opened.

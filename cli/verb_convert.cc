@@ -131,6 +131,11 @@ Result<int> Rewrite(const Args& args, ProcessGroup* group, Env& env) {
     prepared = map.status();
     if (map.ok()) options.map = *std::move(map);
   }
+  if (prepared.ok()) {
+    auto recipe = RecipeOf(args);
+    prepared = recipe.status();
+    if (recipe.ok()) options.recipe = *std::move(recipe);
+  }
   if (group != nullptr) {
     prepared = group->Agree({"select", args.operands[0]}, prepared);
   }

@@ -114,8 +114,14 @@ constexpr Example kViewExamples[] = {
      "a model of Hugging Face that Orbax restores, without a second copy"},
     {"holdfast view model.pt /ckpt/model --link hard",
      "one that stays when the original's name goes"},
+    {"holdfast view /models/llama /ckpt/llama --map llama-to-maxtext",
+     "with the names, stacks and axes that MaxText wants"},
     {"holdfast view /models/llama /ckpt/llama --checksums",
      "read it once, and know every byte again"},
+};
+constexpr Example kRecipesExamples[] = {
+    {"holdfast recipes", "the names, and what each is for"},
+    {"holdfast recipes llama-to-flax > mine.json", "one to start from"},
 };
 constexpr Example kDoctorExamples[] = {
     {"holdfast doctor s3://bucket/run", "try all that holdfast needs there"},
@@ -270,6 +276,11 @@ constexpr Verb kVerbs[] = {
      "stay as it is: a file that has changed is noticed whenever TARGET is "
      "opened. Of safetensors TARGET is a model, too. PATTERN is as for ls.",
      kViewExamples, Completion::kFile, "", false},
+    {VerbId::kRecipes, "recipes", "[NAME]", 0, 1,
+     "List the recipes that map one model's names to another's",
+     "Prints the names of the recipes that come with holdfast, or the text of "
+     "one. convert and view take them by --map.",
+     kRecipesExamples, Completion::kNothing, "", false},
     {VerbId::kDoctor, "doctor", "URL", 1, 1,
      "Check that an object store can be used, and how fast it is",
      "Shows which credentials are used for URL and where they were found, "

@@ -68,6 +68,10 @@ int RunView(const Args& args, Env& env) {
   auto map = MapRules(args);
   if (!map.ok()) return Fail(env, map.status());
   options.map = *std::move(map);
+  auto recipe = RecipeOf(args);
+  if (!recipe.ok()) return Fail(env, recipe.status());
+  options.recipe = *std::move(recipe);
+  options.recipe_options = args.recipe_options;
   if (args.format) options.format = *args.format;
   if (args.zarr_format) options.zarr_format = *args.zarr_format;
   options.link = args.link;

@@ -40,7 +40,12 @@ from holdfast._compare import (
     merge,
     stats,
 )
-from holdfast._convert import ConvertedLeaf, ConvertResult, convert
+from holdfast._convert import (
+    ConvertedLeaf,
+    ConvertResult,
+    convert,
+    recipes,
+)
 from holdfast._engine import version as __version__
 from holdfast._future import Future
 from holdfast._log import enable_logging
@@ -82,6 +87,7 @@ __all__ = [
     "merge",
     "open",
     "process_group",
+    "recipes",
     "save",
     "stats",
     "steps",

@@ -13,7 +13,7 @@ import numpy as np
 from holdfast import _engine
 from holdfast._progress import ProgressArgument, reporting
 
-__all__ = ["ConvertResult", "ConvertedLeaf", "convert"]
+__all__ = ["ConvertResult", "ConvertedLeaf", "convert", "recipes"]
 
 PathLike = str | os.PathLike[str]
 Format = Literal[
@@ -92,6 +92,25 @@ def _renames(
     return [(pattern, new, False) for pattern, new in rename]
 
 
+def _recipe(
+    recipe: PathLike | None, reverse: bool, sizes: Mapping[str, int] | None
+) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"reverse": reverse, "sizes": dict(sizes or {})}
+    if recipe is None:
+        return arguments
+    name = os.fspath(recipe)
+    if name in _engine.recipe_names() or not os.path.exists(name):
+        return arguments | {"recipe_name": name}
+    with open(name, encoding="utf-8") as file:
+        return arguments | {"recipe_text": file.read()}
+
+
+def recipes() -> list[str]:
+    """The names of the recipes that come with holdfast, for `convert` and
+    `view`."""
+    return _engine.recipe_names()
+
+
 def _dtype_name(dtype: Any) -> str:
     if isinstance(dtype, str):
         return dtype
@@ -112,6 +131,9 @@ def convert(
     shards: Mapping[str, Sequence[int]] | None = None,
     nest: bool = False,
     strict: bool = False,
+    map: PathLike | None = None,
+    reverse: bool = False,
+    sizes: Mapping[str, int] | None = None,
     zarr_format: int | None = None,
     ocdbt: bool | None = None,
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
@@ -153,6 +175,12 @@ def convert(
         "megatron-zarr", "dcp" and "torch-dist"; other formats refuse it.
       nest: split names at their dots into nested dicts.
       strict: a rule that matches no leaf is an error.
+      map: a recipe, which says which arrays make which: the name of one that
+        is shipped (`holdfast.recipes()`), or a file. All other rules are about
+        the leaves that it makes.
+      reverse: run the recipe backwards.
+      sizes: sizes of the recipe's axes by name; they win over those that the
+        model's config.json and the shapes say.
       zarr_format: 2 or 3, for Orbax's formats; None: as the source has it.
       ocdbt: one database, or a directory for each array; None: as the source.
       compression: as for `save`, for Orbax's formats.
@@ -193,6 +221,7 @@ def convert(
             ],
             nest=nest,
             strict=strict,
+            **_recipe(map, reverse, sizes),
             zarr_format=zarr_format,
             use_ocdbt=ocdbt,
             compression=compression,

@@ -570,6 +570,10 @@ def convert(
     shards: list[tuple[str, list[int]]] = ...,
     nest: bool = False,
     strict: bool = False,
+    recipe_name: str | None = None,
+    recipe_text: str | None = None,
+    reverse: bool = False,
+    sizes: dict[str, int] = ...,
     zarr_format: int | None = None,
     use_ocdbt: bool | None = None,
     compression: str | None = "zstd",
@@ -585,6 +589,8 @@ def convert(
 ) -> dict[str, Any]:
     """`holdfast::Convert`: what it counted, and its report as JSON."""
 
+def recipe_names() -> list[str]: ...
+def recipe_text(name: str) -> str: ...
 def view(
     source: str,
     target: str,
@@ -598,6 +604,10 @@ def view(
     cast: list[tuple[str, str]] = ...,
     nest: bool = False,
     strict: bool = False,
+    recipe_name: str | None = None,
+    recipe_text: str | None = None,
+    reverse: bool = False,
+    sizes: dict[str, int] = ...,
     zarr_format: int = 3,
     link: str = "symlink",
     checksums: bool = False,

@@ -16,6 +16,7 @@ from holdfast._convert import (
     ConvertedLeaf,
     PathLike,
     _dtype_name,
+    _recipe,
     _renames,
     _texts,
 )
@@ -79,6 +80,9 @@ def view(
     cast: Mapping[str, Any] | None = None,
     nest: bool = False,
     strict: bool = False,
+    map: PathLike | None = None,
+    reverse: bool = False,
+    sizes: Mapping[str, int] | None = None,
     zarr_format: int = 3,
     link: Literal["symlink", "hard", "reflink", "copy"] = "symlink",
     checksums: bool = False,
@@ -108,7 +112,8 @@ def view(
       format: "orbax", or "orbax-v1".
       step: of a directory of steps; None: the newest committed one.
       item: only this item of a composite checkpoint.
-      select, drop, rename, cast, nest, strict: as of `convert`.
+      select, drop, rename, cast, nest, strict, map, reverse, sizes: as of
+        `convert`.
       zarr_format: 3; or 2, which knows C and Fortran order alone.
       link: how the source's files come into the view's directory: symbolic
         or hard links, copies that share their blocks, or copies.
@@ -148,6 +153,7 @@ def view(
             ],
             nest=nest,
             strict=strict,
+            **_recipe(map, reverse, sizes),
             zarr_format=zarr_format,
             link=link,
             checksums=checksums,

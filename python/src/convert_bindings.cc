@@ -1,9 +1,11 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "blocking.h"
 #include "errors.h"
 #include "holdfast/tools/convert.h"
+#include "holdfast/tools/recipe.h"
 #include "holdfast/tools/view.h"
 
 namespace nb = nanobind;
@@ -51,6 +54,22 @@ LeafMap MapOf(std::vector<std::string> select, std::vector<std::string> drop,
   return map;
 }
 
+// A name of a shipped recipe, or the text of one.
+struct RecipeArguments {
+  std::optional<Recipe> recipe;
+  RecipeOptions options;
+};
+RecipeArguments RecipeOf(const std::optional<std::string>& name,
+                         const std::optional<std::string>& text, bool reverse,
+                         std::map<std::string, int64_t> sizes) {
+  RecipeArguments made;
+  made.options.reverse = reverse;
+  made.options.sizes = std::move(sizes);
+  if (name) made.recipe = ValueOrThrow(Recipe::Named(*name));
+  if (text) made.recipe = ValueOrThrow(Recipe::Parse(*text));
+  return made;
+}
+
 nb::dict ResultToPython(const ConvertResult& result) {
   nb::dict values;
   values["leaf_count"] = result.leaf_count;
@@ -71,7 +90,10 @@ nb::dict BindingConvert(
     std::vector<std::string> select, std::vector<std::string> drop,
     const std::vector<RenameRow>& rename, const std::vector<CastRow>& cast,
     const std::vector<ShardsRow>& shards, bool nest, bool strict,
-    std::optional<int> zarr_format, std::optional<bool> use_ocdbt,
+    const std::optional<std::string>& recipe_name,
+    const std::optional<std::string>& recipe_text, bool reverse,
+    std::map<std::string, int64_t> sizes, std::optional<int> zarr_format,
+    std::optional<bool> use_ocdbt,
     const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
     uint64_t shard_bytes_max, bool overwrite, bool restart, bool check,
     bool sync, int thread_count, uint64_t in_flight_bytes_max,
@@ -92,6 +114,10 @@ nb::dict BindingConvert(
           "'dcp', 'torch-dist' or 'npz'"));
     }
   }
+  RecipeArguments recipe =
+      RecipeOf(recipe_name, recipe_text, reverse, std::move(sizes));
+  options.recipe = std::move(recipe.recipe);
+  options.recipe_options = std::move(recipe.options);
   options.zarr_format = zarr_format;
   options.use_ocdbt = use_ocdbt;
   options.compression = CompressionOf(compression);
@@ -130,8 +156,10 @@ nb::dict BindingView(
     std::optional<int64_t> step, const std::string& item,
     std::vector<std::string> select, std::vector<std::string> drop,
     const std::vector<RenameRow>& rename, const std::vector<CastRow>& cast,
-    bool nest, bool strict, int zarr_format, const std::string& link,
-    bool checksums, bool must_refer,
+    bool nest, bool strict, const std::optional<std::string>& recipe_name,
+    const std::optional<std::string>& recipe_text, bool reverse,
+    std::map<std::string, int64_t> sizes, int zarr_format,
+    const std::string& link, bool checksums, bool must_refer,
     const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
     bool overwrite, bool sync, int thread_count, uint64_t in_flight_bytes_max,
     nb::handle progress) {
@@ -139,8 +167,8 @@ nb::dict BindingView(
   options.run = RunOf(thread_count, in_flight_bytes_max);
   options.open.step = step;
   options.open.item = item;
-  options.map = MapOf(std::move(select), std::move(drop), rename, cast, {},
-                      nest, strict);
+  options.map =
+      MapOf(std::move(select), std::move(drop), rename, cast, {}, nest, strict);
   const std::optional<Format> as = FormatFromName(format);
   const std::optional<LinkKind> kind = LinkKindFromName(link);
   if (!as || !IsOrbaxFormat(*as)) {
@@ -154,6 +182,10 @@ nb::dict BindingView(
   }
   options.format = *as;
   options.link = *kind;
+  RecipeArguments recipe =
+      RecipeOf(recipe_name, recipe_text, reverse, std::move(sizes));
+  options.recipe = std::move(recipe.recipe);
+  options.recipe_options = std::move(recipe.options);
   options.zarr_format = zarr_format;
   options.checksums = checksums;
   options.must_refer = must_refer;
@@ -162,16 +194,23 @@ nb::dict BindingView(
   options.overwrite = overwrite;
   options.sync = sync;
   const std::string from = PathOf(source), to = PathOf(target);
-  return ViewToPython(RunForResult<ViewResult>(
-      options.run, progress, [&](const RunOptions& run) {
-        options.run = run;
-        return View(from, to, options);
-      }));
+  return ViewToPython(RunForResult<ViewResult>(options.run, progress,
+                                               [&](const RunOptions& run) {
+                                                 options.run = run;
+                                                 return View(from, to, options);
+                                               }));
 }
 
 }  // namespace
 
 void BindConvert(nb::module_& module) {
+  module.def("recipe_names", &Recipe::Names);
+  module.def(
+      "recipe_text",
+      [](const std::string& name) {
+        return std::string(ValueOrThrow(Recipe::Named(name)).text());
+      },
+      nb::arg("name"));
   module.def("convert", &BindingConvert, nb::arg("source"), nb::arg("target"),
              nb::kw_only(), nb::arg("format") = nb::none(),
              nb::arg("step") = nb::none(), nb::arg("item") = "",
@@ -179,7 +218,9 @@ void BindConvert(nb::module_& module) {
              nb::arg("drop") = nb::list(), nb::arg("rename") = nb::list(),
              nb::arg("cast") = nb::list(), nb::arg("shards") = nb::list(),
              nb::arg("nest") = false, nb::arg("strict") = false,
-             nb::arg("zarr_format") = nb::none(),
+             nb::arg("recipe_name") = nb::none(),
+             nb::arg("recipe_text") = nb::none(), nb::arg("reverse") = false,
+             nb::arg("sizes") = nb::dict(), nb::arg("zarr_format") = nb::none(),
              nb::arg("use_ocdbt") = nb::none(),
              nb::arg("compression").none() = "zstd",
              nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
@@ -189,21 +230,23 @@ void BindConvert(nb::module_& module) {
              nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none(),
              "holdfast::Convert: what it counted, and its report as JSON.");
-  module.def("view", &BindingView, nb::arg("source"), nb::arg("target"),
-             nb::kw_only(), nb::arg("format") = "orbax",
-             nb::arg("step") = nb::none(), nb::arg("item") = "",
-             nb::arg("select") = nb::list(), nb::arg("drop") = nb::list(),
-             nb::arg("rename") = nb::list(), nb::arg("cast") = nb::list(),
-             nb::arg("nest") = false, nb::arg("strict") = false,
-             nb::arg("zarr_format") = 3, nb::arg("link") = "symlink",
-             nb::arg("checksums") = false, nb::arg("must_refer") = false,
-             nb::arg("compression").none() = "zstd",
-             nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
-             nb::arg("overwrite") = false, nb::arg("sync") = true,
-             nb::arg("thread_count") = 0,
-             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
-             nb::arg("progress") = nb::none(),
-             "holdfast::View: what it counted, and its report as JSON.");
+  module.def(
+      "view", &BindingView, nb::arg("source"), nb::arg("target"), nb::kw_only(),
+      nb::arg("format") = "orbax", nb::arg("step") = nb::none(),
+      nb::arg("item") = "", nb::arg("select") = nb::list(),
+      nb::arg("drop") = nb::list(), nb::arg("rename") = nb::list(),
+      nb::arg("cast") = nb::list(), nb::arg("nest") = false,
+      nb::arg("strict") = false, nb::arg("recipe_name") = nb::none(),
+      nb::arg("recipe_text") = nb::none(), nb::arg("reverse") = false,
+      nb::arg("sizes") = nb::dict(), nb::arg("zarr_format") = 3,
+      nb::arg("link") = "symlink", nb::arg("checksums") = false,
+      nb::arg("must_refer") = false, nb::arg("compression").none() = "zstd",
+      nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
+      nb::arg("overwrite") = false, nb::arg("sync") = true,
+      nb::arg("thread_count") = 0,
+      nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+      nb::arg("progress") = nb::none(),
+      "holdfast::View: what it counted, and its report as JSON.");
 }
 
 }  // namespace holdfast::python

@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "convert/format_convert.h"
 #include "convert/orbax_convert.h"
+#include "convert/recipe_source.h"
 #include "convert/work_directory.h"
 #include "holdfast/process_group.h"
 
@@ -47,19 +48,27 @@ class SourceOpener {
                const ConvertOptions& options)
       : source_path_(source),
         target_path_(target),
+        options_(options),
         open_(options.open),
         group_(IsShared(options) ? options.group : nullptr) {
     open_.stored_sizes = false;
   }
 
   Result<std::unique_ptr<Checkpoint>> OpenSource() {
-    if (group_ == nullptr) return Open(source_path_, open_);
+    if (group_ == nullptr) return Seen(Open(source_path_, open_));
     return group_->rank() == 0 ? OpenFirst() : OpenAnnounced();
   }
 
  private:
+  Result<std::unique_ptr<Checkpoint>> Seen(
+      Result<std::unique_ptr<Checkpoint>> opened) const {
+    if (!opened.ok()) return opened;
+    return ThroughRecipe(std::move(opened).value(), options_.recipe,
+                         options_.recipe_options);
+  }
+
   Result<std::unique_ptr<Checkpoint>> OpenFirst() {
-    auto opened = Open(source_path_, open_);
+    auto opened = Seen(Open(source_path_, open_));
     const std::string path = opened.ok() ? (*opened)->info().path : "";
     const Status told =
         group_->Broadcast({"open", target_path_}, 0, path).status();
@@ -76,7 +85,7 @@ class SourceOpener {
       return InternalError("convert: rank 0 has opened nothing");
     }
     open_.step.reset();
-    return Agreed(Open(path, open_));
+    return Agreed(Seen(Open(path, open_)));
   }
 
   Result<std::unique_ptr<Checkpoint>> Agreed(
@@ -87,9 +96,17 @@ class SourceOpener {
 
   const std::string& source_path_;
   const std::string& target_path_;
+  const ConvertOptions& options_;
   OpenOptions open_;
   ProcessGroup* const group_;
 };
+
+// 0: no earlier conversion can be continued.
+uint64_t SourceHash(const std::string& path, const ConvertOptions& options) {
+  const uint64_t files = FilesHash(path);
+  if (files == 0) return 0;
+  return files ^ RecipeHash(options.recipe, options.recipe_options);
+}
 
 Result<ConvertResult> ConvertOpened(const Checkpoint& source,
                                     uint64_t source_hash,
@@ -124,7 +141,7 @@ Result<ConvertResult> Convert(const std::string& source,
       HF_ASSIGN_OR_RETURN(const auto opened,
                           SourceOpener(source, target, options).OpenSource());
       const uint64_t source_hash =
-          IsShared(options) ? 0 : FilesHash(opened->info().path);
+          IsShared(options) ? 0 : SourceHash(opened->info().path, options);
       return ConvertOpened(*opened, source_hash, target, options);
     });
   });

@@ -99,13 +99,11 @@ class RecipePlanner {
 
   Status ApplyDrop(const RecipeRule& rule) {
     const NamePredicate is_dropped = SelectedByGlob(rule.pattern);
-    bool takes_some = false;
     for (size_t i = 0; i < source_.size(); ++i) {
       if (!is_dropped(source_[i].name)) continue;
       HF_RETURN_IF_ERROR(taken_.Take(i, rule));
-      takes_some = true;
     }
-    return takes_some ? Status() : TakesNone(rule);
+    return Status();
   }
 
   static Status TakesNone(const RecipeRule& rule) {

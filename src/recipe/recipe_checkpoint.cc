@@ -213,11 +213,6 @@ class RecipeCheckpoint final : public Checkpoint, public StoredExtents {
       HF_ASSIGN_OR_RETURN(LeafExtents of_array,
                           holdfast::ExtentsOf(*source_, stack.leaves[i]));
       if (!of_array.why_not.empty()) return of_array;
-      if (i == 0) mapped.directory = of_array.directory;
-      if (of_array.directory != mapped.directory) {
-        mapped.why_not = "its parts lie in " + mapped.directory + " and in " +
-                         of_array.directory;
-      }
       if (IsAsItWas(stack)) return of_array;
       for (const Extent& extent : of_array.extents) {
         if (mapped.why_not.empty()) mapper.Add(i, extent);

@@ -61,7 +61,6 @@ class ScatteredSource final : public Checkpoint, public StoredExtents {
 
   Result<LeafExtents> ExtentsOf(size_t leaf) const override {
     LeafExtents extents;
-    extents.directory = "/memory";
     extents.extents = extents_[leaf];
     return extents;
   }

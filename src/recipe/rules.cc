@@ -17,6 +17,7 @@ using Json = nlohmann::json;
 constexpr size_t kTextBytesMax = size_t{1} << 20;
 // Of a name, a pattern and the like: a recipe makes many names of one.
 constexpr size_t kStringBytesMax = 4096;
+constexpr size_t kRulesMax = size_t{1} << 16;
 
 // ----- names ----------------------------------------------------------------
 
@@ -409,6 +410,58 @@ class RuleParser {
   RecipeRule rule_;
 };
 
+void ReplaceAll(Json& member, const std::string& what, const std::string& by) {
+  if (member.is_array() || member.is_object()) {
+    for (Json& element : member) ReplaceAll(element, what, by);
+  }
+  if (!member.is_string()) return;
+  std::string text = member.get<std::string>();
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos;
+       at += by.size()) {
+    text.replace(at, what.size(), by);
+  }
+  member = std::move(text);
+}
+
+bool HasPlaceholder(const Json& name, const std::string& placeholder) {
+  const Json& first = name.is_array() && !name.empty() ? name[0] : name;
+  return first.is_string() && first.get_ref<const std::string&>().find(
+                                  placeholder) != std::string::npos;
+}
+
+// A rule with a placeholder of "names" on both sides stands for a rule for each
+// of its texts.
+std::vector<Json> SingleRules(const Json& json) {
+  std::vector<Json> rules = {json};
+  if (!json.is_object() || !json.contains("names") ||
+      !json["names"].is_object()) {
+    return rules;
+  }
+  for (const auto& [name, texts] : json["names"].items()) {
+    const std::string placeholder = "{" + name + "}";
+    if (!HasPlaceholder(json.value("from", Json()), placeholder) ||
+        !HasPlaceholder(json.value("to", Json()), placeholder)) {
+      continue;
+    }
+    std::vector<Json> more;
+    for (const Json& rule : rules) {
+      for (const Json& text : texts) {
+        Json single = rule;
+        single["names"].erase(name);
+        for (const char* member : {"from", "to", "else", "dequantize"}) {
+          if (single.contains(member)) {
+            ReplaceAll(single[member], placeholder, text.get<std::string>());
+          }
+        }
+        more.push_back(std::move(single));
+        if (more.size() > kRulesMax) return more;
+      }
+    }
+    rules = std::move(more);
+  }
+  return rules;
+}
+
 Result<std::vector<SizeSource>> SizeSourcesOf(const Json& json,
                                               const std::string& name) {
   const Json list = json.is_array() ? json : Json::array({json});
@@ -465,8 +518,16 @@ Status ParseDocument(const Json& json, RecipeRules& rules) {
   const Json list = json.value("rules", Json());
   if (!list.is_array()) return InvalidArgumentError("it has no list \"rules\"");
   for (size_t i = 0; i < list.size(); ++i) {
-    HF_ASSIGN_OR_RETURN(RecipeRule rule, RuleParser(list[i], i + 1).Parse());
-    rules.rules.push_back(std::move(rule));
+    HF_RETURN_IF_ERROR(RuleParser(list[i], i + 1).Parse().status());
+    const std::vector<Json> singles = SingleRules(list[i]);
+    if (rules.rules.size() + singles.size() > kRulesMax) {
+      return InvalidArgumentError("more than " + std::to_string(kRulesMax) +
+                                  " rules, one for each text of \"names\"");
+    }
+    for (const Json& single : singles) {
+      HF_ASSIGN_OR_RETURN(RecipeRule rule, RuleParser(single, i + 1).Parse());
+      rules.rules.push_back(std::move(rule));
+    }
   }
   return Status();
 }

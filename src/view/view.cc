@@ -11,6 +11,7 @@
 #include "checkpoint/save/stored_chunks.h"
 #include "checkpoint/stored_extents.h"
 #include "convert/orbax_convert.h"
+#include "convert/recipe_source.h"
 #include "place/directory_ops.h"
 #include "run/run.h"
 #include "storage/url_path.h"
@@ -22,10 +23,11 @@ namespace {
 
 class Viewer {
  public:
-  Viewer(const Checkpoint& source, std::string directory,
+  Viewer(const Checkpoint& source, std::string directory, std::string format,
          const ViewOptions& options)
       : source_(source),
         directory_(std::move(directory)),
+        format_(std::move(format)),
         options_(options),
         has_item_names_(source.info().items.size() > 1) {}
 
@@ -193,13 +195,13 @@ class Viewer {
     const std::vector<SourceFile>& rows = *found->second.rows();
     HF_RETURN_IF_ERROR(
         PlaceSources(directory, rows, options_.link, options_.sync));
-    return source_.info().format == "safetensors"
-               ? CopyCompanions(directory_, directory)
-               : Status();
+    return format_ == "safetensors" ? CopyCompanions(directory_, directory)
+                                    : Status();
   }
 
   const Checkpoint& source_;
   const std::string directory_;  // of the source
+  const std::string format_;     // of the source
   const ViewOptions& options_;
   const bool has_item_names_;
   std::map<std::string, SourceNames> sources_;  // by item
@@ -238,11 +240,13 @@ Result<ViewResult> View(const std::string& source, const std::string& target,
     HF_RETURN_IF_ERROR(CheckOptions(source, target, options));
     OpenOptions open = options.open;
     open.stored_sizes = false;
-    HF_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> opened,
-                        Open(source, open));
+    HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> opened, Open(source, open));
+    const std::string format = opened->info().format;
     HF_ASSIGN_OR_RETURN(const std::string directory,
                         DirectoryOf(opened->info().path));
-    return Viewer(*opened, directory, options).Execute(target);
+    HF_ASSIGN_OR_RETURN(opened, ThroughRecipe(std::move(opened), options.recipe,
+                                              options.recipe_options));
+    return Viewer(*opened, directory, format, options).Execute(target);
   });
 }
 

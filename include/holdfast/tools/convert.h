@@ -37,6 +37,7 @@
 #include "holdfast/options.h"
 #include "holdfast/sharding.h"
 #include "holdfast/status.h"
+#include "holdfast/tools/recipe.h"
 
 namespace holdfast HOLDFAST_EXPORT {
 
@@ -108,6 +109,11 @@ struct ConvertOptions {
   // Only leaves with these names, or below them; empty: all.
   std::vector<std::string> names;
   LeafMap map;
+  // The leaves are those that a recipe makes of the source's; `names` and `map`
+  // are about these. Without a text of config.json the one beside the source's
+  // files is read.
+  std::optional<Recipe> recipe;
+  RecipeOptions recipe_options;
 
   // Absent: the source's format. A source that is none of Orbax's, and whose
   // format nothing writes, becomes Orbax's with zarr 2 and OCDBT.

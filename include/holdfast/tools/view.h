@@ -50,6 +50,8 @@ struct ViewOptions {
   OpenOptions open;
   std::vector<std::string> names;  // as ConvertOptions
   LeafMap map;
+  std::optional<Recipe> recipe;
+  RecipeOptions recipe_options;
   Format format = Format::kOrbax;  // or kOrbaxV1
   // 3 stores any order of axes; 2 only C and Fortran order.
   int zarr_format = 3;
