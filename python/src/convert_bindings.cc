@@ -65,8 +65,8 @@ RecipeArguments RecipeOf(const std::optional<std::string>& name,
   RecipeArguments made;
   made.options.reverse = reverse;
   made.options.sizes = std::move(sizes);
-  if (name) made.recipe = ValueOrThrow(Recipe::Named(*name));
-  if (text) made.recipe = ValueOrThrow(Recipe::Parse(*text));
+  if (name) made.recipe = Check(Recipe::Named(*name));
+  if (text) made.recipe = Check(Recipe::Parse(*text));
   return made;
 }
 
@@ -208,7 +208,7 @@ void BindConvert(nb::module_& module) {
   module.def(
       "recipe_text",
       [](const std::string& name) {
-        return std::string(ValueOrThrow(Recipe::Named(name)).text());
+        return std::string(Check(Recipe::Named(name)).text());
       },
       nb::arg("name"));
   module.def("convert", &BindingConvert, nb::arg("source"), nb::arg("target"),

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 
@@ -23,11 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSourcesDirectory = "sources/";
-constexpr std::array<std::pair<LinkKind, std::string_view>, 4> kLinkNames = {
-    {{LinkKind::kSymbolic, "symlink"},
-     {LinkKind::kHard, "hard"},
-     {LinkKind::kReflink, "reflink"},
-     {LinkKind::kCopy, "copy"}}};
 // What a model has beside its tensors is smaller.
 constexpr uint64_t kCompanionBytesMax = uint64_t{64} << 20;
 
@@ -116,20 +110,6 @@ bool IsCompanion(const fs::path& file) {
 }
 
 }  // namespace
-
-std::string_view LinkKindName(LinkKind kind) {
-  for (const auto& [known, name] : kLinkNames) {
-    if (known == kind) return name;
-  }
-  return "";
-}
-
-std::optional<LinkKind> LinkKindFromName(std::string_view name) {
-  for (const auto& [kind, known] : kLinkNames) {
-    if (known == name) return kind;
-  }
-  return std::nullopt;
-}
 
 std::string SourceNames::NameOf(const std::string& path) const {
   const fs::path inside = fs::path(path).lexically_relative(directory_);

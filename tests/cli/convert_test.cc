@@ -77,6 +77,50 @@ TEST_F(ConvertVerb, RefusesOtherFormatsByName) {
   EXPECT_EQ(RunWords({"convert", "/c"}).code, 2);
 }
 
+TEST_F(ConvertVerb, TakesARecipe) {
+  Ran ran = RunWords({"convert", "--map=demo", "--reverse", "--set=heads=8",
+                      "--map=a=b", "/c", "/new"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const ConvertOptions& options = Calls().convert;
+  ASSERT_TRUE(options.recipe.has_value());
+  EXPECT_EQ(options.recipe->text(), "{\"recipe\": 1}");
+  EXPECT_TRUE(options.recipe_options.reverse);
+  EXPECT_EQ(options.recipe_options.sizes.at("heads"), 8);
+  EXPECT_EQ(options.map.renames.size(), 1u);
+
+  ran = RunWords({"convert", "--map=nowhere.json", "/c", "/new"});
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_THAT(ran.err, HasSubstr("no recipe is called nowhere.json"));
+  EXPECT_EQ(RunWords({"convert", "--set=heads", "/c", "/new"}).code, 2);
+  EXPECT_NE(RunWords({"convert", "--reverse", "/c", "/new"}).code, 0);
+
+  ran = RunWords({"recipes"});
+  EXPECT_EQ(ran.out, "demo\n    one name for another\n");
+  EXPECT_EQ(RunWords({"recipes", "demo"}).out, "{\"recipe\": 1}\n");
+  EXPECT_EQ(RunWords({"recipes", "other"}).code, 3);
+}
+
+TEST_F(ConvertVerb, ViewPassesOnAndTellsWhatIsCopied) {
+  Ran ran = RunWords({"view", "--link=hard", "--checksums", "--refer-all",
+                      "--zarr=2", "--as=orbax-v1", "--map=demo", "/c", "/v"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const ViewOptions& options = Calls().view;
+  EXPECT_EQ(options.link, LinkKind::kHard);
+  EXPECT_TRUE(options.checksums);
+  EXPECT_TRUE(options.must_refer);
+  EXPECT_EQ(options.zarr_format, 2);
+  EXPECT_EQ(options.format, Format::kOrbaxV1);
+  EXPECT_TRUE(options.recipe.has_value());
+  EXPECT_THAT(ran.out,
+              HasSubstr("a: copied (5.0 KiB): compressed with zstd\nok: "));
+  EXPECT_THAT(ran.out, HasSubstr("3.0 MiB of 1 file referred to in 0.5"));
+  EXPECT_EQ(RunWords({"view", "--as=npz", "/c", "/v"}).code, 2);
+  ran = RunWords({"view", "--json", "/c", "/v"});
+  EXPECT_THAT(ran.out, HasSubstr("\"why\": \"compressed with zstd\""));
+  EXPECT_EQ(Calls().view.zarr_format, 3);
+  EXPECT_EQ(Calls().view.link, LinkKind::kSymbolic);
+}
+
 TEST_F(ConvertVerb, PassesRulesOn) {
   const std::string table = ::testing::TempDir() + "/holdfast_rename_table";
   std::ofstream(table) << "# names\nc=d\n";
@@ -102,7 +146,7 @@ TEST_F(ConvertVerb, PassesRulesOn) {
   const Ran told =
       RunWords({"convert", "--report=-", "--select=a", "/c", "/new"});
   EXPECT_THAT(told.out, HasSubstr("a -> b: renamed\nc: left out\n"));
-  for (const char* bad : {"--map=a", "--cast=a=b", "--shards=x=0"}) {
+  for (const char* bad : {"--map==b", "--cast=a=b", "--shards=x=0"}) {
     EXPECT_EQ(RunWords({"convert", bad, "/c", "/new"}).code, 2) << bad;
   }
   EXPECT_EQ(RunWords({"convert", "--map-file=/lost", "/c", "/new"}).code, 3);

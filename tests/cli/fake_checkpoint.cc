@@ -224,6 +224,41 @@ Result<ConvertResult> Convert(const std::string& source,
   return result;
 }
 
+Result<ViewResult> View(const std::string& source, const std::string& target,
+                        const ViewOptions& options) {
+  auto& world = TheWorld();
+  world.calls.view = options;
+  const auto found = world.checkpoints.find(source);
+  if (found == world.checkpoints.end()) {
+    return NotFoundError("no checkpoint at " + source + " for " + target);
+  }
+  ViewResult result;
+  result.leaf_count = found->second.leaves.size();
+  result.referred_leaf_count = 2;
+  result.referred_bytes = 3 << 20;
+  result.source_file_count = 1;
+  result.copied = {{"a", "compressed with zstd", 5 << 10}};
+  result.total_seconds = 0.5;
+  return result;
+}
+
+// The one recipe of this world is "demo"; any text is a recipe, too.
+struct RecipeRules {
+  std::string text;
+};
+Result<Recipe> Recipe::Named(std::string_view name) {
+  if (name != "demo") {
+    return NotFoundError("no recipe is called " + std::string(name));
+  }
+  return Parse("{\"recipe\": 1}");
+}
+Result<Recipe> Recipe::Parse(std::string_view json) {
+  return Recipe(std::make_shared<RecipeRules>(RecipeRules{std::string(json)}));
+}
+std::vector<std::string> Recipe::Names() { return {"demo"}; }
+std::string_view Recipe::text() const { return rules_->text; }
+std::string_view Recipe::about() const { return "one name for another"; }
+
 // compare_test.cc has real checkpoints for these.
 Result<DiffResult> Diff(const Checkpoint&, const Checkpoint&,
                         const DiffOptions&) {

@@ -14,6 +14,7 @@
 #include "holdfast/checkpoint.h"
 #include "holdfast/orbax/steps.h"
 #include "holdfast/tools/convert.h"
+#include "holdfast/tools/view.h"
 
 namespace holdfast::testing {
 
@@ -40,6 +41,7 @@ struct FakeCalls {
   int read_count = 0;                          // whole leaves
   ConvertOptions convert;
   std::string convert_target;
+  ViewOptions view;
 };
 
 void ClearWorld();

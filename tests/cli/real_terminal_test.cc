@@ -72,14 +72,14 @@ class RealTerminal : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(RealTerminal, ShowsWhatItDid) {
-  const std::string text = TerminalText(
-      {{"diff", Path("a"), Path("b")},
-       {"diff", Path("a"), Path("a")},
-       {"stats", Path("b")},
-       {"steps", Path("run")},
-       {"prune", Path("run"), "--keep-latest=1", "--keep-best=1",
-        "--metric=loss"}},
-      GetParam(), root_.string());
+  const std::string text =
+      TerminalText({{"diff", Path("a"), Path("b")},
+                    {"diff", Path("a"), Path("a")},
+                    {"stats", Path("b")},
+                    {"steps", Path("run")},
+                    {"prune", Path("run"), "--keep-latest=1", "--keep-best=1",
+                     "--metric=loss"}},
+                   GetParam(), root_.string());
   CompareWithGolden("real_terminal_" + std::to_string(GetParam()), text);
   // Totals are no table.
   ExpectFits(text, GetParam(), {"different: ", "3 tensors", "1 step"});

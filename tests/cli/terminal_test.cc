@@ -60,8 +60,8 @@ FakeCheckpoint Damaged() {
 TEST_P(Terminal, ShowsWhatItDid) {
   PutCheckpoint("/damaged", Damaged());
   const std::vector<std::string> plan = {
-      "plan",      "--mesh=data=2,model=2", "--spec=data,model",
-      "--ranks=2", "/model",                "params.transformer.**.kernel"};
+      "plan",   "--mesh=data=2,model=2",       "--spec=data,model", "--ranks=2",
+      "/model", "params.transformer.**.kernel"};
   std::vector<std::string> devices = plan;
   devices.insert(devices.begin() + 1, "--long");
   const std::string text = TerminalText({{"ls", "/model"},

@@ -100,9 +100,8 @@ TEST_F(Verbs, ListingsTellOfLeavesThatAreDamaged) {
 TEST_F(Verbs, LsTellsOfPatternsThatSelectNothing) {
   const Ran ran = RunWords({"ls", "/c", "nope*"});
   EXPECT_EQ(ran.code, 3);
-  EXPECT_EQ(
-      ran.err,
-      "holdfast: no leaf matches 'nope*' (did you mean none?)\n");
+  EXPECT_EQ(ran.err,
+            "holdfast: no leaf matches 'nope*' (did you mean none?)\n");
 }
 
 TEST_F(Verbs, FailuresHaveTheirExitCodes) {
