@@ -1089,6 +1089,7 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     (huge pages for large ones): a target for read_into that jax can adopt
     without a copy."""
 
+processor_features: str  # "crc32c bmi2", "crc32c", or ""
 version: str
 
 # ---- Megatron Core's zarr checkpoints

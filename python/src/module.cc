@@ -45,4 +45,6 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindRemote(module);
   holdfast::python::BindTorchFile(module);
   module.attr("version") = HOLDFAST_VERSION;
+  module.attr("processor_features") =
+      std::string(holdfast::ProcessorFeatures());
 }

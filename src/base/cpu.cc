@@ -3,7 +3,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#if defined(__aarch64__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
 
@@ -15,8 +17,16 @@ CpuFeatures AskProcessor() {
   const char* const wanted = std::getenv("HOLDFAST_CPU");
   if (wanted != nullptr && std::string_view(wanted) == "plain") return features;
 #if defined(__x86_64__)
-  features.has_crc32 = __builtin_cpu_supports("sse4.2");
-  features.has_bmi2 = __builtin_cpu_supports("bmi2");
+  // The processor itself is asked: __builtin_cpu_supports says no to
+  // everything where the compiler's library does not fill in its table
+  // (ziglang's, which compiles the portable wheels).
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0) {
+    features.has_crc32 = (ecx & bit_SSE4_2) != 0;
+  }
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0) {
+    features.has_bmi2 = (ebx & bit_BMI2) != 0;
+  }
 #elif defined(__aarch64__)
   constexpr unsigned long kHwcapCrc32 = 1 << 7;  // <asm/hwcap.h>
   features.has_crc32 = (getauxval(AT_HWCAP) & kHwcapCrc32) != 0;

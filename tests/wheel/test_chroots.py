@@ -78,6 +78,11 @@ maps = open("/proc/self/maps").read()
 for name in ("libcurl", "libssl.", "libzstd", "libsnappy", "libpcre2"):
     own = name == "libzstd" and "_zstd" in sys.modules  # Python 3.14's
     assert own or name not in maps, name
+from holdfast import _engine
+flags = open("/proc/cpuinfo").read()
+for flag, feature in ((" sse4_2", "crc32c"), (" bmi2", "bmi2")):
+    assert (flag in flags) == (feature in _engine.processor_features), (
+        f"{feature}: got {_engine.processor_features!r}")
 print("saved and loaded", holdfast.__version__)
 try:  # nobody listens there, but it is an address
     holdfast.open("https://[::1]:1/nothing")

@@ -26,6 +26,11 @@ import numpy as np
 import holdfast
 
 assert "site-packages" in holdfast.__file__, holdfast.__file__
+from holdfast import _engine
+flags = open("/proc/cpuinfo").read()
+for flag, feature in ((" sse4_2", "crc32c"), (" bmi2", "bmi2")):
+    assert (flag in flags) == (feature in _engine.processor_features), (
+        f"{feature}: got {_engine.processor_features!r}")
 tree = {
     "w": np.arange(12, dtype=np.float32).reshape(3, 4),
     "n": [1, 2.5, "text", None],
