@@ -10,6 +10,7 @@
 #include "place/directory_ops.h"
 #include "place/look.h"
 #include "steps/make_directories.h"
+#include "steps/referred_steps.h"
 #include "steps/step_scan.h"
 #include "storage/directory_lock.h"
 #include "storage/url_path.h"
@@ -91,9 +92,10 @@ std::vector<std::string> UncommittedLeases(const Place& root) {
 }  // namespace
 
 Result<std::vector<std::string>> DisposeOfSteps(
-    const std::string& root, const std::vector<std::string>& names,
+    const std::string& root, const std::vector<std::string>& given,
     const DisposalOptions& options) {
   const Place at = Place(root).Absolute();
+  const std::vector<std::string> names = WithoutReferred(at, given);
   if (options.todelete_full_path) {
     HF_RETURN_IF_ERROR(MoveInBucket(at, names, *options.todelete_full_path));
     return std::vector<std::string>();

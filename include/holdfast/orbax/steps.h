@@ -110,7 +110,8 @@ struct DisposalOptions {
   // time.
   std::optional<std::string> todelete_full_path;
 };
-// Lets the steps of these names disappear from a root at once. Returns what
+// Lets the steps of these names disappear from a root at once, except those
+// that a view among the other steps refers to by links. Returns what
 // RemoveTrashed is left to remove: nothing of steps that stay elsewhere.
 // Unimplemented for todelete_full_path where there are no buckets.
 Result<std::vector<std::string>> DisposeOfSteps(
@@ -188,7 +189,8 @@ struct PrunePlan {
 };
 
 // Changes nothing. The newest committed step is always kept, under the label
-// "the newest". NotFound when there is no root; FailedPrecondition when no
+// "the newest", and so is what a step that is kept refers to by links, under
+// "the view NAME". NotFound when there is no root; FailedPrecondition when no
 // format was given and as many steps are named one way as another.
 Result<PrunePlan> PlanPrune(const std::string& root,
                             const PruneOptions& options);

@@ -1,0 +1,74 @@
+// Steps of a root that are views of others: what they refer to is not pruned.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "holdfast/checkpoint.h"
+#include "holdfast/orbax/steps.h"
+#include "holdfast/tools/view.h"
+#include "test_trees.h"
+#include "twins/scratch_directory.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+Tree SomeTree() {
+  return Tree::Dict({{"a", Tree(RandomArray(DType::kFloat32, {60, 100}, 1))},
+                     {"c", Tree(RandomArray(DType::kInt64, {2000}, 3))}});
+}
+
+// Names and digests of all leaves.
+std::vector<std::string> LinesOf(const std::string& path) {
+  std::vector<std::string> lines;
+  const auto opened = Open(path);
+  EXPECT_TRUE(opened.ok()) << opened.status().ToString();
+  if (!opened.ok()) return lines;
+  for (size_t i = 0; i < (*opened)->leaves().size(); ++i) {
+    const auto digest = DigestLeaf(**opened, i);
+    lines.push_back((*opened)->leaves()[i].name + " " +
+                    (digest.ok() ? *digest : digest.status().ToString()));
+  }
+  return lines;
+}
+
+TEST(ViewSteps, PruningKeepsWhatAViewRefersTo) {
+  const ScratchDirectory directory;
+  const auto Path = [&](const std::string& name) {
+    return directory.path() + "/" + name;
+  };
+  fs::create_directory(Path("run"));
+  for (const char* step : {"1", "2", "3", "5"}) {
+    ASSERT_TRUE(Save(Path("run/") + step, SomeTree(),
+                     {.compression = Compression::kNone})
+                    .ok());
+  }
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{{"1", "4"},
+                                                        {"4", "6"}}) {
+    ASSERT_TRUE(View(Path("run/" + from), Path("run/" + to)).ok());
+  }
+  const std::vector<std::string> want = LinesOf(Path("run/1"));
+  const auto plan =
+      PlanPrune(Path("run"), {.keep = {{"the latest 1", LatestN{1}}}});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  // 6 refers to the files of 1, by way of 4 at first, in the end to them.
+  ASSERT_EQ(plan->rows.size(), 6u);
+  EXPECT_EQ(plan->rows[0].kept_by, std::vector<std::string>{"the view 6"});
+  EXPECT_TRUE(plan->rows[1].kept_by.empty());
+  EXPECT_TRUE(plan->rows[3].kept_by.empty());
+  ASSERT_TRUE(Prune(Path("run"), *plan).ok());
+  EXPECT_EQ(LinesOf(Path("run/6")), want);
+  // A manager that lets steps go, too.
+  ASSERT_TRUE(DisposeOfSteps(Path("run"), {"1"}).ok());
+  EXPECT_EQ(LinesOf(Path("run/6")), want);
+  ASSERT_TRUE(DisposeOfSteps(Path("run"), {"1", "6"}).ok());
+  EXPECT_FALSE(fs::exists(Path("run/1")));
+}
+
+}  // namespace
+}  // namespace holdfast
