@@ -105,6 +105,24 @@ def _recipe(
         return arguments | {"recipe_text": file.read()}
 
 
+def _rules(
+    select: str | Sequence[str],
+    drop: str | Sequence[str],
+    rename: Mapping[str, str] | Sequence[tuple[str, str]],
+    cast: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """What the engine calls the rules on leaves that `convert` and `view`
+    have."""
+    return {
+        "select": _texts(select),
+        "drop": _texts(drop),
+        "rename": _renames(rename),
+        "cast": [
+            (glob, _dtype_name(dtype)) for glob, dtype in (cast or {}).items()
+        ],
+    }
+
+
 def recipes() -> list[str]:
     """The names of the recipes that come with holdfast, for `convert` and
     `view`."""
@@ -209,13 +227,7 @@ def convert(
             format=format,
             step=step,
             item=item or "",
-            select=_texts(select),
-            drop=_texts(drop),
-            rename=_renames(rename),
-            cast=[
-                (glob, _dtype_name(dtype))
-                for glob, dtype in (cast or {}).items()
-            ],
+            **_rules(select, drop, rename, cast),
             shards=[
                 (glob, list(counts)) for glob, counts in (shards or {}).items()
             ],

@@ -15,10 +15,8 @@ from holdfast._convert import (
     _MEMORY_BYTES,
     ConvertedLeaf,
     PathLike,
-    _dtype_name,
     _recipe,
-    _renames,
-    _texts,
+    _rules,
 )
 from holdfast._progress import ProgressArgument, reporting
 
@@ -144,13 +142,7 @@ def view(
             format=format,
             step=step,
             item=item or "",
-            select=_texts(select),
-            drop=_texts(drop),
-            rename=_renames(rename),
-            cast=[
-                (glob, _dtype_name(dtype))
-                for glob, dtype in (cast or {}).items()
-            ],
+            **_rules(select, drop, rename, cast),
             nest=nest,
             strict=strict,
             **_recipe(map, reverse, sizes),
