@@ -157,6 +157,28 @@ def _plain(**options: Any) -> Layout:
     return Layout(save, kind="state", item="state", is_v1=True)
 
 
+def _view(**options: Any) -> Layout:
+    """A view that has its source's files as copies, and their checksums."""
+
+    def save(path: Path, step: int) -> None:
+        source = path.parent / "source"
+        _plain(format="orbax", compression=None).save(source, step)
+        try:
+            holdfast.view(
+                source,
+                path,
+                link="copy",
+                checksums=True,
+                chunk_bytes=CHUNK_BYTES,
+                durable=False,
+                **options,
+            )
+        finally:
+            shutil.rmtree(source)
+
+    return Layout(save)
+
+
 def _pytree(package: Any, **options: Any) -> Layout:
     def save(path: Path, step: int) -> None:
         args = jax.tree.map(
@@ -323,6 +345,8 @@ def _layouts() -> dict[str, Layout]:
     raw = {"use_compression": False}
     flat = {"use_ocdbt": False}
     table |= {
+        "view zarr2": _view(zarr_format=2),
+        "view zarr3": _view(),
         "drop-in pytree": _pytree(dropin),
         "drop-in pytree directories raw": _pytree(dropin, **flat, **raw),
         "drop-in pytree zarr3": _pytree(dropin, use_zarr3=True),
