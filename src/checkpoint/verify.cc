@@ -147,8 +147,8 @@ class Verifier {
   Status VerifySources(const Place& directory, const DigestIndex& digests) {
     for (const SourceFile& row : digests.sources()) {
       if (!share_.Takes(row.path, 0)) continue;
-      HF_RETURN_IF_ERROR(
-          Note("", Relative(directory, row.path), CheckSource(directory, row)));
+      HF_RETURN_IF_ERROR(Note("", Relative(directory, row.path),
+                              CheckSource(directory, row, digests)));
     }
     return Status();
   }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -63,13 +62,6 @@ Status CloneOrCopy(LinkKind kind, const SourceFile& row,
       }
       done += static_cast<uint64_t>(count);
     }
-  }
-  // The copy is what the row says.
-  const timespec changed{row.modified_ns / 1'000'000'000,
-                         row.modified_ns % 1'000'000'000};
-  const timespec times[2] = {changed, changed};
-  if (::futimens(to.get(), times) != 0) {
-    return ErrnoStatus(errno, "set the time of", path);
   }
   if (sync && ::fsync(to.get()) != 0) return ErrnoStatus(errno, "sync", path);
   return Status();

@@ -192,9 +192,16 @@ class Viewer {
   Status PlaceFiles(const std::string& name, const std::string& directory) {
     const auto found = sources_.find(has_item_names_ ? name : "");
     if (found == sources_.end()) return Status();
-    const std::vector<SourceFile>& rows = *found->second.rows();
+    std::vector<SourceFile>& rows = *found->second.rows();
     HF_RETURN_IF_ERROR(
         PlaceSources(directory, rows, options_.link, options_.sync));
+    // A copy is the view's own: nobody else writes it, and its time may change
+    // when the view is copied.
+    const bool is_own =
+        options_.link == LinkKind::kCopy || options_.link == LinkKind::kReflink;
+    for (SourceFile& row : rows) {
+      if (is_own) row.modified_ns = 0;
+    }
     return format_ == "safetensors" ? CopyCompanions(directory_, directory)
                                     : Status();
   }

@@ -236,6 +236,29 @@ TEST_F(ViewTest, ChecksumsFindAFlippedBit) {
   EXPECT_EQ(Load(Path("view")).status().code(), StatusCode::kDataLoss);
 }
 
+// As `holdfast cp` or `cp -r` leave it: other times, equal bytes.
+TEST_F(ViewTest, AViewWithItsFilesMayBeCopied) {
+  const std::string source = Source(Format::kSafetensors, "model.safetensors");
+  const std::vector<std::string> want = LinesOf(source);
+  for (const auto& [link, checksums] : std::vector<std::pair<LinkKind, bool>>{
+           {LinkKind::kCopy, false}, {LinkKind::kHard, true}}) {
+    ViewOptions options;
+    options.link = link;
+    options.checksums = checksums;
+    options.overwrite = true;
+    ASSERT_TRUE(View(source, Path("view"), options).ok());
+    fs::remove_all(Path("copy"));
+    fs::copy(Path("view"), Path("copy"), fs::copy_options::recursive);
+    fs::last_write_time(
+        Path("copy/model.safetensors"),
+        fs::file_time_type::clock::now() + std::chrono::seconds(5));
+    EXPECT_EQ(LinesOf(Path("copy")), want);
+    const auto verified = Verify(Path("copy"));
+    ASSERT_TRUE(verified.ok()) << verified.status().ToString();
+    EXPECT_TRUE(verified->damages.empty());
+  }
+}
+
 TEST_F(ViewTest, AnOverwriteKeepsTheSource) {
   const std::string source = Source(Format::kSafetensors, "model.safetensors");
   const std::string bytes = BytesOf(source);

@@ -82,18 +82,22 @@ Result<ObjectInfo> StatSource(const Place& directory, const SourceFile& row) {
   return file->Stat(row.path);
 }
 
-Status CompareSource(const SourceFile& row, const Result<ObjectInfo>& now) {
+Status CompareSource(const SourceFile& row, const Result<ObjectInfo>& now,
+                     const DigestIndex& list) {
   if (now.status().code() == StatusCode::kNotFound) {
     return SourceError(row, "is gone");
   }
   HF_RETURN_IF_ERROR(now.status());
-  if (now->byte_count != row.byte_count) {
+  // What is read is summed then, and what lies behind it does not matter.
+  const bool is_summed = !list.RowsOf(row.path).empty();
+  if (is_summed ? now->byte_count < row.byte_count
+                : now->byte_count != row.byte_count) {
     return SourceError(
         row, "has changed (got " + std::to_string(now->byte_count) +
                  " bytes, want " + std::to_string(row.byte_count) + ")");
   }
   const bool both_known = now->modified_ns != 0 && row.modified_ns != 0;
-  if (both_known && now->modified_ns != row.modified_ns) {
+  if (both_known && !is_summed && now->modified_ns != row.modified_ns) {
     return SourceError(row,
                        "has changed: it was written again since the view "
                        "was made");
@@ -111,18 +115,21 @@ Result<SourceFile> DescribeSource(const std::string& path, const Place& place) {
                     place.Absolute().path()};
 }
 
-Status CheckSource(const Place& directory, const SourceFile& row) {
-  return CompareSource(row, StatSource(directory, row));
+Status CheckSource(const Place& directory, const SourceFile& row,
+                   const DigestIndex& list) {
+  return CompareSource(row, StatSource(directory, row), list);
 }
 
-Result<std::shared_ptr<Store>> WithSources(
-    std::shared_ptr<Store> files, const Place& directory,
-    const std::vector<SourceFile>& sources, bool must_match) {
+Result<std::shared_ptr<Store>> WithSources(std::shared_ptr<Store> files,
+                                           const Place& directory,
+                                           const DigestIndex& list,
+                                           bool must_match) {
+  const std::vector<SourceFile>& sources = list.sources();
   if (sources.empty()) return files;
   std::map<std::string, Place> places;
   for (const SourceFile& row : sources) {
     const Result<ObjectInfo> now = StatSource(directory, row);
-    if (must_match) HF_RETURN_IF_ERROR(CompareSource(row, now));
+    if (must_match) HF_RETURN_IF_ERROR(CompareSource(row, now, list));
     if (now.ok()) places.emplace(row.path, directory / row.path);
   }
   HF_ASSIGN_OR_RETURN(std::shared_ptr<Store> linked, MakeFileSet(places));

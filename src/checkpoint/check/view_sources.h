@@ -7,8 +7,9 @@
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <string>
 
+#include "checkpoint/check/digest_index.h"
 #include "checkpoint/format/digest_file.h"
 #include "place/place.h"
 #include "storage/store.h"
@@ -19,13 +20,19 @@ namespace holdfast {
 // `sources`; `path` is its name in the view.
 Result<SourceFile> DescribeSource(const std::string& path, const Place& place);
 
-// Ok while the file that `row` leads to from `directory` is what the row says.
-Status CheckSource(const Place& directory, const SourceFile& row);
+// Ok while the file that `row`, one of `list`, leads to from `directory` is
+// what the row says. Where the list has checksums of what is in it, its time
+// does not matter, nor what was added behind it: a view that was copied has
+// files of another time.
+Status CheckSource(const Place& directory, const SourceFile& row,
+                   const DigestIndex& list);
 
-// `files`, the store of `directory`, with the sources as what their links lead
-// to. With `must_match` all of them are compared with their rows now.
-Result<std::shared_ptr<Store>> WithSources(
-    std::shared_ptr<Store> files, const Place& directory,
-    const std::vector<SourceFile>& sources, bool must_match);
+// `files`, the store of `directory`, with the sources in its list as what their
+// links lead to. With `must_match` all of them are compared with their rows
+// now.
+Result<std::shared_ptr<Store>> WithSources(std::shared_ptr<Store> files,
+                                           const Place& directory,
+                                           const DigestIndex& list,
+                                           bool must_match);
 
 }  // namespace holdfast

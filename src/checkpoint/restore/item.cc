@@ -122,7 +122,7 @@ class ItemOpener {
     if (list != nullptr) {
       HF_ASSIGN_OR_RETURN(item_->files_,
                           WithSources(item_->files_, item_->place_.directory,
-                                      list->sources(), /*must_match=*/true));
+                                      *list, /*must_match=*/true));
       item_->files_ = std::make_shared<CheckedStore>(item_->files_, list);
     }
     return Status();
@@ -134,7 +134,7 @@ class ItemOpener {
     if (!list.ok() || !list->has_value()) return Status();
     HF_ASSIGN_OR_RETURN(item_->files_,
                         WithSources(item_->files_, item_->place_.directory,
-                                    (*list)->sources(), /*must_match=*/false));
+                                    **list, /*must_match=*/false));
     return Status();
   }
 
