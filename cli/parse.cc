@@ -129,6 +129,11 @@ class Parser {
       return InvalidArgumentError("--" + std::string(flag->name) +
                                   " is not an option of " + Quoted(verb.name));
     }
+    if (!args_.recipe.empty() && !Applies(*FindFlag("reverse"), verb.id)) {
+      return InvalidArgumentError(
+          "--map: got " + Quoted(args_.recipe) +
+          ", want PATTERN=NEW: " + std::string(verb.name) + " takes no recipe");
+    }
     if (args_.operands.size() < verb.operand_count_min) {
       return InvalidArgumentError("missing operand: want holdfast " +
                                   std::string(verb.name) + " " +

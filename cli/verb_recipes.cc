@@ -33,8 +33,8 @@ int RunRecipes(const Args& args, Env& env) {
   for (const std::string& name : names) {
     const auto recipe = Recipe::Named(name);
     env.out << name << '\n';
-    if (recipe.ok() && !args.quiet)
-      env.out << "    " << recipe->about() << '\n';
+    if (!recipe.ok() || args.quiet) continue;
+    env.out << "    " << recipe->about() << '\n';
   }
   return kExitFine;
 }

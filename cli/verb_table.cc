@@ -272,9 +272,8 @@ constexpr Verb kVerbs[] = {
      "files come in as links; no byte of a tensor is read or written. What "
      "cannot be referred to (compressed, cast, elements that lie apart) is "
      "copied, that tensor alone, and is listed with the reason. The source "
-     "must "
-     "stay as it is: a file that has changed is noticed whenever TARGET is "
-     "opened. Of safetensors TARGET is a model, too. PATTERN is as for ls.",
+     "must stay as it is: a file that has changed is noticed whenever TARGET "
+     "is opened. Of safetensors TARGET is a model, too. PATTERN is as for ls.",
      kViewExamples, Completion::kFile, "", false},
     {VerbId::kRecipes, "recipes", "[NAME]", 0, 1,
      "List the recipes that map one model's names to another's",

@@ -590,7 +590,6 @@ def convert(
     """`holdfast::Convert`: what it counted, and its report as JSON."""
 
 def recipe_names() -> list[str]: ...
-def recipe_text(name: str) -> str: ...
 def view(
     source: str,
     target: str,

@@ -205,12 +205,6 @@ nb::dict BindingView(
 
 void BindConvert(nb::module_& module) {
   module.def("recipe_names", &Recipe::Names);
-  module.def(
-      "recipe_text",
-      [](const std::string& name) {
-        return std::string(Check(Recipe::Named(name)).text());
-      },
-      nb::arg("name"));
   module.def("convert", &BindingConvert, nb::arg("source"), nb::arg("target"),
              nb::kw_only(), nb::arg("format") = nb::none(),
              nb::arg("step") = nb::none(), nb::arg("item") = "",

@@ -11,6 +11,7 @@
 #include "convert/name_set.h"
 #include "holdfast/tools/glob.h"
 #include "transform/regex.h"
+#include "tree/broken_lists.h"
 
 namespace holdfast {
 
@@ -344,45 +345,16 @@ class Mapper {
     return Status();
   }
 
-  // A list with gaps, or with names among its indices, becomes a dict of the
-  // same keys.
   void ReplaceBrokenSequences() {
-    struct Children {
-      std::set<std::string> keys;
-      bool has_index = false;
-      bool has_name = false;
-    };
-    std::map<std::vector<std::string>, Children> by_parent;
-    for (const TargetLeaf& leaf : mapped_.leaves) {
-      for (size_t i = 0; i < leaf.key.size(); ++i) {
-        Children& children =
-            by_parent[{leaf.key.begin(), leaf.key.begin() + i}];
-        children.keys.insert(leaf.key[i]);
-        const bool is_index = leaf.key_kinds[i] == KeyKind::kIndex;
-        (is_index ? children.has_index : children.has_name) = true;
-      }
+    std::vector<LeafKeys> leaves;
+    for (TargetLeaf& leaf : mapped_.leaves) {
+      leaves.push_back({&leaf.key, &leaf.key_kinds});
     }
-    std::set<std::vector<std::string>> broken;
-    for (const auto& [parent, children] : by_parent) {
-      if (!children.has_index) continue;
-      bool is_whole = !children.has_name;
-      for (size_t i = 0; is_whole && i < children.keys.size(); ++i) {
-        is_whole = children.keys.contains(std::to_string(i));
-      }
-      if (is_whole) continue;
-      broken.insert(parent);
+    for (const std::vector<std::string>& list : ReplaceBrokenLists(leaves)) {
       mapped_.report.notes.push_back(
-          Joined(parent, ".") +
+          Joined(list, ".") +
           ": was a list and becomes a dict of its indices, because some "
           "items are left out");
-    }
-    if (broken.empty()) return;
-    for (TargetLeaf& leaf : mapped_.leaves) {
-      for (size_t i = 0; i < leaf.key.size(); ++i) {
-        if (broken.contains({leaf.key.begin(), leaf.key.begin() + i})) {
-          leaf.key_kinds[i] = KeyKind::kName;
-        }
-      }
     }
   }
 

@@ -29,4 +29,17 @@ Result<nlohmann::json> ParseUniqueJson(std::string_view text) {
   return document;
 }
 
+std::optional<int64_t> PositiveNumber(const nlohmann::json& value) {
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() ||
+                     value.get<uint64_t>() <= uint64_t{INT64_MAX}) &&
+                    value.get<int64_t>() >= 1;
+  return fits ? std::optional(value.get<int64_t>()) : std::nullopt;
+}
+
+std::string ShortDump(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+      .substr(0, 80);
+}
+
 }  // namespace holdfast

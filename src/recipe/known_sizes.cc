@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/status_macros.h"
+#include "interop/json_members.h"
 
 namespace holdfast {
 namespace {
@@ -45,16 +46,10 @@ Result<std::optional<int64_t>> SizeOf(const std::string& name,
     const auto& path = std::get<std::string>(source);
     const nlohmann::json* const member = FindMember(config, path);
     if (member == nullptr) continue;
-    const bool fits = member->is_number_integer() &&
-                      (!member->is_number_unsigned() ||
-                       member->get<uint64_t>() <= uint64_t{INT64_MAX}) &&
-                      member->get<int64_t>() >= 1;
-    if (fits) return {member->get<int64_t>()};
-    return InvalidArgumentError(
-        "recipe: size " + name + ": \"" + path + "\" of config.json (got " +
-        member->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-            .substr(0, 80) +
-        ", want a whole number above 0)");
+    if (const auto size = PositiveNumber(*member)) return {*size};
+    return InvalidArgumentError("recipe: size " + name + ": \"" + path +
+                                "\" of config.json (got " + ShortDump(*member) +
+                                ", want a whole number above 0)");
   }
   return std::optional<int64_t>();
 }

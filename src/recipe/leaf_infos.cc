@@ -1,9 +1,7 @@
 #include "recipe/leaf_infos.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <set>
 #include <unordered_map>
 
 #include "base/status_macros.h"
@@ -134,41 +132,6 @@ Status CheckTargetNames(const std::vector<LeafInfo>& infos,
                                 "), which is a leaf itself");
   }
   return Status();
-}
-
-void ReplaceBrokenLists(std::vector<LeafInfo>& infos) {
-  const auto has_index = [](const LeafInfo& leaf) {
-    return std::find(leaf.key_kinds.begin(), leaf.key_kinds.end(),
-                     KeyKind::kIndex) != leaf.key_kinds.end();
-  };
-  if (std::none_of(infos.begin(), infos.end(), has_index)) return;
-  struct Children {
-    std::set<std::string> keys;
-    bool has_names = false;
-    bool is_list = false;  // of all of its items
-  };
-  std::map<std::vector<std::string>, Children> of_parents;
-  const auto for_each_key = [&](const auto& fn) {
-    for (LeafInfo& leaf : infos) {
-      for (size_t i = 0; i < leaf.key_kinds.size(); ++i) {
-        fn(of_parents[{leaf.key.begin(), leaf.key.begin() + i}], leaf.key[i],
-           leaf.key_kinds[i]);
-      }
-    }
-  };
-  for_each_key([](Children& children, const std::string& key, KeyKind kind) {
-    children.keys.insert(key);
-    children.has_names |= kind != KeyKind::kIndex;
-  });
-  for (auto& [parent, children] : of_parents) {
-    children.is_list = !children.has_names;
-    for (size_t i = 0; children.is_list && i < children.keys.size(); ++i) {
-      children.is_list = children.keys.contains(std::to_string(i));
-    }
-  }
-  for_each_key([](const Children& children, const std::string&, KeyKind& kind) {
-    if (kind == KeyKind::kIndex && !children.is_list) kind = KeyKind::kName;
-  });
 }
 
 }  // namespace holdfast

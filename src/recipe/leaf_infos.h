@@ -23,8 +23,4 @@ LeafInfo TargetInfo(const std::vector<LeafInfo>& source,
 Status CheckTargetNames(const std::vector<LeafInfo>& infos,
                         const std::vector<const RecipeRule*>& rules);
 
-// A list of which some items are gone, or that has other members now, becomes a
-// dict of its indices.
-void ReplaceBrokenLists(std::vector<LeafInfo>& infos);
-
 }  // namespace holdfast

@@ -11,6 +11,7 @@
 #include "recipe/known_sizes.h"
 #include "recipe/leaf_infos.h"
 #include "recipe/name_match.h"
+#include "tree/broken_lists.h"
 
 namespace holdfast {
 namespace {
@@ -80,7 +81,12 @@ class RecipePlanner {
     }
     HF_RETURN_IF_ERROR(TakeRest());
     HF_RETURN_IF_ERROR(CheckTargetNames(plan_.infos, made_by_));
-    ReplaceBrokenLists(plan_.infos);
+    std::vector<LeafKeys> keys;
+    for (LeafInfo& leaf : plan_.infos) {
+      leaf.key_kinds.resize(leaf.key.size());
+      keys.push_back({&leaf.key, &leaf.key_kinds});
+    }
+    ReplaceBrokenLists(keys);
     return std::move(plan_);
   }
 

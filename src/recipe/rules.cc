@@ -206,11 +206,6 @@ Status CompleteRule(RecipeRule& rule) {
 
 // ----- JSON -----------------------------------------------------------------
 
-std::string DumpOf(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace)
-      .substr(0, 80);
-}
-
 std::string WithArticle(const Json& value) {
   const std::string name = value.type_name();
   return (name == "array" || name == "object" ? "an " : "a ") + name;
@@ -256,12 +251,8 @@ Status CheckMembers(const Json& object,
 
 // A whole number of at least 1.
 Result<int64_t> CountOf(const Json& value, const std::string& what) {
-  const bool fits = value.is_number_integer() &&
-                    (!value.is_number_unsigned() ||
-                     value.get<uint64_t>() <= uint64_t{INT64_MAX}) &&
-                    value.get<int64_t>() >= 1;
-  if (fits) return value.get<int64_t>();
-  return InvalidArgumentError("\"" + what + "\" has " + DumpOf(value) +
+  if (const auto count = PositiveNumber(value)) return *count;
+  return InvalidArgumentError("\"" + what + "\" has " + ShortDump(value) +
                               ", want a whole number above 0");
 }
 
@@ -495,7 +486,7 @@ Status ParseDocument(const Json& json, RecipeRules& rules) {
   const Json version = json.value("recipe", Json());
   if (version != 1) {
     return InvalidArgumentError(
-        "\"recipe\", the version of its language (got " + DumpOf(version) +
+        "\"recipe\", the version of its language (got " + ShortDump(version) +
         ", want 1)");
   }
   HF_RETURN_IF_ERROR(
@@ -509,7 +500,7 @@ Status ParseDocument(const Json& json, RecipeRules& rules) {
   if (json.contains("rest")) {
     const Json& rest = json["rest"];
     if (rest != "keep" && rest != "drop") {
-      return InvalidArgumentError("\"rest\" (got " + DumpOf(rest) +
+      return InvalidArgumentError("\"rest\" (got " + ShortDump(rest) +
                                   ", want \"keep\" or \"drop\")");
     }
     rules.rest =

@@ -95,7 +95,9 @@ Result<std::vector<std::string>> DisposeOfSteps(
     const std::string& root, const std::vector<std::string>& given,
     const DisposalOptions& options) {
   const Place at = Place(root).Absolute();
-  const std::vector<std::string> names = WithoutReferred(at, given);
+  std::vector<std::string> names = given;
+  HF_ASSIGN_OR_RETURN(const auto needed, NeededByViews(at, given));
+  for (const auto& [name, view] : needed) std::erase(names, name);
   if (options.todelete_full_path) {
     HF_RETURN_IF_ERROR(MoveInBucket(at, names, *options.todelete_full_path));
     return std::vector<std::string>();

@@ -193,26 +193,18 @@ Status LabelRows(const PruneOptions& options, std::vector<PruneRow>& rows) {
 }
 
 // What a view refers to stays as long as it does.
-void KeepReferred(const Place& root, std::vector<PruneRow>& rows) {
-  std::vector<std::string> names;
-  for (const PruneRow& row : rows) names.push_back(row.step.name);
-  const auto references = ReferencesOfSteps(root, names);
-  bool has_changed = !references.empty();
-  while (has_changed) {
-    has_changed = false;
-    for (const PruneRow& view : rows) {
-      const auto found = references.find(view.step.name);
-      if (view.kept_by.empty() || found == references.end()) continue;
-      for (PruneRow& row : rows) {
-        const auto& targets = found->second;
-        const bool is_needed = std::find(targets.begin(), targets.end(),
-                                         row.step.name) != targets.end();
-        if (!is_needed || !row.kept_by.empty()) continue;
-        row.kept_by.push_back("the view " + view.step.name);
-        has_changed = true;
-      }
-    }
+Status KeepReferred(const Place& root, std::vector<PruneRow>& rows) {
+  std::vector<std::string> going;
+  for (const PruneRow& row : rows) {
+    if (row.kept_by.empty()) going.push_back(row.step.name);
   }
+  HF_ASSIGN_OR_RETURN(const auto needed, NeededByViews(root, going));
+  for (PruneRow& row : rows) {
+    const auto view = needed.find(row.step.name);
+    if (view == needed.end()) continue;
+    row.kept_by.push_back("the view " + view->second);
+  }
+  return Status();
 }
 
 // Another process may prune the same root.
@@ -253,7 +245,7 @@ Result<PrunePlan> PlanPrune(const std::string& root,
   }
   HF_RETURN_IF_ERROR(ListOthers(base, plan.rows, plan.left_alone));
   HF_RETURN_IF_ERROR(LabelRows(options, plan.rows));
-  KeepReferred(base, plan.rows);
+  HF_RETURN_IF_ERROR(KeepReferred(base, plan.rows));
   HF_ASSIGN_OR_RETURN(const auto files, FilesOf(base, plan.rows));
   for (size_t i = 0; i < files.size(); ++i) {
     for (const WalkedFile& file : files[i]) {

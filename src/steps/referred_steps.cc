@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <utility>
 
+#include "base/status_macros.h"
+#include "checkpoint/check/view_sources.h"
 #include "checkpoint/format/directory_names.h"
 #include "place/directory_ops.h"
 
@@ -12,20 +15,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where files of formats other than safetensors lie in a view.
-constexpr std::string_view kSourcesDirectory = "sources";
-
 class LinkFinder {
  public:
-  explicit LinkFinder(const fs::path& root) {
+  explicit LinkFinder(const std::string& root) : root_(root) {
     std::error_code error;
-    root_ = fs::canonical(root, error);
+    real_root_ = fs::canonical(root, error);
   }
 
   // The directories of the root that links in the step lead to.
-  std::set<std::string> Find(const std::string& step) {
+  Result<std::set<std::string>> Find(const std::string& step) {
     found_.clear();
-    LookInto(root_ / step, /*is_step=*/true);
+    HF_RETURN_IF_ERROR(LookIntoStep(root_ / step));
     found_.erase(step);
     return std::move(found_);
   }
@@ -33,73 +33,91 @@ class LinkFinder {
  private:
   // A view's links lie in its items, of which only those with a list of their
   // own are views.
-  void LookInto(const fs::path& item, bool is_step) {
-    std::error_code error;
-    const bool is_listed = fs::exists(item / kDigestFile, error);
-    if (!is_listed && !is_step) return;
-    for (const auto& entry : fs::directory_iterator(item, error)) {
-      std::error_code ignored;
-      if (entry.is_symlink(ignored)) {
-        Add(entry.path());
-      } else if (is_step && entry.is_directory(ignored)) {
-        LookInto(entry.path(), /*is_step=*/false);
-      }
+  Status LookIntoStep(const Place& step) {
+    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(step));
+    for (const std::string& name : names) {
+      HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(step / name));
+      if (kind == PathKind::kSymlink) Add(step / name);
+      if (kind != PathKind::kDirectory) continue;
+      HF_RETURN_IF_ERROR(name == kSourcesDirectory ? LookBelow(step / name)
+                                                   : LookIntoItem(step / name));
     }
-    for (const auto& entry :
-         fs::recursive_directory_iterator(item / kSourcesDirectory, error)) {
-      std::error_code ignored;
-      if (entry.is_symlink(ignored)) Add(entry.path());
-    }
+    return Status();
   }
 
-  void Add(const fs::path& link) {
+  Status LookIntoItem(const Place& item) {
+    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(item));
+    const bool is_listed =
+        std::find(names.begin(), names.end(), kDigestFile) != names.end();
+    if (!is_listed) return Status();
+    for (const std::string& name : names) {
+      HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(item / name));
+      if (kind == PathKind::kSymlink) Add(item / name);
+    }
+    return LookBelow(item / kSourcesDirectory);
+  }
+
+  Status LookBelow(const Place& directory) {
+    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(directory));
+    for (const std::string& name : names) {
+      HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory / name));
+      if (kind == PathKind::kSymlink) Add(directory / name);
+      if (kind == PathKind::kDirectory) {
+        HF_RETURN_IF_ERROR(LookBelow(directory / name));
+      }
+    }
+    return Status();
+  }
+
+  // None of what is no directory, or has gone meanwhile.
+  static Result<std::vector<std::string>> Names(const Place& directory) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
+    if (kind != PathKind::kDirectory) return std::vector<std::string>();
+    Result<std::vector<std::string>> names = ListDirectory(directory);
+    if (names.status().code() != StatusCode::kNotFound) return names;
+    return std::vector<std::string>();
+  }
+
+  void Add(const Place& place) {
+    const fs::path link = place.path();
     std::error_code error;
     const fs::path target = fs::weakly_canonical(
         link.parent_path() / fs::read_symlink(link, error), error);
     if (error) return;
-    const fs::path inside = target.lexically_relative(root_);
+    const fs::path inside = target.lexically_relative(real_root_);
     if (inside.empty() || *inside.begin() == "..") return;
     found_.insert(inside.begin()->string());
   }
 
-  fs::path root_;
+  const Place root_;
+  fs::path real_root_;
   std::set<std::string> found_;
 };
 
 }  // namespace
 
-std::map<std::string, std::vector<std::string>> ReferencesOfSteps(
+Result<std::map<std::string, std::string>> NeededByViews(
     const Place& root, const std::vector<std::string>& names) {
-  std::map<std::string, std::vector<std::string>> references;
-  if (root.is_remote()) return references;
-  LinkFinder finder(root.path());
-  for (const std::string& name : names) {
-    const std::set<std::string> found = finder.Find(name);
-    if (!found.empty()) references[name].assign(found.begin(), found.end());
+  std::map<std::string, std::string> needed;
+  if (root.is_remote() || names.empty()) return needed;
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> all, ListDirectory(root));
+  std::set<std::string> going(names.begin(), names.end());
+  std::vector<std::string> staying;  // that nobody has looked into
+  for (const std::string& name : all) {
+    if (!going.contains(name)) staying.push_back(name);
   }
-  return references;
-}
-
-std::vector<std::string> WithoutReferred(const Place& root,
-                                         std::vector<std::string> names) {
-  if (root.is_remote() || names.empty()) return names;
-  const auto all = ListDirectory(root);
-  if (!all.ok()) return names;
-  const auto references = ReferencesOfSteps(root, *all);
-  const auto goes = [&](const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  bool has_changed = !references.empty();
-  while (has_changed) {
-    has_changed = false;
-    for (const auto& [from, targets] : references) {
-      if (goes(from)) continue;
-      for (const std::string& target : targets) {
-        has_changed |= std::erase(names, target) != 0;
-      }
+  LinkFinder finder(root.path());
+  while (!staying.empty()) {
+    const std::string view = std::move(staying.back());
+    staying.pop_back();
+    HF_ASSIGN_OR_RETURN(const std::set<std::string> targets, finder.Find(view));
+    for (const std::string& target : targets) {
+      if (going.erase(target) == 0) continue;
+      needed.emplace(target, view);
+      staying.push_back(target);
     }
   }
-  return names;
+  return needed;
 }
 
 }  // namespace holdfast

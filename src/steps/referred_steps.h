@@ -3,24 +3,21 @@
 //
 // Only links count: hard links and copies hold what they need.
 // Thread-safety: pure functions of the file system.
-// Errors: none: what cannot be looked at refers to nothing.
+// Errors: those of looking: who cannot look must not remove.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
+#include "holdfast/status.h"
 #include "place/place.h"
 
 namespace holdfast {
 
-// Of each of these directories of `root` the others that it refers to, by name.
-std::map<std::string, std::vector<std::string>> ReferencesOfSteps(
+// Those of `names`, directories of `root`, that a directory which is none of
+// them refers to, be it by way of another; and by which one.
+Result<std::map<std::string, std::string>> NeededByViews(
     const Place& root, const std::vector<std::string>& names);
-
-// `names` without those that a directory of `root` which is none of them refers
-// to, be it by way of another.
-std::vector<std::string> WithoutReferred(const Place& root,
-                                         std::vector<std::string> names);
 
 }  // namespace holdfast

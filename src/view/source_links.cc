@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <set>
 
 #include "base/status_macros.h"
 #include "checkpoint/check/view_sources.h"
@@ -20,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSourcesDirectory = "sources/";
 // What a model has beside its tensors is smaller.
 constexpr uint64_t kCompanionBytesMax = uint64_t{64} << 20;
 
@@ -30,12 +30,11 @@ Status LinkError(int error, LinkKind kind, const std::string& from,
                          error == EOPNOTSUPP || error == EINVAL ||
                          error == ENOTTY || error == EMLINK;
   if (!is_unable) return ErrnoStatus(error, "link " + from + " to", to);
-  return UnimplementedError("link " + from + " to " + to +
-                            ": the file system has no " +
-                            std::string(LinkKindName(kind)) + " here (errno " +
-                            std::to_string(error) +
-                            "); choose another of symlink, hard, reflink, "
-                            "copy");
+  return UnimplementedError(
+      "link " + from + " to " + to + ": the file system does not take \"" +
+      std::string(LinkKindName(kind)) + "\" here (errno " +
+      std::to_string(error) +
+      "); choose another of symlink, hard, reflink, copy");
 }
 
 Status CloneOrCopy(LinkKind kind, const SourceFile& row,
@@ -91,8 +90,11 @@ Status PlaceOne(const std::string& directory, const SourceFile& row,
   return CloneOrCopy(kind, row, path, sync);
 }
 
-bool IsCompanion(const fs::path& file) {
-  const std::string name = file.filename().string();
+std::string InSources(const std::string& name) {
+  return std::string(kSourcesDirectory) + "/" + name;
+}
+
+bool IsCompanion(std::string_view name) {
   if (name.starts_with('.') || name.starts_with('_')) return false;
   for (const std::string_view suffix :
        {".json", ".txt", ".model", ".jinja", ".md"}) {
@@ -106,12 +108,10 @@ bool IsCompanion(const fs::path& file) {
 std::string SourceNames::NameOf(const std::string& path) const {
   const fs::path inside = fs::path(path).lexically_relative(directory_);
   const bool is_inside = !inside.empty() && *inside.begin() != "..";
-  if (!is_inside) {
-    return std::string(kSourcesDirectory) + fs::path(path).filename().string();
-  }
+  if (!is_inside) return InSources(fs::path(path).filename().string());
   const bool keeps_name =
       inside.extension() == ".safetensors" && !inside.has_parent_path();
-  return (keeps_name ? "" : std::string(kSourcesDirectory)) + inside.string();
+  return keeps_name ? inside.string() : InSources(inside.string());
 }
 
 Result<uint32_t> SourceNames::Add(const std::string& path) {
@@ -119,15 +119,17 @@ Result<uint32_t> SourceNames::Add(const std::string& path) {
       numbers_.emplace(path, static_cast<uint32_t>(rows_->size()));
   if (!is_new) return known->second;
   std::string name = NameOf(path);
-  if (!taken_.emplace(name, known->second).second) {
-    name = std::string(kSourcesDirectory) + std::to_string(known->second) +
-           "/" + fs::path(path).filename().string();
+  if (!taken_.insert(name).second) {
+    name = InSources(std::to_string(known->second) + "/" +
+                     fs::path(path).filename().string());
   }
   HF_ASSIGN_OR_RETURN(SourceFile row, DescribeSource(name, path));
   // Names on the way may be links, which nobody promises to keep.
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
   if (!error) row.from = real.string();
+  // Its time may change when the view is copied.
+  if (is_own_) row.modified_ns = 0;
   rows_->push_back(std::move(row));
   return known->second;
 }
@@ -135,27 +137,37 @@ Result<uint32_t> SourceNames::Add(const std::string& path) {
 Status PlaceSources(const std::string& directory,
                     const std::vector<SourceFile>& rows, LinkKind kind,
                     bool sync) {
+  std::set<fs::path> parents;
   for (const SourceFile& row : rows) {
     HF_RETURN_IF_ERROR(PlaceOne(directory, row, kind, sync));
+    for (fs::path at = row.path; at.has_parent_path();) {
+      at = at.parent_path();
+      parents.insert(at);
+    }
+  }
+  if (!sync) return Status();
+  // The save makes durable the names of the files that it writes, and the
+  // item's directory with them.
+  for (const fs::path& parent : parents) {
+    HF_RETURN_IF_ERROR(SyncDirectory(directory + "/" + parent.string()));
   }
   return Status();
 }
 
 Status CopyCompanions(const std::string& from, const std::string& directory) {
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(from, error)) {
-    std::error_code ignored;
-    if (!entry.is_regular_file(ignored) || !IsCompanion(entry.path()) ||
-        entry.file_size(ignored) > kCompanionBytesMax) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(from));
+  for (const std::string& name : names) {
+    const std::string file = from + "/" + name, to = directory + "/" + name;
+    std::error_code error;
+    if (!IsCompanion(name) || !fs::is_regular_file(file, error) ||
+        fs::file_size(file, error) > kCompanionBytesMax) {
       continue;
     }
-    const fs::path to = fs::path(directory) / entry.path().filename();
-    if (!fs::copy_file(entry.path(), to, fs::copy_options::none, error)) {
-      return ErrnoStatus(error.value(), "copy " + entry.path().string() + " to",
-                         to.string());
+    if (!fs::copy_file(file, to, fs::copy_options::none, error)) {
+      return ErrnoStatus(error.value(), "copy " + file + " to", to);
     }
   }
-  if (error) return ErrnoStatus(error.value(), "list", from);
   return Status();
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "checkpoint/format/digest_file.h"
@@ -22,19 +23,22 @@ namespace holdfast {
 // below "sources/", by their paths from the source's directory on.
 class SourceNames {
  public:
-  explicit SourceNames(std::string directory)
-      : directory_(std::move(directory)) {}
+  // `link`: how they will be placed.
+  SourceNames(std::string directory, LinkKind link)
+      : directory_(std::move(directory)),
+        is_own_(link == LinkKind::kCopy || link == LinkKind::kReflink) {}
 
   // The number of the file at `path` (absolute) in rows().
   Result<uint32_t> Add(const std::string& path);
-  const std::shared_ptr<std::vector<SourceFile>>& rows() const { return rows_; }
+  std::shared_ptr<const std::vector<SourceFile>> rows() const { return rows_; }
 
  private:
   std::string NameOf(const std::string& path) const;
 
   const std::string directory_;
+  const bool is_own_;  // copies, which nobody else writes
   std::unordered_map<std::string, uint32_t> numbers_;  // by path
-  std::unordered_map<std::string, uint32_t> taken_;    // by name in the view
+  std::unordered_set<std::string> taken_;              // names in the view
   std::shared_ptr<std::vector<SourceFile>> rows_ =
       std::make_shared<std::vector<SourceFile>>();
 };

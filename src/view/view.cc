@@ -32,7 +32,7 @@ class Viewer {
         has_item_names_(source.info().items.size() > 1) {}
 
   Result<ViewResult> Execute(const std::string& target) {
-    const Stopwatch watch;
+    Stopwatch watch;
     ReferredArrays referred;
     referred.chunks = [this](size_t leaf, DType dtype) {
       return ChunksOf(leaf, dtype);
@@ -49,7 +49,7 @@ class Viewer {
     for (const auto& [item, names] : sources_) {
       result_.source_file_count += names.rows()->size();
     }
-    result_.total_seconds = Stopwatch(watch).Lap();
+    result_.total_seconds = watch.Lap();
     return std::move(result_);
   }
 
@@ -141,7 +141,8 @@ class Viewer {
 
   Status AddRanges(const std::string& item, const LeafExtents& found,
                    const ChunkLayout& layout, StoredChunks& chunks) {
-    SourceNames& names = sources_.try_emplace(item, directory_).first->second;
+    SourceNames& names =
+        sources_.try_emplace(item, directory_, options_.link).first->second;
     std::vector<uint32_t> numbers;
     for (const Extent& extent : found.extents) {
       if (IsUrl(extent.file)) {
@@ -172,14 +173,15 @@ class Viewer {
         [&](size_t i, int) -> Status {
           const StoredChunks::Range& range = chunks.ranges[i];
           const Place file((*chunks.sources)[range.file].from);
+          const std::shared_ptr<Store> store = file.parent().OpenStore();
           ValueSums sums(ValueKnownBy::kBlocks);
           constexpr uint64_t kStepBytes = 1 << 20;
           for (uint64_t done = 0; done < range.byte_count;) {
             const uint64_t count =
                 std::min(kStepBytes, range.byte_count - done);
-            HF_ASSIGN_OR_RETURN(const Bytes step,
-                                file.parent().OpenStore()->Read(
-                                    file.name(), {range.offset + done, count}));
+            HF_ASSIGN_OR_RETURN(
+                const Bytes step,
+                store->Read(file.name(), {range.offset + done, count}));
             sums.Add(step.view());
             done += count;
           }
@@ -192,16 +194,8 @@ class Viewer {
   Status PlaceFiles(const std::string& name, const std::string& directory) {
     const auto found = sources_.find(has_item_names_ ? name : "");
     if (found == sources_.end()) return Status();
-    std::vector<SourceFile>& rows = *found->second.rows();
-    HF_RETURN_IF_ERROR(
-        PlaceSources(directory, rows, options_.link, options_.sync));
-    // A copy is the view's own: nobody else writes it, and its time may change
-    // when the view is copied.
-    const bool is_own =
-        options_.link == LinkKind::kCopy || options_.link == LinkKind::kReflink;
-    for (SourceFile& row : rows) {
-      if (is_own) row.modified_ns = 0;
-    }
+    HF_RETURN_IF_ERROR(PlaceSources(directory, *found->second.rows(),
+                                    options_.link, options_.sync));
     return format_ == "safetensors" ? CopyCompanions(directory_, directory)
                                     : Status();
   }

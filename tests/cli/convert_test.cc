@@ -92,6 +92,11 @@ TEST_F(ConvertVerb, TakesARecipe) {
   EXPECT_EQ(ran.code, 3);
   EXPECT_THAT(ran.err, HasSubstr("no recipe is called nowhere.json"));
   EXPECT_EQ(RunWords({"convert", "--set=heads", "/c", "/new"}).code, 2);
+  for (const char* verb : {"diff", "merge"}) {
+    ran = RunWords({verb, "--map=demo", "/c", "/c", "/new"});
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_THAT(ran.err, HasSubstr("takes no recipe"));
+  }
   EXPECT_NE(RunWords({"convert", "--reverse", "/c", "/new"}).code, 0);
 
   ran = RunWords({"recipes"});

@@ -111,8 +111,8 @@ struct DisposalOptions {
   std::optional<std::string> todelete_full_path;
 };
 // Lets the steps of these names disappear from a root at once, except those
-// that a view among the other steps refers to by links. Returns what
-// RemoveTrashed is left to remove: nothing of steps that stay elsewhere.
+// that a view among the root's other directories refers to by links. Returns
+// what RemoveTrashed is left to remove: nothing of steps that stay elsewhere.
 // Unimplemented for todelete_full_path where there are no buckets.
 Result<std::vector<std::string>> DisposeOfSteps(
     const std::string& root, const std::vector<std::string>& names,
@@ -189,9 +189,10 @@ struct PrunePlan {
 };
 
 // Changes nothing. The newest committed step is always kept, under the label
-// "the newest", and so is what a step that is kept refers to by links, under
-// "the view NAME". NotFound when there is no root; FailedPrecondition when no
-// format was given and as many steps are named one way as another.
+// "the newest", and so is what a view in the root that stays refers to by
+// links, under "the view NAME". NotFound when there is no root;
+// FailedPrecondition when no format was given and as many steps are named one
+// way as another.
 Result<PrunePlan> PlanPrune(const std::string& root,
                             const PruneOptions& options);
 // Moves into the trash the steps that the plan does not keep and that still are

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "place/directory_ops.h"
 #include "place/file_set.h"
 #include "storage/read_only_store.h"
 
@@ -15,11 +16,11 @@ namespace {
 // Sources by their links, everything else from the directory itself.
 class ViewStore final : public ReadOnlyStore {
  public:
+  // `sources`: by path, as a DigestIndex has them.
   ViewStore(std::shared_ptr<Store> files, std::shared_ptr<Store> linked,
             const std::vector<SourceFile>& sources)
       : files_(std::move(files)), linked_(std::move(linked)) {
     for (const SourceFile& row : sources) names_.push_back(row.path);
-    std::sort(names_.begin(), names_.end());
   }
 
   std::string Describe(std::string_view key) const override {
@@ -76,10 +77,11 @@ Status SourceError(const SourceFile& row, const std::string& why) {
                        "; put the file back as it was, or make the view again");
 }
 
-Result<ObjectInfo> StatSource(const Place& directory, const SourceFile& row) {
+// Of the file that the place leads to.
+Result<ObjectInfo> StatFile(const std::string& path, const Place& place) {
   HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> file,
-                      MakeFileSet({{row.path, directory / row.path}}));
-  return file->Stat(row.path);
+                      MakeFileSet({{path, place}}));
+  return file->Stat(path);
 }
 
 Status CompareSource(const SourceFile& row, const Result<ObjectInfo>& now,
@@ -108,16 +110,26 @@ Status CompareSource(const SourceFile& row, const Result<ObjectInfo>& now,
 }  // namespace
 
 Result<SourceFile> DescribeSource(const std::string& path, const Place& place) {
-  HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> file,
-                      MakeFileSet({{path, place}}));
-  HF_ASSIGN_OR_RETURN(const ObjectInfo info, file->Stat(path));
+  HF_ASSIGN_OR_RETURN(const ObjectInfo info, StatFile(path, place));
   return SourceFile{path, info.byte_count, info.modified_ns,
                     place.Absolute().path()};
 }
 
 Status CheckSource(const Place& directory, const SourceFile& row,
                    const DigestIndex& list) {
-  return CompareSource(row, StatSource(directory, row), list);
+  return CompareSource(row, StatFile(row.path, directory / row.path), list);
+}
+
+bool MayHaveLinks(const Place& directory) {
+  if (directory.is_remote()) return false;
+  const auto names = ListDirectory(directory);
+  if (!names.ok()) return true;
+  return std::any_of(names->begin(), names->end(),
+                     [&](const std::string& name) {
+                       if (name == kSourcesDirectory) return true;
+                       const auto kind = GetPathKind(directory / name);
+                       return !kind.ok() || *kind == PathKind::kSymlink;
+                     });
 }
 
 Result<std::shared_ptr<Store>> WithSources(std::shared_ptr<Store> files,
@@ -128,7 +140,7 @@ Result<std::shared_ptr<Store>> WithSources(std::shared_ptr<Store> files,
   if (sources.empty()) return files;
   std::map<std::string, Place> places;
   for (const SourceFile& row : sources) {
-    const Result<ObjectInfo> now = StatSource(directory, row);
+    const Result<ObjectInfo> now = StatFile(row.path, directory / row.path);
     if (must_match) HF_RETURN_IF_ERROR(CompareSource(row, now, list));
     if (now.ok()) places.emplace(row.path, directory / row.path);
   }

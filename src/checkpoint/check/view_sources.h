@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "checkpoint/check/digest_index.h"
 #include "checkpoint/format/digest_file.h"
@@ -26,6 +27,13 @@ Result<SourceFile> DescribeSource(const std::string& path, const Place& place);
 // files of another time.
 Status CheckSource(const Place& directory, const SourceFile& row,
                    const DigestIndex& list);
+
+// Where a view has files of formats other than safetensors, which lie in the
+// item's directory itself.
+inline constexpr std::string_view kSourcesDirectory = "sources";
+
+// False only of a directory of which no source is a link; reads no file.
+bool MayHaveLinks(const Place& directory);
 
 // `files`, the store of `directory`, with the sources in its list as what their
 // links lead to. With `must_match` all of them are compared with their rows

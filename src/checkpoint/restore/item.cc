@@ -128,8 +128,10 @@ class ItemOpener {
     return Status();
   }
 
-  // Nothing of the list counts but where a view's files are.
+  // Nothing of the list counts but where a view's files are, and the list may
+  // be long.
   Status OpenSources() {
+    if (!MayHaveLinks(item_->place_.directory)) return Status();
     const auto list = DigestIndex::Read(files());
     if (!list.ok() || !list->has_value()) return Status();
     HF_ASSIGN_OR_RETURN(item_->files_,

@@ -219,10 +219,6 @@ class Encoder {
   std::atomic<uint64_t> stored_bytes_{0};
 };
 
-}  // namespace
-
-namespace {
-
 ReferredArray Referred(const PlannedArray& array) {
   ReferredArray referred{{}, array.stored};
   const ArrayLayout& layout = *array.layout->array;

@@ -211,15 +211,6 @@ ValueSinkOptions SinkOptionsOf(const SavePlan& plan, const FileWriter& files) {
   return sink_options;
 }
 
-// The files that references lead into.
-static void ListSources(const SavePlan& plan, DigestFile& digests) {
-  for (const PlannedArray& array : plan.arrays) {
-    if (array.stored == nullptr) continue;
-    digests.sources = *array.stored->sources;
-    return;
-  }
-}
-
 Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
                    SaveCall& call) {
   Run& run = call.run;
@@ -230,7 +221,6 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
                       MakeValueSink(&files.store(), options));
   run.StartPhase("write", call.plan.decoded_bytes);
   HF_RETURN_IF_ERROR(EncodeValues(call.plan, *sink, run, call.stats));
-  ListSources(call.plan, files.digests());
   call.stats.transfer_seconds = call.watch.Lap();
   run.StartPhase("sync", 0);
   HF_RETURN_IF_ERROR(sink->Finish(files.digests()));

@@ -99,6 +99,7 @@ class References {
 
   void MoveTo(std::vector<ocdbt::MergeChild>& children, DigestFile& digests) {
     if (list_.entries.empty()) return;
+    digests.sources = *sources_;
     ocdbt::SortByKey(list_.entries);
     children.push_back({"", std::move(list_)});
     // Several arrays may be the same bytes.
