@@ -100,6 +100,7 @@ struct Args {
   std::optional<bool> use_ocdbt;
   Compression compression = Compression::kZstd;
   uint64_t chunk_bytes = uint64_t{8} << 20;
+  bool is_also_safetensors = false;
   bool overwrite = false;
   bool check = true;
   LeafMap map;

@@ -228,6 +228,12 @@ Status ApplyAs(std::string_view value, Args* args) {
   return BadValue("as", value, "orbax or orbax-v1");
 }
 
+Status ApplyAlso(std::string_view value, Args* args) {
+  args->is_also_safetensors = FormatFromName(value) == Format::kSafetensors;
+  if (args->is_also_safetensors) return Status();
+  return BadValue("also", value, "safetensors");
+}
+
 Status ApplyShardBytes(std::string_view value, Args* args) {
   const auto bytes = ParseBytes(value);
   if (!bytes.ok()) return BadValue("shard-bytes", value, "a size such as 5G");
@@ -535,6 +541,10 @@ constexpr Flag kFlags[] = {
     {"chunk-bytes", 0, "SIZE",
      "Cut larger arrays into chunks of about SIZE bytes; 0: as Orbax does",
      kWrite | kView, "8M", Completion::kNothing, "", ApplyChunkBytes},
+    {"also", 0, "FORMAT",
+     "Of Orbax's formats: lay the arrays down, uncompressed, in files that are "
+     "safetensors, too",
+     kConvert, "", Completion::kChoices, "safetensors", ApplyAlso},
     {"overwrite", 0, "", "Replace what is at TARGET once the new one is whole",
      kWrite | kView | kCp, "", Completion::kNothing, "",
      Switch<&Args::overwrite>},

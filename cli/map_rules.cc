@@ -74,6 +74,8 @@ ConvertOptions TargetOptionsOf(const Args& args, const Env& env) {
   options.use_ocdbt = args.use_ocdbt;
   options.compression = args.compression;
   options.chunk_bytes_target = args.chunk_bytes;
+  if (args.is_also_safetensors)
+    options.also = AlsoSafetensors(args.shard_bytes);
   options.overwrite = args.overwrite;
   options.check = args.check;
   options.shard_bytes_max = args.shard_bytes;

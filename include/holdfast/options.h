@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -123,6 +124,13 @@ enum class CommitMode : uint8_t {
   kMarkerFile,
 };
 
+class AlsoFormat;  // the engine's own
+
+// For SaveOptions::also: safetensors files of at most shard_bytes_max bytes (a
+// larger tensor has its own), with their index where there are several. 0:
+// 5 GB, as Hugging Face's libraries have it.
+std::shared_ptr<const AlsoFormat> AlsoSafetensors(uint64_t shard_bytes_max = 0);
+
 struct SaveOptions {
   RunOptions run;
   // The processes that save this checkpoint together: each calls with the same
@@ -138,6 +146,10 @@ struct SaveOptions {
   // True: one OCDBT database. False: one directory a parameter.
   bool use_ocdbt = true;
   Compression compression = Compression::kPlanes;
+  // Not null: the arrays lie in files of another format, which are written once
+  // and are both: the database refers to what is in them. Wants OCDBT and
+  // digests; `compression` is none then, and one that was chosen is refused.
+  std::shared_ptr<const AlsoFormat> also;
   // Replace an existing checkpoint at `path`; the old one is removed only after
   // the new one is complete and durable.
   bool overwrite = false;

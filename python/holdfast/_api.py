@@ -62,6 +62,7 @@ def save(
     zarr_format: int | None = ...,
     ocdbt: bool = ...,
     compression: Compression = ...,
+    also: Literal["safetensors"] | None = ...,
     overwrite: bool = ...,
     background: Literal[False] = ...,
     progress: ProgressArgument = ...,
@@ -86,6 +87,7 @@ def save(
     zarr_format: int | None = ...,
     ocdbt: bool = ...,
     compression: Compression = ...,
+    also: Literal["safetensors"] | None = ...,
     overwrite: bool = ...,
     progress: ProgressArgument = ...,
     custom_metadata: Mapping[str, Any] | None = ...,
@@ -107,6 +109,7 @@ def save(
     zarr_format: int | None = None,
     ocdbt: bool = True,
     compression: Compression = "planes",
+    also: Literal["safetensors"] | None = None,
     overwrite: bool = False,
     background: bool = False,
     progress: ProgressArgument = False,
@@ -137,6 +140,11 @@ def save(
       compression: "planes" (zstd of byte planes in blosc: smallest, loads
         fastest; Orbax, TensorStore and zarr-python read it), "zstd" (the same
         metadata as Orbax's), "fast" (lz4 with bit shuffle) or None.
+      also: "safetensors": the arrays lie, uncompressed, in safetensors files
+        (`model.safetensors`, or shards and their index), which are written once
+        and committed with the rest: the directory opens as either format, names
+        being the keys joined with ".". Wants `ocdbt` and the default
+        compression, which then is none, and a file system.
       overwrite: replace what is at `path`, after the new one is complete.
       background: copy everything that may change, continue in a thread and
         return a Future. Writing to the arrays afterwards does not change the
@@ -146,7 +154,7 @@ def save(
       chunk_bytes: larger arrays are cut into chunks of about this many bytes;
         0: not at all, as Orbax does.
       data_file_bytes: data files are closed at this size; 0: never; None: 2
-        GiB, in buckets 400 MiB.
+        GiB, in buckets 400 MiB, of `also` 5 GB.
       threads: None: one a CPU.
       memory_bytes: the most bytes between memory and disk at once; None: 256
         MiB.
@@ -188,6 +196,8 @@ def save(
             if data_file_bytes is None
             else data_file_bytes
         ),
+        "also": also,
+        "also_shard_bytes_max": data_file_bytes or 0,
         "sync": durable,
         **_run_options(threads, memory_bytes),
     }

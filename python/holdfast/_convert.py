@@ -157,6 +157,7 @@ def convert(
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
     chunk_bytes: int = _CHUNK_BYTES,
     shard_bytes: int = 0,
+    also: Literal["safetensors"] | None = None,
     overwrite: bool = False,
     restart: bool = False,
     check: bool = True,
@@ -205,6 +206,8 @@ def convert(
       chunk_bytes: larger arrays are cut into chunks of about this many bytes.
       shard_bytes: a new data file begins when one reaches this size; 0: as the
         format has it.
+      also: as for `save`, for Orbax's formats; in one go, so an interrupted call
+        begins anew.
       overwrite: replace a checkpoint at `target`, once the new one is whole.
       restart: start over, whatever an earlier call left.
       check: read the new checkpoint back and compare it.
@@ -239,6 +242,7 @@ def convert(
             compression=compression,
             chunk_bytes_target=chunk_bytes,
             shard_bytes_max=shard_bytes,
+            also=also,
             overwrite=overwrite,
             restart=restart,
             check=check,

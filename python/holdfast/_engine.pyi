@@ -207,6 +207,8 @@ def save(
     overwrite: bool = False,
     custom_metadata: str = "",
     checkpointable_name: str = "state",
+    also: str | None = None,  # "safetensors"
+    also_shard_bytes_max: int = 0,  # 0: the format's own
     group: ProcessGroup | None = None,
     **options: Unpack[SaveItemOptions],
 ) -> Stats:
@@ -579,6 +581,7 @@ def convert(
     compression: str | None = "zstd",
     chunk_bytes_target: int = 8 << 20,
     shard_bytes_max: int = 0,
+    also: str | None = None,
     overwrite: bool = False,
     restart: bool = False,
     check: bool = True,

@@ -83,6 +83,13 @@ Compression CompressionOf(const std::optional<std::string>& name) {
                   "', want 'planes', 'zstd', 'fast' or None");
 }
 
+std::shared_ptr<const AlsoFormat> AlsoOf(const std::optional<std::string>& name,
+                                         uint64_t shard_bytes_max) {
+  if (!name) return nullptr;
+  if (*name == "safetensors") return AlsoSafetensors(shard_bytes_max);
+  ThrowValueError("also: got '" + *name + "', want 'safetensors' or None");
+}
+
 Format FormatOf(const std::string& name) {
   if (name == "orbax") return Format::kOrbax;
   if (name == "orbax-v1") return Format::kOrbaxV1;

@@ -26,6 +26,9 @@ std::optional<Shape> OptionalShapeOf(nanobind::handle sequence,
 nanobind::tuple ToTuple(const Shape& shape);
 
 Compression CompressionOf(const std::optional<std::string>& name);
+// Null without a name; throws ValueError for a format that cannot be one.
+std::shared_ptr<const AlsoFormat> AlsoOf(const std::optional<std::string>& name,
+                                         uint64_t shard_bytes_max);
 Format FormatOf(const std::string& name);
 MissingChunks MissingChunksOf(const std::string& name);
 std::map<std::string, SaveArgs> SaveArgsOf(nanobind::handle save_args);

@@ -95,9 +95,9 @@ nb::dict BindingConvert(
     std::map<std::string, int64_t> sizes, std::optional<int> zarr_format,
     std::optional<bool> use_ocdbt,
     const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
-    uint64_t shard_bytes_max, bool overwrite, bool restart, bool check,
-    bool sync, int thread_count, uint64_t in_flight_bytes_max,
-    nb::handle progress) {
+    uint64_t shard_bytes_max, const std::optional<std::string>& also,
+    bool overwrite, bool restart, bool check, bool sync, int thread_count,
+    uint64_t in_flight_bytes_max, nb::handle progress) {
   ConvertOptions options;
   options.run = RunOf(thread_count, in_flight_bytes_max);
   options.open.step = step;
@@ -123,6 +123,7 @@ nb::dict BindingConvert(
   options.compression = CompressionOf(compression);
   options.chunk_bytes_target = chunk_bytes_target;
   options.shard_bytes_max = shard_bytes_max;
+  options.also = AlsoOf(also, shard_bytes_max);
   options.overwrite = overwrite;
   options.restart = restart;
   options.check = check;
@@ -218,9 +219,10 @@ void BindConvert(nb::module_& module) {
              nb::arg("use_ocdbt") = nb::none(),
              nb::arg("compression").none() = "zstd",
              nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
-             nb::arg("shard_bytes_max") = 0, nb::arg("overwrite") = false,
-             nb::arg("restart") = false, nb::arg("check") = true,
-             nb::arg("sync") = true, nb::arg("thread_count") = 0,
+             nb::arg("shard_bytes_max") = 0, nb::arg("also") = nb::none(),
+             nb::arg("overwrite") = false, nb::arg("restart") = false,
+             nb::arg("check") = true, nb::arg("sync") = true,
+             nb::arg("thread_count") = 0,
              nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none(),
              "holdfast::Convert: what it counted, and its report as JSON.");

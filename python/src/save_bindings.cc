@@ -199,7 +199,10 @@ void DefineItemSave(Scope& scope, const char* name,
 Stats BindingSave(SaveOptions options, nb::handle progress, nb::handle path,
                   const BuiltTree& tree, const std::string& format,
                   bool overwrite, const std::string& custom_metadata,
-                  const std::string& checkpointable_name, Group* group) {
+                  const std::string& checkpointable_name,
+                  const std::optional<std::string>& also,
+                  uint64_t also_shard_bytes_max, Group* group) {
+  options.also = AlsoOf(also, also_shard_bytes_max);
   options.format = FormatOf(format);
   options.overwrite = overwrite;
   options.custom_metadata = custom_metadata;
@@ -337,12 +340,13 @@ nb::list BindingWriteParams(nb::handle directory, const BuiltTree& tree,
 }  // namespace
 
 void BindSave(nb::module_& module) {
-  DefineItemSave(module, "save", &BindingSave, {0, uint64_t{8} << 20, "planes"},
-                 nb::arg("path"), nb::arg("tree"), nb::kw_only(),
-                 nb::arg("format") = "orbax", nb::arg("overwrite") = false,
-                 nb::arg("custom_metadata") = "",
-                 nb::arg("checkpointable_name") = "state",
-                 nb::arg("group").none() = nb::none());
+  DefineItemSave(
+      module, "save", &BindingSave, {0, uint64_t{8} << 20, "planes"},
+      nb::arg("path"), nb::arg("tree"), nb::kw_only(),
+      nb::arg("format") = "orbax", nb::arg("overwrite") = false,
+      nb::arg("custom_metadata") = "", nb::arg("checkpointable_name") = "state",
+      nb::arg("also") = nb::none(), nb::arg("also_shard_bytes_max") = 0,
+      nb::arg("group").none() = nb::none());
   DefineItemSave(module, "save_item", &BindingSaveItem, {},
                  nb::arg("directory"), nb::arg("tree"), nb::kw_only());
   DefineItemSave(module, "save_item_part", &BindingSaveItemPart, {},

@@ -131,7 +131,9 @@ class Verifier {
   Status VerifyNodes(const Place& directory, Store& store,
                      const DigestIndex& digests) {
     for (const ValueDigest& row : digests.values()) {
-      if (!row.is_node || !share_.Takes(row.path, row.byte_count)) continue;
+      if (row.kind == RowKind::kValue ||
+          !share_.Takes(row.path, row.byte_count))
+        continue;
       const Result<Bytes> node =
           store.Read(row.path, {row.offset, row.byte_count});
       HF_RETURN_IF_ERROR(Note("", Relative(directory, row.path),

@@ -117,6 +117,11 @@ Result<ConvertResult> ConvertOpened(const Checkpoint& source,
   if (IsOrbaxFormat(format)) {
     return ConvertToOrbax(source, source_hash, target, options);
   }
+  if (options.also != nullptr) {
+    return InvalidArgumentError("convert to " +
+                                std::string(FormatName(format)) +
+                                ": only Orbax's formats can be another, too");
+  }
   if (IsShared(options)) {
     return UnimplementedError("convert to " + std::string(FormatName(format)) +
                               ": only one process may do this");

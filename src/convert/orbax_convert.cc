@@ -106,8 +106,15 @@ class OrbaxConverter {
         }
       }
       HF_ASSIGN_OR_RETURN(replaces_foreign_, ReplacesForeign());
+      if (replaces_foreign_ && options_.also != nullptr) {
+        return UnimplementedError(
+            "overwrite " + target_path_ +
+            " by a checkpoint of two formats: it is none of Orbax's; convert "
+            "to another place, and remove it then");
+      }
       has_parts_ =
-          group_ == nullptr && referred_ == nullptr && !IsUrl(target_path_) &&
+          group_ == nullptr && referred_ == nullptr &&
+          options_.also == nullptr && !IsUrl(target_path_) &&
           (replaces_foreign_ || PartCount(bytes, options_.part_bytes) > 1);
       return Status();
     });
@@ -142,7 +149,11 @@ class OrbaxConverter {
     save.format = plan_.format;
     save.zarr_format = plan_.zarr_format;
     save.use_ocdbt = plan_.use_ocdbt;
-    save.compression = options_.compression;
+    save.also = options_.also;
+    const bool is_default = options_.compression == Compression::kZstd;
+    save.compression = options_.also != nullptr && is_default
+                           ? Compression::kNone
+                           : options_.compression;
     save.chunk_bytes_target = options_.chunk_bytes_target;
     save.overwrite = options_.overwrite;
     save.write_digests = options_.write_digests;

@@ -49,7 +49,7 @@ Status AddDigests(const TreeListing& listing, const std::string& directory,
                                 /*is_whole=*/true, sums));
   }
   for (const ValueDigest& row : digests.values) {
-    const uint64_t summed_bytes = row.byte_count - (row.is_node ? 4 : 0);
+    const uint64_t summed_bytes = row.byte_count - (row.is_node() ? 4 : 0);
     HF_RETURN_IF_ERROR(
         AddRange(listing, directory + row.path,
                  {row.offset, row.offset + summed_bytes, row.crc32c},

@@ -14,6 +14,7 @@
 #include "storage/errno_status.h"
 #include "storage/file_list.h"
 #include "storage/path_parts.h"
+#include "storage/positioned_file.h"
 #include "storage/writeback_window.h"
 
 namespace holdfast {
@@ -85,6 +86,33 @@ class FileStore::Writer : public ObjectWriter {
   const std::string key_;
   const std::unique_ptr<NewFile> file_;
   WritebackWindow window_{kWritebackWindowBytes};
+};
+
+class FileStore::SharedWriter : public ObjectWriter {
+ public:
+  SharedWriter(FileStore* store, std::string key,
+               std::unique_ptr<PositionedFile> file)
+      : store_(store), key_(std::move(key)), file_(std::move(file)) {}
+
+  Status WriteAt(uint64_t offset,
+                 std::span<const std::string_view> pieces) override {
+    for (const std::string_view piece : pieces) {
+      HF_RETURN_IF_ERROR(file_->WriteAt(offset, piece));
+      offset += piece.size();
+    }
+    return {};
+  }
+
+  Status Finish(bool sync) override {
+    if (sync) HF_RETURN_IF_ERROR(file_->Sync());
+    store_->NoteNewName(key_);
+    return {};
+  }
+
+ private:
+  FileStore* const store_;
+  const std::string key_;
+  const std::unique_ptr<PositionedFile> file_;
 };
 
 FileStore::FileStore(std::string root, FileStoreOptions options)
@@ -324,6 +352,16 @@ Result<std::unique_ptr<ObjectWriter>> FileStore::Create(std::string_view key) {
   HF_ASSIGN_OR_RETURN(std::unique_ptr<NewFile> file, OpenNew(key, {}));
   return std::unique_ptr<ObjectWriter>(
       std::make_unique<Writer>(this, std::string(key), std::move(file)));
+}
+
+Result<std::unique_ptr<ObjectWriter>> FileStore::CreateShared(
+    std::string_view key, uint64_t byte_count) {
+  HF_RETURN_IF_ERROR(CheckKey(key));
+  HF_ASSIGN_OR_RETURN(
+      std::unique_ptr<PositionedFile> file,
+      PositionedFile::Open(Describe(key), byte_count, /*keep=*/true));
+  return std::unique_ptr<ObjectWriter>(
+      std::make_unique<SharedWriter>(this, std::string(key), std::move(file)));
 }
 
 void FileStore::NoteNewName(std::string_view key) {

@@ -70,11 +70,14 @@ class FileStore : public Store {
   Status Write(std::string_view key, std::span<const std::string_view> pieces,
                const WriteOptions& options = {}) override;
   Result<std::unique_ptr<ObjectWriter>> Create(std::string_view key) override;
+  Result<std::unique_ptr<ObjectWriter>> CreateShared(
+      std::string_view key, uint64_t byte_count) override;
   Status Delete(std::string_view key) override;
   Status SyncNames() override;
 
  private:
   class Writer;
+  class SharedWriter;
   struct OpenedObject {
     std::shared_ptr<const OpenFile> file;
     uint64_t byte_count;

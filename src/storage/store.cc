@@ -96,6 +96,13 @@ Status Store::ReadBatch(std::span<const RangeRead> requests,
   return {};
 }
 
+Result<std::unique_ptr<ObjectWriter>> Store::CreateShared(
+    std::string_view key, uint64_t /*byte_count*/) {
+  return UnimplementedError("write " + Describe(key) +
+                            ": only files can be written by several "
+                            "processes at once");
+}
+
 Result<ObjectLocation> Store::Locate(std::string_view key) {
   HF_RETURN_IF_ERROR(CheckKey(key));
   return ObjectLocation{.store = this, .key = std::string(key)};

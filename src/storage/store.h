@@ -136,6 +136,12 @@ class Store {
   virtual Status Write(std::string_view key,
                        std::span<const std::string_view> pieces,
                        const WriteOptions& options = {}) = 0;
+  // A writer of an object of `byte_count` bytes that other processes write too,
+  // each its own ranges. The object is there from the first call on, zeros
+  // where nobody has written, and stays when a writer fails. Default:
+  // Unimplemented.
+  virtual Result<std::unique_ptr<ObjectWriter>> CreateShared(
+      std::string_view key, uint64_t byte_count);
   virtual Result<std::unique_ptr<ObjectWriter>> Create(
       std::string_view key) = 0;
   // Deleting what is absent is ok.

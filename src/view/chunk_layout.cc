@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "checkpoint/format/subchunking.h"
 #include "checkpoint/restore/extent_read.h"
 #include "checkpoint/restore/locate.h"
 #include "tensor/grid.h"
@@ -100,35 +101,6 @@ uint64_t BytesOf(const Shape& shape, size_t element_bytes) {
   return static_cast<uint64_t>(ElementCount(shape)) * element_bytes;
 }
 
-// The largest divisor of `count` up to `most`.
-int64_t DivisorUpTo(int64_t count, int64_t most) {
-  int64_t best = 1;
-  for (int64_t d = 1; d * d <= count; ++d) {
-    if (count % d != 0) continue;
-    if (d <= most) best = std::max(best, d);
-    if (count / d <= most) best = std::max(best, count / d);
-  }
-  return best;
-}
-
-// Cuts the outermost axis, so that readers of a slice need not take all.
-void CutToTarget(const std::vector<int>& long_axes, size_t element_bytes,
-                 const ChunkLimits& limits, Shape& chunk) {
-  for (const int axis : long_axes) {
-    const uint64_t bytes = BytesOf(chunk, element_bytes);
-    if (bytes <= limits.chunk_bytes_target) return;
-    const uint64_t row_bytes = bytes / static_cast<uint64_t>(chunk[axis]);
-    const auto rows = static_cast<int64_t>(
-        std::max<uint64_t>(1, limits.chunk_bytes_target / row_bytes));
-    const int64_t divisor = DivisorUpTo(chunk[axis], rows);
-    if (static_cast<uint64_t>(divisor) * row_bytes < limits.chunk_bytes_min) {
-      return;
-    }
-    chunk[axis] = divisor;
-    if (divisor > 1) return;
-  }
-}
-
 // True when every chunk has found its place.
 bool PlaceChunks(const ChunkGrid& grid, std::span<const Extent> extents,
                  size_t element_bytes,
@@ -170,7 +142,8 @@ ChunkLayout LayOutChunks(DType dtype, const Shape& shape,
   chunk = CommonShape(shape, extents);
   CutToRuns(extents, element_bytes, chunk);
   const Shape strides = ExtentStrides(extents[0], element_bytes);
-  CutToTarget(LongAxes(strides, chunk), element_bytes, limits, chunk);
+  CutAtDivisors(LongAxes(strides, chunk), element_bytes,
+                limits.chunk_bytes_target, limits.chunk_bytes_min, chunk);
   CutToRuns(extents, element_bytes, chunk);
   const std::vector<int> long_axes = LongAxes(strides, chunk);
   for (const Extent& extent : extents) {

@@ -122,13 +122,8 @@ class Viewer {
   zarr::ArrayMetadata MetadataOf(DType dtype, const Shape& shape,
                                  const ChunkLayout& layout) const {
     const bool is_v3 = options_.zarr_format == 3;
-    zarr::ArrayMetadata metadata =
-        is_v3 ? zarr::OrbaxV3(shape, dtype, layout.chunk_shape,
-                              zarr::Compression::kNone)
-              : zarr::OrbaxV2(shape, dtype, layout.chunk_shape,
-                              zarr::Compression::kNone);
-    metadata.sharding.reset();
-    metadata.bytes_codecs.clear();
+    zarr::ArrayMetadata metadata = zarr::RawMetadata(
+        options_.zarr_format, shape, dtype, layout.chunk_shape);
     metadata.endian = layout.is_big_endian ? Endian::kBig : Endian::kLittle;
     if (zarr::IsIdentity(layout.order)) return metadata;
     if (is_v3) {

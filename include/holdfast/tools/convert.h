@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -123,6 +124,9 @@ struct ConvertOptions {
   // As SaveOptions has them.
   Compression compression = Compression::kZstd;
   uint64_t chunk_bytes_target = uint64_t{8} << 20;
+  // As SaveOptions::also: for Orbax's formats, in one go, where zstd, the
+  // default, counts as no compression.
+  std::shared_ptr<const AlsoFormat> also;
   bool overwrite = false;
   bool write_digests = true;
   bool sync = true;

@@ -49,14 +49,14 @@ class CheckedStoreTest : public testing::TestWithParam<int> {
       row.block_crcs.clear();
       row.tail = 0;
     });
-    node_ = Append(500, [](ValueDigest& row) { row.is_node = true; });
+    node_ = Append(500, [](ValueDigest& row) { row.kind = RowKind::kNode; });
     for (ValueDigest& row : digests_.values) {
       if (row.tail) {
         uint32_t tail = 0;
         std::memcpy(&tail, data_.data() + row.offset + row.byte_count - 4, 4);
         row.tail = tail;
       }
-      if (row.is_node) {
+      if (row.is_node()) {
         row.crc32c = Crc32c(
             std::string_view(data_).substr(row.offset, row.byte_count - 4));
       }

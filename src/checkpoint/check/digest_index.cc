@@ -169,7 +169,7 @@ const ValueDigest* DigestIndex::FindValue(std::string_view path,
 
 Status DigestIndex::CheckValue(const ValueDigest& row,
                                std::string_view content) {
-  if (row.is_node && content.size() == row.byte_count) {
+  if (row.is_node() && content.size() == row.byte_count) {
     return CheckCrc(ManifestChecksum(content), row.crc32c);
   }
   return CheckContent(row.byte_count, row.crc32c, content);

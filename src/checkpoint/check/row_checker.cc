@@ -16,7 +16,7 @@ constexpr uint64_t kTailBytes = sizeof(uint32_t);
 // end.
 std::string_view Summed(const ValueDigest& row, uint64_t offset,
                         std::string_view bytes) {
-  if (!row.is_node) return bytes;
+  if (!row.is_node()) return bytes;
   const uint64_t end = EndOf(row) - kTailBytes;
   return bytes.substr(0, offset < end ? end - offset : 0);
 }

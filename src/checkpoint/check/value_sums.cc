@@ -75,7 +75,7 @@ Status AddManifestRows(Store& store, const std::string& path,
   row.path = path;
   row.byte_count = content.size();
   row.crc32c = ManifestChecksum(content.view());
-  row.is_node = true;
+  row.kind = RowKind::kNode;
   return Status();
 }
 
@@ -86,7 +86,7 @@ void AddNodeRows(const ocdbt::BulkWriteSummary& summary, DigestFile& digests) {
     row.offset = node.place.offset;
     row.byte_count = node.place.byte_count;
     row.crc32c = node.crc32c;
-    row.is_node = true;
+    row.kind = RowKind::kNode;
   }
 }
 

@@ -76,7 +76,7 @@ Status ReadFiles(JsonScanner& in, std::vector<FileDigest>& files) {
   });
 }
 
-Status ReadValues(JsonScanner& in, bool is_node,
+Status ReadValues(JsonScanner& in, RowKind kind,
                   std::vector<ValueDigest>& values) {
   return in.ReadArray([&] {
     ValueDigest& row = values.emplace_back();
@@ -84,7 +84,7 @@ Status ReadValues(JsonScanner& in, bool is_node,
     HF_RETURN_IF_ERROR(ReadRow(in, row.path, numbers, 2, row.crc32c));
     row.offset = numbers[0];
     row.byte_count = numbers[1];
-    row.is_node = is_node;
+    row.kind = kind;
     return Status();
   });
 }
@@ -149,6 +149,7 @@ struct DigestMembers {
   std::vector<FileDigest> files;
   std::vector<ValueDigest> values;
   std::vector<ValueDigest> nodes;
+  std::vector<ValueDigest> others;
   std::vector<NumberedCrcs> blocks;
   std::vector<NumberedCrcs> tails;
   uint64_t block_bytes = kDigestBlockBytes;
@@ -162,9 +163,10 @@ Status ReadMembers(JsonScanner& in, DigestMembers& members) {
       return ReadSidecarVersion(in, kDigestFileVersion);
     }
     if (key == "files") return ReadFiles(in, members.files);
-    if (key == "values") return ReadValues(in, false, members.values);
+    if (key == "values") return ReadValues(in, RowKind::kValue, members.values);
     if (key == "sources") return ReadSources(in, members.sources);
-    if (key == "nodes") return ReadValues(in, true, members.nodes);
+    if (key == "nodes") return ReadValues(in, RowKind::kNode, members.nodes);
+    if (key == "others") return ReadValues(in, RowKind::kOther, members.others);
     if (key == "block_bytes") return in.ReadUint64(members.block_bytes);
     if (key == "blocks") return ReadNumberedCrcs(in, members.blocks);
     if (key == "tails") return ReadNumberedCrcs(in, members.tails);
@@ -215,16 +217,23 @@ Status JoinMembers(DigestMembers members, DigestFile& digests) {
   digests.values = std::move(values);
   std::move(members.nodes.begin(), members.nodes.end(),
             std::back_inserter(digests.values));
+  std::move(members.others.begin(), members.others.end(),
+            std::back_inserter(digests.values));
   digests.block_bytes = members.block_bytes;
   return Status();
 }
 
-void AppendValueRows(std::string& out, std::string_view member, bool is_node,
+bool HasRows(RowKind kind, const std::vector<ValueDigest>& values) {
+  return std::any_of(values.begin(), values.end(),
+                     [&](const ValueDigest& row) { return row.kind == kind; });
+}
+
+void AppendValueRows(std::string& out, std::string_view member, RowKind kind,
                      const std::vector<ValueDigest>& values) {
   out.append(",\"").append(member).append("\":[");
   const char* separator = "[";
   for (const ValueDigest& row : values) {
-    if (row.is_node != is_node) continue;
+    if (row.kind != kind) continue;
     out += separator;
     separator = ",[";
     AppendCompactJsonString(out, row.path);
@@ -256,8 +265,8 @@ void AppendSources(std::string& out, const std::vector<SourceFile>& sources) {
   if (!sources.empty()) out += ']';
 }
 
-// Writes a row for each value that is no node and has CRCs of this kind, which
-// `crcs_of` gives; nothing when there is none.
+// Writes a row for each value, no node or other, that has CRCs of this kind,
+// which `crcs_of` gives; nothing when there is none.
 template <typename CrcsOf>
 void AppendNumberedCrcs(std::string& out, std::string_view member,
                         const std::vector<ValueDigest>& values,
@@ -265,7 +274,7 @@ void AppendNumberedCrcs(std::string& out, std::string_view member,
   uint64_t number = 0;
   bool is_begun = false;
   for (const ValueDigest& row : values) {
-    if (row.is_node) continue;
+    if (row.kind != RowKind::kValue) continue;
     const std::span<const uint32_t> crcs = crcs_of(row);
     const uint64_t this_number = number++;
     if (crcs.empty()) continue;
@@ -296,11 +305,13 @@ std::string SerializeDigestFile(const DigestFile& digests) {
     out += "\"]";
   }
   out += ']';
-  AppendValueRows(out, "values", false, digests.values);
-  const bool has_nodes =
-      std::any_of(digests.values.begin(), digests.values.end(),
-                  [](const ValueDigest& row) { return row.is_node; });
-  if (has_nodes) AppendValueRows(out, "nodes", true, digests.values);
+  AppendValueRows(out, "values", RowKind::kValue, digests.values);
+  if (HasRows(RowKind::kNode, digests.values)) {
+    AppendValueRows(out, "nodes", RowKind::kNode, digests.values);
+  }
+  if (HasRows(RowKind::kOther, digests.values)) {
+    AppendValueRows(out, "others", RowKind::kOther, digests.values);
+  }
   const bool has_blocks = std::any_of(
       digests.values.begin(), digests.values.end(),
       [](const ValueDigest& row) { return !row.block_crcs.empty(); });

@@ -13,7 +13,9 @@
 // A file row is path, bytes, CRC-32C of the whole file; a value row is path,
 // offset, bytes, CRC-32C of that range. So is a node row, of a node of a
 // database or of its manifest, but without the last four bytes: they are a CRC
-// of their own, with which the CRC of any node is the same. `blocks` has, for
+// of their own, with which the CRC of any node is the same. `others` has the
+// rows of what lies between values in files of another format: headers, texts.
+// `blocks` has, for
 // values of more than one block, the number of the value row and the CRC-32C of
 // each block of `block_bytes` bytes, the last one shorter: what a part of the
 // value is checked by. `tails` has the number of the value row and the last
@@ -24,11 +26,11 @@
 // change in nanoseconds since 1970 (0: not known), and the place that was
 // referred to. Members that are empty are left out; readers skip those they do
 // not know, as release 0.1.0 does "nodes",
-// "blocks" and "tails". The last member is the CRC-32C of all text before the
-// comma in front of it. Paths are relative to the directory that holds the
-// sidecar. CRCs are eight lower-case hex digits. Thread-safety: pure functions.
-// Units: bytes. Errors: DataLoss for a damaged sidecar; Unimplemented for a
-// later version.
+// "blocks" and "tails", and 0.2.0 "others". The last member is the CRC-32C of
+// all text before the comma in front of it. Paths are relative to the directory
+// that holds the sidecar. CRCs are eight lower-case hex digits. Thread-safety:
+// pure functions. Units: bytes. Errors: DataLoss for a damaged sidecar;
+// Unimplemented for a later version.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +54,12 @@ struct FileDigest {
 // The size of blocks unless a sidecar says otherwise.
 inline constexpr uint64_t kDigestBlockBytes = 64 << 10;
 
+enum class RowKind : uint8_t {
+  kValue,
+  kNode,   // of a database, or its manifest
+  kOther,  // what lies between values
+};
+
 struct ValueDigest {
   std::string path;
   uint64_t offset = 0;
@@ -60,8 +68,9 @@ struct ValueDigest {
   std::vector<uint32_t> block_crcs;  // empty: only the whole can be checked
   // The last four bytes, little endian, where they are a checksum.
   std::optional<uint32_t> tail;
-  bool is_node = false;
+  RowKind kind = RowKind::kValue;
 
+  bool is_node() const { return kind == RowKind::kNode; }
   friend bool operator==(const ValueDigest&, const ValueDigest&) = default;
 };
 
@@ -78,12 +87,13 @@ struct SourceFile {
 
 struct DigestFile {
   std::vector<FileDigest> files;
-  std::vector<ValueDigest> values;  // and nodes
+  std::vector<ValueDigest> values;  // and nodes, and others
   uint64_t block_bytes = kDigestBlockBytes;
   std::vector<SourceFile> sources;
 };
 
-// Rows in the order given, nodes after all others. REQUIRES: paths in UTF-8.
+// Rows in the order given, nodes after values, others last. REQUIRES: paths in
+// UTF-8.
 std::string SerializeDigestFile(const DigestFile& digests);
 // Checks the sidecar's own CRC before anything else.
 Result<DigestFile> ParseDigestFile(std::string_view text);

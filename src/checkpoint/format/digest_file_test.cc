@@ -44,7 +44,7 @@ DigestFile RichExample() {
   DigestFile digests = Example();
   digests.block_bytes = 8192;
   ValueDigest node{"d/03c1", 7, 911, 0x76543210};
-  node.is_node = true;
+  node.kind = RowKind::kNode;
   digests.values.push_back(node);
   digests.values[0].block_crcs = {1, 2};
   digests.values[1].tail = 0x33221100;

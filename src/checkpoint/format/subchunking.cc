@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <numeric>
 #include <string>
 
 #include "base/status_macros.h"
@@ -254,6 +255,43 @@ Shape ChooseRowChunks(const Shape& shape, DType dtype,
         ElementCount(Shape(chunk.begin() + axis + 1, chunk.end()));
     chunk[axis] = RowExtent(chunk[axis], element_count_max / row_elements);
   }
+  return chunk;
+}
+
+void CutAtDivisors(std::span<const int> axes, size_t element_bytes,
+                   uint64_t target_bytes, uint64_t min_bytes, Shape& chunk) {
+  for (const int axis : axes) {
+    const uint64_t bytes =
+        static_cast<uint64_t>(ElementCount(chunk)) * element_bytes;
+    if (bytes <= target_bytes) return;
+    const uint64_t row_bytes = bytes / static_cast<uint64_t>(chunk[axis]);
+    const uint64_t rows = std::max<uint64_t>(1, target_bytes / row_bytes);
+    const int64_t divisor = LargestDivisor(
+        chunk[axis],
+        static_cast<int64_t>(std::min<uint64_t>(rows, uint64_t(chunk[axis]))));
+    if (static_cast<uint64_t>(divisor) * row_bytes < min_bytes) return;
+    chunk[axis] = divisor;
+    if (divisor > 1) return;
+  }
+}
+
+Shape ChooseRunChunks(const Shape& shape, const Shape& part_shape, DType dtype,
+                      uint64_t chunk_bytes_target) {
+  constexpr uint64_t kChunkBytesMin = 64 << 10;
+  Shape chunk = AtLeastOne(shape);
+  std::vector<int> axes;
+  bool is_cut = false;
+  for (size_t d = shape.size(); d-- > 0;) {
+    if (is_cut) {
+      chunk[d] = 1;
+    } else if (part_shape[d] < shape[d]) {
+      chunk[d] = std::gcd(shape[d], part_shape[d]);
+      is_cut = true;
+    }
+    if (chunk[d] > 1) axes.insert(axes.begin(), static_cast<int>(d));
+  }
+  CutAtDivisors(axes, DTypeBytes(dtype), chunk_bytes_target, kChunkBytesMin,
+                chunk);
   return chunk;
 }
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "holdfast/dtype.h"
@@ -64,5 +65,18 @@ bool ValidateDivisibleShapes(const Shape& divided_shape,
 // REQUIRES: chunk_bytes_target > 0; extents >= 0 (0 counts as 1).
 Shape ChooseRowChunks(const Shape& shape, DType dtype,
                       int64_t chunk_bytes_target);
+
+// Cuts `chunk` along `axes`, the outermost in its bytes first, down to
+// `target_bytes` where its extents can be divided so: at divisors alone, and
+// never into pieces of less than `min_bytes`.
+void CutAtDivisors(std::span<const int> axes, size_t element_bytes,
+                   uint64_t target_bytes, uint64_t min_bytes, Shape& chunk);
+
+// Chunks that are runs of the array's C order, all of one size: each lies in
+// one part of a regular grid of `part_shape`, and has about
+// `chunk_bytes_target` bytes where extents can be divided so. REQUIRES: ranks
+// are equal.
+Shape ChooseRunChunks(const Shape& shape, const Shape& part_shape, DType dtype,
+                      uint64_t chunk_bytes_target);
 
 }  // namespace holdfast

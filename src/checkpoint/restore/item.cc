@@ -22,17 +22,6 @@
 namespace holdfast {
 namespace {
 
-ValueKind KindOfValueType(std::string_view value_type) {
-  if (value_type == kValueTypeNone) return ValueKind::kNone;
-  if (value_type == kValueTypeDict) return ValueKind::kEmptyDict;
-  if (value_type == kValueTypeList) return ValueKind::kEmptyList;
-  if (value_type == kValueTypeString) return ValueKind::kString;
-  if (value_type == kValueTypeScalar) return ValueKind::kScalar;
-  if (value_type == kValueTypePlaceholder) return ValueKind::kPlaceholder;
-  return IsEmptyValueType(value_type) ? ValueKind::kEmptyTuple
-                                      : ValueKind::kArray;
-}
-
 ValueKind KindOfValue(const Tree& value) {
   switch (value.kind()) {
     case NodeKind::kDict:

@@ -4,6 +4,7 @@
 
 #include "tensor/box.h"
 #include "tree/flatten.h"
+#include "tree/value_type.h"
 
 namespace holdfast {
 LeafInfo NamedLeaf(std::string name, ValueKind kind) {
@@ -86,6 +87,17 @@ Status CheckNamesExist(const std::vector<std::string>& names,
     }
   }
   return Status();
+}
+
+ValueKind KindOfValueType(std::string_view value_type) {
+  if (value_type == kValueTypeNone) return ValueKind::kNone;
+  if (value_type == kValueTypeDict) return ValueKind::kEmptyDict;
+  if (value_type == kValueTypeList) return ValueKind::kEmptyList;
+  if (value_type == kValueTypeString) return ValueKind::kString;
+  if (value_type == kValueTypeScalar) return ValueKind::kScalar;
+  if (value_type == kValueTypePlaceholder) return ValueKind::kPlaceholder;
+  return IsEmptyValueType(value_type) ? ValueKind::kEmptyTuple
+                                      : ValueKind::kArray;
 }
 
 bool HasElements(ValueKind kind) {

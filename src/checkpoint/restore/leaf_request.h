@@ -39,6 +39,8 @@ bool IsSelected(const std::vector<std::string>& names,
 Status CheckNamesExist(const std::vector<std::string>& names,
                        const std::vector<std::string_view>& leaf_names);
 
+// Of a leaf of `_METADATA`, by how that spells its type.
+ValueKind KindOfValueType(std::string_view value_type);
 // Arrays and scalars: what Read gives.
 bool HasElements(ValueKind kind);
 // What ReadText gives.

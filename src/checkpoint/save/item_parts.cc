@@ -13,6 +13,7 @@
 #include "checkpoint/format/tree_metadata.h"
 #include "checkpoint/restore/array_layout.h"
 #include "checkpoint/save/adopt.h"
+#include "checkpoint/save/also_sink.h"
 #include "checkpoint/save/chunk_cover.h"
 #include "checkpoint/save/plan_checksums.h"
 #include "checkpoint/save/value_sink.h"
@@ -29,9 +30,11 @@ constexpr int kReaderCountMax = 16;
 
 class PartMerger {
  public:
-  PartMerger(const FinishItemOptions& options, FileWriter& files)
+  PartMerger(const FinishItemOptions& options, FileWriter& files,
+             const SavePlan* plan)
       : options_(options),
         files_(files),
+        plan_(plan),
         store_(files.store()),
         readers_(std::min<int>(kReaderCountMax, options.ranks.size())),
         layouts_(MissingChunks::kRefuse) {}
@@ -160,6 +163,12 @@ class PartMerger {
           HF_ASSIGN_OR_RETURN(children[i], ReadDatabaseOf(*with_database[i]));
           return Status();
         }));
+    if (plan_ != nullptr && plan_->also) {
+      std::vector<const DigestFile*> rows;
+      for (const PartFile& part : parts_) rows.push_back(&part.digests);
+      HF_ASSIGN_OR_RETURN(children.emplace_back(),
+                          ReferencesOfRows(*plan_, rows));
+    }
     if (!options_.is_partial) HF_RETURN_IF_ERROR(CheckDatabases(children));
     if (options_.adopt_existing) HF_RETURN_IF_ERROR(AddAdopted(children));
     if (children.empty()) return Status();
@@ -217,7 +226,7 @@ class PartMerger {
     std::vector<std::string_view> keys;
     for (const PartFile& part : parts_) {
       for (const ValueDigest& row : part.digests.values) {
-        if (!row.is_node) keys.push_back(row.path);
+        if (!row.is_node()) keys.push_back(row.path);
       }
       for (const FileDigest& row : part.digests.files) {
         if (!zarr::IsMetadataKey(row.path)) continue;
@@ -261,6 +270,7 @@ class PartMerger {
 
   const FinishItemOptions& options_;
   FileWriter& files_;
+  const SavePlan* const plan_;
   Store& store_;
   Executor readers_;
   ArrayLayoutCache layouts_;
@@ -274,8 +284,9 @@ class PartMerger {
 
 }  // namespace
 
-Status FinishItemParts(const FinishItemOptions& options, FileWriter& files) {
-  return PartMerger(options, files).Merge();
+Status FinishItemParts(const FinishItemOptions& options, FileWriter& files,
+                       const SavePlan* plan) {
+  return PartMerger(options, files, plan).Merge();
 }
 
 }  // namespace holdfast

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "checkpoint/commit/file_writer.h"
+#include "checkpoint/save/save_plan.h"
 #include "holdfast/pending_save.h"
 
 namespace holdfast {
@@ -15,6 +16,8 @@ namespace holdfast {
 // parts' files, and adds to `files` the digests of all parts. Neither lists nor
 // syncs files that others left in the directory (AdoptFiles), and does not
 // write the digests. REQUIRES: options.now_ns and random_hex.
-Status FinishItemParts(const FinishItemOptions& options, FileWriter& files);
+// `plan`: the primary's; null: it is not known, and has no `also`.
+Status FinishItemParts(const FinishItemOptions& options, FileWriter& files,
+                       const SavePlan* plan = nullptr);
 
 }  // namespace holdfast

@@ -13,6 +13,7 @@
 #include "checkpoint/format/strings_file.h"
 #include "checkpoint/format/tree_metadata.h"
 #include "checkpoint/save/adopt.h"
+#include "checkpoint/save/also_sink.h"
 #include "checkpoint/save/encode.h"
 #include "checkpoint/save/plan_checksums.h"
 #include "checkpoint/save/rich_tree.h"
@@ -140,10 +141,11 @@ Result<std::string> WriteItemValues(const ProcessPart* part,
     sink.process = *ParseProcessDirectory(ProcessDirectoryOf(*part));
     sink.must_merge = false;
     // Of values in files the rows are also the list of what is there.
-    sink.write_digests |= !sink.use_ocdbt;
+    sink.write_digests |= !sink.use_ocdbt || plan.also;
   }
   HF_RETURN_IF_ERROR(WriteValues(sink, files, call));
-  const bool has_database = part != nullptr && sink.use_ocdbt;
+  const bool has_database =
+      part != nullptr && sink.use_ocdbt && sink.value_count > 0;
   return has_database ? ProcessPrefix(sink) : std::string();
 }
 
@@ -201,7 +203,8 @@ ValueSinkOptions SinkOptionsOf(const SavePlan& plan, const FileWriter& files) {
   const SaveOptions& options = *plan.options;
   ValueSinkOptions sink_options;
   sink_options.use_ocdbt = options.use_ocdbt;
-  sink_options.value_count = plan.value_count;
+  sink_options.value_count =
+      plan.also ? DatabaseValueCount(plan) : plan.value_count;
   sink_options.sync = files.sync();
   sink_options.guarded_path = files.guarded_path();
   sink_options.write_digests = options.write_digests;
@@ -217,8 +220,17 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
   // What waits to be sent comes on top of what is being encoded.
   const uint64_t bytes_max = run.budget().bytes_max();
   if (bytes_max != 0) files.store().BoundBuffers(bytes_max / 2);
-  HF_ASSIGN_OR_RETURN(const std::unique_ptr<ValueSink> sink,
+  HF_ASSIGN_OR_RETURN(std::unique_ptr<ValueSink> sink,
                       MakeValueSink(&files.store(), options));
+  if (call.plan.also) {
+    if (options.replaced) {
+      return UnimplementedError(
+          "save in files of another format, too: not into a checkpoint that "
+          "is there");
+    }
+    HF_ASSIGN_OR_RETURN(sink, MakeAlsoSink(&files.store(), call.plan,
+                                           options.sync, std::move(sink)));
+  }
   run.StartPhase("write", call.plan.decoded_bytes);
   HF_RETURN_IF_ERROR(EncodeValues(call.plan, *sink, run, call.stats));
   call.stats.transfer_seconds = call.watch.Lap();
@@ -247,6 +259,11 @@ Status WriteItem(const ProcessPart* part, FileWriter& files, SaveCall& call) {
                                      mine.is_primary, files));
   }
   if (mine.is_primary) {
+    if (plan.also) {
+      for (const AlsoFiles::Text& text : plan.also->texts) {
+        HF_RETURN_IF_ERROR(files.Write(text.path, text.content));
+      }
+    }
     HF_RETURN_IF_ERROR(
         WriteTreeFiles(plan, write_shapes, std::move(strings), files));
   }

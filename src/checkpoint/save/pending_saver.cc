@@ -268,7 +268,8 @@ Status PendingSaver::WriteItemOfAll(FileWriter& files, SaveCall& call) {
   Status merged;
   if (is_primary()) {
     merged = FinishItemParts(
-        FinishOptionsOf(*call.plan.options, save_id_, group.size()), files);
+        FinishOptionsOf(*call.plan.options, save_id_, group.size()), files,
+        &call.plan);
   }
   return Agree("merge", merged);
 }

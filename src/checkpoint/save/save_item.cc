@@ -56,6 +56,11 @@ Result<SaveResult> SavePlannedItem(const std::string& directory,
                                    const Stopwatch& begun) {
   HF_RETURN_IF_ERROR(CheckDirectory(directory));
   if (part != nullptr) HF_RETURN_IF_ERROR(CheckProcessPart(*part));
+  if (part != nullptr && plan.also) {
+    return UnimplementedError(
+        "save a part in files of another format, too: want a process group, "
+        "which knows the plan when it puts the parts together");
+  }
   SaveCall call(plan, begun);
   const SaveOptions& options = *plan.options;
   const std::string path = AbsolutePath(directory);

@@ -116,8 +116,9 @@ Result<std::shared_ptr<const SaveLayout>> LayoutOf(
 // Makes the layout of each key once.
 class LayoutMaker {
  public:
-  LayoutMaker(const SaveOptions& options, int zarr_format)
-      : options_(options), zarr_format_(zarr_format) {}
+  // `is_partial`: no chunk may reach from one process's part to another's.
+  LayoutMaker(const SaveOptions& options, bool is_partial, int zarr_format)
+      : options_(options), is_partial_(is_partial), zarr_format_(zarr_format) {}
 
   Result<std::shared_ptr<const SaveLayout>> Get(LayoutKey key) {
     auto& layout = layouts_[key];
@@ -170,8 +171,31 @@ class LayoutMaker {
     return ChooseRowChunks(key.write_shape, key.dtype, chunk_bytes);
   }
 
+  // Chunks that lie one after the other where the array does.
+  Result<std::shared_ptr<const SaveLayout>> MakeOfRuns(
+      const LayoutKey& key) const {
+    if (key.write_chunk_shape || key.read_chunk_shape) {
+      return InvalidArgumentError(
+          "save_args: chunk shapes cannot be chosen for arrays that lie in "
+          "files of another format, too");
+    }
+    constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+    uint64_t target_bytes = options_.chunk_bytes_target;
+    if (key.chunk_byte_size)
+      target_bytes = std::max<int64_t>(1, *key.chunk_byte_size);
+    if (target_bytes == 0) target_bytes = kNoLimit;
+    const Shape chunk =
+        ChooseRunChunks(key.shape, is_partial_ ? key.write_shape : key.shape,
+                        key.dtype, target_bytes);
+    const bool fits = ValidateDivisibleShapes(key.write_shape, chunk);
+    return LayoutOf(
+        zarr::RawMetadata(zarr_format_, key.shape, key.dtype, chunk),
+        fits ? key.write_shape : key.shape);
+  }
+
   Result<std::shared_ptr<const SaveLayout>> Make(const LayoutKey& key) const {
     HF_RETURN_IF_ERROR(CheckStorable(key.dtype));
+    if (options_.also != nullptr) return MakeOfRuns(key);
     HF_ASSIGN_OR_RETURN(const ChunkShapes shapes, ShapesOf(key));
     const zarr::Compression compression =
         ChunkCompression(options_.compression, key.dtype, shapes.read);
@@ -184,11 +208,30 @@ class LayoutMaker {
   }
 
   const SaveOptions& options_;
+  const bool is_partial_;
   const int zarr_format_;
   std::map<LayoutKey, std::shared_ptr<const SaveLayout>> layouts_;
 };
 
+Status CheckAlso(const SaveOptions& options) {
+  if (options.also == nullptr) return Status();
+  std::string want;
+  if (!options.use_ocdbt) want = "want OCDBT";
+  if (!options.write_digests) {
+    want = "want write_digests, by which the files are known";
+  }
+  if (options.compression != Compression::kNone &&
+      options.compression != Compression::kPlanes) {
+    want = "their bytes cannot be compressed (got " +
+           std::string(CompressionName(options.compression)) + ")";
+  }
+  if (options.adopt_existing) want = "no TypeHandler may have left values";
+  if (want.empty()) return Status();
+  return InvalidArgumentError("save in files of another format, too: " + want);
+}
+
 Status CheckOptions(const SaveOptions& options) {
+  HF_RETURN_IF_ERROR(CheckAlso(options));
   if (!IsOrbaxFormat(options.format)) {
     return InvalidArgumentError(
         "format " + std::string(FormatName(options.format)) +
@@ -243,7 +286,7 @@ class ArrayPlanner {
   ArrayPlanner(const SaveOptions& options, const PlanPart& part, SavePlan& plan)
       : options_(options),
         part_(part),
-        maker_(options, plan.zarr_format),
+        maker_(options, part.is_partial, plan.zarr_format),
         plan_(plan) {}
 
   Status AddLeaf(size_t leaf_index) {
@@ -288,10 +331,10 @@ class ArrayPlanner {
 
   // Its layout is that of the chunks, which nobody writes.
   Status AddStored(const StoredChunks& stored, PlannedArray& array) const {
-    if (!options_.use_ocdbt || part_.is_partial) {
+    if (!options_.use_ocdbt || options_.also != nullptr || part_.is_partial) {
       return UnimplementedError(
           "refer to chunks where they lie: one process must write one OCDBT "
-          "database");
+          "database, and no files of another format");
     }
     if (stored.metadata.zarr_format != plan_.zarr_format ||
         stored.metadata.shape != array.source.shape() ||
@@ -440,6 +483,7 @@ Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options,
     return InvalidArgumentError("Found empty item.");
   }
   plan.tree = &tree;
+  plan.part = part;
   HF_ASSIGN_OR_RETURN(plan.leaves,
                       Flatten(tree, {options.support_rich_types ||
                                      !options.value_metadata_tree.empty()}));
@@ -455,6 +499,9 @@ Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options,
             });
   HF_RETURN_IF_ERROR(DivideDeferred(part, plan));
   MakeBatches(plan);
+  if (options.also != nullptr) {
+    HF_ASSIGN_OR_RETURN(plan.also, options.also->Plan(plan));
+  }
   return plan;
 }
 

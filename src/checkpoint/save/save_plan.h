@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "checkpoint/restore/array_layout.h"
+#include "checkpoint/save/also_format.h"
 #include "checkpoint/save/array_source.h"
 #include "checkpoint/save/stored_chunks.h"
 #include "holdfast/options.h"
@@ -97,6 +98,9 @@ struct SavePlan {
   uint64_t chunk_count = 0;  // of this process
   bool has_jax_arrays = false;
   int zarr_format = 2;
+  PlanPart part;  // what this process writes of it
+  // With SaveOptions::also: where the arrays lie.
+  std::optional<AlsoFiles> also;
   // Name of the files of array metadata; empty: the format's.
   std::string metadata_key;
 };

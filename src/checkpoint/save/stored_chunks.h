@@ -25,7 +25,8 @@ struct StoredChunks {
   // How every chunk lies: regular, one object each, not compressed.
   zarr::ArrayMetadata metadata;
   // Shared by all arrays of an item. Paths from the item's directory on, where
-  // the files, or links to them, are when the save writes the item.
+  // the files, or links to them, are when the save writes the item. Those that
+  // come from nowhere are the checkpoint's own.
   std::shared_ptr<const std::vector<SourceFile>> sources;
   std::vector<Range> ranges;  // of all chunks of the grid, in C order
   // Checksums of the ranges, where they are known; empty, or one a range

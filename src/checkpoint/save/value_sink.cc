@@ -99,7 +99,9 @@ class References {
 
   void MoveTo(std::vector<ocdbt::MergeChild>& children, DigestFile& digests) {
     if (list_.entries.empty()) return;
-    digests.sources = *sources_;
+    for (const SourceFile& row : *sources_) {
+      if (!row.from.empty()) digests.sources.push_back(row);
+    }
     ocdbt::SortByKey(list_.entries);
     children.push_back({"", std::move(list_)});
     // Several arrays may be the same bytes.

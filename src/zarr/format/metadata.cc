@@ -357,4 +357,14 @@ ArrayMetadata OrbaxV3(const Shape& shape, DType dtype, const Shape& chunk_shape,
   return metadata;
 }
 
+ArrayMetadata RawMetadata(int zarr_format, const Shape& shape, DType dtype,
+                          const Shape& chunk_shape) {
+  ArrayMetadata metadata =
+      zarr_format == 3 ? OrbaxV3(shape, dtype, chunk_shape, Compression::kNone)
+                       : OrbaxV2(shape, dtype, chunk_shape, Compression::kNone);
+  metadata.sharding.reset();
+  metadata.bytes_codecs.clear();
+  return metadata;
+}
+
 }  // namespace holdfast::zarr

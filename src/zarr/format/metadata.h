@@ -128,5 +128,9 @@ ArrayMetadata OrbaxV2(const Shape& shape, DType dtype, const Shape& chunk_shape,
 // One inner chunk a shard.
 ArrayMetadata OrbaxV3(const Shape& shape, DType dtype, const Shape& chunk_shape,
                       Compression compression, int fast_level = kFastLevel);
+// Of chunks that are their elements, little endian in C order, and nothing
+// else: neither codecs nor shards.
+ArrayMetadata RawMetadata(int zarr_format, const Shape& shape, DType dtype,
+                          const Shape& chunk_shape);
 
 }  // namespace holdfast::zarr
