@@ -6,7 +6,8 @@ usage: views.py [--tree llm|small|wide] [--scale S] [--rounds N]
 
 1. A sparse model of 1,000 bf16 tensors and 100 GiB in 20 shards of safetensors:
    the command's time, memory, and what it wrote.
-2. The tree as safetensors: a view of it, `convert`, and a copy of the file.
+2. The tree as safetensors: a view of it, `convert`, and a copy of the file; and
+   saves of the tree: raw, and raw in files that are safetensors, too.
 3. The view beside a raw checkpoint of Orbax's format of the same tree, restored
    by holdfast.load and by stock Orbax; each load in a process of its own,
    readers in turns, the page cache warm. Views with checksums are checked as
@@ -34,7 +35,8 @@ import holdfast
 
 CASES = (("holdfast.load", "checkpoint"), ("holdfast.load", "view"),
          ("holdfast.load", "view with checksums"), ("Orbax", "checkpoint"),
-         ("Orbax", "view"), ("safetensors", "model"))
+         ("Orbax", "view"), ("holdfast.load", "both"), ("Orbax", "both"),
+         ("safetensors", "model"))
 
 
 def write_sparse_model(folder, tensor_count=1000, shard_count=20,
@@ -85,8 +87,8 @@ def seconds_of(action):
     return time.perf_counter() - begun
 
 
-def measure_ways(scratch, rounds):
-    """{way: [seconds]} of giving Orbax what lies in the model."""
+def measure_ways(scratch, tree, rounds):
+    """{way: [seconds]} of giving Orbax what lies in the model, or memory."""
     model, target = scratch / "model", scratch / "target"
     ways = {
         "view": lambda: holdfast.view(model, target, must_refer=True),
@@ -97,6 +99,9 @@ def measure_ways(scratch, rounds):
         "copy of the file": lambda: subprocess.run(
             ["cp", "-r", model, target], check=True) and subprocess.run(
                 ["sync", "-f", target], check=True),
+        "save raw": lambda: holdfast.save(target, tree, compression=None),
+        "save that is both": lambda: holdfast.save(target, tree,
+                                                   also="safetensors"),
     }
     samples = {way: [] for way in ways}
     for number in range(rounds + 1):
@@ -175,8 +180,9 @@ def main():
         holdfast.view(scratch / "model", scratch / "view")
         holdfast.view(scratch / "model", scratch / "view-with-checksums",
                       checksums=True)
+        holdfast.save(scratch / "both", tree, also="safetensors")
         sparse = measure_sparse(scratch)
-        ways = measure_ways(scratch, args.rounds)
+        ways = measure_ways(scratch, tree, args.rounds)
         loads = measure_loads(scratch, args.rounds)
         facts = {"tree": args.tree, "rounds": args.rounds,
                  "bytes": sum(value.nbytes for value in tree.values()),

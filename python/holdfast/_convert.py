@@ -206,8 +206,8 @@ def convert(
       chunk_bytes: larger arrays are cut into chunks of about this many bytes.
       shard_bytes: a new data file begins when one reaches this size; 0: as the
         format has it.
-      also: as for `save`, for Orbax's formats; in one go, so an interrupted call
-        begins anew.
+      also: as for `save`, for Orbax's formats; in one go, so that an
+        interrupted call begins anew.
       overwrite: replace a checkpoint at `target`, once the new one is whole.
       restart: start over, whatever an earlier call left.
       check: read the new checkpoint back and compare it.

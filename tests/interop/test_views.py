@@ -12,6 +12,8 @@ stacks, transposes and splits, as views in both layouts and zarr formats:
 2. The view's directory is a model, too: safetensors (numpy, torch) reads it.
 3. The source's bytes and times are what they were, and nothing was copied that
    lies there as it is.
+4. Saves and conversions that are safetensors, too (also="safetensors"), are read
+   by the same tools on both faces.
 """
 
 import argparse
@@ -237,6 +239,45 @@ def check_model_face(view, item, path, model):
         raise AssertionError("config.json is missing in the view")
 
 
+def check_also(rng, path, model, folder):
+    """A save or conversion whose files are both formats."""
+    both = folder / "both"
+    item = rng.choice(["", "state"])
+    zarr_format = rng.choice([2, 3])
+    options = {"also": "safetensors", "zarr_format": zarr_format,
+               "chunk_bytes": rng.choice([0, 3000, 8 << 20]),
+               "format": "orbax-v1" if item else "orbax"}
+    most = rng.choice([None, 5000])
+    if rng.random() < 0.5:
+        holdfast.save(both, model, data_file_bytes=most, **options)
+    else:
+        holdfast.convert(path, both, shard_bytes=most or 0, nest=False,
+                         ocdbt=True, **options)
+    check_readers(both, item, model, zarr_format)
+    face = both / item if item else both
+    got, tensors = {}, {}
+    for file in sorted(face.glob("*.safetensors")):
+        got |= safetensors.numpy.load_file(file)
+        if torch:
+            tensors |= safetensors.torch.load_file(file)
+    same(got, model, "safetensors of both")
+    for name, tensor in tensors.items():
+        bits = [t.reshape(-1).view(torch.uint8)
+                for t in (tensor, as_torch(model[name]))]
+        if not torch.equal(*bits):
+            raise AssertionError(f"safetensors.torch of both: {name} differs")
+    same(flat(holdfast.load(both)), model, "holdfast of both")
+    same(flat(holdfast.load(face / (
+        "model.safetensors" if len(list(face.glob("*.safetensors"))) == 1
+        else "model.safetensors.index.json"))), model, "holdfast of the model")
+    if not holdfast.verify(both).ok:
+        raise AssertionError("verify finds damage in both")
+    stored = sum(f.stat().st_size for f in both.rglob("*.safetensors"))
+    rest = sum(f.stat().st_size for f in both.rglob("*") if f.is_file())
+    if rest - stored > 40_000 + 60 * len(model) + stored // 4:
+        raise AssertionError(f"{rest - stored} bytes beside the tensors")
+
+
 def check_one(seed, folder):
     rng = random.Random(seed)
     model = make_model(rng, seed)
@@ -269,6 +310,7 @@ def check_one(seed, folder):
     same(flat(holdfast.load(view)), want, "holdfast")
     if not holdfast.verify(view).ok:
         raise AssertionError("verify finds damage")
+    check_also(rng, path, model, folder)
     return kind + (" recipe" if recipe else "")
 
 
