@@ -5,13 +5,14 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <set>
 
 #include "base/status_macros.h"
 #include "checkpoint/check/view_sources.h"
 #include "place/directory_ops.h"
+#include "place/file_set.h"
 #include "storage/errno_status.h"
 #include "storage/new_file.h"
 #include "storage/unique_fd.h"
@@ -37,6 +38,39 @@ Status LinkError(int error, LinkKind kind, const std::string& from,
       "); choose another of symlink, hard, reflink, copy");
 }
 
+// Between two file systems the kernel refuses, and the bytes come past here.
+ssize_t CopySome(int from, int to, uint64_t offset, uint64_t byte_count) {
+  auto from_offset = static_cast<off64_t>(offset);
+  auto to_offset = from_offset;
+  const ssize_t copied =
+      ::copy_file_range(from, &from_offset, to, &to_offset, byte_count, 0);
+  const bool is_unable = copied < 0 && (errno == EXDEV || errno == ENOSYS ||
+                                        errno == EOPNOTSUPP || errno == EINVAL);
+  if (!is_unable) return copied;
+  constexpr uint64_t kStepBytes = 1 << 20;
+  std::string bytes(std::min(kStepBytes, byte_count), '\0');
+  const ssize_t got =
+      ::pread(from, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+  if (got <= 0) return got;
+  return ::pwrite(to, bytes.data(), static_cast<size_t>(got),
+                  static_cast<off_t>(offset));
+}
+
+Status CopyBytes(int from, int to, const SourceFile& row,
+                 const std::string& path) {
+  for (uint64_t done = 0; done < row.byte_count;) {
+    const ssize_t count = CopySome(from, to, done, row.byte_count - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus(errno, "copy to", path);
+    if (count == 0) {
+      return DataLossError("copy " + row.from +
+                           ": the file became shorter meanwhile");
+    }
+    done += static_cast<uint64_t>(count);
+  }
+  return Status();
+}
+
 Status CloneOrCopy(LinkKind kind, const SourceFile& row,
                    const std::string& path, bool sync) {
   const UniqueFd from(::open(row.from.c_str(), O_RDONLY | O_CLOEXEC));
@@ -51,16 +85,7 @@ Status CloneOrCopy(LinkKind kind, const SourceFile& row,
       return LinkError(error, kind, row.from, path);
     }
   } else {
-    for (uint64_t done = 0; done < row.byte_count;) {
-      const ssize_t count = ::copy_file_range(
-          from.get(), nullptr, to.get(), nullptr, row.byte_count - done, 0);
-      if (count < 0) return ErrnoStatus(errno, "copy to", path);
-      if (count == 0) {
-        return DataLossError("copy " + row.from +
-                             ": the file became shorter meanwhile");
-      }
-      done += static_cast<uint64_t>(count);
-    }
+    HF_RETURN_IF_ERROR(CopyBytes(from.get(), to.get(), row, path));
   }
   if (sync && ::fsync(to.get()) != 0) return ErrnoStatus(errno, "sync", path);
   return Status();
@@ -137,19 +162,8 @@ Result<uint32_t> SourceNames::Add(const std::string& path) {
 Status PlaceSources(const std::string& directory,
                     const std::vector<SourceFile>& rows, LinkKind kind,
                     bool sync) {
-  std::set<fs::path> parents;
   for (const SourceFile& row : rows) {
     HF_RETURN_IF_ERROR(PlaceOne(directory, row, kind, sync));
-    for (fs::path at = row.path; at.has_parent_path();) {
-      at = at.parent_path();
-      parents.insert(at);
-    }
-  }
-  if (!sync) return Status();
-  // The save makes durable the names of the files that it writes, and the
-  // item's directory with them.
-  for (const fs::path& parent : parents) {
-    HF_RETURN_IF_ERROR(SyncDirectory(directory + "/" + parent.string()));
   }
   return Status();
 }
@@ -157,18 +171,22 @@ Status PlaceSources(const std::string& directory,
 Status CopyCompanions(const std::string& from, const std::string& directory) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(from));
+  // The commit makes them durable, as all that others have put there.
+  const std::shared_ptr<Store> to = Place(directory).OpenStore();
   for (const std::string& name : names) {
-    const std::string file = from + "/" + name, to = directory + "/" + name;
+    const fs::path file = from + "/" + name;
     std::error_code error;
     if (!IsCompanion(name) || !fs::is_regular_file(file, error) ||
         fs::file_size(file, error) > kCompanionBytesMax) {
       continue;
     }
-    if (!fs::copy_file(file, to, fs::copy_options::none, error)) {
-      return ErrnoStatus(error.value(), "copy " + file + " to", to);
-    }
+    // In model hubs they are links.
+    HF_ASSIGN_OR_RETURN(const auto store, MakeFileSet({{name, file.string()}}));
+    HF_ASSIGN_OR_RETURN(const Bytes bytes, store->Read(name));
+    HF_RETURN_IF_ERROR(
+        to->Write(name, bytes.view(), {.sync = false, .atomic = false}));
   }
-  return Status();
+  return to->Flush();
 }
 
 }  // namespace holdfast

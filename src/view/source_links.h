@@ -43,7 +43,8 @@ class SourceNames {
       std::make_shared<std::vector<SourceFile>>();
 };
 
-// Makes the directory, and in it what each row says.
+// Makes the directory, and in it what each row says. With `sync` the bytes of
+// copies are durable then; the names are when the save has committed.
 Status PlaceSources(const std::string& directory,
                     const std::vector<SourceFile>& rows, LinkKind kind,
                     bool sync);

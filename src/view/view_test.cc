@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -190,6 +191,19 @@ TEST_F(ViewTest, LinksOfEveryKind) {
   const auto gone = Open(Path("other/symlink"));
   EXPECT_EQ(gone.status().code(), StatusCode::kDataLoss);
   EXPECT_THAT(gone.status().ToString(), HasSubstr("model.safetensors is gone"));
+}
+
+// The kernel copies nothing from one to another by itself.
+TEST_F(ViewTest, CopiesComeFromAnotherFileSystem) {
+  std::string other = "/dev/shm/holdfast-view.XXXXXX";
+  if (::mkdtemp(other.data()) == nullptr) GTEST_SKIP() << "no such directory";
+  const std::string source = Source(Format::kSafetensors, "model.safetensors");
+  ViewOptions options;
+  options.link = LinkKind::kCopy;
+  const auto view = View(source, other + "/view", options);
+  EXPECT_TRUE(view.ok()) << view.status().ToString();
+  EXPECT_EQ(LinesOf(other + "/view"), LinesOf(source));
+  fs::remove_all(other);
 }
 
 TEST_F(ViewTest, ASourceThatChangedIsNoticed) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/test_trees.h"
+#include "holdfast/tools/view.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {
@@ -24,6 +25,8 @@ struct Layout {
   int zarr_format;
   bool use_ocdbt;
   Compression compression;
+  // By links with checksums; flips are in the file that is referred to, too.
+  bool is_view = false;
 };
 
 // `loose`: more than 1024 bytes, which OCDBT does not keep inline; of planes,
@@ -70,8 +73,10 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
     options.use_ocdbt = GetParam().use_ocdbt;
     options.compression = GetParam().compression;
     options.sync = false;  // what is written is the same
-    const auto saved = Save(path_, tree_, options);
+    const std::string saved_path = GetParam().is_view ? source_ : path_;
+    const auto saved = Save(saved_path, tree_, options);
     ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+    if (GetParam().is_view) MakeView();
     for (const auto& entry : fs::recursive_directory_iterator(path_)) {
       if (!entry.is_regular_file()) continue;
       const std::string name = fs::relative(entry.path(), path_).string();
@@ -80,6 +85,18 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
     ASSERT_GE(files_.size(), 8u);
     digests_ = DigestsOfLeaves();
     ASSERT_EQ(digests_.size(), 5u);
+  }
+
+  void MakeView() {
+    ViewOptions options;
+    options.run = OneThread();
+    options.zarr_format = GetParam().zarr_format;
+    options.link = LinkKind::kHard;
+    options.checksums = true;
+    options.sync = false;
+    const auto view = View(source_, path_, options);
+    ASSERT_TRUE(view.ok()) << view.status().ToString();
+    ASSERT_EQ(view->referred_leaf_count, 1u);
   }
 
   void TearDown() override {
@@ -175,6 +192,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
 
   const ScratchDirectory scratch_;
   const std::string path_ = scratch_ / "checkpoint";
+  const std::string source_ = scratch_ / "source";
   const Tree tree_ = SmallTree(GetParam().compression);
   std::vector<std::string> digests_;
   std::map<std::string, std::string> files_;  // by relative path
@@ -380,6 +398,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Layout{"OcdbtZarr2Zstd", 2, true, Compression::kZstd},
         Layout{"OcdbtZarr2Raw", 2, true, Compression::kNone},
+        Layout{"ViewZarr3", 3, true, Compression::kNone, true},
         Layout{"OcdbtZarr2Planes", 2, true, Compression::kPlanes},
         Layout{"DirectoriesZarr3Planes", 3, false, Compression::kPlanes},
         Layout{"DirectoriesZarr3Fast", 3, false, Compression::kFast}),

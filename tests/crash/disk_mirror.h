@@ -26,6 +26,10 @@ class MemoryDirectory {
   std::string path_;
 };
 
+// Gives all files below `root` the time that a DiskMirror's have, which keeps
+// none: views tell by it whether their sources are still as they were.
+void SetModelTimes(const std::string& root);
+
 class DiskMirror {
  public:
   const std::string& path() const { return directory_.path(); }

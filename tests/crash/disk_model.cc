@@ -46,7 +46,8 @@ void DiskState::Apply(const DiskChange& change) {
   switch (change.kind) {
     case Kind::kCreate:
       // Bytes that are safe already stay when the name is.
-      files_.try_emplace(change.node, std::make_shared<const std::string>());
+      files_.try_emplace(change.node,
+                         std::make_shared<const std::string>(change.data));
       return Put(change.parent, change.name, change.node);
     case Kind::kMakeDirectory:
       directories_[change.node];

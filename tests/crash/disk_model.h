@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace holdfast {
@@ -25,11 +26,13 @@ inline constexpr NodeId kNoNode = ~NodeId{0};
 
 using FileBytes = std::shared_ptr<const std::string>;
 // Paths relative to the root -> content; null: a directory. Without the root.
+// A symbolic link's content is kLinkMark and where it leads to.
+inline constexpr std::string_view kLinkMark = "\1symbolic link to ";
 using Files = std::map<std::string, FileBytes>;
 
 struct DiskChange {
   enum class Kind : uint8_t {
-    kCreate,         // the file `node` as `name` in `parent`
+    kCreate,         // the file `node` as `name` in `parent`, holding `data`
     kMakeDirectory,  // the directory `node` as `name` in `parent`
     kWrite,          // `data` at `offset` of `node`
     kResize,         // `node` to `offset` bytes

@@ -54,6 +54,7 @@ Judgement JudgeSteps(const Scenario& scenario, const std::string& root,
     }
   }
   for (const auto& [name, fate] : scenario.steps) {
+    if (fate.is_beside) listed[name] = content_of(name);
     const std::string content = listed[name];
     if (IsAllowed(fate, content, moment)) continue;
     (content.empty() ? judgement.missing : judgement.wrong) +=

@@ -13,6 +13,8 @@
 #include "checkpoint/test_trees.h"
 #include "crash/disk_mirror.h"
 #include "crash/libc_calls.h"
+#include "crash/recorder.h"
+#include "holdfast/tools/view.h"
 
 namespace holdfast {
 namespace {
@@ -51,6 +53,7 @@ struct Layout {
   bool use_ocdbt;
   bool sync;
   bool in_pieces = false;  // PendingSave with two items and loose files
+  bool in_views = false;   // of checkpoints beside it, in turn by each link
 };
 
 Tree MakeTree(uint32_t seed) {
@@ -80,8 +83,44 @@ class Crash : public testing::TestWithParam<Layout> {
   }
 
   Status SaveTree(const Tree& tree) const {
+    if (GetParam().in_views) return SaveView(tree);
     return GetParam().in_pieces ? SaveInPieces(tree)
                                 : Save(path_, tree, Options()).status();
+  }
+
+  // Of one of the sources, which hold both trees.
+  Status SaveView(const Tree& tree) const {
+    const bool is_old = tree == old_;
+    ViewOptions options;
+    options.run.thread_count = 1;
+    options.sync = GetParam().sync;
+    options.overwrite = true;
+    options.link = is_old ? LinkKind::kSymbolic : LinkKind::kCopy;
+    options.checksums = !is_old;
+    return View(SourceOf(is_old), path_, options).status();
+  }
+
+  std::string SourceOf(bool is_old) const {
+    return sources_.path() + (is_old ? "/old" : "/new");
+  }
+
+  void SetUp() override {
+    if (!GetParam().in_views) return;
+    SaveOptions options;
+    options.compression = Compression::kNone;
+    ASSERT_TRUE(Save(SourceOf(true), old_, options).ok());
+    ASSERT_TRUE(Save(SourceOf(false), new_, options).ok());
+    SetModelTimes(sources_.path());
+    source_files_ = ReadFiles(sources_.path());
+  }
+
+  // A view leaves them as they were.
+  void TearDown() override {
+    const Files files = ReadFiles(sources_.path());
+    ASSERT_EQ(files.size(), source_files_.size());
+    for (const auto& [path, bytes] : source_files_) {
+      EXPECT_TRUE(bytes == nullptr || *files.at(path) == *bytes) << path;
+    }
   }
 
   Status SaveInPieces(const Tree& tree) const {
@@ -164,6 +203,8 @@ class Crash : public testing::TestWithParam<Layout> {
 
   bool tears_writes_ = false;
   const MemoryDirectory scratch_;
+  const MemoryDirectory sources_;
+  Files source_files_;
   const std::string path_ = scratch_.path() + "/checkpoint";
   const Tree old_ = MakeTree(1);
   const Tree new_ = MakeTree(10);
@@ -213,7 +254,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Layout{"OcdbtSynced", true, true},
                     Layout{"OcdbtUnsynced", true, false},
                     Layout{"DirectoriesSynced", false, true},
-                    Layout{"Pieces", true, true, true}),
+                    Layout{"Pieces", true, true, true},
+                    Layout{"Views", true, true, false, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -118,8 +118,9 @@ int PassStat(int directory, const char* path, struct stat* info, int flags) {
 
 std::string_view CallKindName(CallKind kind) {
   constexpr std::string_view kNames[] = {
-      "create", "mkdir", "write", "resize", "rename", "exchange", "link",
-      "unlink", "chmod", "sync",  "open",   "read",   "stat",     "readdir"};
+      "create",   "mkdir", "write",   "resize", "rename",
+      "exchange", "link",  "symlink", "unlink", "chmod",
+      "sync",     "open",  "read",    "stat",   "readdir"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -260,6 +261,32 @@ int linkat(int from_directory, const char* from, int to_directory,
 
 int link(const char* from, const char* to) noexcept {
   return ::linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int symlink(const char* target, const char* path) noexcept {
+  const LibcCall call{.kind = CallKind::kSymlink, .path = path, .to = target};
+  return static_cast<int>(holdfast::Pass(call, [&] {
+    return holdfast::Marked(SYS_symlinkat, target, AT_FDCWD, path);
+  }));
+}
+
+// Copies little at a time, as it may, by a write that hooks see.
+ssize_t copy_file_range(int from, off64_t* from_offset, int to,
+                        off64_t* to_offset, size_t size, unsigned) {
+  char bytes[4096];
+  if (from_offset == nullptr || to_offset == nullptr) {
+    errno = EINVAL;  // nobody asks for files' own positions
+    return -1;
+  }
+  const ssize_t got =
+      ::pread(from, bytes, std::min(size, sizeof bytes), *from_offset);
+  if (got <= 0) return got;
+  const iovec piece{bytes, static_cast<size_t>(got)};
+  const ssize_t written = holdfast::PassWrite(to, {&piece, 1}, *to_offset);
+  if (written <= 0) return written;
+  *from_offset += written;
+  *to_offset += written;
+  return written;
 }
 
 int unlink(const char* path) noexcept {

@@ -29,7 +29,8 @@ enum class CallKind : uint8_t {
   kRename,
   kExchange,
   kLink,
-  kUnlink,  // and rmdir
+  kSymlink,  // `to` is what it holds
+  kUnlink,   // and rmdir
   kChangeMode,
   // They make changes last.
   kSync,

@@ -13,7 +13,12 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = DiskChange::Kind;
 
+std::string LinkText(const std::string& target) {
+  return std::string(kLinkMark) + target;
+}
+
 std::string ReadWhole(const fs::path& path) {
+  if (fs::is_symlink(path)) return LinkText(fs::read_symlink(path));
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -37,7 +42,7 @@ void Recorder::ScanBelow(const std::string& path, NodeId directory) {
     if (::lstat(entry.path().c_str(), &info) != 0) continue;
     const std::string name = entry.path().filename();
     const NodeId node = NewNode(InodeOf(info));
-    if (entry.is_directory()) {
+    if (entry.is_directory() && !entry.is_symlink()) {
       record_.start.Apply({.kind = Kind::kMakeDirectory,
                            .node = node,
                            .parent = directory,
@@ -48,9 +53,8 @@ void Recorder::ScanBelow(const std::string& path, NodeId directory) {
     record_.start.Apply({.kind = Kind::kCreate,
                          .node = node,
                          .parent = directory,
-                         .name = name});
-    record_.start.Apply(
-        {.kind = Kind::kWrite, .node = node, .data = ReadWhole(entry.path())});
+                         .name = name,
+                         .data = ReadWhole(entry.path())});
   }
 }
 
@@ -117,6 +121,8 @@ void Recorder::Note(const LibcCall& call, const Place& from, const Place& to,
       record_.changes.push_back(std::move(change));
       return;
     }
+    case CallKind::kSymlink:
+      return NoteSymlink(call, from);
     default:
       return NoteNames(call, from, to);
   }
@@ -170,6 +176,17 @@ void Recorder::NoteCreate(const LibcCall& call, const Place& place, int fd) {
   }
 }
 
+// Where a link leads to is as durable as its name.
+void Recorder::NoteSymlink(const LibcCall& call, const Place& place) {
+  struct stat info;
+  if (place.parent == kNoNode || ::lstat(call.path, &info) != 0) return;
+  record_.changes.push_back({.kind = Kind::kCreate,
+                             .node = NewNode(InodeOf(info)),
+                             .parent = place.parent,
+                             .name = place.name,
+                             .data = LinkText(call.to)});
+}
+
 void Recorder::NoteWrite(const LibcCall& call, size_t byte_count) {
   const NodeId node = NodeOfFd(call.fd);
   if (node == kNoNode) return;
@@ -191,9 +208,9 @@ void Recorder::NoteWrite(const LibcCall& call, size_t byte_count) {
 Files ReadFiles(const std::string& path) {
   Files files;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
-    const std::string name = fs::relative(entry.path(), path);
+    const std::string name = entry.path().lexically_relative(path);
     files[name] =
-        entry.is_directory()
+        entry.is_directory() && !entry.is_symlink()
             ? nullptr
             : std::make_shared<const std::string>(ReadWhole(entry.path()));
   }

@@ -45,6 +45,7 @@ class Recorder : public CallHook {
             long result);
   void NoteNames(const LibcCall& call, const Place& from, const Place& to);
   void NoteCreate(const LibcCall& call, const Place& place, int fd);
+  void NoteSymlink(const LibcCall& call, const Place& place);
   void NoteWrite(const LibcCall& call, size_t byte_count);
 
   std::mutex mutex_;

@@ -148,7 +148,8 @@ TEST(ReplayFinds, ASaveWithoutSyncs) {
   ScenarioOptions options;
   options.sync = false;
   for (const Scenario& scenario :
-       {FirstSave(options), SaveByRanks(options), Overwrite(options)}) {
+       {FirstSave(options), SaveByRanks(options), Overwrite(options),
+        ViewByLinks(options), ViewByCopies(options)}) {
     const Recorded recorded = RecordScenario(scenario);
     EXPECT_GT(ReplayAll(scenario, recorded.record, 1, 0).violation_count, 0u);
   }
@@ -188,20 +189,39 @@ bool HaveSameFiles(const Files& a, const Files& b) {
                     });
 }
 
+// The removal of what was overwritten is not waited for.
+DiskRecord UpToTheLastSync(DiskRecord record) {
+  while (record.changes.back().kind != DiskChange::Kind::kSync) {
+    record.changes.pop_back();
+  }
+  return record;
+}
+
+Files AllFiles(const DiskRecord& record) {
+  DiskState everything = record.start;
+  for (const DiskChange& change : record.changes) everything.Apply(change);
+  return everything.List();
+}
+
+// Links, and files that no restore reads, as well.
+TEST(SyncsOfAView, MakeAllOfItSafe) {
+  for (const Scenario& scenario :
+       {ViewByLinks({}), ViewByCopies({}), OverwriteByView({})}) {
+    const DiskRecord made = UpToTheLastSync(RecordScenario(scenario).record);
+    EXPECT_TRUE(HaveSameFiles(SafeFiles(made), AllFiles(made)))
+        << scenario.name << ": something was not synced";
+  }
+}
+
 // When a save returns every byte of it is safe, and no sync was for nothing.
 TEST(SyncsOfASave, AreAllThatIsNeeded) {
   for (const Scenario& scenario :
        {FirstSave({}), SaveAsDirectories({}), Overwrite({})}) {
     const Recorded recorded = RecordScenario(scenario);
     const std::vector<DiskChange>& changes = recorded.record.changes;
-    // The removal of what was overwritten is not waited for.
-    DiskRecord saved = recorded.record;
-    while (saved.changes.back().kind != DiskChange::Kind::kSync) {
-      saved.changes.pop_back();
-    }
-    DiskState everything = saved.start;
-    for (const DiskChange& change : saved.changes) everything.Apply(change);
-    EXPECT_TRUE(HaveSameFiles(SafeFiles(saved), everything.List()))
+    const DiskRecord saved = UpToTheLastSync(recorded.record);
+    const Files everything = AllFiles(saved);
+    EXPECT_TRUE(HaveSameFiles(SafeFiles(saved), everything))
         << scenario.name << ": something was not synced";
     size_t sync_count = 0;
     for (size_t i = 0; i < saved.changes.size(); ++i) {
@@ -209,7 +229,7 @@ TEST(SyncsOfASave, AreAllThatIsNeeded) {
       ++sync_count;
       DiskRecord less = saved;
       less.changes.erase(less.changes.begin() + static_cast<ptrdiff_t>(i));
-      EXPECT_FALSE(HaveSameFiles(SafeFiles(less), everything.List()))
+      EXPECT_FALSE(HaveSameFiles(SafeFiles(less), everything))
           << scenario.name << ": change " << i << ", a sync, is not needed";
     }
     std::printf("%-18s %zu syncs\n", scenario.name.c_str(), sync_count);

@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "base/status_macros.h"
 #include "checkpoint/test_trees.h"
+#include "crash/disk_mirror.h"
 #include "twins/local_ranks.h"
 
 namespace holdfast {
@@ -105,6 +108,33 @@ Result<std::unique_ptr<CheckpointManager>> OpenManager(const std::string& root,
   // What is removed, and when, follows from the calls alone.
   options.enable_async_checkpointing = false;
   return CheckpointManager::Make(root, options);
+}
+
+// Steps that a view can refer to.
+Status SaveRaw(const std::string& root, int array_count,
+               const std::vector<int>& steps) {
+  SaveOptions save = Synced({array_count});
+  save.compression = Compression::kNone;
+  for (const int step : steps) {
+    HF_RETURN_IF_ERROR(
+        Save(At(root, step), ManyArrays(array_count, step), save).status());
+  }
+  SetModelTimes(root);
+  return Status();
+}
+
+Status ViewOf(const std::string& source, const std::string& target,
+              LinkKind link, const ScenarioOptions& options) {
+  ViewOptions view;
+  view.run.thread_count = options.thread_count;
+  view.sync = options.sync;
+  view.overwrite = true;
+  view.link = link;
+  view.checksums = link == LinkKind::kCopy;
+  HF_ASSIGN_OR_RETURN(const ViewResult result, View(source, target, view));
+  return result.referred_leaf_count > 0
+             ? Status()
+             : InternalError("the view refers to nothing");
 }
 
 }  // namespace
@@ -322,12 +352,87 @@ Scenario PruneSteps(const ScenarioOptions& options) {
   return scenario;
 }
 
+Scenario ViewByLinks(const ScenarioOptions& options) {
+  const int n = options.array_count;
+  return {
+      .name = "ViewByLinks",
+      .prepare = [=](const std::string& root) { return SaveRaw(root, n, {1}); },
+      .act =
+          [=](const std::string& root) {
+            return ViewOf(At(root, 1), At(root, 2), LinkKind::kSymbolic,
+                          options);
+          },
+      .steps = {{"1", {"one", "one"}}, {"2", {"", "one"}}},
+      .contents = {{"one", ManyArrays(n, 1)}}};
+}
+
+Scenario ViewByCopies(const ScenarioOptions& options) {
+  const int n = options.array_count;
+  return {
+      .name = "ViewByCopies",
+      .prepare = [=](const std::string& root) -> Status {
+        ConvertOptions convert;
+        convert.format = Format::kSafetensors;
+        convert.shard_bytes_max = 1 << 10;
+        HF_RETURN_IF_ERROR(SaveRaw(root, n, {9}));
+        HF_RETURN_IF_ERROR(
+            Convert(At(root, 9), root + "/model", convert).status());
+        std::filesystem::remove_all(At(root, 9));
+        HF_RETURN_IF_ERROR(WriteByCaller(root + "/model/config.json", "{}"));
+        SetModelTimes(root);
+        return Status();
+      },
+      .act =
+          [=](const std::string& root) {
+            return ViewOf(root + "/model", At(root, 1), LinkKind::kCopy,
+                          options);
+          },
+      .steps = {{"1", {"", "one"}},
+                {"model", {"one", "one", false, /*is_beside=*/true}}},
+      .contents = {{"one", ManyArrays(n, 9)}}};
+}
+
+Scenario OverwriteByView(const ScenarioOptions& options) {
+  const int n = options.array_count;
+  return {.name = "OverwriteByView",
+          .prepare =
+              [=](const std::string& root) { return SaveRaw(root, n, {1, 2}); },
+          .act =
+              [=](const std::string& root) {
+                return ViewOf(At(root, 1), At(root, 2), LinkKind::kHard,
+                              options);
+              },
+          .steps = {{"1", {"one", "one"}}, {"2", {"two", "one"}}},
+          .contents = {{"one", ManyArrays(n, 1)}, {"two", ManyArrays(n, 2)}}};
+}
+
+Scenario OverwriteView(const ScenarioOptions& options) {
+  const int n = options.array_count;
+  return {.name = "OverwriteView",
+          .prepare = [=](const std::string& root) -> Status {
+            HF_RETURN_IF_ERROR(SaveRaw(root, n, {1, 3}));
+            return ViewOf(At(root, 1), At(root, 2), LinkKind::kSymbolic,
+                          {.thread_count = 1});
+          },
+          .act =
+              [=](const std::string& root) {
+                return ViewOf(At(root, 3), At(root, 2), LinkKind::kSymbolic,
+                              options);
+              },
+          .steps = {{"1", {"one", "one"}},
+                    {"2", {"one", "three"}},
+                    {"3", {"three", "three"}}},
+          .contents = {{"one", ManyArrays(n, 1)}, {"three", ManyArrays(n, 3)}}};
+}
+
 std::vector<Scenario> AllScenarios(const ScenarioOptions& options) {
   return {FirstSave(options),           SaveByRanks(options),
           SaveAsDirectories(options),   Overwrite(options),
           SaveOfItems(options),         SaveWithMarker(options),
           OverwriteWithMarker(options), SaveByManager(options),
-          DeleteStep(options),          PruneSteps(options)};
+          DeleteStep(options),          PruneSteps(options),
+          ViewByLinks(options),         ViewByCopies(options),
+          OverwriteByView(options),     OverwriteView(options)};
 }
 
 }  // namespace holdfast

@@ -14,6 +14,7 @@
 #include "holdfast/holdfast.h"
 #include "holdfast/orbax/orbax.h"
 #include "holdfast/tools/tools.h"
+#include "holdfast/tools/view.h"
 
 namespace holdfast {
 
@@ -23,6 +24,8 @@ struct StepFate {
   std::string after;
   // After a crash the next call may leave it as before: it goes later.
   bool may_stay = false;
+  // It is there under this name without being a step.
+  bool is_beside = false;
 };
 
 struct Scenario {
@@ -70,6 +73,14 @@ Scenario SaveByManager(const ScenarioOptions& options);
 Scenario DeleteStep(const ScenarioOptions& options);
 // Steps 1, 2 and 4 of 1 to 5.
 Scenario PruneSteps(const ScenarioOptions& options);
+// Step 2, which refers to step 1 by symbolic links.
+Scenario ViewByLinks(const ScenarioOptions& options);
+// Step 1, with copies of the files of a model beside it, and checksums.
+Scenario ViewByCopies(const ScenarioOptions& options);
+// Of step 2, by one that has hard links to step 1's files.
+Scenario OverwriteByView(const ScenarioOptions& options);
+// Step 2, a view of step 1, by one of step 3.
+Scenario OverwriteView(const ScenarioOptions& options);
 
 std::vector<Scenario> AllScenarios(const ScenarioOptions& options);
 
