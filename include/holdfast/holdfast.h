@@ -10,6 +10,7 @@
 
 #include "holdfast/checkpoint.h"
 #include "holdfast/dtype.h"
+#include "holdfast/mapped_tensor.h"
 #include "holdfast/mpi.h"
 #include "holdfast/options.h"
 #include "holdfast/pending_save.h"

@@ -39,6 +39,9 @@ struct Stats {
   uint64_t stored_bytes = 0;   // bytes read or written for them
   uint64_t chunk_count = 0;
   uint64_t in_flight_bytes_peak = 0;
+  // Of arrays that were mapped instead of read (LoadOptions::map); they are in
+  // none of the counts above.
+  uint64_t mapped_bytes = 0;
 };
 
 // How work is run. Defaults suit a machine that does nothing else.
@@ -226,9 +229,29 @@ struct OpenOptions {
   CommitMode commit_mode = CommitMode::kAuto;
 };
 
+// Whether arrays are used where they lie in their files, instead of being read
+// into memory (holdfast/mapped_tensor.h).
+enum class MapMode : uint8_t {
+  kNever,
+  kWherePossible,  // what cannot be mapped is read
+  kRequired,       // InvalidArgument names an array that cannot be, and why
+};
+
+struct MapOptions {
+  // The arrays may be written to: this process's copy of a page changes, never
+  // the file. Otherwise they are Array::is_read_only, and a write to them ends
+  // the process (SIGSEGV).
+  bool copy_on_write = false;
+  // Read every mapped array once as Read does, with all checks of the
+  // checkpoint as it was opened, and compare the mapping with that.
+  bool verify = false;
+};
+
 struct LoadOptions {
   RunOptions run;
   OpenOptions open;
+  MapMode map = MapMode::kNever;
+  MapOptions map_options;
   // Only leaves with these names, or below them ("params" selects
   // "params.w"); empty: all.
   std::vector<std::string> names;

@@ -83,6 +83,9 @@ class Array {
   static Result<Array> Of(const Values& values, Shape shape);
   // Borrows memory that `owner` keeps alive (null owner: the caller does).
   static Array Borrow(ConstArrayView view, std::shared_ptr<const void> owner);
+  // The same of memory that nobody can write to.
+  static Array BorrowReadOnly(ConstArrayView view,
+                              std::shared_ptr<const void> owner);
 
   DType dtype() const { return view_.dtype; }
   const Shape& shape() const { return view_.shape; }
@@ -90,6 +93,7 @@ class Array {
   // Bytes of the elements themselves, whatever the strides.
   size_t byte_count() const;
   const ConstArrayView& view() const { return view_; }
+  bool is_read_only() const { return is_read_only_; }
   // As of the view, and valid as long as an Array shares the memory.
   template <typename T>
   Result<std::span<const T>> As() const {
@@ -104,6 +108,7 @@ class Array {
 
   ConstArrayView view_;
   std::shared_ptr<const void> owner_;
+  bool is_read_only_ = false;
 };
 
 template <typename T>

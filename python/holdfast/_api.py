@@ -48,6 +48,7 @@ __all__ = [
 PathLike = str | os.PathLike[str]
 Compression = Literal["planes", "zstd", "fast"] | None
 ArrayKind = Literal["numpy", "torch", "jax"]
+MapArgument = bool | Literal["require"]
 
 _CHUNK_BYTES = 8 << 20
 _MEMORY_BYTES = 256 << 20
@@ -272,7 +273,8 @@ def load(
     progress: ProgressArgument = False,
     threads: int | None = None,
     memory_bytes: int | None = None,
-    verify: bool = True,
+    mmap: MapArgument = False,
+    verify: bool | None = None,
     group: GroupArgument = "auto",
     timeout: float = 600.0,
 ) -> Any:
@@ -305,7 +307,16 @@ def load(
       threads: None: one a CPU.
       memory_bytes: the most bytes between disk and memory at once; None: 256
         MiB.
-      verify: check the checksums of all bytes that are read.
+      mmap: give arrays where they lie in their files, without reading them:
+        a page comes from the disk when it is first touched. That can be where
+        an array is one uncompressed, little-endian, aligned range of a local
+        file in C order, not of bools; others are read, and
+        `open(path).why_not_mmap()` says why. "require" makes them an error.
+        numpy arrays are then read-only; torch tensors may be written to, which
+        never changes the file. The files must stay as they are: cutting one
+        short makes the next touch end the process (SIGBUS). Not with a target.
+      verify: check the checksums of all bytes that are read. None: yes, but
+        mapped arrays are not verified; True: they are, by reading them once.
       group: as for `save`; the processes that make this call together, each
         with a target of its own. Chunks that several processes of one host want
         are read once. "auto": all of `jax.distributed` or `torch.distributed`
@@ -314,7 +325,8 @@ def load(
       timeout: seconds that a rank waits for the others at each meeting.
 
     Returns:
-      The tree. Its arrays own their memory and may be written to.
+      The tree. Its arrays own their memory and may be written to, but for
+      numpy arrays that are mapped.
 
     Raises:
       errors.NotFoundError: no checkpoint at `path`, or no leaf for `keys`.
@@ -322,7 +334,8 @@ def load(
         the newest step was committed and is damaged; the error names the newest
         whole step, and `step` reads that one.
       errors.InvalidArgumentError: a target of another structure, or a leaf of
-        another shape or dtype, naming it.
+        another shape or dtype, naming it; with mmap="require" an array that
+        cannot be mapped, and why; mmap with a target.
 
     Warns:
       errors.HoldfastWarning: the list of checksums that the checkpoint was
@@ -333,6 +346,11 @@ def load(
     source = os.fspath(path)
     call = None
     if target is not None:
+        if mmap:
+            raise errors.InvalidArgumentError(
+                "load: mmap gives arrays as they are stored, and takes no"
+                " target; load without one"
+            )
         processes = _process_group.chosen(
             group, takes_all_jax=False, has_spread=partial(has_spread, target)
         )
@@ -344,7 +362,7 @@ def load(
 
     def opened() -> _engine.Checkpoint:
         checkpoint = _engine.Checkpoint(
-            source, step=step, item=item or "", verify=verify
+            source, step=step, item=item or "", verify=verify is not False
         )
         notes.extend(checkpoint.notes)
         return checkpoint
@@ -360,7 +378,10 @@ def load(
                 step=step,
                 item=item or "",
                 names=names or (),
-                verify=verify,
+                verify=verify is not False,
+                map=_map_mode(mmap),
+                copy_on_write=arrays == "torch",
+                verify_mapped=verify is True,
                 progress=progress_fn,
                 **options,
             )
@@ -403,6 +424,16 @@ def open(
     )
     _warn(checkpoint.notes)
     return checkpoint
+
+
+def _map_mode(mmap: MapArgument) -> str:
+    if mmap == "require":
+        return "required"
+    if mmap is True or mmap is False:
+        return "where_possible" if mmap else "never"
+    raise errors.InvalidArgumentError(
+        f'mmap: got {mmap!r}, want True, False or "require"'
+    )
 
 
 def _warn(notes: Sequence[str]) -> None:

@@ -29,6 +29,7 @@ class Stats:
     stored_bytes: int
     chunk_count: int
     in_flight_bytes_peak: int
+    mapped_bytes: int
 
 class ArrayLeaf:
     """An array that is no plain numpy leaf: what `adapt` makes of a jax.Array.
@@ -410,6 +411,9 @@ def load(
     names: Sequence[str] = (),
     missing_chunks: str = "as_recorded",  # "as_recorded", "refuse", "fill"
     verify: bool = True,
+    map: str = "never",  # "where_possible", "required"
+    copy_on_write: bool = False,
+    verify_mapped: bool = False,
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
@@ -512,6 +516,15 @@ class Checkpoint:
     def read_box(
         self, leaf: int, origin: Sequence[int], shape: Sequence[int]
     ) -> npt.NDArray[Any]: ...
+    # `holdfast::MapTensors`: the array of each leaf, read-only unless
+    # copy_on_write, or why it cannot be mapped.
+    def map(
+        self,
+        leaves: Sequence[int],
+        *,
+        copy_on_write: bool = False,
+        verify: bool = False,
+    ) -> list[npt.NDArray[Any] | str]: ...
     # (leaf, origin, target) each: fills the writable numpy arrays, casting to
     # their dtypes, in one parallel pass; each stored chunk is read once.
     def read_into(

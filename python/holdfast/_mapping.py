@@ -12,13 +12,13 @@ import itertools
 import json
 import math
 import operator
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from holdfast import _dtypes, _engine, _table
+from holdfast import _array_kinds, _dtypes, _engine, _table, errors
 
 __all__ = ["Checkpoint", "StoredArray"]
 
@@ -74,6 +74,26 @@ class StoredArray:
     def chunks(self) -> tuple[int, ...]:
         """The shape of the unit that is read and decoded at once."""
         return self._info.chunk_shape
+
+    def mmap(self, *, verify: bool = False) -> npt.NDArray[Any]:
+        """The array where it lies in its file, read-only, without reading it.
+
+        A page comes from the disk when it is first touched. The file must stay
+        as it is: cutting it short makes the next touch end the process
+        (SIGBUS).
+
+        Args:
+          verify: read it once and compare its checksums, where the checkpoint
+            has them and was opened to verify; False: nothing is checked.
+
+        Raises:
+          errors.InvalidArgumentError: it cannot be mapped, and why.
+          errors.DataLossError: it is not inside its file; verify found damage.
+        """
+        [array] = self._checkpoint._live.map([self._leaf], verify=verify)
+        if isinstance(array, str):
+            raise _cannot_map(self.name, array)
+        return array
 
     def __len__(self) -> int:
         if not self.shape:
@@ -247,6 +267,79 @@ class Checkpoint(Mapping[str, Any]):
             return _engine.read_torch_file(value)
         return value
 
+    def mmap(
+        self,
+        keys: Sequence[str] | str | None = None,
+        *,
+        arrays: Literal["numpy", "torch"] = "numpy",
+        require: bool = False,
+        verify: bool = False,
+    ) -> dict[str, Any]:
+        """Arrays by name, where they lie in their files, without reading them.
+
+        Those that cannot be mapped are read (`why_not_mmap` says which). The
+        conditions and what the files must not do are those of
+        `holdfast.load(mmap=True)`.
+
+        Args:
+          keys: names, or the beginnings of names, as of `holdfast.load`.
+          arrays: "numpy": read-only arrays; "torch": tensors, a write to which
+            changes this process's copy of a page and never the file.
+          require: raise instead of reading.
+          verify: as of `StoredArray.mmap`.
+
+        Raises:
+          errors.NotFoundError: no leaf for `keys`.
+          errors.InvalidArgumentError: `require`, and an array cannot be mapped.
+          errors.DataLossError: as of `StoredArray.mmap`.
+        """
+        engine = self._live
+        convert = _array_kinds.converter(arrays)
+        leaves = self._array_leaves(keys)
+        values: list[Any] = []
+        for leaf, array in zip(
+            leaves,
+            engine.map(leaves, copy_on_write=arrays == "torch", verify=verify),
+            strict=True,
+        ):
+            if isinstance(array, str) and require:
+                raise _cannot_map(engine.leaves[leaf].name, array)
+            values.append(
+                engine.read(leaf) if isinstance(array, str) else array
+            )
+        names = [engine.leaves[leaf].name for leaf in leaves]
+        return dict(
+            zip(names, convert(values) if convert else values, strict=True)
+        )
+
+    def why_not_mmap(
+        self, keys: Sequence[str] | str | None = None
+    ) -> dict[str, str]:
+        """The arrays that `mmap` would read, by name, and why; reads none.
+
+        Raises NotFoundError when there is no leaf for `keys`.
+        """
+        leaves = self._array_leaves(keys)
+        return {
+            self._live.leaves[leaf].name: why
+            for leaf, why in zip(leaves, self._live.map(leaves), strict=True)
+            if isinstance(why, str)
+        }
+
+    def _array_leaves(self, keys: Sequence[str] | str | None) -> list[int]:
+        from holdfast._target import selected
+
+        wanted = [keys] if isinstance(keys, str) else keys
+        for key in wanted or ():
+            if not any(selected(name, [key]) for name in self._index):
+                raise errors.NotFoundError(self._no_such_leaf(key))
+        return [
+            leaf
+            for name, leaf in self._index.items()
+            if self._live.leaves[leaf].kind == "array"
+            and (wanted is None or selected(name, wanted))
+        ]
+
     def __contains__(self, name: object) -> bool:
         return name in self._index
 
@@ -292,6 +385,10 @@ class Checkpoint(Mapping[str, Any]):
     def _title(self) -> str:
         step = "" if self.step is None else f", step {self.step}"
         return f"{self.path} ({self.format}{step})"
+
+
+def _cannot_map(name: str, why: str) -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError(f"leaf {name} cannot be mapped: {why}")
 
 
 def _read(

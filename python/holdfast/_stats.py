@@ -25,6 +25,8 @@ class Stats:
     Attributes:
       decoded_bytes: bytes of the tensors themselves.
       stored_bytes: bytes read or written for them.
+      mapped_bytes: bytes of the tensors that `load(mmap=True)` did not read;
+        they are in none of the others.
       copied_bytes: bytes that a background save copied before it returned.
       chunk_count: chunks encoded or decoded.
       buffer_bytes_peak: the most bytes held between memory and disk at once.
@@ -35,6 +37,7 @@ class Stats:
 
     decoded_bytes: int = 0
     stored_bytes: int = 0
+    mapped_bytes: int = 0
     copied_bytes: int = 0
     chunk_count: int = 0
     buffer_bytes_peak: int = 0
@@ -85,6 +88,7 @@ def from_engine(
     return Stats(
         decoded_bytes=stats.decoded_bytes,
         stored_bytes=stats.stored_bytes,
+        mapped_bytes=stats.mapped_bytes,
         copied_bytes=copied_bytes,
         chunk_count=stats.chunk_count,
         buffer_bytes_peak=stats.in_flight_bytes_peak,

@@ -18,6 +18,7 @@
 #include "errors.h"
 #include "group.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/mapped_tensor.h"
 #include "holdfast/orbax/open_spec.h"
 #include "holdfast/orbax/pytree_metadata.h"
 #include "holdfast/read_together.h"
@@ -65,12 +66,23 @@ OpenOptions OpenOptionsOf(std::optional<int64_t> step, const std::string& item,
   return options;
 }
 
+MapMode MapModeOf(const std::string& name) {
+  if (name == "never") return MapMode::kNever;
+  if (name == "where_possible") return MapMode::kWherePossible;
+  if (name == "required") return MapMode::kRequired;
+  ThrowValueError("map: got \"" + name +
+                  "\", want never, where_possible or required");
+}
+
 nb::tuple BindingLoad(nb::handle path, std::optional<int64_t> step,
                       const std::string& item, nb::handle names,
                       const std::string& missing_chunks, bool verify,
-                      int thread_count, uint64_t in_flight_bytes_max,
-                      nb::handle progress) {
+                      const std::string& map, bool copy_on_write,
+                      bool verify_mapped, int thread_count,
+                      uint64_t in_flight_bytes_max, nb::handle progress) {
   LoadOptions options;
+  options.map = MapModeOf(map);
+  options.map_options = {copy_on_write, verify_mapped};
   options.run = RunOf(thread_count, in_flight_bytes_max);
   options.open = OpenOptionsOf(step, item, missing_chunks, verify,
                                /*stored_sizes=*/false);
@@ -200,6 +212,26 @@ nb::object ReadBox(const PythonCheckpoint& self, size_t leaf, nb::handle origin,
     return self.checkpoint->ReadBox(leaf, from, extents);
   });
   return ToNumpy(std::move(array), info.name);
+}
+
+// For each leaf its array, or the text that says why there is none.
+nb::list BindingMap(const PythonCheckpoint& self,
+                    const std::vector<size_t>& leaves, bool copy_on_write,
+                    bool verify) {
+  auto tensors = RunForResult<std::vector<MappedTensor>>(
+      {}, nb::none(), [&](const RunOptions& run) {
+        return MapTensors(*self.checkpoint, leaves, {copy_on_write, verify},
+                          run);
+      });
+  nb::list mapped;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    MappedTensor& tensor = tensors[i];
+    mapped.append(tensor.why_not.empty()
+                      ? ToNumpy(std::move(tensor.array),
+                                self.checkpoint->leaves()[leaves[i]].name)
+                      : ToPythonText(tensor.why_not));
+  }
+  return mapped;
 }
 
 Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
@@ -429,6 +461,8 @@ void BindCheckpointReads(nb::class_<PythonCheckpoint>& checkpoint) {
   checkpoint.def("read", &ReadLeaf, nb::arg("leaf"))
       .def("read_box", &ReadBox, nb::arg("leaf"), nb::arg("origin"),
            nb::arg("shape"))
+      .def("map", &BindingMap, nb::arg("leaves"), nb::kw_only(),
+           nb::arg("copy_on_write") = false, nb::arg("verify") = false)
       .def("read_into", &ReadInto, nb::arg("requests"), nb::kw_only(),
            nb::arg("thread_count") = 0,
            nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
@@ -520,7 +554,9 @@ void BindCheckpoint(nb::module_& module) {
              nb::arg("step") = nb::none(), nb::arg("item") = "",
              nb::arg("names") = nb::make_tuple(),
              nb::arg("missing_chunks") = "as_recorded",
-             nb::arg("verify") = true, nb::arg("thread_count") = 0,
+             nb::arg("verify") = true, nb::arg("map") = "never",
+             nb::arg("copy_on_write") = false, nb::arg("verify_mapped") = false,
+             nb::arg("thread_count") = 0,
              nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
   module.def("verify", &BindingVerify, nb::arg("path"), nb::kw_only(),

@@ -24,6 +24,7 @@ NB_MODULE(_engine, module) {
       .def_ro("commit_seconds", &Stats::commit_seconds)
       .def_ro("total_seconds", &Stats::total_seconds)
       .def_ro("decoded_bytes", &Stats::decoded_bytes)
+      .def_ro("mapped_bytes", &Stats::mapped_bytes)
       .def_ro("stored_bytes", &Stats::stored_bytes)
       .def_ro("chunk_count", &Stats::chunk_count)
       .def_ro("in_flight_bytes_peak", &Stats::in_flight_bytes_peak);

@@ -180,7 +180,8 @@ nb::object ToNumpyAs(PyArray_Descr* descr, Array array) {
   Shape dims = array.shape();
   Shape strides = array.view().strides;
   const auto rank = static_cast<int>(dims.size());
-  void* data = array.mutable_view().data;
+  const bool is_read_only = array.is_read_only();
+  void* data = const_cast<char*>(array.view().data);
   auto* owner = new Array(std::move(array));
   PyObject* capsule = PyCapsule_New(owner, kCapsuleName, FreeCapsule);
   if (capsule == nullptr) {
@@ -191,8 +192,8 @@ nb::object ToNumpyAs(PyArray_Descr* descr, Array array) {
   Py_INCREF(reinterpret_cast<PyObject*>(descr));
   PyObject* result = PyArray_NewFromDescr(
       &PyArray_Type, descr, rank, reinterpret_cast<npy_intp*>(dims.data()),
-      reinterpret_cast<npy_intp*>(strides.data()), data, NPY_ARRAY_WRITEABLE,
-      nullptr);
+      reinterpret_cast<npy_intp*>(strides.data()), data,
+      is_read_only ? 0 : NPY_ARRAY_WRITEABLE, nullptr);
   if (result == nullptr) {
     Py_DECREF(capsule);
     nb::raise_python_error();

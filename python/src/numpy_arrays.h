@@ -50,7 +50,8 @@ nanobind::object ScalarAsArray(nanobind::handle numpy_scalar);
 
 // numpy has the dtype itself: no import of ml_dtypes, which may fail.
 bool IsBuiltin(DType dtype);
-// A numpy array on the engine's memory. `leaf` names it in errors.
+// A numpy array on the engine's memory, read-only where that is. `leaf` names
+// it in errors.
 nanobind::object ToNumpy(Array array, const std::string& leaf = {});
 // The same with elements that numpy has no dtype for as integers of their
 // width: int16 for bfloat16, uint8 for what takes a byte.

@@ -1,9 +1,11 @@
 #include "checkpoint/stored_extents.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/status_macros.h"
 #include "checkpoint/restore/array_index.h"
+#include "checkpoint/restore/extent_read.h"
 #include "checkpoint/restore/locate.h"
 #include "zarr/format/chunk_key.h"
 
@@ -33,6 +35,36 @@ Shape ChunkStrides(const zarr::ArrayMetadata& metadata) {
   Shape strides(stored.size());
   for (size_t i = 0; i < stored.size(); ++i) strides[order[i]] = stored[i];
   return strides;
+}
+
+PlainRun NoRun(std::string why) { return {std::move(why), "", 0}; }
+
+// Whether the box's elements follow each other in an array of `shape`.
+bool IsRunOf(const Shape& shape, const Box& box) {
+  size_t d = 0;
+  while (d < shape.size() && box.shape[d] == 1) ++d;
+  if (d == shape.size()) return true;
+  return std::equal(box.shape.begin() + d + 1, box.shape.end(),
+                    shape.begin() + d + 1);
+}
+
+// The number of the box's first element, in C order.
+uint64_t FirstElement(const Shape& shape, const Box& box) {
+  uint64_t number = 0;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    number = number * static_cast<uint64_t>(shape[d]) +
+             static_cast<uint64_t>(box.origin[d]);
+  }
+  return number;
+}
+
+// Why an extent's elements are not in memory as they are in its file.
+std::string WhyNotPlain(DType dtype, const Shape& shape, const Extent& extent) {
+  if (extent.is_big_endian && DTypeBytes(dtype) > 1) return "big endian";
+  if (!IsPlainRange(extent, dtype, extent.box)) {
+    return "its elements lie in another order, or apart";
+  }
+  return IsRunOf(shape, extent.box) ? "" : "in chunks that cut its rows";
 }
 
 }  // namespace
@@ -89,6 +121,42 @@ Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
                              ChunkStrides(metadata), endian == Endian::kBig});
   }
   return found;
+}
+
+PlainRun PlainRunOf(DType dtype, const Shape& shape,
+                    std::span<const Extent> extents) {
+  if (dtype == DType::kBool) return NoRun("bools, which are checked when read");
+  if (DTypeBits(dtype) < 8) return NoRun("elements narrower than a byte");
+  const auto element_bytes = static_cast<uint64_t>(DTypeBytes(dtype));
+  std::vector<std::pair<uint64_t, const Extent*>> parts;  // by first element
+  for (const Extent& extent : extents) {
+    if (IsEmpty(extent.box)) continue;
+    std::string why_not = WhyNotPlain(dtype, shape, extent);
+    if (!why_not.empty()) return NoRun(std::move(why_not));
+    parts.emplace_back(FirstElement(shape, extent.box), &extent);
+  }
+  std::sort(parts.begin(), parts.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (parts.empty()) return NoRun("in no file");
+  const Extent& front = *parts.front().second;
+  uint64_t done = 0;
+  for (const auto& [first, extent] : parts) {
+    if (first != done) return NoRun("parts of it are in no file");
+    if (extent->file != front.file) return NoRun("in several files");
+    if (extent->offset != front.offset + done * element_bytes) {
+      return NoRun("in chunks that do not lie one behind the other");
+    }
+    done += static_cast<uint64_t>(ElementCount(extent->box.shape));
+  }
+  if (done != static_cast<uint64_t>(ElementCount(shape))) {
+    return NoRun("parts of it are in no file");
+  }
+  if (front.offset % element_bytes != 0) {
+    return NoRun("at offset " + std::to_string(front.offset) +
+                 ", no multiple of its elements' " +
+                 std::to_string(element_bytes) + " bytes");
+  }
+  return {"", front.file, front.offset};
 }
 
 }  // namespace holdfast

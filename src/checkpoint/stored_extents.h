@@ -6,6 +6,8 @@
 // Units: elements; bytes where named so.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,5 +41,16 @@ Result<LeafExtents> ExtentsOf(const Checkpoint& checkpoint, size_t leaf);
 // Those of a zarr array, a chunk each.
 Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
                                     const ReadableArray& array);
+
+// Where all elements of a leaf lie one after the other in one file, as they are
+// in memory.
+struct PlainRun {
+  std::string why_not;  // empty: they do
+  std::string file;
+  uint64_t offset = 0;
+};
+// REQUIRES: an array with elements; extents that are disjoint boxes inside it.
+PlainRun PlainRunOf(DType dtype, const Shape& shape,
+                    std::span<const Extent> extents);
 
 }  // namespace holdfast

@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/restore/leaf_request.h"
+#include "holdfast/mapped_tensor.h"
 #include "holdfast/tools/torch_file.h"
 #include "run/run.h"
 #include "tree/flatten.h"
@@ -22,6 +23,9 @@ class LeafLoader {
   Result<LoadResult> Load() {
     Stopwatch watch;
     HF_RETURN_IF_ERROR(Select());
+    arrays_.resize(selected_.size());
+    is_mapped_.resize(selected_.size());
+    if (options_.map != MapMode::kNever) HF_RETURN_IF_ERROR(Map());
     HF_RETURN_IF_ERROR(Allocate());
     HF_ASSIGN_OR_RETURN(Stats stats,
                         checkpoint_.ReadInto(requests_, options_.run));
@@ -36,6 +40,7 @@ class LeafLoader {
       HF_ASSIGN_OR_RETURN(result.tree, Unflatten(std::move(entries)));
     }
     result.stats = stats;
+    result.stats.mapped_bytes = mapped_bytes_;
     result.stats.total_seconds = watch.Lap();
     return result;
   }
@@ -49,20 +54,45 @@ class LeafLoader {
       if (!IsSelected(options_.names, leaf.name)) continue;
       HF_RETURN_IF_ERROR(leaf.problem);
       selected_.push_back(i);
-      if (!HasElements(leaf.kind)) continue;
-      HF_RETURN_IF_ERROR(need_.Add(leaf.decoded_bytes));
     }
     return CheckNamesExist(options_.names, names);
   }
 
+  Status Map() {
+    HF_ASSIGN_OR_RETURN(
+        std::vector<MappedTensor> tensors,
+        MapTensors(checkpoint_, selected_, options_.map_options, options_.run));
+    for (size_t number = 0; number < selected_.size(); ++number) {
+      const LeafInfo& leaf = leaves_[selected_[number]];
+      if (leaf.kind != ValueKind::kArray) continue;
+      MappedTensor& tensor = tensors[number];
+      is_mapped_[number] = tensor.why_not.empty();
+      if (is_mapped_[number]) {
+        mapped_bytes_ += tensor.array.byte_count();
+        arrays_[number] = std::move(tensor.array);
+      } else if (options_.map == MapMode::kRequired) {
+        return InvalidArgumentError(
+            "leaf " + leaf.name + " cannot be mapped: " + tensor.why_not +
+            "; read it, or convert the checkpoint to safetensors");
+      }
+    }
+    return Status();
+  }
+
   Status Allocate() {
-    for (const size_t i : selected_) {
-      const LeafInfo& leaf = leaves_[i];
-      Array& array = arrays_.emplace_back();
-      if (!HasElements(leaf.kind)) continue;
+    MemoryNeed need;
+    for (size_t number = 0; number < selected_.size(); ++number) {
+      const LeafInfo& leaf = leaves_[selected_[number]];
+      if (!HasElements(leaf.kind) || is_mapped_[number]) continue;
+      HF_RETURN_IF_ERROR(need.Add(leaf.decoded_bytes));
+    }
+    for (size_t number = 0; number < selected_.size(); ++number) {
+      const LeafInfo& leaf = leaves_[selected_[number]];
+      if (!HasElements(leaf.kind) || is_mapped_[number]) continue;
+      Array& array = arrays_[number];
       HF_ASSIGN_OR_RETURN(array, Array::Allocate(*leaf.dtype, leaf.shape));
-      requests_.push_back(
-          {i, Shape(leaf.shape.size(), 0), array.mutable_view()});
+      requests_.push_back({selected_[number], Shape(leaf.shape.size(), 0),
+                           array.mutable_view()});
     }
     return Status();
   }
@@ -121,8 +151,9 @@ class LeafLoader {
   std::vector<size_t> selected_;
   std::vector<Array>
       arrays_;  // as selected_; empty where there are no elements
+  std::vector<bool> is_mapped_;  // as selected_
+  uint64_t mapped_bytes_ = 0;
   std::vector<ReadRequest> requests_;
-  MemoryNeed need_;
 };
 
 }  // namespace

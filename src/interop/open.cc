@@ -110,16 +110,19 @@ Result<LoadResult> LoadOrbax(const Place& place, const LoadOptions& options) {
   OpenOptions open = options.open;
   open.stored_sizes = false;
   HF_ASSIGN_OR_RETURN(auto opened, OpenedCheckpoint::Open(place, open));
+  std::optional<TreeSidecar> sidecar;
   if (open.use_sidecar) {
-    HF_ASSIGN_OR_RETURN(const auto sidecar, OrbaxSidecar(*opened));
+    HF_ASSIGN_OR_RETURN(sidecar, OrbaxSidecar(*opened));
+  }
+  if (sidecar || options.map != MapMode::kNever) {
+    opened->DescribeLeaves();
+    std::unique_ptr<Checkpoint> seen = std::move(opened);
     if (sidecar) {
-      opened->DescribeLeaves();
-      HF_ASSIGN_OR_RETURN(const auto seen,
-                          WithSidecar(std::move(opened), *sidecar));
-      HF_ASSIGN_OR_RETURN(LoadResult loaded, LoadLeaves(*seen, options));
-      loaded.notes = seen->info().notes;
-      return loaded;
+      HF_ASSIGN_OR_RETURN(seen, WithSidecar(std::move(seen), *sidecar));
     }
+    HF_ASSIGN_OR_RETURN(LoadResult loaded, LoadLeaves(*seen, options));
+    loaded.notes = seen->info().notes;
+    return loaded;
   }
   const double open_seconds = watch.Lap();
   HF_ASSIGN_OR_RETURN(LoadResult result, LoadCheckpoint(*opened, options));

@@ -157,11 +157,19 @@ Array Array::Borrow(ConstArrayView view, std::shared_ptr<const void> owner) {
   return array;
 }
 
+Array Array::BorrowReadOnly(ConstArrayView view,
+                            std::shared_ptr<const void> owner) {
+  Array array = Borrow(std::move(view), std::move(owner));
+  array.is_read_only_ = true;
+  return array;
+}
+
 size_t Array::byte_count() const {
   return static_cast<size_t>(element_count()) * DTypeBytes(dtype());
 }
 
 ArrayView Array::mutable_view() {
+  assert(!is_read_only_);
   // The memory of Allocate and FromBytes is not const; see the contract.
   return {view_.dtype, const_cast<char*>(view_.data), view_.shape,
           view_.strides};

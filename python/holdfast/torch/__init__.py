@@ -23,7 +23,7 @@ torch.distributed.checkpoint.
 from __future__ import annotations
 
 from holdfast.torch._reader import StorageReader
-from holdfast.torch._state import restore, save
+from holdfast.torch._state import load, restore, save
 from holdfast.torch._writer import StorageWriter
 
-__all__ = ["StorageReader", "StorageWriter", "restore", "save"]
+__all__ = ["StorageReader", "StorageWriter", "load", "restore", "save"]

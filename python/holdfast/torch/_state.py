@@ -5,20 +5,21 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
 import torch
 
 from holdfast import _api, _dtensor, _dtypes, _engine, _torch_arrays, errors
+from holdfast._api import MapArgument
 from holdfast._future import Future
 from holdfast._process_group import GroupArgument
 from holdfast._progress import ProgressArgument
 from holdfast._pytree import joined
 from holdfast._stats import Stats
 
-__all__ = ["restore", "save"]
+__all__ = ["load", "restore", "save"]
 
 PathLike = str | os.PathLike[str]
 Path = tuple[Any, ...]
@@ -209,6 +210,32 @@ def restore(
         else:
             rest[name] = _conformed(value, part)
     return rest
+
+
+def load(
+    path: PathLike,
+    *,
+    keys: Sequence[str] | str | None = None,
+    mmap: MapArgument = False,
+    verify: bool | None = None,
+    step: int | None = None,
+    item: str | None = None,
+) -> Any:
+    """The tree of a checkpoint with torch tensors on the CPU.
+
+    `holdfast.load(path, arrays="torch")`, of any format, with its arguments and
+    errors: `model.load_state_dict(load(path, mmap=True), assign=True)` serves a
+    model from the page cache.
+    """
+    return _api.load(
+        path,
+        keys=keys,
+        arrays="torch",
+        mmap=mmap,
+        verify=verify,
+        step=step,
+        item=item,
+    )
 
 
 def _given(

@@ -1,0 +1,52 @@
+// FileMapping: a range of a file as memory of the process.
+//
+// A page is read from the file when it is first touched. The file must keep its
+// length: the kernel answers a touch of a page that lies behind the end of the
+// file with SIGBUS. That a range lies inside its file is checked when it is
+// mapped, and cannot be promised afterwards.
+//
+// Thread-safety: immutable; the memory follows the callers' rules.
+// Ownership: a mapping needs neither the name nor the descriptor of its file.
+// Units: bytes.
+// Errors: those of opening the file; NotFound for what is no regular file;
+// DataLoss for a range that is not inside it; ResourceExhausted where the
+// system has no room for another mapping.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+class FileMapping {
+ public:
+  enum class Access : uint8_t {
+    kRead,
+    // Writes change this process's own copy of a page, never the file.
+    kCopyOnWrite,
+  };
+  // REQUIRES: byte_count > 0.
+  static Result<std::shared_ptr<const FileMapping>> Map(const std::string& path,
+                                                        uint64_t offset,
+                                                        uint64_t byte_count,
+                                                        Access access);
+  ~FileMapping();
+  FileMapping(const FileMapping&) = delete;
+  FileMapping& operator=(const FileMapping&) = delete;
+
+  // Where the byte at `offset` of the file is. REQUIRES: it was asked for.
+  char* at(uint64_t offset) const { return data_ + (offset - first_); }
+
+ private:
+  FileMapping(char* data, uint64_t first, uint64_t byte_count)
+      : data_(data), first_(first), byte_count_(byte_count) {}
+
+  char* const data_;      // where a page begins
+  const uint64_t first_;  // its offset in the file
+  const uint64_t byte_count_;
+};
+
+}  // namespace holdfast
