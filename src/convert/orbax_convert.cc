@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <span>
 #include <utility>
 
@@ -76,10 +77,9 @@ class OrbaxConverter {
   Result<ConvertResult> Execute() {
     HF_RETURN_IF_ERROR(Agree("plan", Prepare()));
     HF_RETURN_IF_ERROR(has_parts_ ? SaveParts() : Save());
-    // A foreign checkpoint that is replaced may be the source itself.
-    if (has_parts_ && !replaces_foreign_) HF_RETURN_IF_ERROR(Publish());
+    if (has_parts_ && !checks_first_) HF_RETURN_IF_ERROR(Publish());
     if (options_.check) HF_RETURN_IF_ERROR(Agree("check", Check()));
-    if (replaces_foreign_) HF_RETURN_IF_ERROR(Publish());
+    if (checks_first_) HF_RETURN_IF_ERROR(Publish());
     return Sum();
   }
 
@@ -105,17 +105,17 @@ class OrbaxConverter {
           }
         }
       }
-      HF_ASSIGN_OR_RETURN(replaces_foreign_, ReplacesForeign());
-      if (replaces_foreign_ && options_.also != nullptr) {
+      HF_ASSIGN_OR_RETURN(const bool replaces_foreign, ReplacesForeign());
+      checks_first_ = replaces_foreign || ReplacesSource();
+      if (checks_first_ && options_.also != nullptr) {
         return UnimplementedError(
             "overwrite " + target_path_ +
-            " by a checkpoint of two formats: it is none of Orbax's; convert "
-            "to another place, and remove it then");
+            " by a checkpoint of two formats: it is the source, or none of "
+            "Orbax's; convert to another place, and remove it then");
       }
-      has_parts_ =
-          group_ == nullptr && referred_ == nullptr &&
-          options_.also == nullptr && !IsUrl(target_path_) &&
-          (replaces_foreign_ || PartCount(bytes, options_.part_bytes) > 1);
+      has_parts_ = group_ == nullptr && referred_ == nullptr &&
+                   options_.also == nullptr && !IsUrl(target_path_) &&
+                   (checks_first_ || PartCount(bytes, options_.part_bytes) > 1);
       return Status();
     });
   }
@@ -139,6 +139,17 @@ class OrbaxConverter {
           " checkpoint, which many processes cannot replace; remove it first");
     }
     return format != ForeignFormat::kNone;
+  }
+
+  // What is read must stay until it has been compared.
+  bool ReplacesSource() const {
+    if (!options_.overwrite || group_ != nullptr || referred_ != nullptr ||
+        IsUrl(target_path_) || IsUrl(source_.info().path)) {
+      return false;
+    }
+    std::error_code error;
+    return std::filesystem::equivalent(source_.info().path, target_path_,
+                                       error);
   }
 
   SaveOptions SaveOptionsOf(const PlannedItem& item) const {
@@ -497,7 +508,8 @@ class OrbaxConverter {
   const Budgets budgets_;
   Stopwatch watch_;
   OrbaxPlan plan_;
-  bool replaces_foreign_ = false;
+  // The new checkpoint is whole, and compared, before the old one goes.
+  bool checks_first_ = false;
   bool has_parts_ = false;
   bool is_published_ = false;            // of parts
   std::unique_ptr<WorkDirectory> work_;  // of parts

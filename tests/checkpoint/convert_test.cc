@@ -54,6 +54,35 @@ Tree LoadTree(const std::string& path) {
   return loaded.ok() ? std::move(loaded->tree) : Tree();
 }
 
+// More files than are kept open: what is compared must still be there.
+TEST(Convert, TakesThePlaceOfItsSource) {
+  ScratchDirectory scratch;
+  const std::string path = scratch.path() + "/c";
+  Tree tree = MixedTree();
+  for (uint32_t i = 0; i < 600; ++i) {
+    tree.Add("many" + std::to_string(i),
+             Tree(RandomArray(DType::kInt16, {5}, i)));
+  }
+  SaveOptions save;
+  save.sync = false;
+  save.use_ocdbt = false;
+  ASSERT_TRUE(Save(path, tree, save).ok());
+  const Tree before = LoadTree(path);
+  ConvertOptions options;
+  options.sync = false;
+  options.overwrite = true;
+  options.use_ocdbt = true;
+  const auto converted = Convert(path, path, options);
+  ASSERT_TRUE(converted.ok()) << converted.status().ToString();
+  EXPECT_GT(converted->checked_bytes, 0u);
+  EXPECT_TRUE(LoadTree(path) == before);
+  EXPECT_TRUE(std::filesystem::exists(path + "/manifest.ocdbt"));
+  EXPECT_FALSE(std::filesystem::exists(path + "/many0"));
+  options.also = AlsoSafetensors();
+  EXPECT_EQ(Convert(path, path, options).status().code(),
+            StatusCode::kUnimplemented);
+}
+
 TEST(Convert, AnyLayoutKeepsTheTree) {
   ScratchDirectory scratch;
   std::mt19937 random(11);

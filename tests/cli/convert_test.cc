@@ -77,6 +77,19 @@ TEST_F(ConvertVerb, RefusesOtherFormatsByName) {
   EXPECT_EQ(RunWords({"convert", "/c"}).code, 2);
 }
 
+TEST_F(ConvertVerb, IsAnotherFormatToo) {
+  EXPECT_EQ(RunWords({"convert", "--also=safetensors", "--shard-bytes=1M", "/c",
+                      "/new"})
+                .code,
+            0);
+  EXPECT_NE(Calls().convert.also, nullptr);
+  EXPECT_EQ(RunWords({"convert", "/c", "/new"}).code, 0);
+  EXPECT_EQ(Calls().convert.also, nullptr);
+  const Ran ran = RunWords({"convert", "--also=npz", "/c", "/new"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("got 'npz', want safetensors"));
+}
+
 TEST_F(ConvertVerb, TakesARecipe) {
   Ran ran = RunWords({"convert", "--map=demo", "--reverse", "--set=heads=8",
                       "--map=a=b", "/c", "/new"});

@@ -252,6 +252,12 @@ Result<Recipe> Recipe::Named(std::string_view name) {
   }
   return Parse("{\"recipe\": 1}");
 }
+class AlsoFormat {};
+std::shared_ptr<const AlsoFormat> AlsoSafetensors(
+    uint64_t /*shard_bytes_max*/) {
+  return std::make_shared<AlsoFormat>();
+}
+
 Result<Recipe> Recipe::Parse(std::string_view json) {
   return Recipe(std::make_shared<RecipeRules>(RecipeRules{std::string(json)}));
 }

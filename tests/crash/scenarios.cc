@@ -194,6 +194,38 @@ Scenario SaveAsDirectories(const ScenarioOptions& options) {
       .contents = {{"one", ManyArrays(n, 1)}, {"two", ManyArrays(n, 2)}}};
 }
 
+Scenario SaveAsBoth(const ScenarioOptions& options) {
+  const int n = options.array_count;
+  return {
+      .name = "SaveAsBoth",
+      .prepare = [=](const std::string& root) { return SaveSteps(root, n, 1); },
+      .act =
+          [=](const std::string& root) {
+            SaveOptions save = OptionsOf(options);
+            save.also = AlsoSafetensors(8 << 10);
+            return Save(At(root, 1), ManyArrays(n, 2), save).status();
+          },
+      .steps = {{"1", {"one", "two"}}},
+      .contents = {{"one", ManyArrays(n, 1)}, {"two", ManyArrays(n, 2)}}};
+}
+
+Scenario SaveAsBothByRanks(const ScenarioOptions& options) {
+  const int n = options.array_count;
+  return {.name = "SaveAsBothByRanks",
+          .prepare =
+              [=](const std::string& root) {
+                return SaveOnRanks(At(root, 2), n, 2, Synced(options));
+              },
+          .act =
+              [=](const std::string& root) {
+                SaveOptions save = OptionsOf(options);
+                save.also = AlsoSafetensors(8 << 10);
+                return SaveOnRanks(At(root, 3), n, 3, save);
+              },
+          .steps = {{"2", {"two", "two"}}, {"3", {"", "three"}}},
+          .contents = {{"two", RowsOf(n, 2, -1)}, {"three", RowsOf(n, 3, -1)}}};
+}
+
 Scenario Overwrite(const ScenarioOptions& options) {
   const int n = options.array_count;
   return {
@@ -431,6 +463,7 @@ std::vector<Scenario> AllScenarios(const ScenarioOptions& options) {
           SaveOfItems(options),         SaveWithMarker(options),
           OverwriteWithMarker(options), SaveByManager(options),
           DeleteStep(options),          PruneSteps(options),
+          SaveAsBoth(options),          SaveAsBothByRanks(options),
           ViewByLinks(options),         ViewByCopies(options),
           OverwriteByView(options),     OverwriteView(options)};
 }

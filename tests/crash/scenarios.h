@@ -14,7 +14,6 @@
 #include "holdfast/holdfast.h"
 #include "holdfast/orbax/orbax.h"
 #include "holdfast/tools/tools.h"
-#include "holdfast/tools/view.h"
 
 namespace holdfast {
 
@@ -73,6 +72,10 @@ Scenario SaveByManager(const ScenarioOptions& options);
 Scenario DeleteStep(const ScenarioOptions& options);
 // Steps 1, 2 and 4 of 1 to 5.
 Scenario PruneSteps(const ScenarioOptions& options);
+// Step 1 is overwritten by one whose arrays lie in safetensors files.
+Scenario SaveAsBoth(const ScenarioOptions& options);
+// Step 3 beside 2, by ranks that write the same safetensors files.
+Scenario SaveAsBothByRanks(const ScenarioOptions& options);
 // Step 2, which refers to step 1 by symbolic links.
 Scenario ViewByLinks(const ScenarioOptions& options);
 // Step 1, with copies of the files of a model beside it, and checksums.

@@ -347,6 +347,10 @@ def _layouts() -> dict[str, Layout]:
     table |= {
         "view zarr2": _view(zarr_format=2),
         "view zarr3": _view(),
+        "both zarr2": _plain(format="orbax", also="safetensors"),
+        "both zarr3": _plain(
+            format="orbax-v1", also="safetensors", data_file_bytes=20_000
+        ),
         "drop-in pytree": _pytree(dropin),
         "drop-in pytree directories raw": _pytree(dropin, **flat, **raw),
         "drop-in pytree zarr3": _pytree(dropin, use_zarr3=True),

@@ -14,3 +14,4 @@
 #include "holdfast/tools/remote.h"
 #include "holdfast/tools/stats.h"
 #include "holdfast/tools/torch_file.h"
+#include "holdfast/tools/view.h"

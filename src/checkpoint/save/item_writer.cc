@@ -189,8 +189,9 @@ Status CheckFreeSpace(const SavePlan& plan, const std::string& directory) {
   if (statvfs(directory.c_str(), &info) != 0) return Status();
   const uint64_t free_bytes = uint64_t{info.f_bavail} * info.f_frsize;
   // Compressed data may take less; only the hopeless case is refused.
-  if (plan.options->compression != Compression::kNone ||
-      free_bytes >= plan.decoded_bytes) {
+  const bool is_compressed =
+      plan.options->compression != Compression::kNone && !plan.also;
+  if (is_compressed || free_bytes >= plan.decoded_bytes) {
     return Status();
   }
   return ResourceExhaustedError("save to " + directory +
@@ -216,6 +217,12 @@ ValueSinkOptions SinkOptionsOf(const SavePlan& plan, const FileWriter& files) {
 
 Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
                    SaveCall& call) {
+  if (call.plan.also && !options.guarded_path.empty()) {
+    return UnimplementedError(
+        "save to " + options.guarded_path +
+        ": files that are of another format, too, are written to a file "
+        "system alone; save there, and copy that (holdfast cp)");
+  }
   Run& run = call.run;
   // What waits to be sent comes on top of what is being encoded.
   const uint64_t bytes_max = run.budget().bytes_max();
