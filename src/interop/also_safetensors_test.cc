@@ -9,6 +9,7 @@
 #include <functional>
 #include <thread>
 
+#include "checkpoint/leaf_lines.h"
 #include "checkpoint/test_trees.h"
 #include "holdfast/process_group.h"
 #include "tensor/box.h"
@@ -49,24 +50,6 @@ Tree ManyLeaves() {
                      {"word", "w"},
                      {"list", Tree::List({Tree(Bits(DType::kInt8, {9}, 5))})},
                      {"nothing", Tree::Dict({})}});
-}
-
-// Name, dtype, shape and digest of all leaves.
-std::vector<std::string> LinesOf(const std::string& path) {
-  std::vector<std::string> lines;
-  const auto opened = Open(path);
-  EXPECT_TRUE(opened.ok()) << opened.status().ToString();
-  if (!opened.ok()) return lines;
-  for (size_t i = 0; i < (*opened)->leaves().size(); ++i) {
-    const LeafInfo& leaf = (*opened)->leaves()[i];
-    const auto digest = DigestLeaf(**opened, i);
-    lines.push_back(leaf.name + " " +
-                    (leaf.dtype ? std::string(DTypeName(*leaf.dtype)) : "") +
-                    ShapeToString(leaf.shape) + " " +
-                    (digest.ok() ? *digest : digest.status().ToString()));
-  }
-  std::sort(lines.begin(), lines.end());
-  return lines;
 }
 
 uint64_t BytesBelow(const std::string& path) {

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "checkpoint/leaf_lines.h"
 #include "checkpoint/test_trees.h"
 #include "holdfast/tools/convert.h"
 #include "place/file_set.h"
@@ -46,24 +47,6 @@ std::string StateOf(const std::string& path) {
   std::string all;
   for (const std::string& line : lines) all += line + "\n";
   return all;
-}
-
-// Names and digests of all leaves.
-std::vector<std::string> LinesOf(const std::string& path) {
-  std::vector<std::string> lines;
-  const auto opened = Open(path);
-  EXPECT_TRUE(opened.ok()) << opened.status().ToString();
-  if (!opened.ok()) return lines;
-  for (size_t i = 0; i < (*opened)->leaves().size(); ++i) {
-    const LeafInfo& leaf = (*opened)->leaves()[i];
-    const auto digest = DigestLeaf(**opened, i);
-    lines.push_back(leaf.name + " " +
-                    (leaf.dtype ? std::string(DTypeName(*leaf.dtype)) : "") +
-                    ShapeToString(leaf.shape) + " " +
-                    (digest.ok() ? *digest : digest.status().ToString()));
-  }
-  std::sort(lines.begin(), lines.end());
-  return lines;
 }
 
 Tree SomeTree() {

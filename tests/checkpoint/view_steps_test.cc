@@ -9,6 +9,7 @@
 #include "holdfast/checkpoint.h"
 #include "holdfast/orbax/steps.h"
 #include "holdfast/tools/view.h"
+#include "leaf_lines.h"
 #include "test_trees.h"
 #include "twins/scratch_directory.h"
 
@@ -20,20 +21,6 @@ namespace fs = std::filesystem;
 Tree SomeTree() {
   return Tree::Dict({{"a", Tree(RandomArray(DType::kFloat32, {60, 100}, 1))},
                      {"c", Tree(RandomArray(DType::kInt64, {2000}, 3))}});
-}
-
-// Names and digests of all leaves.
-std::vector<std::string> LinesOf(const std::string& path) {
-  std::vector<std::string> lines;
-  const auto opened = Open(path);
-  EXPECT_TRUE(opened.ok()) << opened.status().ToString();
-  if (!opened.ok()) return lines;
-  for (size_t i = 0; i < (*opened)->leaves().size(); ++i) {
-    const auto digest = DigestLeaf(**opened, i);
-    lines.push_back((*opened)->leaves()[i].name + " " +
-                    (digest.ok() ? *digest : digest.status().ToString()));
-  }
-  return lines;
 }
 
 TEST(ViewSteps, PruningKeepsWhatAViewRefersTo) {

@@ -117,7 +117,7 @@ class AlsoSink final : public ValueSink {
     ValueDigest digest;
   };
 
-  // Headers first: a bucket takes the bytes of a file in their order.
+  // Nobody can look yet, so that a header may come before its tensors.
   Status WritePieces() {
     for (const AlsoFiles::Piece& piece : also_.pieces) {
       const std::string_view bytes = piece.bytes;

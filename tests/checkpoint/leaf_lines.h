@@ -1,0 +1,32 @@
+// What a checkpoint of any format holds, as text that tests compare.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "holdfast/holdfast.h"
+
+namespace holdfast {
+
+// Name, dtype, shape and digest of all leaves, sorted.
+inline std::vector<std::string> LinesOf(const std::string& path) {
+  std::vector<std::string> lines;
+  const auto opened = Open(path);
+  EXPECT_TRUE(opened.ok()) << opened.status().ToString();
+  if (!opened.ok()) return lines;
+  for (size_t i = 0; i < (*opened)->leaves().size(); ++i) {
+    const LeafInfo& leaf = (*opened)->leaves()[i];
+    const auto digest = DigestLeaf(**opened, i);
+    lines.push_back(leaf.name + " " +
+                    (leaf.dtype ? std::string(DTypeName(*leaf.dtype)) : "") +
+                    ShapeToString(leaf.shape) + " " +
+                    (digest.ok() ? *digest : digest.status().ToString()));
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+}  // namespace holdfast
