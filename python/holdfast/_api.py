@@ -198,7 +198,7 @@ def save(
             else data_file_bytes
         ),
         "also": also,
-        "also_shard_bytes_max": data_file_bytes or 0,
+        "also_shard_bytes_max": max(data_file_bytes or 0, 0),
         "sync": durable,
         **_run_options(threads, memory_bytes),
     }
