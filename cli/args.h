@@ -41,13 +41,14 @@ enum class VerbId : uint8_t {
   kMerge,
   kCp,
   kView,
+  kMaterialize,
   kRecipes,
   kDoctor,
   kHelp,
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 22;
+inline constexpr int kVerbCount = 23;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };

@@ -88,6 +88,8 @@ int RunVerb(const Args& args, Env& env) {
       return RunCp(args, env);
     case VerbId::kView:
       return RunView(args, env);
+    case VerbId::kMaterialize:
+      return RunMaterialize(args, env);
     case VerbId::kRecipes:
       return RunRecipes(args, env);
     case VerbId::kDoctor:

@@ -29,6 +29,7 @@ constexpr uint32_t kStats = Bit(VerbId::kStats);
 constexpr uint32_t kMerge = Bit(VerbId::kMerge);
 constexpr uint32_t kCp = Bit(VerbId::kCp);
 constexpr uint32_t kView = Bit(VerbId::kView);
+constexpr uint32_t kMaterialize = Bit(VerbId::kMaterialize);
 constexpr uint32_t kRecipes = Bit(VerbId::kRecipes);
 constexpr uint32_t kDoctor = Bit(VerbId::kDoctor);
 constexpr uint32_t kRewrite = kConvert | kReshard;
@@ -36,9 +37,11 @@ constexpr uint32_t kWrite = kRewrite | kMerge;
 constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules on leaves
 constexpr uint32_t kRecipe = kRewrite | kView;
 constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
-                           kPlan | kWrite | kDiff | kStats | kView;
+                           kPlan | kWrite | kDiff | kStats | kView |
+                           kMaterialize;
 // Long jobs on many threads.
-constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats | kView;
+constexpr uint32_t kWork =
+    kDigest | kVerify | kWrite | kDiff | kStats | kView | kMaterialize;
 constexpr uint32_t kLong = kWork | kCp;
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
 constexpr uint32_t kReports =
@@ -224,8 +227,11 @@ Status ApplyLink(std::string_view value, Args* args) {
 // Of the formats only those that a view can have.
 Status ApplyAs(std::string_view value, Args* args) {
   args->format = FormatFromName(value);
-  if (args->format && IsOrbaxFormat(*args->format)) return Status();
-  return BadValue("as", value, "orbax or orbax-v1");
+  if (args->format &&
+      (IsOrbaxFormat(*args->format) || *args->format == Format::kSafetensors)) {
+    return Status();
+  }
+  return BadValue("as", value, "orbax, orbax-v1 or safetensors");
 }
 
 Status ApplyAlso(std::string_view value, Args* args) {
@@ -514,42 +520,45 @@ constexpr Flag kFlags[] = {
      "as the source is", Completion::kChoices,
      "orbax|orbax-v1|megatron-zarr|safetensors|dcp|torch-dist|npz", ApplyTo},
     {"as", 0, "FORMAT", "Show the source as this format", kView, "orbax",
-     Completion::kChoices, "orbax|orbax-v1", ApplyAs},
+     Completion::kChoices, "orbax|orbax-v1|safetensors", ApplyAs},
     {"link", 0, "KIND",
      "Bring the source's files in as symbolic links, hard links, copies that "
      "share their blocks, or copies",
      kView, "symlink", Completion::kChoices, "symlink|hard|reflink|copy",
      ApplyLink},
     {"checksums", 0, "",
-     "Read all that is referred to, and record its checksums", kView, "",
-     Completion::kNothing, "", Switch<&Args::checksums>},
+     "Record the checksums of all that is referred to: read it, where the "
+     "source has none",
+     kView, "", Completion::kNothing, "", Switch<&Args::checksums>},
     {"refer-all", 0, "", "Fail for a tensor that would have to be copied",
      kView, "", Completion::kNothing, "", Switch<&Args::must_refer>},
     {"zarr", 0, "N", "Write arrays as zarr 2 or zarr 3",
-     kConvert | kMerge | kView, "as in the source; of a view 3",
+     kConvert | kMerge | kView | kMaterialize, "as in the source; of a view 3",
      Completion::kChoices, "2|3", ApplyZarr},
     {"ocdbt", 0, "WHETHER",
      "Write one OCDBT database (yes), or one directory for each parameter "
      "(no)",
-     kConvert | kMerge, "as in the source", Completion::kChoices, "yes|no",
-     ApplyOcdbt},
+     kConvert | kMerge | kMaterialize, "as in the source", Completion::kChoices,
+     "yes|no", ApplyOcdbt},
     {"compression", 0, "NAME",
      "Compress chunks: zstd, as Orbax does; planes, the smallest and fastest "
      "to load; fast, blosc with lz4; or not at all",
-     kWrite | kView, "zstd", Completion::kChoices, "planes|zstd|fast|none",
-     ApplyCompression},
+     kWrite | kView | kMaterialize, "zstd", Completion::kChoices,
+     "planes|zstd|fast|none", ApplyCompression},
     {"chunk-bytes", 0, "SIZE",
      "Cut larger arrays into chunks of about SIZE bytes; 0: as Orbax does",
-     kWrite | kView, "8M", Completion::kNothing, "", ApplyChunkBytes},
+     kWrite | kView | kMaterialize, "8M", Completion::kNothing, "",
+     ApplyChunkBytes},
     {"also", 0, "FORMAT",
      "Of Orbax's formats: lay the arrays down, uncompressed, in files that are "
      "safetensors, too",
      kConvert, "", Completion::kChoices, "safetensors", ApplyAlso},
     {"overwrite", 0, "", "Replace what is at TARGET once the new one is whole",
-     kWrite | kView | kCp, "", Completion::kNothing, "",
+     kWrite | kView | kMaterialize | kCp, "", Completion::kNothing, "",
      Switch<&Args::overwrite>},
     {"no-check", 0, "", "Do not read the new checkpoint back to compare it",
-     kWrite, "", Completion::kNothing, "", Switch<&Args::check, false>},
+     kWrite | kMaterialize, "", Completion::kNothing, "",
+     Switch<&Args::check, false>},
     {"map", 0, "RULE",
      "Take the leaves that a recipe makes: the name of one that is shipped "
      "(holdfast recipes lists them), or a file. Or PATTERN=NEW: rename "
@@ -595,7 +604,8 @@ constexpr Flag kFlags[] = {
     {"read-only", 0, "", "Write nothing, not even a probe", kDoctor, "",
      Completion::kNothing, "", Switch<&Args::read_only>},
     {"restart", 0, "", "Start over, whatever an earlier run left",
-     kRewrite | kCp, "", Completion::kNothing, "", Switch<&Args::restart>},
+     kRewrite | kMaterialize | kCp, "", Completion::kNothing, "",
+     Switch<&Args::restart>},
     {"report", 0, "FILE",
      "Write what was renamed, cast and left out to FILE, as JSON; - prints it "
      "as text",

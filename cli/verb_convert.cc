@@ -1,4 +1,5 @@
-// convert and reshard: a checkpoint written again in another layout.
+// convert, reshard and materialize: a checkpoint written again in another
+// layout, or with bytes of its own.
 
 #include <fstream>
 
@@ -14,6 +15,7 @@
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/tools/convert.h"
+#include "holdfast/tools/view.h"
 
 namespace holdfast::cli {
 namespace {
@@ -47,6 +49,15 @@ Status WriteReport(const ConvertReport& report, const Args& args, Env& env) {
   return PermissionDeniedError("--report: cannot write " + args.report);
 }
 
+Result<ConvertResult> RewriteOne(const Args& args,
+                                 const ConvertOptions& options) {
+  const std::string target = args.operands.size() > 1 ? args.operands[1] : "";
+  if (*args.verb == VerbId::kMaterialize) {
+    return Materialize(args.operands[0], target, options);
+  }
+  return Convert(args.operands[0], target, options);
+}
+
 Result<ConvertResult> ConvertWithProgress(const Args& args, Env& env,
                                           ConvertOptions options) {
   const JobProgress progress(args, env,
@@ -54,7 +65,7 @@ Result<ConvertResult> ConvertWithProgress(const Args& args, Env& env,
                               .last_phase = args.check ? "check" : "",
                               .group = options.group},
                              options.run);
-  return Convert(args.operands[0], args.operands[1], options);
+  return RewriteOne(args, options);
 }
 
 // Counts the leaves that something happened to.
@@ -106,7 +117,7 @@ void PrintConvertJson(const ConvertResult& result, const Args& args,
   JsonWriter json(out);
   json.BeginObject();
   json.Field("source", args.operands[0]);
-  json.Field("target", args.operands[1]);
+  json.Field("target", args.operands.back());
   json.Field("leaf_count", result.leaf_count);
   json.Field("decoded_bytes", result.decoded_bytes);
   json.Field("read_bytes", result.read_bytes);
@@ -168,6 +179,17 @@ int RunReshard(const Args& args, Env& env) {
     return FailUsage(env, "reshard needs --mesh, or --shards");
   }
   return RunConvert(args, env);
+}
+
+int RunMaterialize(const Args& args, Env& env) {
+  auto result = ConvertWithProgress(args, env, OptionsOf(args, env, nullptr));
+  if (!result.ok()) return Fail(env, result.status());
+  if (args.json) {
+    PrintConvertJson(*result, args, env.out);
+  } else {
+    PrintConvertText(*result, args, env);
+  }
+  return kExitFine;
 }
 
 }  // namespace holdfast::cli

@@ -90,6 +90,13 @@ std::string ItemsText(const std::map<std::string, std::string>& items) {
   return PrintableText(text);
 }
 
+// "/models/m/model.safetensors", or "12 files, /models/m/a.safetensors first".
+std::string SourcesText(const CheckpointInfo& info) {
+  const std::string first = PrintableText(info.sources.front());
+  if (info.sources.size() == 1) return first;
+  return std::to_string(info.sources.size()) + " files, " + first + " first";
+}
+
 void PrintInfoText(const CheckpointInfo& info, const Summary& summary,
                    const Args& args, Env& env) {
   InfoPrinter printer(args, env);
@@ -97,6 +104,7 @@ void PrintInfoText(const CheckpointInfo& info, const Summary& summary,
   printer.Line("format", PrintableText(info.format));
   if (info.step) printer.Line("step", std::to_string(*info.step));
   if (!info.items.empty()) printer.Line("items", ItemsText(info.items));
+  if (!info.sources.empty()) printer.Line("view of", SourcesText(info));
   if (HasLayout(info)) printer.Line("layout", LayoutText(info));
   printer.Line("leaves", std::to_string(summary.totals.leaf_count));
   printer.Line("parameters", HumanCount(summary.totals.parameter_count));
@@ -161,6 +169,7 @@ void PrintInfoJson(const CheckpointInfo& info, const Summary& summary,
   json.BeginObject();
   for (const auto& [name, directory] : info.items) json.Field(name, directory);
   json.EndObject();
+  json.StringsField("sources", info.sources);
   json.Field("use_ocdbt", info.use_ocdbt);
   json.Field("zarr_format", info.zarr_format);
   WriteTotals(summary.totals, &json);

@@ -109,6 +109,11 @@ constexpr Example kCpExamples[] = {
      "from store to store, and checked there"},
     {"holdfast cp https://host/ckpt/7 ./7", "what a web server has"},
 };
+constexpr Example kMaterializeExamples[] = {
+    {"holdfast materialize /ckpt/llama", "in its place"},
+    {"holdfast materialize /ckpt/llama /own/llama --compression planes",
+     "elsewhere, and smaller"},
+};
 constexpr Example kViewExamples[] = {
     {"holdfast view /models/llama /ckpt/llama",
      "a model of Hugging Face that Orbax restores, without a second copy"},
@@ -273,8 +278,17 @@ constexpr Verb kVerbs[] = {
      "cannot be referred to (compressed, cast, elements that lie apart) is "
      "copied, that tensor alone, and is listed with the reason. The source "
      "must stay as it is: a file that has changed is noticed whenever TARGET "
-     "is opened. Of safetensors TARGET is a model, too. PATTERN is as for ls.",
+     "is opened. Of safetensors TARGET is a model, too. With --as safetensors "
+     "TARGET is a model whose files are those of an Orbax checkpoint that was "
+     "saved as both. PATTERN is as for ls.",
      kViewExamples, Completion::kFile, "", false},
+    {VerbId::kMaterialize, "materialize", "VIEW [TARGET]", 1, 2,
+     "Give a view bytes of its own",
+     "Writes what VIEW refers to into a checkpoint of its own at TARGET, or "
+     "without one in the view's place, which the new checkpoint takes once it "
+     "is whole and has been compared. The view's sources stay as they are, and "
+     "may go then.",
+     kMaterializeExamples, Completion::kFile, "", false},
     {VerbId::kRecipes, "recipes", "[NAME]", 0, 1,
      "List the recipes that map one model's names to another's",
      "Prints the names of the recipes that come with holdfast, or the text of "

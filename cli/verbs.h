@@ -28,6 +28,7 @@ int RunStats(const Args& args, Env& env);
 int RunMerge(const Args& args, Env& env);
 int RunCp(const Args& args, Env& env);
 int RunView(const Args& args, Env& env);
+int RunMaterialize(const Args& args, Env& env);
 int RunRecipes(const Args& args, Env& env);
 int RunDoctor(const Args& args, Env& env);
 

@@ -140,6 +140,10 @@ struct CheckpointInfo {
   bool store_array_data_equal_to_fill_value = false;
   std::optional<int64_t> init_timestamp_ns;
   std::optional<int64_t> commit_timestamp_ns;
+  // Of a view: the files that it refers to, by their paths or URLs; empty: all
+  // bytes are the checkpoint's own, or it was opened without
+  // OpenOptions::verify.
+  std::vector<std::string> sources;
   // Notes for the reader, in words: e.g. that the checkpoint's list of
   // checksums is gone, so that not all of it can be checked.
   std::vector<std::string> notes;

@@ -57,7 +57,7 @@ from holdfast._process_group import (
 )
 from holdfast._stats import Stats
 from holdfast._stats import last as last_stats
-from holdfast._view import CopiedLeaf, ViewResult, view
+from holdfast._view import CopiedLeaf, ViewResult, materialize, view
 
 __all__ = [
     "Checkpoint",
@@ -84,6 +84,7 @@ __all__ = [
     "errors",
     "last_stats",
     "load",
+    "materialize",
     "merge",
     "open",
     "process_group",

@@ -253,9 +253,13 @@ def convert(
             ),
             progress=progress_fn,
         )
+    return _result(new, values)
+
+
+def _result(target: str, values: dict[str, Any]) -> ConvertResult:
     report = json.loads(values.pop("report"))
     return ConvertResult(
-        target=new,
+        target=target,
         leaves=[
             ConvertedLeaf(leaf["leaf"], leaf.get("new_name"), leaf["what"])
             for leaf in report["leaves"]

@@ -448,6 +448,7 @@ class Checkpoint:
 
     path: str  # absolute, after choosing the step
     format: str
+    sources: list[str]
     notes: list[str]
     step: int | None
     items: dict[str, str]
@@ -606,6 +607,25 @@ def convert(
     """`holdfast::Convert`: what it counted, and its report as JSON."""
 
 def recipe_names() -> list[str]: ...
+def materialize(
+    view: str,
+    target: str | None,
+    *,
+    step: int | None = None,
+    zarr_format: int | None = None,
+    use_ocdbt: bool | None = None,
+    compression: str | None = "zstd",
+    chunk_bytes_target: int = 8 << 20,
+    overwrite: bool = False,
+    restart: bool = False,
+    check: bool = True,
+    sync: bool = True,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> dict[str, Any]:
+    """`holdfast::Materialize`: what it counted, and its report as JSON."""
+
 def view(
     source: str,
     target: str,

@@ -221,6 +221,11 @@ class Checkpoint(Mapping[str, Any]):
         return self._live.notes
 
     @property
+    def sources(self) -> list[str]:
+        """Of a view: the files that it refers to; empty for others."""
+        return self._live.sources
+
+    @property
     def format(self) -> str:
         """ "orbax", "orbax-v1", "ocdbt", "zarr" or "zarr3"."""
         return self._live.format

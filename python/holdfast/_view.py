@@ -14,13 +14,15 @@ from holdfast._convert import (
     _CHUNK_BYTES,
     _MEMORY_BYTES,
     ConvertedLeaf,
+    ConvertResult,
     PathLike,
     _recipe,
+    _result,
     _rules,
 )
 from holdfast._progress import ProgressArgument, reporting
 
-__all__ = ["CopiedLeaf", "ViewResult", "view"]
+__all__ = ["CopiedLeaf", "ViewResult", "materialize", "view"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +71,7 @@ def view(
     source: PathLike,
     target: PathLike,
     *,
-    format: Literal["orbax", "orbax-v1"] = "orbax",
+    format: Literal["orbax", "orbax-v1", "safetensors"] = "orbax",
     step: int | None = None,
     item: str | None = None,
     select: str | Sequence[str] = (),
@@ -107,7 +109,10 @@ def view(
     Args:
       source: a checkpoint of any format, in a file system.
       target: the exact place of the view.
-      format: "orbax", or "orbax-v1".
+      format: "orbax", or "orbax-v1"; "safetensors" makes a model of the files
+        of a checkpoint that was saved so that it is both (`save(...,
+        also="safetensors")`), or that is a view of safetensors. It takes
+        `link`, `overwrite` and `durable` alone.
       step: of a directory of steps; None: the newest committed one.
       item: only this item of a composite checkpoint.
       select, drop, rename, cast, nest, strict, map, reverse, sizes: as of
@@ -115,8 +120,9 @@ def view(
       zarr_format: 3; or 2, which knows C and Fortran order alone.
       link: how the source's files come into the view's directory: symbolic
         or hard links, copies that share their blocks, or copies.
-      checksums: read all that is referred to, and record its checksums, which
-        every later read is checked by.
+      checksums: record the checksums of all that is referred to, which every
+        later read is checked by: read it, where the source has none. Those of a
+        source that has them all are taken over in any case.
       must_refer: fail for a tensor that would have to be copied.
       compression: of what is copied, as for `save`.
       chunk_bytes: larger tensors are referred to in chunks of at most this
@@ -172,3 +178,61 @@ def view(
         notes=report["notes"],
         **values,
     )
+
+
+def materialize(
+    view: PathLike,
+    target: PathLike | None = None,
+    *,
+    step: int | None = None,
+    zarr_format: int | None = None,
+    ocdbt: bool | None = None,
+    compression: Literal["planes", "zstd", "fast"] | None = "zstd",
+    chunk_bytes: int = _CHUNK_BYTES,
+    overwrite: bool = False,
+    restart: bool = False,
+    check: bool = True,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+    durable: bool = True,
+) -> ConvertResult:
+    """Gives a view bytes of its own.
+
+    What it refers to stays as it is, and may go then.
+
+    Args:
+      view: a checkpoint that refers to the files of another.
+      target: the exact place of the new checkpoint; None: the view's own, which
+        it takes once it is whole and has been compared.
+      overwrite: replace a checkpoint at `target`, once the new one is whole.
+      step, zarr_format, ocdbt, compression, chunk_bytes, restart, check,
+        progress, threads, memory_bytes, durable: as of `convert`.
+
+    Raises:
+      ValueError: a checkpoint that is no view.
+      holdfast.errors.AlreadyExistsError: something is at `target`.
+      holdfast.errors.DataLossError: a source that has changed or is gone;
+        damaged bytes.
+    """
+    new = None if target is None else os.fspath(target)
+    with reporting(progress, "materialize") as progress_fn:
+        values = _engine.materialize(
+            os.fspath(view),
+            new,
+            step=step,
+            zarr_format=zarr_format,
+            use_ocdbt=ocdbt,
+            compression=compression,
+            chunk_bytes_target=chunk_bytes,
+            overwrite=overwrite,
+            restart=restart,
+            check=check,
+            sync=durable,
+            thread_count=threads or 0,
+            in_flight_bytes_max=(
+                _MEMORY_BYTES if memory_bytes is None else memory_bytes
+            ),
+            progress=progress_fn,
+        )
+    return _result(os.fspath(view) if new is None else new, values)

@@ -136,6 +136,32 @@ nb::dict BindingConvert(
       }));
 }
 
+nb::dict BindingMaterialize(
+    nb::handle view, nb::handle target, std::optional<int64_t> step,
+    std::optional<int> zarr_format, std::optional<bool> use_ocdbt,
+    const std::optional<std::string>& compression, uint64_t chunk_bytes_target,
+    bool overwrite, bool restart, bool check, bool sync, int thread_count,
+    uint64_t in_flight_bytes_max, nb::handle progress) {
+  ConvertOptions options;
+  options.run = RunOf(thread_count, in_flight_bytes_max);
+  options.open.step = step;
+  options.zarr_format = zarr_format;
+  options.use_ocdbt = use_ocdbt;
+  options.compression = CompressionOf(compression);
+  options.chunk_bytes_target = chunk_bytes_target;
+  options.overwrite = overwrite;
+  options.restart = restart;
+  options.check = check;
+  options.sync = sync;
+  const std::string from = PathOf(view);
+  const std::string to = target.is_none() ? "" : PathOf(target);
+  return ResultToPython(RunForResult<ConvertResult>(
+      options.run, progress, [&](const RunOptions& run) {
+        options.run = run;
+        return Materialize(from, to, options);
+      }));
+}
+
 nb::dict ViewToPython(const ViewResult& result) {
   nb::list copied;
   for (const ViewResult::Copied& leaf : result.copied) {
@@ -172,9 +198,10 @@ nb::dict BindingView(
       MapOf(std::move(select), std::move(drop), rename, cast, {}, nest, strict);
   const std::optional<Format> as = FormatFromName(format);
   const std::optional<LinkKind> kind = LinkKindFromName(link);
-  if (!as || !IsOrbaxFormat(*as)) {
-    throw StatusError(InvalidArgumentError("format: got '" + format +
-                                           "', want 'orbax' or 'orbax-v1'"));
+  if (!as) {
+    throw StatusError(
+        InvalidArgumentError("format: got '" + format +
+                             "', want 'orbax', 'orbax-v1' or 'safetensors'"));
   }
   if (!kind) {
     throw StatusError(
@@ -226,6 +253,18 @@ void BindConvert(nb::module_& module) {
              nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none(),
              "holdfast::Convert: what it counted, and its report as JSON.");
+  module.def("materialize", &BindingMaterialize, nb::arg("view"),
+             nb::arg("target").none(), nb::kw_only(),
+             nb::arg("step") = nb::none(), nb::arg("zarr_format") = nb::none(),
+             nb::arg("use_ocdbt") = nb::none(),
+             nb::arg("compression").none() = "zstd",
+             nb::arg("chunk_bytes_target") = uint64_t{8} << 20,
+             nb::arg("overwrite") = false, nb::arg("restart") = false,
+             nb::arg("check") = true, nb::arg("sync") = true,
+             nb::arg("thread_count") = 0,
+             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("progress") = nb::none(),
+             "holdfast::Materialize: what it counted, and its report as JSON.");
   module.def(
       "view", &BindingView, nb::arg("source"), nb::arg("target"), nb::kw_only(),
       nb::arg("format") = "orbax", nb::arg("step") = nb::none(),

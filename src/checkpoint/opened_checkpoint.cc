@@ -123,6 +123,11 @@ void OpenedCheckpoint::DescribeLeaves() {
 
 // What `_METADATA` says beside its entries.
 void OpenedCheckpoint::AddItemInfo(const Item& item) {
+  if (item.digests() != nullptr) {
+    for (const SourceFile& row : item.digests()->sources()) {
+      info_.sources.push_back(row.from);
+    }
+  }
   const TreeMetadata* metadata = item.tree_metadata();
   if (metadata == nullptr) return;
   info_.has_tree_metadata = true;
@@ -156,6 +161,27 @@ Result<LeafExtents> OpenedCheckpoint::ExtentsOf(size_t leaf) const {
   HF_RETURN_IF_ERROR(stored->problem);
   if (stored->layout == nullptr) return LeafExtents{"in a file of values", {}};
   return ExtentsOfChunks(*item, stored->array());
+}
+
+std::optional<ValueDigest> OpenedCheckpoint::DigestOf(
+    const std::string& file, uint64_t offset, uint64_t byte_count) const {
+  for (const auto& item : items_) {
+    const std::string prefix = item->place().directory.path() + "/";
+    if (item->digests() == nullptr || !file.starts_with(prefix)) continue;
+    const ValueDigest* row = item->digests()->FindValue(
+        std::string_view(file).substr(prefix.size()), offset);
+    const bool has_other_blocks =
+        item->digests()->block_bytes() != kDigestBlockBytes;
+    if (row == nullptr || row->byte_count != byte_count ||
+        row->kind != RowKind::kValue || has_other_blocks) {
+      continue;
+    }
+    ValueDigest found = *row;
+    found.path.clear();
+    found.offset = 0;
+    return found;
+  }
+  return std::nullopt;
 }
 
 Result<Stats> OpenedCheckpoint::DoReadInto(

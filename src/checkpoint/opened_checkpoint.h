@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,8 @@ class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
   void DescribeLeaves();
 
   Result<LeafExtents> ExtentsOf(size_t leaf) const override;
+  std::optional<ValueDigest> DigestOf(const std::string& file, uint64_t offset,
+                                      uint64_t byte_count) const override;
 
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
   // leaves()[leaf], and the item that holds it.

@@ -77,6 +77,14 @@ Result<LeafExtents> ExtentsOf(const Checkpoint& checkpoint, size_t leaf) {
                 " does not say where its elements lie");
 }
 
+std::optional<ValueDigest> DigestOf(const Checkpoint& checkpoint,
+                                    const std::string& file, uint64_t offset,
+                                    uint64_t byte_count) {
+  const auto* stored = dynamic_cast<const StoredExtents*>(&checkpoint);
+  if (stored == nullptr) return std::nullopt;
+  return stored->DigestOf(file, offset, byte_count);
+}
+
 Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
                                     const ReadableArray& array) {
   const ArrayLayout& layout = *array.layout;
@@ -123,9 +131,8 @@ Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
   return found;
 }
 
-PlainRun PlainRunOf(DType dtype, const Shape& shape,
-                    std::span<const Extent> extents) {
-  if (dtype == DType::kBool) return NoRun("bools, which are checked when read");
+PlainRun RunOf(DType dtype, const Shape& shape,
+               std::span<const Extent> extents) {
   if (DTypeBits(dtype) < 8) return NoRun("elements narrower than a byte");
   const auto element_bytes = static_cast<uint64_t>(DTypeBytes(dtype));
   std::vector<std::pair<uint64_t, const Extent*>> parts;  // by first element
@@ -151,12 +158,20 @@ PlainRun PlainRunOf(DType dtype, const Shape& shape,
   if (done != static_cast<uint64_t>(ElementCount(shape))) {
     return NoRun("parts of it are in no file");
   }
-  if (front.offset % element_bytes != 0) {
-    return NoRun("at offset " + std::to_string(front.offset) +
+  return {"", front.file, front.offset};
+}
+
+PlainRun PlainRunOf(DType dtype, const Shape& shape,
+                    std::span<const Extent> extents) {
+  if (dtype == DType::kBool) return NoRun("bools, which are checked when read");
+  const PlainRun run = RunOf(dtype, shape, extents);
+  const auto element_bytes = static_cast<uint64_t>(DTypeBytes(dtype));
+  if (run.why_not.empty() && run.offset % element_bytes != 0) {
+    return NoRun("at offset " + std::to_string(run.offset) +
                  ", no multiple of its elements' " +
                  std::to_string(element_bytes) + " bytes");
   }
-  return {"", front.file, front.offset};
+  return run;
 }
 
 }  // namespace holdfast

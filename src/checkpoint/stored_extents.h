@@ -7,10 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "checkpoint/format/digest_file.h"
 #include "checkpoint/restore/array_home.h"
 #include "checkpoint/restore/raw_array.h"
 #include "holdfast/checkpoint.h"
@@ -32,11 +34,22 @@ class StoredExtents {
   // `leaf` is an array with elements, and can be read. Reads metadata at most.
   // Errors: those of that metadata.
   virtual Result<LeafExtents> ExtentsOf(size_t leaf) const = 0;
+  // The checksums that the checkpoint itself keeps of a range of one of its
+  // files, without path and offset; nullopt where it has none of exactly these
+  // bytes, or was opened without them.
+  virtual std::optional<ValueDigest> DigestOf(const std::string& /*file*/,
+                                              uint64_t /*offset*/,
+                                              uint64_t /*byte_count*/) const {
+    return std::nullopt;
+  }
 };
 
 // The extents of leaf `leaf` of any checkpoint; one that is no StoredExtents
 // says why not.
 Result<LeafExtents> ExtentsOf(const Checkpoint& checkpoint, size_t leaf);
+std::optional<ValueDigest> DigestOf(const Checkpoint& checkpoint,
+                                    const std::string& file, uint64_t offset,
+                                    uint64_t byte_count);
 
 // Those of a zarr array, a chunk each.
 Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
@@ -50,6 +63,9 @@ struct PlainRun {
   uint64_t offset = 0;
 };
 // REQUIRES: an array with elements; extents that are disjoint boxes inside it.
+PlainRun RunOf(DType dtype, const Shape& shape,
+               std::span<const Extent> extents);
+// Only those that can be used where they lie: aligned, and not of bools.
 PlainRun PlainRunOf(DType dtype, const Shape& shape,
                     std::span<const Extent> extents);
 

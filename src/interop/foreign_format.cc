@@ -115,7 +115,8 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
     for (const std::string& name : names) {
       if (!name.ends_with(suffix)) continue;
       HF_ASSIGN_OR_RETURN(const bool is_file, LeadsToFile(directory / name));
-      if (is_file) return format;
+      // A view's links may lead nowhere; opening it says which.
+      if (is_file || Has(names, kDigestFile)) return format;
     }
   }
   return ForeignFormat::kNone;

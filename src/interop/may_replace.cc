@@ -5,6 +5,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/commit/replaceable.h"
+#include "checkpoint/format/directory_names.h"
 #include "interop/open.h"
 #include "interop/safetensors.h"
 #include "interop/tree_sidecar.h"
@@ -26,8 +27,9 @@ bool IsFileOf(ForeignFormat format, std::string_view file) {
   const bool is_direct = PartCount(file) == 1;
   switch (format) {
     case ForeignFormat::kSafetensors:
-      return is_direct && (name.ends_with(kSafetensorsSuffix) ||
-                           name.ends_with(kSafetensorsIndexSuffix));
+      return is_direct &&
+             (name.ends_with(kSafetensorsSuffix) ||
+              name.ends_with(kSafetensorsIndexSuffix) || name == kDigestFile);
     case ForeignFormat::kDcp:
     case ForeignFormat::kTorchDist:
       return is_direct &&

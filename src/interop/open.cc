@@ -6,6 +6,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/check/view_sources.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "interop/dcp.h"
@@ -39,6 +40,20 @@ Status CheckForeignOptions(const Place& place, const OpenOptions& options) {
 Result<Place> DirectoryOf(const Place& place) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(place));
   return is_directory ? place : place.parent();
+}
+
+// Of a directory of links that a view made: that they lead where they did.
+Status CheckViewSources(const Place& place) {
+  if (place.is_remote()) return Status();
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
+  if (kind != PathKind::kDirectory) return Status();
+  HF_ASSIGN_OR_RETURN(const std::optional<DigestIndex> list,
+                      DigestIndex::Read(*place.OpenStore()));
+  if (!list) return Status();
+  for (const SourceFile& row : list->sources()) {
+    HF_RETURN_IF_ERROR(CheckSource(place, row, *list));
+  }
+  return Status();
 }
 
 // The sidecar in an item's custom_metadata.
@@ -172,6 +187,7 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
   HF_RETURN_IF_ERROR(CheckForeignOptions(place, options));
   switch (format) {
     case ForeignFormat::kSafetensors:
+      if (options.verify) HF_RETURN_IF_ERROR(CheckViewSources(place));
       return OpenSafetensors(place, use_sidecar);
     case ForeignFormat::kNpz:
       return OpenNpz(place, use_sidecar, options.verify);

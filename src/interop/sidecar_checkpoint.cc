@@ -72,6 +72,11 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
     return found;
   }
 
+  std::optional<ValueDigest> DigestOf(const std::string& file, uint64_t offset,
+                                      uint64_t byte_count) const override {
+    return holdfast::DigestOf(*base_, file, offset, byte_count);
+  }
+
  protected:
   Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
                            const RunOptions& run) const override {

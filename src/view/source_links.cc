@@ -11,6 +11,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/check/view_sources.h"
+#include "checkpoint/format/directory_names.h"
 #include "place/directory_ops.h"
 #include "place/file_set.h"
 #include "storage/errno_status.h"
@@ -91,19 +92,30 @@ Status CloneOrCopy(LinkKind kind, const SourceFile& row,
   return Status();
 }
 
+// Both ends may have links of their own on the way; what counts is where the
+// kernel gets from the link's directory.
+Result<std::string> RelativeTarget(const SourceFile& row,
+                                   const fs::path& directory) {
+  std::error_code error;
+  const fs::path here = fs::weakly_canonical(directory, error);
+  if (error) {
+    return ErrnoStatus(error.value(), "find", directory.string());
+  }
+  const fs::path there = fs::path(row.from).lexically_relative(here);
+  return there.empty() ? row.from : there.string();
+}
+
 Status PlaceOne(const std::string& directory, const SourceFile& row,
-                LinkKind kind, bool sync) {
+                LinkKind kind, bool sync, const std::string& final_path) {
   const std::string path = directory + "/" + row.path;
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
   if (error) return ErrnoStatus(error.value(), "create directory for", path);
   if (kind == LinkKind::kSymbolic) {
-    // Both ends may have links of their own on the way; what counts is where
-    // the kernel gets from here.
-    const fs::path here = fs::canonical(fs::path(path).parent_path(), error);
-    if (error) return ErrnoStatus(error.value(), "find", path);
-    const fs::path there = fs::path(row.from).lexically_relative(here);
-    const std::string target = there.empty() ? row.from : there.string();
+    const fs::path seen_from = final_path.empty() ? directory : final_path;
+    HF_ASSIGN_OR_RETURN(
+        const std::string target,
+        RelativeTarget(row, (seen_from / row.path).parent_path()));
     if (::symlink(target.c_str(), path.c_str()) == 0) return Status();
     return LinkError(errno, kind, row.from, path);
   }
@@ -121,6 +133,7 @@ std::string InSources(const std::string& name) {
 
 bool IsCompanion(std::string_view name) {
   if (name.starts_with('.') || name.starts_with('_')) return false;
+  if (name == kCommitMarkerFile) return false;  // of Orbax's
   for (const std::string_view suffix :
        {".json", ".txt", ".model", ".jinja", ".md"}) {
     if (name.ends_with(suffix)) return true;
@@ -161,17 +174,17 @@ Result<uint32_t> SourceNames::Add(const std::string& path) {
 
 Status PlaceSources(const std::string& directory,
                     const std::vector<SourceFile>& rows, LinkKind kind,
-                    bool sync) {
+                    bool sync, const std::string& final_path) {
   for (const SourceFile& row : rows) {
-    HF_RETURN_IF_ERROR(PlaceOne(directory, row, kind, sync));
+    HF_RETURN_IF_ERROR(PlaceOne(directory, row, kind, sync, final_path));
   }
   return Status();
 }
 
-Status CopyCompanions(const std::string& from, const std::string& directory) {
+Status CopyCompanions(const std::string& from, const std::string& directory,
+                      bool sync) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(from));
-  // The commit makes them durable, as all that others have put there.
   const std::shared_ptr<Store> to = Place(directory).OpenStore();
   for (const std::string& name : names) {
     const fs::path file = from + "/" + name;
@@ -184,7 +197,7 @@ Status CopyCompanions(const std::string& from, const std::string& directory) {
     HF_ASSIGN_OR_RETURN(const auto store, MakeFileSet({{name, file.string()}}));
     HF_ASSIGN_OR_RETURN(const Bytes bytes, store->Read(name));
     HF_RETURN_IF_ERROR(
-        to->Write(name, bytes.view(), {.sync = false, .atomic = false}));
+        to->Write(name, bytes.view(), {.sync = sync, .atomic = false}));
   }
   return to->Flush();
 }

@@ -45,12 +45,15 @@ class SourceNames {
 
 // Makes the directory, and in it what each row says. With `sync` the bytes of
 // copies are durable then; the names are when the save has committed.
+// `final_path`: the directory's path later on, where it moves to another
+// parent; relative links lead from there.
 Status PlaceSources(const std::string& directory,
                     const std::vector<SourceFile>& rows, LinkKind kind,
-                    bool sync);
+                    bool sync, const std::string& final_path = "");
 
 // Copies the small files of a model that lie beside its tensors (config.json,
 // the index of its shards, tokenizers) into the directory.
-Status CopyCompanions(const std::string& from, const std::string& directory);
+Status CopyCompanions(const std::string& from, const std::string& directory,
+                      bool sync);
 
 }  // namespace holdfast

@@ -1,8 +1,10 @@
 #include "holdfast/tools/view.h"
 
-#include <filesystem>
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/no_throw.h"
@@ -16,6 +18,7 @@
 #include "run/run.h"
 #include "storage/url_path.h"
 #include "view/chunk_layout.h"
+#include "view/safetensors_view.h"
 #include "view/source_links.h"
 
 namespace holdfast {
@@ -106,17 +109,52 @@ class Viewer {
     why_not = found.why_not;
     if (why_not.empty() && found.extents.empty()) why_not = "stored in line";
     if (!why_not.empty()) return Chunks();
+    const bool is_summed = IsSummed(dtype, found);
+    ChunkLimits limits;
+    limits.any_order = options_.zarr_format == 3;
+    // Chunks that are cut have no checksums any more.
+    limits.chunk_bytes_target = is_summed ? std::numeric_limits<uint64_t>::max()
+                                          : options_.chunk_bytes_target;
     const ChunkLayout layout =
-        LayOutChunks(dtype, info.shape, found.extents,
-                     {.chunk_bytes_target = options_.chunk_bytes_target,
-                      .any_order = options_.zarr_format == 3});
+        LayOutChunks(dtype, info.shape, found.extents, limits);
     why_not = layout.why_not;
     if (!why_not.empty()) return Chunks();
     auto chunks = std::make_shared<StoredChunks>();
     chunks->metadata = MetadataOf(dtype, info.shape, layout);
     HF_RETURN_IF_ERROR(AddRanges(ItemOf(leaf), found, layout, *chunks));
-    if (options_.checksums) HF_RETURN_IF_ERROR(AddDigests(*chunks));
+    if (is_summed) TakeDigests(found, layout, *chunks);
+    if (options_.checksums && chunks->digests.empty()) {
+      HF_RETURN_IF_ERROR(SumRanges(*chunks));
+    }
+    made_[ItemOf(leaf)].push_back(chunks);
     return Chunks(std::move(chunks));
+  }
+
+  // Whether the source has the checksum of every part of the leaf.
+  bool IsSummed(DType dtype, const LeafExtents& found) const {
+    return std::all_of(
+        found.extents.begin(), found.extents.end(), [&](const Extent& extent) {
+          const uint64_t byte_count =
+              static_cast<uint64_t>(ElementCount(extent.box.shape)) *
+              DTypeBytes(dtype);
+          return DigestOf(source_, extent.file, extent.offset, byte_count)
+              .has_value();
+        });
+  }
+
+  // The source's own checksums, where chunks are what they are of.
+  void TakeDigests(const LeafExtents& found, const ChunkLayout& layout,
+                   StoredChunks& chunks) const {
+    std::vector<ValueDigest> digests;
+    for (size_t i = 0; i < chunks.ranges.size(); ++i) {
+      const ChunkLayout::Range& range = layout.ranges[i];
+      std::optional<ValueDigest> digest =
+          DigestOf(source_, found.extents[range.extent].file, range.offset,
+                   chunks.ranges[i].byte_count);
+      if (!digest) return;
+      digests.push_back(*std::move(digest));
+    }
+    chunks.digests = std::move(digests);
   }
 
   zarr::ArrayMetadata MetadataOf(DType dtype, const Shape& shape,
@@ -160,7 +198,7 @@ class Viewer {
     return Status();
   }
 
-  Status AddDigests(StoredChunks& chunks) {
+  Status SumRanges(StoredChunks& chunks) {
     Run run(options_.run);
     chunks.digests.resize(chunks.ranges.size());
     return run.executor().ParallelFor(
@@ -187,12 +225,26 @@ class Viewer {
   }
 
   Status PlaceFiles(const std::string& name, const std::string& directory) {
-    const auto found = sources_.find(has_item_names_ ? name : "");
+    const std::string item = has_item_names_ ? name : "";
+    const auto found = sources_.find(item);
     if (found == sources_.end()) return Status();
+    DropPartialDigests(item);
     HF_RETURN_IF_ERROR(PlaceSources(directory, *found->second.rows(),
                                     options_.link, options_.sync));
-    return format_ == "safetensors" ? CopyCompanions(directory_, directory)
-                                    : Status();
+    if (format_ != "safetensors") return Status();
+    // The commit makes them durable, as all that others have put there.
+    return CopyCompanions(directory_, directory, /*sync=*/false);
+  }
+
+  // A file with checksums of some of its chunks alone would pass for one with
+  // all of them, of which the time does not matter.
+  void DropPartialDigests(const std::string& item) {
+    const auto& arrays = made_[item];
+    const bool has_all =
+        std::all_of(arrays.begin(), arrays.end(),
+                    [](const auto& array) { return !array->digests.empty(); });
+    if (has_all) return;
+    for (const auto& array : arrays) array->digests.clear();
   }
 
   const Checkpoint& source_;
@@ -201,6 +253,8 @@ class Viewer {
   const ViewOptions& options_;
   const bool has_item_names_;
   std::map<std::string, SourceNames> sources_;  // by item
+  // By item; the save, which shares them, has not begun.
+  std::map<std::string, std::vector<std::shared_ptr<StoredChunks>>> made_;
   ViewResult result_;
 };
 
@@ -213,10 +267,11 @@ Result<std::string> DirectoryOf(const std::string& path) {
 
 Status CheckOptions(const std::string& source, const std::string& target,
                     const ViewOptions& options) {
-  if (!IsOrbaxFormat(options.format)) {
+  if (!IsOrbaxFormat(options.format) &&
+      options.format != Format::kSafetensors) {
     return InvalidArgumentError("view as " +
                                 std::string(FormatName(options.format)) +
-                                ": want orbax or orbax-v1");
+                                ": want orbax, orbax-v1 or safetensors");
   }
   for (const std::string& path : {source, target}) {
     if (IsUrl(path)) {
@@ -240,6 +295,9 @@ Result<ViewResult> View(const std::string& source, const std::string& target,
     const std::string format = opened->info().format;
     HF_ASSIGN_OR_RETURN(const std::string directory,
                         DirectoryOf(opened->info().path));
+    if (options.format == Format::kSafetensors) {
+      return ViewAsSafetensors(*opened, directory, target, options);
+    }
     HF_ASSIGN_OR_RETURN(opened, ThroughRecipe(std::move(opened), options.recipe,
                                               options.recipe_options));
     return Viewer(*opened, directory, format, options).Execute(target);

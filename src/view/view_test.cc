@@ -285,5 +285,157 @@ TEST_F(ViewTest, AViewOfAViewAndAMaterializedOne) {
   EXPECT_EQ(LinesOf(Path("own")), want);
 }
 
+// The view has them without a byte being read, and of nothing but whole chunks
+// of the source.
+TEST_F(ViewTest, TakesOverTheChecksumsOfItsSource) {
+  const std::string source = Source(Format::kOrbax, "");
+  ViewOptions options;
+  options.chunk_bytes_target = 4096;
+  ASSERT_TRUE(View(source, Path("view"), options).ok());
+  ASSERT_TRUE(View(Path("view"), Path("second"), options).ok());
+  for (const std::string& view : {Path("view"), Path("second")}) {
+    const auto verified = Verify(view);
+    ASSERT_TRUE(verified.ok()) << verified.status().ToString();
+    EXPECT_TRUE(verified->damages.empty());
+    EXPECT_EQ(verified->checksummed_chunk_count, verified->chunk_count);
+  }
+  const std::string file = (*Open(Path("view")))->info().sources.front();
+  const fs::file_time_type time = fs::last_write_time(file);
+  std::string bytes = BytesOf(file);
+  bytes[bytes.size() / 2] ^= 1;
+  std::ofstream(file, std::ios::binary) << bytes;
+  fs::last_write_time(file, time);
+  EXPECT_EQ(Load(Path("view")).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(Load(Path("second")).status().code(), StatusCode::kDataLoss);
+}
+
+// Checksums of some chunks of a file vouch for nothing but these.
+TEST_F(ViewTest, ChecksumsOfAPartAreNotTakenOver) {
+  const std::string source = Source(Format::kOrbax, "");
+  ViewOptions options;
+  options.recipe = *Recipe::Parse(
+      R"({"recipe": 1, "rules": [
+          {"from": "a", "to": "a.{half}", "axes": "(half r) c -> r c"},
+          {"from": "c", "to": "c"}, {"from": "d", "to": "d"},
+          {"drop": "b"}]})");
+  options.recipe_options.sizes = {{"half", 2}};
+  const auto view = View(source, Path("view"), options);
+  ASSERT_TRUE(view.ok()) << view.status().ToString();
+  EXPECT_EQ(view->copied.size(), 0u);
+  const std::string file = (*Open(Path("view")))->info().sources.front();
+  fs::last_write_time(
+      file, fs::file_time_type::clock::now() + std::chrono::seconds(5));
+  EXPECT_THAT(Open(Path("view")).status().ToString(),
+              HasSubstr("has changed: it was written again"));
+}
+
+TEST_F(ViewTest, AsSafetensorsOfACheckpointThatIsBoth) {
+  SaveOptions save;
+  save.also = AlsoSafetensors(20000);
+  save.compression = Compression::kNone;
+  ASSERT_TRUE(Save(Path("both"), SomeTree(), save).ok());
+  std::ofstream(Path("both/config.json")) << "{}";
+  const std::string before = StateOf(Path("both"));
+  fs::create_directory(Path("deep"));
+  ViewOptions options;
+  options.format = Format::kSafetensors;
+  const std::string target = Path("deep/model");
+  for (const LinkKind kind :
+       {LinkKind::kSymbolic, LinkKind::kHard, LinkKind::kCopy}) {
+    SCOPED_TRACE(LinkKindName(kind));
+    options.link = kind;
+    const auto view = View(Path("both"), target, options);
+    ASSERT_TRUE(view.ok()) << view.status().ToString();
+    EXPECT_EQ(view->referred_leaf_count, 4u);
+    EXPECT_GE(view->source_file_count, 2u);
+    const auto opened = Open(target);
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    EXPECT_EQ((*opened)->info().format, "safetensors");
+    EXPECT_EQ(LinesOf(target), LinesOf(Path("both")));
+    EXPECT_EQ(BytesOf(target + "/config.json"), "{}");
+    EXPECT_EQ(View(Path("both"), target, options).status().code(),
+              StatusCode::kAlreadyExists);
+    fs::remove(target + "/config.json");
+    options.overwrite = true;
+    ASSERT_TRUE(View(Path("both"), target, options).ok());
+    options.overwrite = false;
+    EXPECT_EQ(StateOf(Path("both")), before);
+    EXPECT_EQ(std::distance(fs::directory_iterator(Path("deep")), {}), 1);
+    fs::remove_all(target);
+  }
+  // And of a view, which has the source's names.
+  options.link = LinkKind::kSymbolic;
+  const std::string model = Source(Format::kSafetensors, "model.safetensors");
+  ASSERT_TRUE(View(model, Path("view")).ok());
+  ASSERT_TRUE(View(Path("view"), target, options).ok());
+  EXPECT_EQ(LinesOf(target), LinesOf(model));
+  fs::last_write_time(
+      model, fs::file_time_type::clock::now() + std::chrono::seconds(5));
+  EXPECT_THAT(Open(target).status().ToString(),
+              HasSubstr("model.safetensors has changed"));
+  fs::remove(model);
+  EXPECT_THAT(Open(target).status().ToString(),
+              HasSubstr("model.safetensors is gone"));
+}
+
+TEST_F(ViewTest, AsSafetensorsOfWhatHasNoneIsRefused) {
+  const std::string model = Source(Format::kSafetensors, "model.safetensors");
+  ViewOptions renamed;
+  renamed.map.renames = {{"a", "x", true}};
+  ASSERT_TRUE(View(model, Path("renamed"), renamed).ok());
+  ViewOptions cast;
+  cast.map.casts = {{"a", DType::kFloat16}};
+  ASSERT_TRUE(View(model, Path("cast"), cast).ok());
+  ViewOptions options;
+  options.format = Format::kSafetensors;
+  for (const auto& [source, why] :
+       std::vector<std::pair<std::string, std::string>>{
+           {Path("saved"), "do not lie in files of safetensors"},
+           {Path("renamed"), "its safetensors have no x"},
+           {Path("cast"), "leaf a has another kind, dtype or shape there"}}) {
+    const auto view = View(source, Path("target"), options);
+    EXPECT_EQ(view.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(view.status().ToString(), HasSubstr(why));
+    EXPECT_THAT(view.status().ToString(),
+                HasSubstr("convert it to safetensors"));
+  }
+  options.map.renames = {{"a", "x", true}};
+  EXPECT_THAT(View(model, Path("target"), options).status().ToString(),
+              HasSubstr("names and shapes are in the files"));
+  EXPECT_FALSE(fs::exists(Path("target")));
+}
+
+TEST_F(ViewTest, MaterializeGivesAViewItsOwnBytes) {
+  const std::string source = Source(Format::kSafetensors, "model.safetensors");
+  const std::vector<std::string> want = LinesOf(source);
+  ASSERT_TRUE(View(source, Path("view")).ok());
+  EXPECT_EQ((*Open(Path("view")))->info().sources,
+            std::vector<std::string>{fs::canonical(source).string()});
+  ASSERT_TRUE(Materialize(Path("view"), Path("own")).ok());
+  EXPECT_EQ(Materialize(Path("view"), Path("own")).status().code(),
+            StatusCode::kAlreadyExists);
+  const auto in_place = Materialize(Path("view"));
+  ASSERT_TRUE(in_place.ok()) << in_place.status().ToString();
+  EXPECT_GT(in_place->checked_bytes, 0u);
+  fs::remove(source);
+  for (const std::string& path : {Path("own"), Path("view")}) {
+    EXPECT_EQ(LinesOf(path), want);
+    EXPECT_TRUE((*Open(path))->info().sources.empty());
+    const Status again = Materialize(path).status();
+    EXPECT_EQ(again.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(again.ToString(), HasSubstr("it is no view"));
+  }
+}
+
+TEST_F(ViewTest, MaterializeOfAChangedSourceKeepsTheView) {
+  const std::string source = Source(Format::kSafetensors, "model.safetensors");
+  ASSERT_TRUE(View(source, Path("view")).ok());
+  const fs::file_time_type time = fs::last_write_time(source);
+  fs::last_write_time(source, time + std::chrono::seconds(5));
+  EXPECT_EQ(Materialize(Path("view")).status().code(), StatusCode::kDataLoss);
+  fs::last_write_time(source, time);
+  EXPECT_EQ(LinesOf(Path("view")), LinesOf(source));
+}
+
 }  // namespace
 }  // namespace holdfast

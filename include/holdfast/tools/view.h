@@ -10,10 +10,15 @@
 // that is compressed, cast, or whose elements lie apart) is copied in bounded
 // memory, that array alone, and the result says which and why.
 //
+// The other way, `format` safetensors: a model whose files are those of an
+// Orbax checkpoint that was saved so that it is both (SaveOptions::also), or
+// that is a view of safetensors.
+//
 // The source must stay as it is. A view records the size and the time of the
 // last change of each file, and every open compares them: DataLoss names a file
 // that has changed or is gone. With `checksums` each chunk's is recorded, too,
-// and checked whenever it is read, as in any checkpoint of holdfast.
+// and checked whenever it is read, as in any checkpoint of holdfast; those of a
+// source that has them all are taken over without being asked for.
 // Thread-safety: as Save. Units: bytes, seconds.
 // Errors: those of Open and Save; Unimplemented for sources and targets in
 // object stores, and where the file system cannot link as asked;
@@ -52,11 +57,14 @@ struct ViewOptions {
   LeafMap map;
   std::optional<Recipe> recipe;
   RecipeOptions recipe_options;
-  Format format = Format::kOrbax;  // or kOrbaxV1
+  // kOrbax, kOrbaxV1, or kSafetensors, which takes `link`, `overwrite` and
+  // `sync` alone.
+  Format format = Format::kOrbax;
   // 3 stores any order of axes; 2 only C and Fortran order.
   int zarr_format = 3;
   LinkKind link = LinkKind::kSymbolic;
-  // Read all that is referred to, and record its checksums.
+  // Record the checksums of all that is referred to: read it, where the source
+  // has none.
   bool checksums = false;
   // Refuse what would have to be copied.
   bool must_refer = false;
@@ -89,5 +97,14 @@ struct ViewResult {
 // `target` is the exact place, as of Save.
 Result<ViewResult> View(const std::string& source, const std::string& target,
                         const ViewOptions& options = {});
+
+// Convert for a view (CheckpointInfo::sources): a checkpoint with bytes of its
+// own, at `target`, or when that is empty in the view's place, which it takes
+// when it is whole and has been compared (`overwrite` is implied). What the
+// view refers to stays as it is. Errors: those of Convert; InvalidArgument for
+// a checkpoint that is no view.
+Result<ConvertResult> Materialize(const std::string& view,
+                                  const std::string& target = "",
+                                  const ConvertOptions& options = {});
 
 }  // namespace holdfast

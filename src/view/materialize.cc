@@ -1,0 +1,30 @@
+// A view becomes a checkpoint with bytes of its own.
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "holdfast/tools/view.h"
+
+namespace holdfast {
+
+Result<ConvertResult> Materialize(const std::string& view,
+                                  const std::string& target,
+                                  const ConvertOptions& options) {
+  return CatchBadAlloc([&]() -> Result<ConvertResult> {
+    OpenOptions open = options.open;
+    open.stored_sizes = false;
+    open.verify = true;  // the list says what the view refers to
+    HF_ASSIGN_OR_RETURN(const auto opened, Open(view, open));
+    const std::string& path = opened->info().path;
+    if (opened->info().sources.empty()) {
+      return InvalidArgumentError(
+          "materialize " + path +
+          ": it is no view; it has bytes of its own, and convert copies them");
+    }
+    ConvertOptions convert = options;
+    convert.open.step.reset();  // chosen
+    if (!target.empty()) return Convert(path, target, convert);
+    convert.overwrite = true;
+    return Convert(path, path, convert);
+  });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,193 @@
+#include "view/safetensors_view.h"
+
+#include <filesystem>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "checkpoint/format/digest_file.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/restore/leaf_request.h"
+#include "checkpoint/stored_extents.h"
+#include "convert/work_directory.h"
+#include "interop/safetensors.h"
+#include "place/directory_ops.h"
+#include "run/run.h"
+#include "storage/url_path.h"
+#include "view/source_links.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status CheckKeepsLeaves(const ViewOptions& options) {
+  const bool changes_leaves = !options.names.empty() ||
+                              !options.map.is_empty() ||
+                              options.recipe.has_value();
+  if (!changes_leaves) return Status();
+  return InvalidArgumentError(
+      "view as safetensors: names and shapes are in the files, which stay as "
+      "they are; to select or map leaves, convert to safetensors");
+}
+
+Status NotBoth(const std::string& path, const std::string& why) {
+  return InvalidArgumentError(
+      "view of " + path + " as safetensors: " + why +
+      "; convert it to safetensors, or save it so that it is both "
+      "(also=\"safetensors\")");
+}
+
+// The file at the end of all links.
+std::string RealPath(const std::string& file) {
+  std::error_code error;
+  const fs::path real = fs::canonical(file, error);
+  return error ? file : real.string();
+}
+
+// Compares what the two faces of the same files say, leaf by leaf.
+class FaceComparison {
+ public:
+  FaceComparison(const Checkpoint& source, const Checkpoint& face)
+      : source_(source), face_(face) {}
+
+  // Why they are not the same; empty: they are.
+  Result<std::string> WhyNot() {
+    std::unordered_map<std::string_view, size_t> face_leaves;
+    for (size_t i = 0; i < face_.leaves().size(); ++i) {
+      face_leaves.emplace(face_.leaves()[i].name, i);
+    }
+    for (size_t i = 0; i < source_.leaves().size(); ++i) {
+      const LeafInfo& leaf = source_.leaves()[i];
+      const auto found = face_leaves.find(leaf.name);
+      if (found == face_leaves.end()) {
+        return "its safetensors have no " + leaf.name;
+      }
+      HF_ASSIGN_OR_RETURN(const std::string why, WhyOther(i, found->second));
+      if (!why.empty()) {
+        return "its safetensors are not the same: leaf " + leaf.name + " " +
+               why;
+      }
+    }
+    if (face_leaves.size() == source_.leaves().size()) return std::string();
+    return "its safetensors have " + std::to_string(face_leaves.size()) +
+           " tensors, the checkpoint " +
+           std::to_string(source_.leaves().size()) + " leaves";
+  }
+
+ private:
+  Result<std::string> WhyOther(size_t ours, size_t theirs) const {
+    const LeafInfo& leaf = source_.leaves()[ours];
+    const LeafInfo& tensor = face_.leaves()[theirs];
+    HF_RETURN_IF_ERROR(leaf.problem);
+    HF_RETURN_IF_ERROR(tensor.problem);
+    if (leaf.kind != tensor.kind || leaf.dtype != tensor.dtype ||
+        leaf.shape != tensor.shape) {
+      return std::string("has another kind, dtype or shape there");
+    }
+    if (leaf.kind == ValueKind::kArray) return WhyElsewhere(ours, theirs);
+    HF_ASSIGN_OR_RETURN(const bool is_same, IsSameValue(ours, theirs));
+    return std::string(is_same ? "" : "has another value there");
+  }
+
+  Result<std::string> WhyElsewhere(size_t ours, size_t theirs) const {
+    const LeafInfo& leaf = source_.leaves()[ours];
+    if (ElementCount(leaf.shape) == 0) return std::string();
+    HF_ASSIGN_OR_RETURN(const PlainRun run, StoredRun(source_, ours));
+    if (!run.why_not.empty()) return "is " + run.why_not;
+    HF_ASSIGN_OR_RETURN(const PlainRun tensor, StoredRun(face_, theirs));
+    const bool is_same = tensor.why_not.empty() &&
+                         run.offset == tensor.offset &&
+                         RealPath(run.file) == RealPath(tensor.file);
+    return std::string(is_same ? "" : "does not lie there");
+  }
+
+  static Result<PlainRun> StoredRun(const Checkpoint& checkpoint, size_t leaf) {
+    HF_ASSIGN_OR_RETURN(LeafExtents found, ExtentsOf(checkpoint, leaf));
+    if (!found.why_not.empty()) {
+      return PlainRun{std::move(found.why_not), "", 0};
+    }
+    const LeafInfo& info = checkpoint.leaves()[leaf];
+    return RunOf(*info.dtype, info.shape, found.extents);
+  }
+
+  Result<bool> IsSameValue(size_t ours, size_t theirs) const {
+    const ValueKind kind = source_.leaves()[ours].kind;
+    if (HasElements(kind)) {
+      HF_ASSIGN_OR_RETURN(const Array mine, source_.Read(ours));
+      HF_ASSIGN_OR_RETURN(const Array other, face_.Read(theirs));
+      return std::string_view(mine.view().data, mine.byte_count()) ==
+             std::string_view(other.view().data, other.byte_count());
+    }
+    if (IsEmptyKind(kind) || kind == ValueKind::kPlaceholder) return true;
+    HF_ASSIGN_OR_RETURN(const std::string mine, source_.ReadText(ours));
+    HF_ASSIGN_OR_RETURN(const std::string other, face_.ReadText(theirs));
+    return mine == other;
+  }
+
+  const Checkpoint& source_;
+  const Checkpoint& face_;
+};
+
+Result<std::shared_ptr<const std::vector<SourceFile>>> SafetensorsIn(
+    const std::string& directory, LinkKind link) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(directory));
+  SourceNames sources(directory, link);
+  for (const std::string& name : names) {
+    if (!name.ends_with(kSafetensorsSuffix)) continue;
+    HF_RETURN_IF_ERROR(sources.Add(directory + "/" + name).status());
+  }
+  return sources.rows();
+}
+
+}  // namespace
+
+Result<ViewResult> ViewAsSafetensors(const Checkpoint& source,
+                                     const std::string& directory,
+                                     const std::string& target,
+                                     const ViewOptions& options) {
+  Stopwatch watch;
+  HF_RETURN_IF_ERROR(CheckKeepsLeaves(options));
+  HF_ASSIGN_OR_RETURN(const auto files, SafetensorsIn(directory, options.link));
+  if (files->empty()) {
+    return NotBoth(directory, "its arrays do not lie in files of safetensors");
+  }
+  HF_ASSIGN_OR_RETURN(const auto face,
+                      OpenSafetensors(directory, options.open.use_sidecar));
+  HF_ASSIGN_OR_RETURN(const std::string why_not,
+                      FaceComparison(source, *face).WhyNot());
+  if (!why_not.empty()) return NotBoth(directory, why_not);
+
+  const std::string path = AbsolutePath(target);
+  HF_ASSIGN_OR_RETURN(const auto work,
+                      WorkDirectory::Begin(path, {},
+                                           {.overwrite = options.overwrite,
+                                            .restart = true,
+                                            .sync = options.sync}));
+  const std::string& data = work->data_path();
+  HF_RETURN_IF_ERROR(
+      PlaceSources(data, *files, options.link, options.sync, path));
+  HF_RETURN_IF_ERROR(CopyCompanions(directory, data, options.sync));
+  DigestFile record;
+  record.sources = *files;
+  HF_RETURN_IF_ERROR(Place(data).OpenStore()->Write(
+      kDigestFile, SerializeDigestFile(record), {.sync = options.sync}));
+  if (options.sync) HF_RETURN_IF_ERROR(SyncDirectory(data));
+  HF_RETURN_IF_ERROR(work->Publish(""));
+
+  ViewResult result;
+  result.leaf_count = source.leaves().size();
+  for (const LeafInfo& leaf : source.leaves()) {
+    if (leaf.kind != ValueKind::kArray) continue;
+    ++result.referred_leaf_count;
+    result.referred_bytes += leaf.decoded_bytes;
+  }
+  result.source_file_count = files->size();
+  result.total_seconds = watch.Lap();
+  return result;
+}
+
+}  // namespace holdfast
