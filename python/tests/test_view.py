@@ -107,3 +107,49 @@ def test_copies_and_refusals(tmp_path: pathlib.Path) -> None:
 
 def test_recipes_are_shipped() -> None:
     assert "llama-to-flax" in holdfast.recipes()
+
+
+def test_as_safetensors(tmp_path: pathlib.Path) -> None:
+    tree = {"w": np.arange(40000, dtype="f4").reshape(200, 200), "name": "x"}
+    holdfast.save(tmp_path / "both", tree, also="safetensors")
+    result = holdfast.view(
+        tmp_path / "both", tmp_path / "model", format="safetensors"
+    )
+    assert result.referred_bytes == 160_000
+    assert [file.name for file in sorted((tmp_path / "model").iterdir())] == [
+        "_HOLDFAST_DIGESTS",
+        "model.safetensors",
+    ]
+    got = safetensors.load_file(tmp_path / "model" / "model.safetensors")
+    assert np.array_equal(got["w"], tree["w"])
+    loaded = holdfast.load(tmp_path / "model")
+    assert loaded["name"] == "x"
+    holdfast.save(tmp_path / "raw", tree, compression=None)
+    with pytest.raises(ValueError, match="convert it to safetensors"):
+        holdfast.view(tmp_path / "raw", tmp_path / "no", format="safetensors")
+    assert not (tmp_path / "no").exists()
+
+
+def test_materialize(tmp_path: pathlib.Path) -> None:
+    model = _model(tmp_path / "model")
+    holdfast.view(tmp_path / "model", tmp_path / "view")
+    with holdfast.open(tmp_path / "view") as view:
+        assert view.sources == [str(tmp_path / "model" / "model.safetensors")]
+    other = holdfast.materialize(
+        tmp_path / "view", tmp_path / "own", compression=None
+    )
+    assert other.target == str(tmp_path / "own")
+    phases = []
+    same = holdfast.materialize(
+        tmp_path / "view", progress=lambda phase, *_: phases.append(phase)
+    )
+    assert same.target == str(tmp_path / "view")
+    assert same.checked_bytes == sum(a.nbytes for a in model.values())
+    assert "check" in phases
+    (tmp_path / "model" / "model.safetensors").unlink()
+    for path in (tmp_path / "own", tmp_path / "view"):
+        assert holdfast.verify(path).ok
+        for name, array in holdfast.load(path).items():
+            assert np.array_equal(array, model[name])
+        with pytest.raises(ValueError, match="it is no view"):
+            holdfast.materialize(path)

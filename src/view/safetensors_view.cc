@@ -143,14 +143,24 @@ Result<std::shared_ptr<const std::vector<SourceFile>>> SafetensorsIn(
   return sources.rows();
 }
 
+// Where the leaves' files are: an item may have a directory of its own.
+std::string ItemDirectoryOf(const CheckpointInfo& info,
+                            const std::string& directory) {
+  if (info.items.size() != 1) return directory;
+  const std::string& item = info.items.begin()->second;
+  return item.empty() ? directory : directory + "/" + item;
+}
+
 }  // namespace
 
 Result<ViewResult> ViewAsSafetensors(const Checkpoint& source,
-                                     const std::string& directory,
+                                     const std::string& source_directory,
                                      const std::string& target,
                                      const ViewOptions& options) {
   Stopwatch watch;
   HF_RETURN_IF_ERROR(CheckKeepsLeaves(options));
+  const std::string directory =
+      ItemDirectoryOf(source.info(), source_directory);
   HF_ASSIGN_OR_RETURN(const auto files, SafetensorsIn(directory, options.link));
   if (files->empty()) {
     return NotBoth(directory, "its arrays do not lie in files of safetensors");

@@ -14,9 +14,9 @@
 
 namespace holdfast {
 
-// `directory`: of the source.
+// `source_directory`: of the checkpoint.
 Result<ViewResult> ViewAsSafetensors(const Checkpoint& source,
-                                     const std::string& directory,
+                                     const std::string& source_directory,
                                      const std::string& target,
                                      const ViewOptions& options);
 

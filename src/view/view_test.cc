@@ -378,6 +378,19 @@ TEST_F(ViewTest, AsSafetensorsOfACheckpointThatIsBoth) {
               HasSubstr("model.safetensors is gone"));
 }
 
+TEST_F(ViewTest, AsSafetensorsOfAnItemInADirectory) {
+  SaveOptions save;
+  save.format = Format::kOrbaxV1;
+  save.also = AlsoSafetensors();
+  save.compression = Compression::kNone;
+  ASSERT_TRUE(Save(Path("both"), SomeTree(), save).ok());
+  ViewOptions options;
+  options.format = Format::kSafetensors;
+  const auto view = View(Path("both"), Path("model"), options);
+  ASSERT_TRUE(view.ok()) << view.status().ToString();
+  EXPECT_EQ(LinesOf(Path("model")), LinesOf(Path("both")));
+}
+
 TEST_F(ViewTest, AsSafetensorsOfWhatHasNoneIsRefused) {
   const std::string model = Source(Format::kSafetensors, "model.safetensors");
   ViewOptions renamed;

@@ -137,6 +137,22 @@ TEST_F(ConvertVerb, ViewPassesOnAndTellsWhatIsCopied) {
   EXPECT_THAT(ran.out, HasSubstr("\"why\": \"compressed with zstd\""));
   EXPECT_EQ(Calls().view.zarr_format, 3);
   EXPECT_EQ(Calls().view.link, LinkKind::kSymbolic);
+  EXPECT_EQ(RunWords({"view", "--as=safetensors", "/c", "/v"}).code, 0);
+  EXPECT_EQ(Calls().view.format, Format::kSafetensors);
+}
+
+TEST_F(ConvertVerb, MaterializePassesOn) {
+  Ran ran = RunWords({"materialize", "--compression=planes", "--zarr=2", "/c"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(Calls().convert_target, "");
+  EXPECT_EQ(Calls().convert.compression, Compression::kPlanes);
+  EXPECT_EQ(Calls().convert.zarr_format, 2);
+  ran = RunWords({"materialize", "--json", "--overwrite", "/c", "/new"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(Calls().convert_target, "/new");
+  EXPECT_TRUE(Calls().convert.overwrite);
+  EXPECT_THAT(ran.out, HasSubstr("\"target\": \"/new\""));
+  EXPECT_EQ(RunWords({"materialize", "--map=demo", "/c"}).code, 2);
 }
 
 TEST_F(ConvertVerb, PassesRulesOn) {

@@ -224,6 +224,12 @@ Result<ConvertResult> Convert(const std::string& source,
   return result;
 }
 
+Result<ConvertResult> Materialize(const std::string& view,
+                                  const std::string& target,
+                                  const ConvertOptions& options) {
+  return Convert(view, target, options);
+}
+
 Result<ViewResult> View(const std::string& source, const std::string& target,
                         const ViewOptions& options) {
   auto& world = TheWorld();

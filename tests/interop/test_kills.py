@@ -4,7 +4,8 @@
 usage: test_kills.py [--kills N] [--seed S] [--ways WAY,...] [--dir SCRATCH]
 
 A victim saves step after step into a root until it gets SIGKILL: by
-holdfast.save, by holdfast.orbax's PyTreeCheckpointer, by its
+holdfast.save, by the same as safetensors, too, as a view of a raw checkpoint
+that lies elsewhere, by holdfast.orbax's PyTreeCheckpointer, by its
 AsyncCheckpointer, or by its CheckpointManager with max_to_keep. Then holdfast
 and stock Orbax must agree on the newest step; it must be the last that the
 victim was told of, or a later one; both must restore every bit of it; and the
@@ -26,7 +27,7 @@ import sys
 import tempfile
 import time
 
-WAYS = ("save", "checkpointer", "async", "manager")
+WAYS = ("save", "both", "view", "checkpointer", "async", "manager")
 KEPT_STEPS = 3
 ARRAY_COUNT = 24
 
@@ -67,6 +68,11 @@ def _open_saver(way, root):
 
     if way == "save":
         return lambda step, tree: holdfast.save(root / str(step), tree), None
+    if way == "both":
+        return lambda step, tree: holdfast.save(
+            root / str(step), tree, also="safetensors"), None
+    if way == "view":
+        return lambda step, tree: _save_view(root, step, tree), None
     if way == "checkpointer":
         checkpointer = ocp.PyTreeCheckpointer()
         return lambda step, tree: checkpointer.save(root / str(step), tree), None
@@ -83,6 +89,19 @@ def _open_saver(way, root):
         lambda step, tree: manager.save(step, args=ocp.args.PyTreeSave(tree)),
         manager.wait_until_finished,
     )
+
+
+def sources_of(root):
+    """Where a root's views have what they refer to."""
+    return root.with_name(root.name + ".sources")
+
+
+def _save_view(root, step, tree):
+    import holdfast
+
+    source = sources_of(root) / str(step)
+    holdfast.save(source, tree, compression=None, overwrite=True)
+    holdfast.view(source, root / str(step))
 
 
 def run_victim(way, root, progress):
@@ -221,6 +240,7 @@ def kill_once(server, ocp, way, scratch, delay):
     if way != "manager":
         for step in sorted(committed_steps(root))[:-KEPT_STEPS]:
             shutil.rmtree(root / str(step))
+            shutil.rmtree(sources_of(root) / str(step), ignore_errors=True)
     return problems
 
 
@@ -228,7 +248,8 @@ def available_ways(wanted):
     import holdfast.orbax as ocp
 
     has_all = hasattr(ocp, "AsyncCheckpointer")
-    return [way for way in wanted if has_all or way in ("save", "checkpointer")]
+    return [way for way in wanted
+            if has_all or way not in ("async", "manager")]
 
 
 def main():

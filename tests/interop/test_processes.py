@@ -7,7 +7,8 @@ For each random case (mesh, partition specs, options; half of them with 2
 processes, half with 4) both save the same tree: equal `_METADATA`, `_sharding`,
 `array_metadatas`, array metadata and chunk keys. Then each restores both
 checkpoints on another mesh, value for value. So they do where each process has
-a directory of its own. Then 1, 2 and 4 processes restore
+a directory of its own. Four processes restore a view of safetensors, and what
+they have saved so that it is safetensors, too. Then 1, 2 and 4 processes restore
 the golden checkpoints that 2 and 3 processes wrote. Prints what differs, with
 its seed; exit status 1 on any.
 
@@ -32,9 +33,11 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "python/tests"))
 
 from process_jobs import Job  # noqa: E402
+import view_cases  # noqa: E402
 
 WRITERS = ("orbax", "holdfast")
 LOCAL_CASES = 4
+VIEWS = 6
 # Of several processes: case, and the item in it.
 RECORDED = (("mp2_zarr2_ocdbt", "ckpt"), ("mp2_zarr3_dirs", "ckpt"),
             ("mp2_v1", "ckpt/state"), ("mp3_zarr2_ocdbt", "ckpt"),
@@ -115,6 +118,28 @@ def run_local(scratch):
                       flush=True)
             good += not problems
     return good
+
+
+def run_views(scratch):
+    """Prints what Orbax and holdfast restore wrongly; how many are right."""
+    good = 0
+    root = f"{scratch}/views"
+    view_cases.make(root)
+    with Job(4, modules=HERE, environment={"TF_CPP_MIN_LOG_LEVEL": "3"}) as job:
+        problems = _errors("save", job.call("view_cases:save_both", root=root))
+        problems += view_cases.face_problems(root)
+        for reader, name in itertools.product(view_cases.READERS,
+                                              view_cases.NAMES):
+            outcomes = job.call("view_cases:restore", root=root, name=name,
+                                reader=reader)
+            wrong = _errors(name, outcomes)
+            wrong += [f"process {i}: {p}" for i, o in outcomes.items()
+                      for p in o.value or ()]
+            problems += [f"{reader} restores {name}: {p}" for p in wrong]
+            good += not wrong
+    for problem in problems:
+        print(f"FAILED views, {problem[:900]}", flush=True)
+    return 0 if problems else good
 
 
 def run_recorded(processes, corpus):
@@ -209,6 +234,7 @@ def main():
             seeds = range(first, min(first + share, args.seed + args.cases))
             good += run_cases(processes, seeds, root, args.keep)
         local = run_local(scratch)
+        views = run_views(scratch)
     with tempfile.TemporaryDirectory(prefix="holdfast-corpus-") as scratch:
         with tarfile.open(ROOT / "tests/golden/corpus/open.tar.xz") as archive:
             archive.extractall(scratch)
@@ -216,10 +242,11 @@ def main():
         recorded = sum(run_recorded(n, corpus) for n in (1, 2, 4))
     wanted = 3 * len(RECORDED)
     print(f"{good} of {args.cases} cases and {local} of {LOCAL_CASES} with own "
-          f"directories alike, {recorded} of {wanted} "
+          f"directories alike, {views} of {VIEWS} restores of views and {recorded} of {wanted} "
           f"restores of recorded checkpoints right, in "
           f"{time.monotonic() - start:.0f} s")
-    is_good = (good, local, recorded) == (args.cases, LOCAL_CASES, wanted)
+    is_good = (good, local, views, recorded) == (
+        args.cases, LOCAL_CASES, VIEWS, wanted)
     return 0 if is_good else 1
 
 

@@ -13,7 +13,7 @@ stacks, transposes and splits, as views in both layouts and zarr formats:
 3. The source's bytes and times are what they were, and nothing was copied that
    lies there as it is.
 4. Saves and conversions that are safetensors, too (also="safetensors"), are read
-   by the same tools on both faces.
+   by the same tools on both faces; and so are views of them as safetensors.
 """
 
 import argparse
@@ -272,6 +272,13 @@ def check_also(rng, path, model, folder):
         else "model.safetensors.index.json"))), model, "holdfast of the model")
     if not holdfast.verify(both).ok:
         raise AssertionError("verify finds damage in both")
+    holdfast.view(both, folder / "face", format="safetensors",
+                  link=rng.choice(["symlink", "hard", "copy"]))
+    got = {}
+    for file in sorted((folder / "face").glob("*.safetensors")):
+        got |= safetensors.numpy.load_file(file)
+    same(got, model, "view as safetensors")
+    same(flat(holdfast.load(folder / "face")), model, "holdfast of that")
     stored = sum(f.stat().st_size for f in both.rglob("*.safetensors"))
     rest = sum(f.stat().st_size for f in both.rglob("*") if f.is_file())
     if rest - stored > 40_000 + 60 * len(model) + stored // 4:
