@@ -34,6 +34,20 @@ def read_raw(path):
     return raw.restore
 
 
+def read_by_orbax_layout():
+    """Orbax's own loader of safetensors."""
+    from orbax.checkpoint import v1
+
+    context = v1.Context(
+        checkpoint_layout=v1.options.CheckpointLayout.SAFETENSORS)
+
+    def read(path):
+        with context:
+            return v1.load_pytree(path)
+
+    return read
+
+
 def make_reader(name, path):
     """The function that loads `path`, its library imported."""
     if name == "raw bytes":
@@ -44,6 +58,8 @@ def make_reader(name, path):
     if name == "safetensors":
         import safetensors.numpy
         return safetensors.numpy.load_file
+    if name == "Orbax's safetensors":
+        return read_by_orbax_layout()
     kind = {"holdfast.orbax": peers.HoldfastDropIn,
             "Orbax": peers.OrbaxLegacy, "Orbax v1": peers.OrbaxV1}[name]
     return kind().restore

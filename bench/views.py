@@ -36,7 +36,7 @@ import holdfast
 CASES = (("holdfast.load", "checkpoint"), ("holdfast.load", "view"),
          ("holdfast.load", "view with checksums"), ("Orbax", "checkpoint"),
          ("Orbax", "view"), ("holdfast.load", "both"), ("Orbax", "both"),
-         ("safetensors", "model"))
+         ("safetensors", "model"), ("Orbax's safetensors", "model"))
 
 
 def write_sparse_model(folder, tensor_count=1000, shard_count=20,
