@@ -140,6 +140,17 @@ def state_of(parameters, recipe, way, model_dir, out):
     return safetensors.numpy.load_file(target)
 
 
+def check_loads_whole(name, model_dir, model):
+    """transformers finds every tensor in the directory, and computes alike."""
+    cls = getattr(transformers, models.MODELS[name][0])
+    again, info = cls.from_pretrained(
+        model_dir, output_loading_info=True, attn_implementation="eager"
+    )
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+    np.testing.assert_array_equal(models.outputs(again), models.outputs(model))
+
+
 @every_case
 @ways("view", "convert")
 def test_outputs_are_equal(recipe, twin, name, way, saved, tmp_path):
@@ -181,13 +192,27 @@ def test_back_again(recipe, twin, name, way, saved, tmp_path):
         again_dir / "model.safetensors",
         metadata={"format": "pt"},
     )
-    cls = getattr(transformers, models.MODELS[name][0])
-    again, info = cls.from_pretrained(
-        again_dir, output_loading_info=True, attn_implementation="eager"
-    )
-    assert not info["missing_keys"]
-    assert not info["unexpected_keys"]
-    np.testing.assert_array_equal(models.outputs(again), models.outputs(model))
+    check_loads_whole(name, again_dir, model)
+
+
+@every_case
+@pytest.mark.parametrize("face", ["view", "both", "view of both"])
+def test_transformers_read_the_other_face(
+    recipe, twin, name, face, saved, tmp_path
+):
+    if not hasattr(holdfast, "view"):
+        pytest.skip("no holdfast with recipes")
+    model, model_dir = saved(name)
+    path = tmp_path / "out"
+    if face == "view":
+        holdfast.view(model_dir, path, map=recipe)
+    else:
+        holdfast.convert(model_dir, path, format="orbax", also="safetensors")
+        shutil.copy(model_dir / "config.json", path)
+    if face == "view of both":
+        holdfast.view(path, tmp_path / "model", format="safetensors")
+        path = tmp_path / "model"
+    check_loads_whole(name, path, model)
 
 
 @pytest.mark.parametrize(("name", "buffer"), BUFFERS.items())
