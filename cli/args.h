@@ -38,6 +38,7 @@ enum class VerbId : uint8_t {
   kReshard,
   kDiff,
   kStats,
+  kReport,
   kMerge,
   kCp,
   kView,
@@ -48,7 +49,7 @@ enum class VerbId : uint8_t {
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 23;
+inline constexpr int kVerbCount = 24;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -111,6 +112,11 @@ struct Args {
   uint64_t shard_bytes = 0;
   bool restart = false;
   std::string report;  // file of the report; "-": standard output
+
+  // report
+  std::string output = "report.html";  // "-": standard output
+  std::string against;
+  bool statistics = true;
 
   // diff
   double atol = 0;

@@ -26,6 +26,7 @@ constexpr uint32_t kConvert = Bit(VerbId::kConvert);
 constexpr uint32_t kReshard = Bit(VerbId::kReshard);
 constexpr uint32_t kDiff = Bit(VerbId::kDiff);
 constexpr uint32_t kStats = Bit(VerbId::kStats);
+constexpr uint32_t kReport = Bit(VerbId::kReport);
 constexpr uint32_t kMerge = Bit(VerbId::kMerge);
 constexpr uint32_t kCp = Bit(VerbId::kCp);
 constexpr uint32_t kView = Bit(VerbId::kView);
@@ -38,10 +39,10 @@ constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules on leaves
 constexpr uint32_t kRecipe = kRewrite | kView;
 constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
                            kPlan | kWrite | kDiff | kStats | kView |
-                           kMaterialize;
+                           kMaterialize | kReport;
 // Long jobs on many threads.
-constexpr uint32_t kWork =
-    kDigest | kVerify | kWrite | kDiff | kStats | kView | kMaterialize;
+constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats | kView |
+                           kMaterialize | kReport;
 constexpr uint32_t kLong = kWork | kCp;
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
 constexpr uint32_t kReports =
@@ -250,6 +251,18 @@ Status ApplyShardBytes(std::string_view value, Args* args) {
 Status ApplyReport(std::string_view value, Args* args) {
   if (value.empty()) return BadValue("report", value, "a file, or -");
   args->report = value;
+  return Status();
+}
+
+Status ApplyOutput(std::string_view value, Args* args) {
+  if (value.empty()) return BadValue("output", value, "a file, or -");
+  args->output = value;
+  return Status();
+}
+
+Status ApplyAgainst(std::string_view value, Args* args) {
+  if (value.empty()) return BadValue("against", value, "a checkpoint");
+  args->against = value;
   return Status();
 }
 
@@ -596,8 +609,15 @@ constexpr Flag kFlags[] = {
      "size",
      kConvert | kMerge, "as the format has it", Completion::kNothing, "",
      ApplyShardBytes},
-    {"verify", 0, "", "Read the copy back and check every checksum", kCp, "",
-     Completion::kNothing, "", Switch<&Args::verify_copy>},
+    {"verify", 0, "",
+     "Check every byte: cp reads the copy back, report the checkpoint",
+     kCp | kReport, "", Completion::kNothing, "", Switch<&Args::verify_copy>},
+    {"output", 'o', "FILE", "Write the page to FILE; - is standard output",
+     kReport, "report.html", Completion::kFile, "", ApplyOutput},
+    {"against", 0, "PATH", "Show what is different from the checkpoint at PATH",
+     kReport, "", Completion::kFile, "", ApplyAgainst},
+    {"no-statistics", 0, "", "Read no tensor: only what the metadata say",
+     kReport, "", Completion::kNothing, "", Switch<&Args::statistics, false>},
     {"follow-links", 0, "",
      "Copy what symbolic links lead to, also outside SOURCE", kCp, "",
      Completion::kNothing, "", Switch<&Args::follow_links>},

@@ -93,6 +93,11 @@ constexpr Example kStatsExamples[] = {
     {"holdfast stats --nan /ckpt/7 || echo broken", "look for NaN"},
     {"holdfast stats --sort absmax /ckpt/7", "the largest weights first"},
 };
+constexpr Example kReportExamples[] = {
+    {"holdfast report /ckpt/7 -o r.html", "open it in any browser"},
+    {"holdfast report /ckpt --against /ckpt/6 --verify",
+     "the newest step, what moved since step 6, and whether all is sound"},
+};
 constexpr Example kMergeExamples[] = {
     {"holdfast merge /base /adapter /both --prefix ,adapter",
      "the leaves of both, one below a name"},
@@ -249,6 +254,15 @@ constexpr Verb kVerbs[] = {
      "elements are 0, NaN or infinite. Everything but these counts is "
      "computed from finite elements alone. PATTERN is as for ls.",
      kStatsExamples, Completion::kFile, "", false},
+    {VerbId::kReport, "report", "PATH", 1, 1,
+     "Show a checkpoint as one HTML page",
+     "Writes a page that any browser opens, without a network: a map of the "
+     "modules by parameters or bytes, a table that can be searched and sorted, "
+     "and of each tensor its layout, statistics and histogram; of a root of "
+     "steps also their sizes, times and metrics. Each tensor is read once, in "
+     "the memory that --ram allows. The exit code is 1 when something is "
+     "damaged.",
+     kReportExamples, Completion::kFile, "", false},
     {VerbId::kMerge, "merge", "SOURCE SOURCE... TARGET", 3, kAny,
      "Make one checkpoint of several",
      "Writes the leaves of all SOURCEs as one checkpoint at TARGET, or with "

@@ -55,6 +55,7 @@ from holdfast._process_group import (
     ProcessTransport,
     process_group,
 )
+from holdfast._report import Report, report
 from holdfast._stats import Stats
 from holdfast._stats import last as last_stats
 from holdfast._view import CopiedLeaf, ViewResult, materialize, view
@@ -71,6 +72,7 @@ __all__ = [
     "MergeResult",
     "ProcessGroup",
     "ProcessTransport",
+    "Report",
     "Stats",
     "StatsResult",
     "StoredArray",
@@ -89,6 +91,7 @@ __all__ = [
     "open",
     "process_group",
     "recipes",
+    "report",
     "save",
     "stats",
     "steps",

@@ -1256,6 +1256,20 @@ def stats(
 ) -> tuple[list[dict[str, Any]], float, float, Stats]:
     """`holdfast::ComputeStats`: a row a tensor, l2 norm and absmax of all."""
 
+def report(
+    path: str,
+    *,
+    step: int | None = None,
+    statistics: bool = True,
+    verify: bool = False,
+    against: str | None = None,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> tuple[str, int, int, int, int]:
+    """`holdfast::MakeReport`: the page; leaves, and of these those that cannot
+    be read, are damaged, and are different."""
+
 def merge(
     sources: Sequence[tuple[str, str]],
     target: str,

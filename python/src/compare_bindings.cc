@@ -18,6 +18,7 @@
 #include "errors.h"
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/merge.h"
+#include "holdfast/tools/report.h"
 #include "holdfast/tools/stats.h"
 #include "tree_output.h"
 
@@ -181,6 +182,27 @@ nb::tuple BindingStats(nb::handle path, std::optional<int64_t> step,
   return nb::make_tuple(rows, result.l2_norm, result.absmax, result.stats);
 }
 
+nb::tuple BindingReport(nb::handle path, std::optional<int64_t> step,
+                        bool statistics, bool verify, nb::handle against,
+                        int thread_count, uint64_t in_flight_bytes_max,
+                        nb::handle progress) {
+  ReportOptions options;
+  options.open.step = step;
+  options.statistics = statistics;
+  options.verify = verify;
+  if (!against.is_none()) options.against = PathOf(against);
+  const std::string from = PathOf(path);
+  const auto result =
+      RunForResult<ReportResult>(RunOf(thread_count, in_flight_bytes_max),
+                                 progress, [&](const RunOptions& run) {
+                                   options.run = run;
+                                   return MakeReport(from, options);
+                                 });
+  return nb::make_tuple(ToPythonText(result.html), result.leaf_count,
+                        result.unreadable_count, result.damage_count,
+                        result.different_count);
+}
+
 nb::dict BindingMerge(
     const std::vector<std::pair<nb::object, std::string>>& sources,
     nb::handle target, const std::string& prefer, bool average,
@@ -248,6 +270,13 @@ void BindCompare(nb::module_& module) {
              nb::arg("step") = nb::none(), nb::arg("thread_count") = 0,
              nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
+  module.def("report", &BindingReport, nb::arg("path"), nb::kw_only(),
+             nb::arg("step") = nb::none(), nb::arg("statistics") = true,
+             nb::arg("verify") = false, nb::arg("against") = nb::none(),
+             nb::arg("thread_count") = 0,
+             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("progress") = nb::none(),
+             "holdfast::MakeReport: the page's bytes, and what it counted.");
   module.def(
       "merge", &BindingMerge, nb::arg("sources"), nb::arg("target"),
       nb::kw_only(), nb::arg("prefer") = "", nb::arg("average") = false,

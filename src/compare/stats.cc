@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "compare/element_stats.h"
+#include "compare/histogram.h"
 #include "compare/match_leaves.h"
 #include "compare/planes_estimate.h"
 #include "compare/slab_reader.h"
@@ -101,6 +102,15 @@ double AbsMaxOf(const LeafStats& leaf) {
              : leaf.absmax->As<double>();
 }
 
+void AddSample(const MagnitudeHistogram& sample, LeafStats& leaf) {
+  MagnitudeHistogram& sum =
+      leaf.histogram ? *leaf.histogram : leaf.histogram.emplace();
+  sum.sample_count += sample.sample_count;
+  for (size_t i = 0; i < sum.counts.size(); ++i) {
+    sum.counts[i] += sample.counts[i];
+  }
+}
+
 class StatsMaker {
  public:
   StatsMaker(const Checkpoint& checkpoint, const StatsOptions& options)
@@ -154,9 +164,16 @@ class StatsMaker {
       const uint64_t planes_bytes =
           planes_.Estimate(result_.leaves[slab.tensor].dtype, slab.elements[0],
                            slab.element_count());
+      MagnitudeHistogram sample;
+      if (options_.histograms) {
+        SampleHistogram(result_.leaves[slab.tensor].dtype, slab.elements[0],
+                        static_cast<size_t>(slab.element_count()),
+                        result_.leaves[slab.tensor].element_count, sample);
+      }
       const std::lock_guard lock(mutex);
       found_[slab.tensor].Add(slab.number, stats);
       result_.leaves[slab.tensor].planes_bytes += planes_bytes;
+      if (options_.histograms) AddSample(sample, result_.leaves[slab.tensor]);
     };
     work.fail = [&](size_t tensor, const Status& status) {
       result_.leaves[tensor].problem = status;

@@ -281,6 +281,19 @@ std::string_view DiffVerdictName(DiffVerdict) { return ""; }
 Result<StatsResult> ComputeStats(const Checkpoint&, const StatsOptions&) {
   return UnimplementedError("no stats here");
 }
+Result<ReportResult> MakeReport(const std::string& path,
+                                const ReportOptions& options) {
+  TheWorld().calls.report = options;
+  if (TheWorld().checkpoints.count(path) == 0) {
+    return NotFoundError("no checkpoint at " + path);
+  }
+  ReportResult result;
+  result.html = "<!doctype html>";
+  result.leaf_count = 3;
+  result.damage_count = options.verify ? 1 : 0;
+  result.different_count = 2;
+  return result;
+}
 Result<ConvertResult> Merge(const std::vector<MergeSource>&, const std::string&,
                             const MergeOptions&, const ConvertOptions&) {
   return UnimplementedError("no merge here");

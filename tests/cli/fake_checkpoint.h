@@ -14,6 +14,7 @@
 #include "holdfast/checkpoint.h"
 #include "holdfast/orbax/steps.h"
 #include "holdfast/tools/convert.h"
+#include "holdfast/tools/report.h"
 #include "holdfast/tools/view.h"
 
 namespace holdfast::testing {
@@ -42,6 +43,7 @@ struct FakeCalls {
   ConvertOptions convert;
   std::string convert_target;
   ViewOptions view;
+  ReportOptions report;
 };
 
 void ClearWorld();

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/cli/fake_checkpoint.h"
 #include "tests/cli/run_words.h"
@@ -528,6 +530,31 @@ TEST_F(Verbs, StepsTable) {
   EXPECT_EQ(json["steps"][0]["step"], 7);
   EXPECT_TRUE(json["steps"][1]["step"].is_null());
   EXPECT_EQ(json["steps"][1]["why_not"], "temporary directory");
+}
+
+TEST_F(Verbs, ReportWritesAPage) {
+  const std::string file = ::testing::TempDir() + "/holdfast_report.html";
+  Ran ran = RunWords({"report", "-o", file, "--against=/d", "/c"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(Calls().report.against, "/d");
+  EXPECT_TRUE(Calls().report.statistics);
+  EXPECT_FALSE(Calls().report.verify);
+  EXPECT_THAT(ran.out, HasSubstr("ok: 3 leaves in " + file));
+  EXPECT_THAT(ran.out, HasSubstr("2 different"));
+  std::stringstream page;
+  page << std::ifstream(file).rdbuf();
+  EXPECT_EQ(page.str(), "<!doctype html>");
+
+  ran = RunWords({"report", "-o-", "--verify", "--no-statistics", "/c"});
+  EXPECT_EQ(ran.code, 1);  // damaged
+  EXPECT_EQ(ran.out, "<!doctype html>");
+  EXPECT_FALSE(Calls().report.statistics);
+  ran = RunWords({"report", "--json", "-o", file, "/c"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("\"leaf_count\": 3"));
+  ran = RunWords({"report", "-o", "/nowhere/r.html", "/c"});
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_THAT(ran.err, HasSubstr("cannot write /nowhere/r.html"));
 }
 
 }  // namespace

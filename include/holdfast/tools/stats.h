@@ -39,6 +39,21 @@ struct StatsOptions {
   RunOptions run;
   // Selects leaves; empty: all. Only arrays and scalars have statistics.
   std::function<bool(const LeafInfo&)> select;
+  // Fill in LeafStats::histogram.
+  bool histograms = false;
+};
+
+// Of a sample of a tensor's finite elements: how many have which sign and which
+// power of two. From the most negative bin to the most positive; in the middle
+// the zeros. A bin at an end has what lies beyond it, too; the two beside the
+// zeros what is smaller.
+struct MagnitudeHistogram {
+  static constexpr int kExponentMin = -40;
+  static constexpr int kExponentMax = 39;
+  static constexpr int kZeroBin = kExponentMax - kExponentMin + 1;
+
+  uint64_t sample_count = 0;
+  std::array<uint64_t, 2 * kZeroBin + 1> counts{};
 };
 
 struct LeafStats {
@@ -67,6 +82,7 @@ struct LeafStats {
   double mean_imaginary = 0;  // complex tensors
   double std = 0;             // of the whole, not of a sample (ddof = 0)
   double l2_norm = 0;         // 0 when nothing is finite
+  std::optional<MagnitudeHistogram> histogram;
   Status problem;
 
   uint64_t infinity_count() const {

@@ -12,6 +12,7 @@
 #include "holdfast/tools/places.h"
 #include "holdfast/tools/recipe.h"
 #include "holdfast/tools/remote.h"
+#include "holdfast/tools/report.h"
 #include "holdfast/tools/stats.h"
 #include "holdfast/tools/torch_file.h"
 #include "holdfast/tools/view.h"

@@ -1,0 +1,92 @@
+// report: a checkpoint as one HTML file.
+
+#include <fstream>
+
+#include "cli/flags.h"
+#include "cli/job_progress.h"
+#include "cli/json_out.h"
+#include "cli/report.h"
+#include "cli/units.h"
+#include "cli/verbs.h"
+#include "holdfast/tools/report.h"
+
+namespace holdfast::cli {
+namespace {
+
+ReportOptions OptionsOf(const Args& args, const Env& env) {
+  ReportOptions options;
+  options.run = RunOptionsOf(args, env);
+  options.open = OpenOptionsOf(args);
+  options.statistics = args.statistics;
+  options.verify = args.verify_copy;
+  if (!args.against.empty()) options.against = args.against;
+  return options;
+}
+
+Status WritePage(const std::string& html, const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  file << html;
+  file.close();
+  if (file) return Status();
+  return PermissionDeniedError("--output: cannot write " + path);
+}
+
+void PrintJson(const ReportResult& result, const Args& args,
+               std::ostream& out) {
+  JsonWriter json(out);
+  json.BeginObject();
+  json.Field("path", args.operands[0]);
+  json.Field("output", args.output);
+  json.Field("leaf_count", result.leaf_count);
+  json.Field("unreadable_count", result.unreadable_count);
+  json.Field("damage_count", result.damage_count);
+  json.Field("different_count", result.different_count);
+  json.Field("byte_count", result.html.size());
+  json.Field("total_seconds", result.total_seconds);
+  json.EndObject();
+  out << '\n';
+}
+
+void PrintText(const ReportResult& result, const Args& args,
+               std::ostream& out) {
+  if (args.quiet) return;
+  out << "ok: " << Counted(result.leaf_count, "leaf", "leaves") << " in "
+      << args.output << " (" << HumanBytes(result.html.size()) << ") in "
+      << HumanSeconds(result.total_seconds);
+  if (result.unreadable_count > 0) {
+    out << ", " << result.unreadable_count << " not readable";
+  }
+  if (result.damage_count > 0) out << ", " << result.damage_count << " damaged";
+  if (!args.against.empty()) {
+    out << ", " << result.different_count << " different";
+  }
+  out << '\n';
+}
+
+}  // namespace
+
+int RunReport(const Args& args, Env& env) {
+  ReportOptions options = OptionsOf(args, env);
+  Result<ReportResult> result = InternalError("report: not run");
+  {
+    const JobProgress progress(args, env, {.label = "report"}, options.run);
+    result = MakeReport(args.operands[0], options);
+  }
+  if (!result.ok()) return Fail(env, result.status());
+  if (args.output == "-") {
+    env.out << result->html;
+  } else {
+    const Status written = WritePage(result->html, args.output);
+    if (!written.ok()) return Fail(env, written);
+    if (args.json) {
+      PrintJson(*result, args, env.out);
+    } else {
+      PrintText(*result, args, env.out);
+    }
+  }
+  const bool is_damaged =
+      result->damage_count > 0 || result->unreadable_count > 0;
+  return is_damaged ? kExitDamaged : kExitFine;
+}
+
+}  // namespace holdfast::cli

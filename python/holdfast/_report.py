@@ -1,0 +1,97 @@
+"""What `holdfast.report` does: a checkpoint as one HTML page."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import os
+import pathlib
+
+from holdfast import _engine
+from holdfast._convert import _MEMORY_BYTES, PathLike
+from holdfast._progress import ProgressArgument, reporting
+
+__all__ = ["Report", "report"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """A page that needs nothing else. A notebook shows it where it stands.
+
+    Attributes:
+      html: the page.
+      leaf_count: leaves of the checkpoint.
+      unreadable_count: of these, those that could not be read.
+      damage_count: what `verify` found.
+      different_count: leaves that differ from those of `against`.
+    """
+
+    html: str = dataclasses.field(repr=False)
+    leaf_count: int
+    unreadable_count: int
+    damage_count: int
+    different_count: int
+
+    def save(self, path: PathLike) -> None:
+        """Writes the page to a file."""
+        pathlib.Path(os.fspath(path)).write_text(self.html, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own: the page's style and scripts stay there.
+        return (
+            '<iframe title="holdfast report" sandbox="allow-scripts" '
+            'style="width:100%;height:48rem;border:0" '
+            f'srcdoc="{html.escape(self.html)}"></iframe>'
+        )
+
+
+def report(
+    path: PathLike,
+    output: PathLike | None = None,
+    *,
+    step: int | None = None,
+    statistics: bool = True,
+    verify: bool = False,
+    against: PathLike | None = None,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+) -> Report:
+    """Makes an HTML page of a checkpoint of any format.
+
+    A map of the modules by parameters or bytes, a table that can be searched
+    and sorted, and of each tensor its layout, statistics and histogram; of a
+    root of steps also their sizes, times and metrics. The page loads nothing.
+
+    Args:
+      path: a checkpoint, or a root of steps, of which the newest is shown.
+      output: a file to write the page to; None: only return it.
+      step: of a directory of steps; None: the newest committed one.
+      statistics: read the tensors, each once; else only what metadata say.
+      verify: check every byte, as `holdfast.verify` does.
+      against: another checkpoint that this one is compared with.
+      progress: True for a bar, or f(phase, done_bytes, total_bytes).
+      threads: None: one a CPU.
+      memory_bytes: the most bytes of tensors held at once; None: 256 MiB.
+
+    Raises:
+      holdfast.errors.NotFoundError: no checkpoint at `path`.
+    """
+    with reporting(progress, "report") as progress_fn:
+        made = Report(
+            *_engine.report(
+                os.fspath(path),
+                step=step,
+                statistics=statistics,
+                verify=verify,
+                against=None if against is None else os.fspath(against),
+                progress=progress_fn,
+                thread_count=threads or 0,
+                in_flight_bytes_max=(
+                    _MEMORY_BYTES if memory_bytes is None else memory_bytes
+                ),
+            )
+        )
+    if output is not None:
+        made.save(output)
+    return made
