@@ -94,6 +94,7 @@ class OrbaxConverter {
   Status Prepare() {
     return CatchBadAlloc([&]() -> Status {
       HF_ASSIGN_OR_RETURN(plan_, MakeOrbaxPlan(source_, options_, referred_));
+      if (referred_ != nullptr) HF_RETURN_IF_ERROR(referred_->may_begin());
       result_.format = plan_.format;
       result_.report = std::move(plan_.report);
       uint64_t bytes = 0;
