@@ -1,46 +1,11 @@
 #include "view/bucket_sources.h"
 
-#include <algorithm>
-
-#include "base/executor.h"
 #include "base/status_macros.h"
-#include "checkpoint/commit/lease.h"
+#include "checkpoint/commit/server_copy.h"
 #include "place/bucket_listing.h"
 #include "view/source_links.h"
 
 namespace holdfast {
-namespace {
-
-// The server does the copying; this many copies are asked for at once.
-constexpr size_t kCopiesInFlight = 16;
-
-struct ObjectCopy {
-  std::string from;  // a key
-  std::string version;
-  std::string to;
-};
-
-// Their names are the same in every view of the source: a save that was taken
-// over must not put its own over a rival's.
-Status CopyObjects(const Place& directory, Bucket& bucket,
-                   const std::vector<ObjectCopy>& copies,
-                   const CancelToken* cancel) {
-  Executor executor(
-      static_cast<int>(std::clamp<size_t>(copies.size(), 1, kCopiesInFlight)));
-  return executor.ParallelFor(
-      copies.size(),
-      [&](size_t i, int) -> Status {
-        const ObjectCopy& copy = copies[i];
-        HF_RETURN_IF_ERROR(
-            CheckLeasesAbove(directory.path(), kLeaseGuardSeconds));
-        return bucket
-            .Copy(copy.from, copy.to, Condition::Absent(), copy.version)
-            .status();
-      },
-      cancel);
-}
-
-}  // namespace
 
 Status CheckSameBucket(const Place& source, const Place& target) {
   const std::string what =
@@ -76,7 +41,7 @@ Status CopySources(const Place& directory, const std::vector<SourceFile>& rows,
     HF_ASSIGN_OR_RETURN(const BucketPlace from, Place(rows[i].from).InBucket());
     copies.push_back({from.key, versions[i], to.prefix() + rows[i].path});
   }
-  return CopyObjects(directory, *to.bucket, copies, cancel);
+  return CopyObjects(directory, copies, cancel);
 }
 
 Status CopyCompanionObjects(const Place& from, const Place& directory,
@@ -91,7 +56,7 @@ Status CopyCompanionObjects(const Place& from, const Place& directory,
     if (!IsCompanion(name, file.byte_count)) continue;
     copies.push_back({file.key, file.version, to.prefix() + name});
   }
-  return CopyObjects(directory, *to.bucket, copies, cancel);
+  return CopyObjects(directory, copies, cancel);
 }
 
 }  // namespace holdfast

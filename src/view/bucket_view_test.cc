@@ -316,6 +316,54 @@ TEST_P(BucketViewTest, ADeathAnywhereLeavesOneOfTheTwo) {
   }
 }
 
+// In its place, compared before the view goes; a death leaves one of the two.
+TEST_P(BucketViewTest, AConversionInPlaceMakesACheckpointOfItsOwn) {
+  ConvertOptions options;
+  options.overwrite = true;
+  options.run.thread_count = 1;
+  uint64_t count = 1;
+  for (uint64_t at = 0; at <= count; at += at == 0 ? 1 : 3 * kPointStep) {
+    SCOPED_TRACE("request " + std::to_string(at));
+    RemoveAll("run/");
+    ASSERT_TRUE(View(kModel, kView, ByCopies()).ok());
+    mem_.bucket->SetFaults(
+        {.fail_at = at, .acts = at % 2 == 0, .dies = at > 0});
+    mem_.bucket->ResetCounters();
+    const auto converted = Convert(kView, kView, options);
+    if (at == 0) {
+      ASSERT_TRUE(converted.ok()) << converted.status().ToString();
+      EXPECT_EQ(converted->checked_bytes, kTensorBytes);
+      count = mem_.bucket->counters().request_count();
+      ASSERT_GT(count, 50u);
+      for (const auto& [key, state] : Objects("run/")) {
+        EXPECT_TRUE(key.starts_with("run/view/")) << key;
+        EXPECT_FALSE(key.ends_with(".safetensors")) << key;
+      }
+    }
+    mem_.bucket->SetFaults({});
+    ASSERT_TRUE(CleanupTemporaryPaths("mem://test/run").ok());
+    ExpectView(kView);
+    for (const auto& [key, state] : Objects("run/")) {
+      EXPECT_TRUE(key.starts_with("run/view/")) << key;
+    }
+  }
+  EXPECT_EQ(Objects("models/"), before_);
+}
+
+TEST_P(BucketViewTest, AConversionThatReadsADamagedCopyKeepsTheView) {
+  ViewOptions view = ByCopies();
+  view.checksums = true;
+  ASSERT_TRUE(View(kModel, kView, view).ok());
+  const std::string key = "run/view/model-00002-of-00002.safetensors";
+  mem_.memory->Damage(key, mem_.Content(key).size() - 1);
+  const State before = Objects("run/");
+  ConvertOptions options;
+  options.overwrite = true;
+  EXPECT_EQ(Convert(kView, kView, options).status().code(),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(Objects("run/"), before);
+}
+
 // So does one whose requests fail, or whose answers are lost: it says so, and
 // nothing is left of it.
 TEST_P(BucketViewTest, AFailureAnywhereLeavesNothing) {
