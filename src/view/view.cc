@@ -308,8 +308,14 @@ Status CheckOptions(const std::string& source, const std::string& target,
 // An overwrite would take away what the view is of.
 Status CheckTargetIsApart(const std::string& source,
                           const std::string& target) {
-  const std::string to = AbsolutePath(target);
-  if (!(AbsolutePath(source) + "/").starts_with(to + "/")) return Status();
+  const auto real = [](const std::string& path) {
+    std::error_code error;
+    const std::string absolute = AbsolutePath(path);
+    return IsUrl(absolute)
+               ? absolute
+               : std::filesystem::weakly_canonical(absolute, error).string();
+  };
+  if (!(real(source) + "/").starts_with(real(target) + "/")) return Status();
   return InvalidArgumentError(
       "view of " + source + " at " + target +
       ": the target holds the source, which the view would replace; make it "
