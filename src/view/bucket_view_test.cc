@@ -350,6 +350,15 @@ TEST_P(BucketViewTest, AConversionInPlaceMakesACheckpointOfItsOwn) {
   EXPECT_EQ(Objects("models/"), before_);
 }
 
+TEST_P(BucketViewTest, AViewIsMaterialized) {
+  ASSERT_TRUE(View(kModel, kView, ByCopies()).ok());
+  const auto own = Materialize(kView);
+  ASSERT_TRUE(own.ok()) << own.status().ToString();
+  EXPECT_FALSE(mem_.Has("run/view/model-00001-of-00002.safetensors"));
+  ExpectView(kView);
+  EXPECT_EQ(Materialize(kView).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST_P(BucketViewTest, AConversionThatReadsADamagedCopyKeepsTheView) {
   ViewOptions view = ByCopies();
   view.checksums = true;
