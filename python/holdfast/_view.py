@@ -107,8 +107,9 @@ def view(
     its files with those of the day of the view.
 
     Args:
-      source: a checkpoint of any format, in a file system.
-      target: the exact place of the view.
+      source: a checkpoint of any format.
+      target: the exact place of the view: in a file system, as the source, or
+        in the source's bucket.
       format: "orbax", or "orbax-v1"; "safetensors" makes a model of the files
         of a checkpoint that was saved so that it is both (`save(...,
         also="safetensors")`), or that is a view of safetensors. It takes
@@ -119,7 +120,8 @@ def view(
         `convert`.
       zarr_format: 3; or 2, which knows C and Fortran order alone.
       link: how the source's files come into the view's directory: symbolic
-        or hard links, copies that share their blocks, or copies.
+        or hard links, copies that share their blocks, or copies. In a bucket
+        "copy" alone: the server copies the files within it.
       checksums: record the checksums of all that is referred to, which every
         later read is checked by: read it, where the source has none. Those of a
         source that has them all are taken over in any case.
@@ -134,10 +136,11 @@ def view(
       durable: wait until the disk has everything.
 
     Raises:
-      ValueError: with `must_refer` a tensor that would be copied; rules that
-        contradict each other.
-      NotImplementedError: a source or target in an object store; a kind of
-        link that the file system does not have.
+      ValueError: with `must_refer` a tensor that would be copied; in a bucket
+        files that would be, unless `link` is "copy"; a target that is the
+        source or holds it; rules that contradict each other.
+      NotImplementedError: source and target are not in one file system or one
+        bucket; a kind of link that the file system does not have.
       holdfast.errors.AlreadyExistsError: something is at `target`.
     """
     new = os.fspath(target)

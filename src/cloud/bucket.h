@@ -153,10 +153,13 @@ class Bucket {
   // after all have been tried. An absent key is ok.
   virtual Status DeleteAll(std::span<const std::string> keys) = 0;
   virtual Result<ListPage> List(const ListRequest& request) = 0;
-  // Within the bucket, by the server; the new version.
+  // Within the bucket, by the server; the new version of the target, to which
+  // `condition` belongs. `source_version`: "": any; otherwise a source of any
+  // other is DataLoss.
   virtual Result<std::string> Copy(std::string_view source,
                                    std::string_view target,
-                                   const Condition& condition = {}) = 0;
+                                   const Condition& condition = {},
+                                   const std::string& source_version = "") = 0;
   // Uploads below a prefix that are neither finished nor aborted.
   virtual Result<std::vector<UnfinishedUpload>> ListUploads(
       std::string_view prefix) = 0;

@@ -97,7 +97,8 @@ class HttpBucket final : public Bucket, private RangeServer {
                               ": a web server does not list its files");
   }
   Result<std::string> Copy(std::string_view /*source*/, std::string_view target,
-                           const Condition& /*condition*/) override {
+                           const Condition& /*condition*/,
+                           const std::string& /*source_version*/) override {
     return ReadOnly("write", target);
   }
   Result<std::vector<UnfinishedUpload>> ListUploads(

@@ -30,6 +30,8 @@ struct ReferredArrays {
   std::function<Result<std::shared_ptr<const StoredChunks>>(size_t leaf,
                                                             DType dtype)>
       chunks;
+  // Called when `chunks` has been asked for all arrays, and nothing is written.
+  std::function<Status()> may_begin;
   // Puts the files that chunks are in, or links to them, into the directory of
   // the item `name`. Called before the item is written.
   std::function<Status(const std::string& name, const std::string& directory)>

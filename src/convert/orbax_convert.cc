@@ -9,11 +9,13 @@
 #include <span>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/coding.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
 #include "checkpoint/commit/layout.h"
+#include "checkpoint/commit/server_copy.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/save/pending_saver.h"
 #include "checkpoint/save/save_options.h"
@@ -24,6 +26,7 @@
 #include "convert/part_save.h"
 #include "convert/work_directory.h"
 #include "holdfast/process_group.h"
+#include "holdfast/tools/commit.h"
 #include "interop/open.h"
 #include "place/directory_ops.h"
 #include "run/run.h"
@@ -94,6 +97,7 @@ class OrbaxConverter {
   Status Prepare() {
     return CatchBadAlloc([&]() -> Status {
       HF_ASSIGN_OR_RETURN(plan_, MakeOrbaxPlan(source_, options_, referred_));
+      if (referred_ != nullptr) HF_RETURN_IF_ERROR(referred_->may_begin());
       result_.format = plan_.format;
       result_.report = std::move(plan_.report);
       uint64_t bytes = 0;
@@ -107,6 +111,9 @@ class OrbaxConverter {
       }
       HF_ASSIGN_OR_RETURN(const bool replaces_foreign, ReplacesForeign());
       checks_first_ = replaces_foreign || ReplacesSource();
+      if (checks_first_ && IsUrl(target_path_)) {
+        HF_RETURN_IF_ERROR(CheckMayReplace(target_path_));
+      }
       if (checks_first_ && options_.also != nullptr) {
         return UnimplementedError(
             "overwrite " + target_path_ +
@@ -143,13 +150,13 @@ class OrbaxConverter {
 
   // What is read must stay until it has been compared.
   bool ReplacesSource() const {
-    if (!options_.overwrite || group_ != nullptr || referred_ != nullptr ||
-        IsUrl(target_path_) || IsUrl(source_.info().path)) {
+    if (!options_.overwrite || group_ != nullptr || referred_ != nullptr) {
       return false;
     }
+    const std::string target = AbsolutePath(target_path_);
+    if (IsUrl(target)) return AbsolutePath(source_.info().path) == target;
     std::error_code error;
-    return std::filesystem::equivalent(source_.info().path, target_path_,
-                                       error);
+    return std::filesystem::equivalent(source_.info().path, target, error);
   }
 
   SaveOptions SaveOptionsOf(const PlannedItem& item) const {
@@ -184,7 +191,9 @@ class OrbaxConverter {
 
   // All at once, as Save does it.
   Status Save() {
-    HF_ASSIGN_OR_RETURN(const auto pending, BeginPending(target_path_));
+    HF_ASSIGN_OR_RETURN(
+        const auto pending,
+        BeginPending(checks_first_ ? WholePath() : target_path_));
     for (PlannedItem& item : plan_.items) {
       HF_RETURN_IF_ERROR(SaveItem(*pending, item));
     }
@@ -404,8 +413,13 @@ class OrbaxConverter {
     return work_->Append({&done, 1});
   }
 
+  // Where the new checkpoint is until it has its name. In a bucket a cleaning
+  // of temporary directories finds it there, too.
   std::string WholePath() const {
-    return work_->data_path() + "/" + std::string(kWhole);
+    const std::string whole(kWhole);
+    if (has_parts_) return work_->data_path() + "/" + whole;
+    const Place target = Place(target_path_).Absolute();
+    return (target.parent() / TemporaryName(target.name()) / whole).path();
   }
 
   // Moves the items to where a save would have written them, and commits that.
@@ -429,7 +443,11 @@ class OrbaxConverter {
   // Now the old checkpoint of any format goes that had the target's name.
   Status Publish() {
     is_published_ = true;
-    return work_->Publish(std::string(kWhole));
+    if (has_parts_) return work_->Publish(std::string(kWhole));
+    const CancelToken cancel(options_.run.cancel);
+    return ReplaceByCopy(WholePath(), Place(target_path_).Absolute(),
+                         options_.now_ns ? options_.now_ns() : SystemNowNs(),
+                         &cancel);
   }
 
   static Status MoveItem(const std::string& from, const std::string& root,
@@ -455,7 +473,7 @@ class OrbaxConverter {
       OpenOptions open;
       open.missing_chunks = options_.open.missing_chunks;
       open.stored_sizes = false;
-      const bool waits = has_parts_ && !is_published_;
+      const bool waits = (has_parts_ || checks_first_) && !is_published_;
       HF_ASSIGN_OR_RETURN(const auto target,
                           Open(waits ? WholePath() : target_path_, open));
       const CheckOptions check{ReadOptions(), options_.run.progress,
@@ -511,7 +529,7 @@ class OrbaxConverter {
   // The new checkpoint is whole, and compared, before the old one goes.
   bool checks_first_ = false;
   bool has_parts_ = false;
-  bool is_published_ = false;            // of parts
+  bool is_published_ = false;
   std::unique_ptr<WorkDirectory> work_;  // of parts
   Progress progress_;                    // of parts that are done
   std::vector<CopiedItem> copied_;       // as plan_.items

@@ -17,14 +17,13 @@
 #include "storage/errno_status.h"
 #include "storage/new_file.h"
 #include "storage/unique_fd.h"
+#include "storage/url_path.h"
+#include "view/bucket_sources.h"
 
 namespace holdfast {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What a model has beside its tensors is smaller.
-constexpr uint64_t kCompanionBytesMax = uint64_t{64} << 20;
 
 Status LinkError(int error, LinkKind kind, const std::string& from,
                  const std::string& to) {
@@ -131,17 +130,18 @@ std::string InSources(const std::string& name) {
   return std::string(kSourcesDirectory) + "/" + name;
 }
 
-bool IsCompanion(std::string_view name) {
+}  // namespace
+
+bool IsCompanion(std::string_view name, uint64_t byte_count) {
   if (name.starts_with('.') || name.starts_with('_')) return false;
   if (name == kCommitMarkerFile) return false;  // of Orbax's
+  if (byte_count > kCompanionBytesMax) return false;
   for (const std::string_view suffix :
        {".json", ".txt", ".model", ".jinja", ".md"}) {
     if (name.ends_with(suffix)) return true;
   }
   return false;
 }
-
-}  // namespace
 
 std::string SourceNames::NameOf(const std::string& path) const {
   const fs::path inside = fs::path(path).lexically_relative(directory_);
@@ -160,6 +160,12 @@ Result<uint32_t> SourceNames::Add(const std::string& path) {
   if (!taken_.insert(name).second) {
     name = InSources(std::to_string(known->second) + "/" +
                      fs::path(path).filename().string());
+  }
+  if (IsUrl(path)) {
+    HF_ASSIGN_OR_RETURN(ObjectEntry object, DescribeObject(path));
+    rows_->push_back({name, object.byte_count, 0, path});
+    versions_.push_back(std::move(object.version));
+    return known->second;
   }
   HF_ASSIGN_OR_RETURN(SourceFile row, DescribeSource(name, path));
   // Names on the way may be links, which nobody promises to keep.
@@ -189,8 +195,8 @@ Status CopyCompanions(const std::string& from, const std::string& directory,
   for (const std::string& name : names) {
     const fs::path file = from + "/" + name;
     std::error_code error;
-    if (!IsCompanion(name) || !fs::is_regular_file(file, error) ||
-        fs::file_size(file, error) > kCompanionBytesMax) {
+    if (!fs::is_regular_file(file, error) ||
+        !IsCompanion(name, fs::file_size(file, error))) {
       continue;
     }
     // In model hubs they are links.

@@ -1,5 +1,6 @@
 // The files that a view refers to: their names in it, and the links (or copies)
-// that put them there.
+// that put them there. In buckets, which have no links, copies by the server
+// (bucket_sources.h).
 //
 // Thread-safety: one thread. Units: bytes.
 // Errors: those of the file system; Unimplemented for a kind of link that it
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -28,9 +30,11 @@ class SourceNames {
       : directory_(std::move(directory)),
         is_own_(link == LinkKind::kCopy || link == LinkKind::kReflink) {}
 
-  // The number of the file at `path` (absolute) in rows().
+  // The number of the file at `path` (absolute, or a URL) in rows().
   Result<uint32_t> Add(const std::string& path);
   std::shared_ptr<const std::vector<SourceFile>> rows() const { return rows_; }
+  // Of objects, as rows(): what a copy has to be of.
+  const std::vector<std::string>& versions() const { return versions_; }
 
  private:
   std::string NameOf(const std::string& path) const;
@@ -41,6 +45,7 @@ class SourceNames {
   std::unordered_set<std::string> taken_;              // names in the view
   std::shared_ptr<std::vector<SourceFile>> rows_ =
       std::make_shared<std::vector<SourceFile>>();
+  std::vector<std::string> versions_;
 };
 
 // Makes the directory, and in it what each row says. With `sync` the bytes of
@@ -51,8 +56,11 @@ Status PlaceSources(const std::string& directory,
                     const std::vector<SourceFile>& rows, LinkKind kind,
                     bool sync, const std::string& final_path = "");
 
-// Copies the small files of a model that lie beside its tensors (config.json,
-// the index of its shards, tokenizers) into the directory.
+// Whether it is one of the small files of a model that lie beside its tensors:
+// config.json, the index of its shards, tokenizers.
+inline constexpr uint64_t kCompanionBytesMax = uint64_t{64} << 20;
+bool IsCompanion(std::string_view name, uint64_t byte_count);
+// Copies those of directory `from` into the directory.
 Status CopyCompanions(const std::string& from, const std::string& directory,
                       bool sync);
 

@@ -17,6 +17,7 @@
 #include "place/directory_ops.h"
 #include "run/run.h"
 #include "storage/url_path.h"
+#include "view/bucket_sources.h"
 #include "view/chunk_layout.h"
 #include "view/safetensors_view.h"
 #include "view/source_links.h"
@@ -40,6 +41,7 @@ class Viewer {
     referred.chunks = [this](size_t leaf, DType dtype) {
       return ChunksOf(leaf, dtype);
     };
+    referred.may_begin = [&] { return CheckCopies(target); };
     referred.place_files = [this](const std::string& name,
                                   const std::string& directory) {
       return PlaceFiles(name, directory);
@@ -178,11 +180,6 @@ class Viewer {
         sources_.try_emplace(item, directory_, options_.link).first->second;
     std::vector<uint32_t> numbers;
     for (const Extent& extent : found.extents) {
-      if (IsUrl(extent.file)) {
-        return UnimplementedError(
-            "view of " + extent.file +
-            ": views of object stores are not there yet; convert it instead");
-      }
       HF_ASSIGN_OR_RETURN(const uint32_t number,
                           names.Add(Place(extent.file).Absolute().path()));
       numbers.push_back(number);
@@ -224,16 +221,42 @@ class Viewer {
         &run.cancel());
   }
 
+  // What the server is to copy costs money and time, so it must be asked for.
+  Status CheckCopies(const std::string& target) const {
+    if (!IsUrl(target) || options_.link == LinkKind::kCopy) return Status();
+    uint64_t file_count = 0, byte_count = 0;
+    for (const auto& [item, names] : sources_) {
+      file_count += names.rows()->size();
+      for (const SourceFile& row : *names.rows()) byte_count += row.byte_count;
+    }
+    if (file_count == 0) return Status();
+    return InvalidArgumentError(
+        "view of " + directory_ + " at " + target +
+        ": object stores have no links, and the server would copy " +
+        std::to_string(file_count) + " objects of " +
+        std::to_string(byte_count) +
+        " bytes there; ask for that by --link copy (LinkKind::kCopy)");
+  }
+
   Status PlaceFiles(const std::string& name, const std::string& directory) {
     const std::string item = has_item_names_ ? name : "";
     const auto found = sources_.find(item);
     if (found == sources_.end()) return Status();
     DropPartialDigests(item);
-    HF_RETURN_IF_ERROR(PlaceSources(directory, *found->second.rows(),
-                                    options_.link, options_.sync));
-    if (format_ != "safetensors") return Status();
+    const SourceNames& names = found->second;
+    const bool is_model = format_ == "safetensors";
+    if (IsUrl(directory)) {
+      const CancelToken cancel(options_.run.cancel);
+      HF_RETURN_IF_ERROR(
+          CopySources(directory, *names.rows(), names.versions(), &cancel));
+      return is_model ? CopyCompanionObjects(directory_, directory, &cancel)
+                      : Status();
+    }
+    HF_RETURN_IF_ERROR(
+        PlaceSources(directory, *names.rows(), options_.link, options_.sync));
     // The commit makes them durable, as all that others have put there.
-    return CopyCompanions(directory_, directory, /*sync=*/false);
+    return is_model ? CopyCompanions(directory_, directory, /*sync=*/false)
+                    : Status();
   }
 
   // A file with checksums of some of its chunks alone would pass for one with
@@ -273,14 +296,30 @@ Status CheckOptions(const std::string& source, const std::string& target,
                                 std::string(FormatName(options.format)) +
                                 ": want orbax, orbax-v1 or safetensors");
   }
-  for (const std::string& path : {source, target}) {
-    if (IsUrl(path)) {
-      return UnimplementedError(
-          "view of " + source + " at " + target +
-          ": object stores have no links; convert it instead");
-    }
+  if (options.format == Format::kSafetensors && IsUrl(target)) {
+    return UnimplementedError(
+        "view of " + source + " as safetensors at " + target +
+        ": object stores have no links; convert it to safetensors, or copy its "
+        "files (holdfast cp)");
   }
-  return Status();
+  return CheckSameBucket(Place(source).Absolute(), Place(target).Absolute());
+}
+
+// An overwrite would take away what the view is of.
+Status CheckTargetIsApart(const std::string& source,
+                          const std::string& target) {
+  const auto real = [](const std::string& path) {
+    std::error_code error;
+    const std::string absolute = AbsolutePath(path);
+    return IsUrl(absolute)
+               ? absolute
+               : std::filesystem::weakly_canonical(absolute, error).string();
+  };
+  if (!(real(source) + "/").starts_with(real(target) + "/")) return Status();
+  return InvalidArgumentError(
+      "view of " + source + " at " + target +
+      ": the target holds the source, which the view would replace; make it "
+      "elsewhere");
 }
 
 }  // namespace
@@ -292,6 +331,7 @@ Result<ViewResult> View(const std::string& source, const std::string& target,
     OpenOptions open = options.open;
     open.stored_sizes = false;
     HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> opened, Open(source, open));
+    HF_RETURN_IF_ERROR(CheckTargetIsApart(opened->info().path, target));
     const std::string format = opened->info().format;
     HF_ASSIGN_OR_RETURN(const std::string directory,
                         DirectoryOf(opened->info().path));

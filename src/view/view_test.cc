@@ -272,6 +272,20 @@ TEST_F(ViewTest, AnOverwriteKeepsTheSource) {
   EXPECT_EQ(BytesOf(source), bytes);
 }
 
+TEST_F(ViewTest, ATargetThatHoldsTheSourceIsRefused) {
+  const std::string source = Source(Format::kOrbax, "saved");
+  const std::string before = StateOf(source);
+  fs::create_directory_symlink(source, Path("alias"));
+  ViewOptions options;
+  options.overwrite = true;
+  for (const std::string& target : {source, Path("alias"), Path("")}) {
+    const Status status = View(source, target, options).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.ToString(), HasSubstr("the target holds the source"));
+  }
+  EXPECT_EQ(StateOf(source), before);
+}
+
 TEST_F(ViewTest, AViewOfAViewAndAMaterializedOne) {
   const std::string source = Source(Format::kSafetensors, "model.safetensors");
   ASSERT_TRUE(View(source, Path("view")).ok());

@@ -371,6 +371,20 @@ TYPED_TEST_P(BucketConformance, ServersCopy) {
   EXPECT_EQ(conformance::GetText(bucket, target), "copied");
 }
 
+TYPED_TEST_P(BucketConformance, ServersCopyTheWantedVersion) {
+  Bucket& bucket = *this->bucket_;
+  const std::string source = this->Key("cpv/s"), target = this->Key("cpv/t");
+  const auto first = conformance::PutText(bucket, source, "first");
+  ASSERT_TRUE(first.ok()) << first.status().ToString();
+  ASSERT_TRUE(bucket.Copy(source, target, {}, *first).ok());
+  EXPECT_EQ(
+      bucket.Copy(source, target, Condition::Absent(), *first).status().code(),
+      StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(conformance::PutText(bucket, source, "second").ok());
+  EXPECT_EQ(bucket.Copy(source, this->Key("cpv/u"), {}, *first).status().code(),
+            StatusCode::kDataLoss);
+}
+
 TYPED_TEST_P(BucketConformance, UnusualKeysWork) {
   Bucket& bucket = *this->bucket_;
   std::vector<std::string> keys;
@@ -400,6 +414,6 @@ REGISTER_TYPED_TEST_SUITE_P(BucketConformance, ObjectsReadBackWithTheirVersion,
                             UploadsOfSeveralParts, UploadsOfOnePart,
                             UnfinishedUploadsLeaveNothing,
                             ConditionsOfUploadsHoldAtTheEnd, ServersCopy,
-                            UnusualKeysWork);
+                            ServersCopyTheWantedVersion, UnusualKeysWork);
 
 }  // namespace holdfast

@@ -339,10 +339,12 @@ Result<ListPage> FaultBucket::List(const ListRequest& request) {
 
 Result<std::string> FaultBucket::Copy(std::string_view source,
                                       std::string_view target,
-                                      const Condition& condition) {
+                                      const Condition& condition,
+                                      const std::string& source_version) {
   state_->AddRoundTrip();
   const auto act = [&] {
-    return inner_->Copy(source, target, state_->Filter(condition));
+    return inner_->Copy(source, target, state_->Filter(condition),
+                        source_version);
   };
   return state_->Run<Result<std::string>>(
       BucketRequest::kCopy, target,

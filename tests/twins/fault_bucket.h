@@ -105,7 +105,8 @@ class FaultBucket : public Bucket {
   Status DeleteAll(std::span<const std::string> keys) override;
   Result<ListPage> List(const ListRequest& request) override;
   Result<std::string> Copy(std::string_view source, std::string_view target,
-                           const Condition& condition = {}) override;
+                           const Condition& condition = {},
+                           const std::string& source_version = "") override;
   Result<std::vector<UnfinishedUpload>> ListUploads(
       std::string_view prefix) override;
   Status AbortUpload(const UnfinishedUpload& upload) override;

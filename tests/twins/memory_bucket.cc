@@ -381,13 +381,18 @@ Result<ListPage> MemoryBucket::List(const ListRequest& request) {
 
 Result<std::string> MemoryBucket::Copy(std::string_view source,
                                        std::string_view target,
-                                       const Condition& condition) {
+                                       const Condition& condition,
+                                       const std::string& source_version) {
   HF_RETURN_IF_ERROR(contents_->CheckBucketKey(source));
   HF_RETURN_IF_ERROR(contents_->CheckBucketKey(target));
   std::lock_guard lock(contents_->mutex);
   const Contents::Object* object = contents_->Find(source);
   if (object == nullptr) {
     return NotFoundError("copy " + UrlOf(source) + ": no such object");
+  }
+  if (!source_version.empty() && source_version != object->version) {
+    return DataLossError("copy " + UrlOf(source) + ": it has version " +
+                         object->version + ", want " + source_version);
   }
   return contents_->Store(target, object->bytes, condition);
 }

@@ -19,10 +19,17 @@
 // that has changed or is gone. With `checksums` each chunk's is recorded, too,
 // and checked whenever it is read, as in any checkpoint of holdfast; those of a
 // source that has them all are taken over without being asked for.
+//
+// Object stores have no links. There `link` must be kCopy, and both be in one
+// bucket: the server copies the files, while none of their bytes come here. A
+// source that changes meanwhile is DataLoss.
 // Thread-safety: as Save. Units: bytes, seconds.
-// Errors: those of Open and Save; Unimplemented for sources and targets in
-// object stores, and where the file system cannot link as asked;
-// InvalidArgument with `must_refer` for a leaf that would have to be copied.
+// Errors: those of Open and Save; Unimplemented where the file system cannot
+// link as asked, and for a source and a target that are not in one file system
+// or one bucket; InvalidArgument with `must_refer` for a leaf that would have
+// to be copied, in an object store for files that would be copied without kCopy
+// (it says how many, and their bytes), and for a target that is the source or
+// holds it.
 #pragma once
 
 #include <cstdint>

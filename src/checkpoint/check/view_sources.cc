@@ -73,8 +73,12 @@ class ViewStore final : public ReadOnlyStore {
 };
 
 Status SourceError(const SourceFile& row, const std::string& why) {
-  return DataLossError("the view's source " + row.from + " " + why +
-                       "; put the file back as it was, or make the view again");
+  // A copy belongs to the view, and is as old as the view.
+  const bool is_own = row.modified_ns == 0;
+  return DataLossError(
+      (is_own ? "the view's copy " + row.path + " of " : "the view's source ") +
+      row.from + " " + why +
+      "; put the file back as it was, or make the view again");
 }
 
 // Of the file that the place leads to.
@@ -144,6 +148,7 @@ Result<std::shared_ptr<Store>> WithSources(std::shared_ptr<Store> files,
     if (must_match) HF_RETURN_IF_ERROR(CompareSource(row, now, list));
     if (now.ok()) places.emplace(row.path, directory / row.path);
   }
+  if (directory.is_remote()) return files;  // where nothing is a link
   HF_ASSIGN_OR_RETURN(std::shared_ptr<Store> linked, MakeFileSet(places));
   return std::shared_ptr<Store>(std::make_shared<ViewStore>(
       std::move(files), std::move(linked), sources));

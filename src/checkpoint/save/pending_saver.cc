@@ -396,6 +396,9 @@ WrittenSizes PendingSaver::SizesOfFiles() const {
               .first->second;
       size.byte_count = std::max(size.byte_count, row.offset + row.byte_count);
     }
+    for (const SourceFile& row : digests.sources) {
+      sizes[JoinName(name, row.path)] = {row.byte_count, true};
+    }
   };
   add("", root_files_.digests());
   for (const SavedItem& item : items_) add(item.name, item.digests);

@@ -70,8 +70,9 @@ class GcsBucket : public Bucket {
   Result<ListPage> List(const ListRequest& request) override;
 
   Result<std::string> Copy(std::string_view source, std::string_view target,
-                           const Condition& condition) override {
-    return GcsCopy(*api_, source, target, condition);
+                           const Condition& condition,
+                           const std::string& source_version) override {
+    return GcsCopy(*api_, source, target, condition, source_version);
   }
 
   Result<std::vector<UnfinishedUpload>> ListUploads(std::string_view) override {

@@ -239,8 +239,8 @@ Result<std::string> GcsPut(GcsApi& api, std::string_view key,
 }
 
 Result<std::string> GcsCopy(GcsApi& api, std::string_view source,
-                            std::string_view target,
-                            const Condition& condition) {
+                            std::string_view target, const Condition& condition,
+                            const std::string& source_version) {
   HF_RETURN_IF_ERROR(CheckGcsKey(source));
   HF_RETURN_IF_ERROR(CheckGcsKey(target));
   HF_RETURN_IF_ERROR(api.Begin());
@@ -252,6 +252,9 @@ Result<std::string> GcsCopy(GcsApi& api, std::string_view source,
   std::string token;
   for (int call = 0; call < kRewriteCallCountMax; ++call) {
     GcsParameters parameters = ConditionParameters(condition);
+    if (!source_version.empty()) {
+      parameters.emplace_back("ifSourceGenerationMatch", source_version);
+    }
     if (!token.empty()) parameters.emplace_back("rewriteToken", token);
     HttpRequest request =
         GcsApi::Request("POST", api.Url(api.ObjectPath(source) + "/rewriteTo" +
@@ -264,6 +267,15 @@ Result<std::string> GcsCopy(GcsApi& api, std::string_view source,
     if (MayBeOurs(answer, condition)) {
       auto ours = FindOurs(api, target, write_id);
       if (ours) return *std::move(ours);
+    }
+    if (answer.status == 412 && !source_version.empty()) {
+      // The answer does not say which of the two conditions failed.
+      HF_ASSIGN_OR_RETURN(const GcsObject now, GcsHead(api, source));
+      if (now.entry.version != source_version) {
+        return DataLossError("copy " + api.UrlOf(source) +
+                             ": it has generation " + now.entry.version +
+                             ", want " + source_version);
+      }
     }
     HF_ASSIGN_OR_RETURN(const GcsRewrite rewrite,
                         api.Read(answer, action, ParseGcsRewrite));

@@ -25,8 +25,8 @@ Result<std::string> GcsPut(GcsApi& api, std::string_view key,
                            std::span<const std::string_view> pieces,
                            const Condition& condition);
 Result<std::string> GcsCopy(GcsApi& api, std::string_view source,
-                            std::string_view target,
-                            const Condition& condition);
+                            std::string_view target, const Condition& condition,
+                            const std::string& source_version);
 Status GcsDelete(GcsApi& api, std::string_view key, const Condition& condition);
 // Deletes in batches; returns the first failure, after all have been tried.
 Status GcsDeleteAll(GcsApi& api, std::span<const std::string> keys);

@@ -80,8 +80,9 @@ class S3Bucket : public Bucket {
   Result<ListPage> List(const ListRequest& request) override;
 
   Result<std::string> Copy(std::string_view source, std::string_view target,
-                           const Condition& condition) override {
-    return CopyObject(connection_, source, target, condition);
+                           const Condition& condition,
+                           const std::string& source_version) override {
+    return CopyObject(connection_, source, target, condition, source_version);
   }
 
   Result<std::vector<UnfinishedUpload>> ListUploads(

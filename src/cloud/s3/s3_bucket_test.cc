@@ -455,6 +455,29 @@ TEST_F(S3BucketTest, ListsAsAsked) {
   EXPECT_THAT(Requests().at(1).target, EndsWith("continuation-token=t%2F1"));
 }
 
+// Of a server that looks at the source's version, and of one that does not.
+TEST_F(S3BucketTest, CopiesAreOfTheWantedVersion) {
+  for (const bool looks : {true, false}) {
+    for (const bool is_changed : {false, true}) {
+      Serve([=](const TestRequest& request) {
+        if (request.method == "HEAD") {
+          return TestAnswer{
+              .headers = {{"ETag", is_changed ? "\"v2\"" : "\"v1\""}}};
+        }
+        EXPECT_EQ(HeaderOf(request, "x-amz-copy-source-if-match"), "v1");
+        if (looks && is_changed) return ErrorAnswer(412, "PreconditionFailed");
+        return TestAnswer{.body =
+                              "<CopyObjectResult><ETag>\"new\"</ETag>"
+                              "</CopyObjectResult>"};
+      });
+      const auto version = bucket_->Copy("a", "b", {}, "v1");
+      EXPECT_EQ(version.status().code(),
+                is_changed ? StatusCode::kDataLoss : StatusCode::kOk)
+          << version.status().ToString();
+    }
+  }
+}
+
 TEST_F(S3BucketTest, ErrorsWithStatus200AreErrors) {
   ServeInTurn({ErrorAnswer(200, "AccessDenied")});
   EXPECT_EQ(bucket_->Copy("a", "b").status().code(),

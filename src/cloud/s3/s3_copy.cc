@@ -25,17 +25,32 @@ bool IsTooLargeToCopy(const HttpResponse& response, const S3Error& error) {
          error.code == "InvalidRequest";
 }
 
+// Not every server looks at the source's version, and one that does gives the
+// same answer as for the target's.
+Status CheckSourceVersion(S3Connection& connection, std::string_view source,
+                          const std::string& version) {
+  if (version.empty()) return Status();
+  HF_ASSIGN_OR_RETURN(const ObjectEntry entry, HeadObject(connection, source));
+  if (entry.version == version) return Status();
+  return DataLossError(connection.UrlOf(source) + ": copying: it has version " +
+                       entry.version + ", want " + version);
+}
+
 }  // namespace
 
 Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
                                std::string_view source, std::string_view target,
-                               const Condition& condition) {
+                               const Condition& condition,
+                               const std::string& source_version) {
   HF_RETURN_IF_ERROR(CheckCondition(*connection, target, condition));
   S3Request request("copying", "PUT", target);
   request.deadline = kCopyDeadline;
-  const HttpHeaders headers = {
+  HttpHeaders headers = {
       {"x-amz-copy-source",
        '/' + connection->settings().bucket + '/' + EscapePath(source)}};
+  if (!source_version.empty()) {
+    headers.emplace_back("x-amz-copy-source-if-match", source_version);
+  }
   Condition sent = condition;
   for (int attempt = 0;; ++attempt) {
     request.headers = headers;
@@ -43,6 +58,8 @@ Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
     HF_ASSIGN_OR_RETURN(const HttpResponse response, connection->Send(request));
     const std::string_view body = response.body.view();
     if (response.status == 200 && !IsErrorDocument(body)) {
+      HF_RETURN_IF_ERROR(
+          CheckSourceVersion(*connection, source, source_version));
       auto etag = ParseResultETag(body);
       if (etag.ok()) return etag;
       HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
@@ -64,6 +81,8 @@ Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
       HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
                           HeadObject(*connection, source));
       if (entry.byte_count > kCopiedPartBytes) {
+        HF_RETURN_IF_ERROR(
+            CheckSourceVersion(*connection, source, source_version));
         return CopyObjectInParts(connection, entry, target, condition,
                                  kCopiedPartBytes);
       }
@@ -71,6 +90,10 @@ Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
     if (response.status == 404 && error.code != "NoSuchBucket") {
       return NotFoundError(connection->UrlOf(source) +
                            ": copying: no such object");
+    }
+    if (response.status == 412) {
+      HF_RETURN_IF_ERROR(
+          CheckSourceVersion(*connection, source, source_version));
     }
     if (IsFailedCondition(sent, response.status, error)) {
       return FailedCondition(connection->UrlOf(target), condition);

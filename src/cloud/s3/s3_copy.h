@@ -17,7 +17,8 @@ namespace holdfast {
 // at Amazon's).
 Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
                                std::string_view source, std::string_view target,
-                               const Condition& condition);
+                               const Condition& condition,
+                               const std::string& source_version);
 
 // REQUIRES: source.byte_count > 0.
 Result<std::string> CopyObjectInParts(std::shared_ptr<S3Connection> connection,
