@@ -13,7 +13,7 @@
 namespace holdfast::cli {
 namespace {
 
-ReportOptions OptionsOf(const Args& args, const Env& env) {
+ReportOptions ReportOptionsOf(const Args& args, const Env& env) {
   ReportOptions options;
   options.run = RunOptionsOf(args, env);
   options.open = OpenOptionsOf(args);
@@ -31,8 +31,8 @@ Status WritePage(const std::string& html, const std::string& path) {
   return PermissionDeniedError("--output: cannot write " + path);
 }
 
-void PrintJson(const ReportResult& result, const Args& args,
-               std::ostream& out) {
+void PrintReportJson(const ReportResult& result, const Args& args,
+                     std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
   json.Field("path", args.operands[0]);
@@ -47,8 +47,8 @@ void PrintJson(const ReportResult& result, const Args& args,
   out << '\n';
 }
 
-void PrintText(const ReportResult& result, const Args& args,
-               std::ostream& out) {
+void PrintReportText(const ReportResult& result, const Args& args,
+                     std::ostream& out) {
   if (args.quiet) return;
   out << "ok: " << Counted(result.leaf_count, "leaf", "leaves") << " in "
       << args.output << " (" << HumanBytes(result.html.size()) << ") in "
@@ -66,7 +66,7 @@ void PrintText(const ReportResult& result, const Args& args,
 }  // namespace
 
 int RunReport(const Args& args, Env& env) {
-  ReportOptions options = OptionsOf(args, env);
+  ReportOptions options = ReportOptionsOf(args, env);
   Result<ReportResult> result = InternalError("report: not run");
   {
     const JobProgress progress(args, env, {.label = "report"}, options.run);
@@ -79,9 +79,9 @@ int RunReport(const Args& args, Env& env) {
     const Status written = WritePage(result->html, args.output);
     if (!written.ok()) return Fail(env, written);
     if (args.json) {
-      PrintJson(*result, args, env.out);
+      PrintReportJson(*result, args, env.out);
     } else {
-      PrintText(*result, args, env.out);
+      PrintReportText(*result, args, env.out);
     }
   }
   const bool is_damaged =
