@@ -12,6 +12,7 @@
 #include "interop/load_leaves.h"
 #include "interop/npz.h"
 #include "interop/safetensors.h"
+#include "interop/source_place.h"
 #include "interop/torch_checkpoint.h"
 #include "interop/tree_sidecar.h"
 #include "megatron/open.h"
@@ -133,7 +134,8 @@ Result<LoadResult> LoadOrbax(const Place& place, const LoadOptions& options) {
 
 Result<LoadResult> LoadAny(const std::string& path,
                            const LoadOptions& options) {
-  const LookScope look(Place(path).Absolute());
+  HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
+  const LookScope look(source);
   HF_ASSIGN_OR_RETURN(ForeignPlace found,
                       FindForeignPlace(look.place(), options.open));
   if (found.format == ForeignFormat::kNone) {
@@ -200,7 +202,8 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
 Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
-    const LookScope look(Place(path).Absolute());
+    HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
+    const LookScope look(source);
     HF_ASSIGN_OR_RETURN(const ForeignPlace found,
                         FindForeignPlace(look.place(), options));
     if (found.format == ForeignFormat::kNone) {
