@@ -89,7 +89,7 @@ TEST_F(SourcePlaceTest, AWholeSnapshotStandsForItsRepository) {
   const auto opened = Open("hf://org/m");
   ASSERT_TRUE(opened.ok()) << opened.status().ToString();
   EXPECT_EQ((*opened)->info().format, "safetensors");
-  EXPECT_EQ((*opened)->leaf(0).name, "w");
+  EXPECT_EQ((*opened)->leaves()[0].name, "w");
   EXPECT_TRUE(Verify("hf://org/m").ok());
   EXPECT_TRUE(Load("hf://org/m/sub").ok());
 }
@@ -159,7 +159,7 @@ TEST_F(SourcePlaceTest, WhatIsNoNameIsRefused) {
 
 TEST_F(SourcePlaceTest, NothingIsWrittenIntoTheCache) {
   Add("model.safetensors", SafetensorsOf("w"));
-  const Tree tree = Tree::Int(7);
+  const Tree tree(7);
   for (const char* url : {"hf://org/m/new", "hf://org/m"}) {
     const Status status = Save(url, tree).status();
     EXPECT_EQ(status.code(), StatusCode::kUnimplemented) << status.ToString();
