@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/opened_checkpoint.h"
+#include "holdfast/orbax/steps.h"
 #include "interop/dcp.h"
 #include "interop/load_leaves.h"
 #include "interop/npz.h"
@@ -212,6 +213,15 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
     return OpenForeign(found.format, found.place, found.options,
                        options.use_sidecar);
   });
+}
+
+// Here, above the steps, because a repository of a hub may lie in its cache.
+bool IsRootOfSteps(const std::string& path) {
+  const Result<Place> source = SourcePlace(path);
+  if (!source.ok()) return false;
+  const LookScope scope(*source);
+  const Result<bool> is_root = IsManagerRoot(scope.place());
+  return is_root.ok() && *is_root;
 }
 
 Result<LoadResult> Load(const std::string& path, const LoadOptions& options) {

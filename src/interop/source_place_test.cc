@@ -19,7 +19,8 @@ using ::testing::HasSubstr;
 // A model of one tensor of one byte.
 std::string SafetensorsOf(const std::string& tensor) {
   const std::string header =
-      R"({")" + tensor + R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+      R"({")" + tensor +
+      R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
   std::string text(8, '\0');
   text[0] = static_cast<char>(header.size());
   return text + header + "x";

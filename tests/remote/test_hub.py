@@ -280,11 +280,15 @@ def test_files_of_a_web_server(run: Run, files: servers.Server,
     np.savez(files.folder / "arrays.npz", w=np.arange(12.0).reshape(3, 4))
     names = ["model", "model/model.safetensors.index.json",
              "model/model-00002-of-00002.safetensors", "arrays.npz"]
+    write(files.folder / "whole", {
+        "model.safetensors": model(1)["extra/one.safetensors"]})
+    names.append("whole")
+    root = str(files.folder)
     for name in names:
-        local, url = f"{files.folder}/{name}", f"{files.url}/{name}"
+        local, url = f"{root}/{name}", f"{files.url}/{name}"
         for words in VERBS:
-            assert (neutral(ok(run(files, *words, local)), local)
-                    == neutral(ok(run(files, *words, url)), url)), words
+            assert (neutral(ok(run(files, *words, local)), root)
+                    == neutral(ok(run(files, *words, url)), files.url)), words
         ok(run(files, "diff", local, url))
     ok(run(files, "convert", "--quiet", "--to", "orbax", f"{files.url}/model",
            str(tmp_path / "orbax")))

@@ -194,7 +194,8 @@ TEST_F(HubBucketTest, PagesOfTreesFollowEachOtherOnOneServer) {
 }
 
 TEST_F(HubBucketTest, AnswersThatMakeNoSenseAreDataLoss) {
-  const std::string entry = R"({"type": "file", "oid": "g", "size": 1, "path": )";
+  const std::string entry =
+      R"({"type": "file", "oid": "g", "size": 1, "path": )";
   for (const std::string& tree :
        {std::string(), std::string("{}"), std::string("[1]"),
         std::string(R"([{"type": "file", "size": 1}])"),
@@ -293,7 +294,8 @@ TEST_F(HubBucketTest, NothingIsWritten) {
 TEST(HubListing, TheNextPageIsTheOneThatSaysSo) {
   EXPECT_EQ(NextOfLink("<https://h/a?b=c>; rel=\"next\""), "https://h/a?b=c");
   EXPECT_EQ(NextOfLink("</a>; rel=\"prev\", </b>; x=y; rel=\"next\""), "/b");
-  for (const char* link : {"", "</a>", "</a>; rel=\"prev\"", "<", "<a", ";,<>"}) {
+  for (const char* link :
+       {"", "</a>", "</a>; rel=\"prev\"", "<", "<a", ";,<>"}) {
     EXPECT_EQ(NextOfLink(link), "") << link;
   }
 }

@@ -30,20 +30,36 @@ TEST(HubName, IsARepositoryARevisionAndTheRest) {
       {"hf://org/model@feature%2Fone/a", "models org/model feature/one /a"},
       {"hf://org/model@refs%2Fpr%2F1/a", "models org/model refs/pr/1 /a"},
       {"hf://org/model@refs/pr/1/a/b", "models org/model refs/pr/1 /a/b"},
-      {"hf://org/datasets@refs/convert/x", "models org/datasets refs/convert/x "},
+      {"hf://org/datasets@refs/convert/x",
+       "models org/datasets refs/convert/x "},
       {"hf://org/Mo.del_1-x", "models org/Mo.del_1-x main "},
   };
   for (const auto& [url, parts] : wanted) EXPECT_EQ(PartsOf(url), parts) << url;
 }
 
 TEST(HubName, WhatIsNoNameIsRefused) {
-  for (const char* url :
-       {"hf://", "hf://x", "hf://x/", "hf:///x/y", "hf://org//x", "hf://../x",
-        "hf://org/..", "hf://org/.x", "hf://org/x-", "hf://org/a--b",
-        "hf://o g/x", "hf://org/x%2Fy", "hf://datasets/x", "hf://datasets/x@y",
-        "hf://org/model@", "hf://org/model@..", "hf://org/model@a%2F..%2Fb",
-        "hf://org/model@%2Fetc", "hf://org/model@a%00b", "hf://org/model@a%0Ab",
-        "hf://org/model@a b", "hf://org@x/model"}) {
+  for (const char* url : {"hf://",
+                          "hf://x",
+                          "hf://x/",
+                          "hf:///x/y",
+                          "hf://org//x",
+                          "hf://../x",
+                          "hf://org/..",
+                          "hf://org/.x",
+                          "hf://org/x-",
+                          "hf://org/a--b",
+                          "hf://o g/x",
+                          "hf://org/x%2Fy",
+                          "hf://datasets/x",
+                          "hf://datasets/x@y",
+                          "hf://org/model@",
+                          "hf://org/model@..",
+                          "hf://org/model@a%2F..%2Fb",
+                          "hf://org/model@%2Fetc",
+                          "hf://org/model@a%00b",
+                          "hf://org/model@a%0Ab",
+                          "hf://org/model@a b",
+                          "hf://org@x/model"}) {
     const Result<HubName> name = ParseHubRoot(UrlRoot(url));
     EXPECT_EQ(name.status().code(), StatusCode::kInvalidArgument) << url;
     EXPECT_THAT(name.status().ToString(),
