@@ -1,7 +1,5 @@
-"""Repositories of a model hub, hf://, and single files and models of web servers,
-against a fake of Hugging Face's hub and a plain web server: through the command
-line and, where the package is installed, through Python.
-"""
+"""hf:// against a fake of Hugging Face's hub, and files and models of a plain web
+server: through the command line and, where it is installed, the package."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ def write(folder: Path, files: dict[str, bytes]) -> Path:
 
 
 def cache(home: Path, name: str, commit: str, files: dict[str, bytes]) -> Path:
-    """HF_HOME with a snapshot of these files, as the hub's own tools make it."""
+    """HF_HOME with a snapshot of these files, as the hub's tools make it."""
     folder = home / "hub" / f"models--{name.replace('/', '--')}"
     write(folder, {"refs/main": commit.encode()})
     for i, (path, content) in enumerate(files.items()):
@@ -75,7 +73,7 @@ def cache(home: Path, name: str, commit: str, files: dict[str, bytes]) -> Path:
 
 @pytest.fixture
 def hub() -> Iterator[hub_fake.Hub]:
-    """A hub with a model; its tokens went nowhere else when the test is over."""
+    """A hub with a model; in the end its tokens went nowhere else."""
     with hub_fake.Hub() as running:
         running.push("org/model", model(1))
         yield running

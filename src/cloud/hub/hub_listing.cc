@@ -25,7 +25,7 @@ Status AddEntry(const nlohmann::json& entry, HubFiles& files) {
   }
   const std::optional<uint64_t> size = NumberMember(entry, "size");
   if (!size || *size > kFileBytesMax) {
-    return DataLossError("\"" + path + "\" has no size");
+    return DataLossError("a file has no size");
   }
   HubFile file{*size, StringMember(entry, "oid")};
   const auto lfs = entry.find("lfs");
@@ -34,7 +34,7 @@ Status AddEntry(const nlohmann::json& entry, HubFiles& files) {
     if (!hash.empty()) file.version = hash;
   }
   if (!files.emplace(path, std::move(file)).second) {
-    return DataLossError("\"" + path + "\" is listed twice");
+    return DataLossError("a file is listed twice");
   }
   if (files.size() <= kHubFileCountMax) return {};
   return DataLossError("it lists more than " +
