@@ -63,7 +63,8 @@ class Hub:
         """Of the server of large files."""
         return f"http://127.0.0.1:{self._servers[1].server_address[1]}"
 
-    def _server(self, handler: type[Handler]) -> http.server.ThreadingHTTPServer:
+    def _server(self, handler: type[Handler]
+                ) -> http.server.ThreadingHTTPServer:
         server = http.server.ThreadingHTTPServer(
             ("127.0.0.1", 0), type("Bound", (handler,), {"hub": self}))
         server.daemon_threads = True
@@ -138,7 +139,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def give_range(self, content: bytes) -> None:
         """What of a file was asked for."""
-        match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        asked = self.headers.get("Range", "")
+        match = re.fullmatch(r"bytes=(\d+)-(\d*)", asked)
         if match is None or self.hub.ignores_ranges:
             self.give(200, content)
             return
@@ -194,8 +196,8 @@ class HubHandler(Handler):
             elif found:
                 self._give_tree(found[1], parse_qs(target.query))
             return
-        file = re.fullmatch(r"/((?:datasets/)?[^/]+/[^/]+)/resolve/([^/]+)/(.+)",
-                            target.path)
+        file = re.fullmatch(
+            r"/((?:datasets/)?[^/]+/[^/]+)/resolve/([^/]+)/(.+)", target.path)
         if file is None:
             self.give(404)
             return

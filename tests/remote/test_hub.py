@@ -1,5 +1,5 @@
-"""hf:// against a fake of Hugging Face's hub, and files and models of a plain web
-server: through the command line and, where it is installed, the package."""
+"""hf:// against a fake of Hugging Face's hub, and files and models of a plain
+web server: through the command line and, where it is installed, the package."""
 
 from __future__ import annotations
 
