@@ -14,7 +14,8 @@ constexpr std::string_view kAbout =
     "Looks into training checkpoints: Orbax (old and new layouts), bare OCDBT "
     "databases and zarr arrays. PATH may be a directory of steps, a step, an "
     "item, a database or an array; holdfast tells them apart. Every PATH may "
-    "be a URL: gs://, s3:// or, for reading, http:// and https://.";
+    "be a URL: gs://, s3:// or, for reading, http://, https:// and "
+    "hf://org/model.";
 
 // `text` folded at spaces into lines that begin with `indent` spaces; the
 // first line is already `column` wide.

@@ -275,7 +275,8 @@ constexpr Verb kVerbs[] = {
      "Copy a checkpoint, or any files, from anywhere to anywhere",
      "Copies the file or directory SOURCE to TARGET, the exact place; both "
      "may be paths or URLs of object stores (gs://, s3://), SOURCE also of a "
-     "web server. Bytes go through memory, bounded by --ram, and never "
+     "web server or a model hub (hf://). Bytes go through memory, bounded by "
+     "--ram, and never "
      "through a temporary file; within one bucket the server copies. A "
      "checkpoint counts at TARGET only once it is whole: an object store "
      "gets its marker last, and on disk it gets its name last. An "

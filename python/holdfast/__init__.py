@@ -11,8 +11,8 @@ impossible to corrupt quietly.
 numpy is all it needs; jax, torch and ml_dtypes are used when the program uses
 them. `holdfast.orbax` is a drop-in for `import orbax.checkpoint as ocp`;
 `holdfast.torch` is storage for `torch.distributed.checkpoint`. Every path may
-be gs://bucket/…, s3://bucket/… or, for reading, https://…; see
-`holdfast.remote`.
+be gs://bucket/…, s3://bucket/… or, for reading, https://… and hf://org/model;
+see `holdfast.remote`.
 """
 
 from __future__ import annotations

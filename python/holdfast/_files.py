@@ -55,7 +55,7 @@ def is_url(path: Any) -> bool:
 def is_known(path: PathLike) -> bool:
     """Whether it is a path, or a URL of a scheme that holdfast reads."""
     scheme = os.fspath(path).partition("://")[0].lower()
-    return not is_url(path) or scheme in ("gs", "s3", "http", "https")
+    return not is_url(path) or scheme in ("gs", "s3", "hf", "http", "https")
 
 
 def split_url(url: PathLike) -> tuple[str, str, str]:

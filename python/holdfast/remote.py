@@ -1,8 +1,9 @@
 """Object stores: how they are reached, and counts of requests to them.
 
 Every path that holdfast takes may be `gs://bucket/…`, `s3://bucket/…` or, for
-reading, `https://…`. Nothing has to be set up: credentials, regions and
-endpoints come from the environment, as the stores' own tools read it.
+reading, `https://…` and `hf://org/model[@revision][/path]`. Nothing has to be
+set up: credentials, regions and endpoints come from the environment, as the
+stores' own tools read it.
 
     import holdfast
     from holdfast import remote

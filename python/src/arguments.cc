@@ -17,7 +17,8 @@ namespace {
 // pathlib makes "gs:/bucket" of "gs://bucket", which would be a directory
 // called "gs:".
 void RefuseCollapsedUrl(const std::string& path) {
-  for (const std::string_view scheme : {"gs:/", "s3:/", "http:/", "https:/"}) {
+  for (const std::string_view scheme :
+       {"gs:/", "s3:/", "hf:/", "http:/", "https:/"}) {
     if (path.starts_with(scheme) &&
         !path.substr(scheme.size()).starts_with('/')) {
       ThrowValueError(

@@ -47,10 +47,11 @@ void AddVersionHeader(std::string_view version, HttpHeaders& headers) {
 
 class HttpBucket final : public Bucket, private RangeServer {
  public:
-  HttpBucket(const Url& root, const HttpOptions& options)
+  HttpBucket(const Url& root, const HttpOptions& options, HttpHeaders headers)
       : origin_(OriginOf(root)),
         path_(root.path),
         query_(root.query),
+        headers_(std::move(headers)),
         client_(options) {
     while (path_.ends_with('/')) path_.pop_back();
     traits_.can_write = false;
@@ -143,6 +144,7 @@ class HttpBucket final : public Bucket, private RangeServer {
   const std::string origin_;
   std::string path_;  // escaped, without a '/' at its end
   const std::string query_;
+  const HttpHeaders headers_;
   BucketTraits traits_;
   ServerClock clock_;
   HttpClient client_;
@@ -196,6 +198,7 @@ Result<ObjectEntry> HttpBucket::Head(std::string_view key) {
   HttpRequest request;
   request.method = "HEAD";
   request.url = RequestUrl(key);
+  request.headers = headers_;
   HF_ASSIGN_OR_RETURN(const HttpResponse answer, client_.Send(request));
   clock_.Note(answer.headers);
   const auto length = NumberHeader(answer.headers, "content-length");
@@ -214,7 +217,8 @@ Result<ObjectEntry> HttpBucket::HeadByRange(std::string_view key) {
   char byte = 0;
   HttpRequest request;
   request.url = RequestUrl(key);
-  request.headers = {{"Range", "bytes=0-0"}};
+  request.headers = headers_;
+  request.headers.emplace_back("Range", "bytes=0-0");
   request.target = {&byte, 1};
   request.body_bytes_max = kRefusalBytesMax;
   HF_ASSIGN_OR_RETURN(const HttpResponse answer, client_.Send(request));
@@ -241,6 +245,7 @@ HttpRequest HttpBucket::ToHttp(const RangeGet& read) const {
   const GetRequest& request = *read.request;
   HttpRequest http;
   http.url = RequestUrl(request.key);
+  http.headers = headers_;
   AddVersionHeader(request.version, http.headers);
   // A server without ranges answers with the whole file, which is good if all
   // of it is wanted.
@@ -281,14 +286,15 @@ Result<GetResult> HttpBucket::OtherAnswer(RangeGet& read,
 }  // namespace
 
 Result<std::shared_ptr<Bucket>> OpenHttpBucket(const std::string& root_url,
-                                               const RemoteOptions& options) {
+                                               const RemoteOptions& options,
+                                               HttpHeaders headers) {
   HF_ASSIGN_OR_RETURN(const Url root, ParseUrl(root_url));
   if (root.scheme != "http" && root.scheme != "https") {
     return InvalidArgumentError("open " + RedactUrl(root_url) +
                                 ": want http:// or https://");
   }
   return std::shared_ptr<Bucket>(
-      std::make_shared<HttpBucket>(root, options.http));
+      std::make_shared<HttpBucket>(root, options.http, std::move(headers)));
 }
 
 }  // namespace holdfast

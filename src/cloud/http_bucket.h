@@ -28,7 +28,10 @@
 namespace holdfast {
 
 // InvalidArgument for what is no http:// or https:// URL. No I/O.
+// `headers` go with every request to the root's own server, and to no other
+// that it redirects to.
 Result<std::shared_ptr<Bucket>> OpenHttpBucket(const std::string& root_url,
-                                               const RemoteOptions& options);
+                                               const RemoteOptions& options,
+                                               HttpHeaders headers = {});
 
 }  // namespace holdfast

@@ -134,6 +134,7 @@ class FormatConverter {
   }
 
   Status BeginWork() {
+    HF_RETURN_IF_ERROR(Place(target_path_).CheckWritable());
     if (IsUrl(target_path_)) {
       return UnimplementedError(
           "convert to " + target_path_ + ": " +

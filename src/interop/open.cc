@@ -9,10 +9,12 @@
 #include "checkpoint/check/view_sources.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/opened_checkpoint.h"
+#include "holdfast/orbax/steps.h"
 #include "interop/dcp.h"
 #include "interop/load_leaves.h"
 #include "interop/npz.h"
 #include "interop/safetensors.h"
+#include "interop/source_place.h"
 #include "interop/torch_checkpoint.h"
 #include "interop/tree_sidecar.h"
 #include "megatron/open.h"
@@ -148,7 +150,8 @@ Result<LoadResult> LoadOrbax(const Place& place, const LoadOptions& options) {
 
 Result<LoadResult> LoadAny(const std::string& path,
                            const LoadOptions& options) {
-  const LookScope look(Place(path).Absolute());
+  HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
+  const LookScope look(source);
   HF_ASSIGN_OR_RETURN(ForeignPlace found,
                       FindForeignPlace(look.place(), options.open));
   if (found.format == ForeignFormat::kNone) {
@@ -216,7 +219,8 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
 Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
-    const LookScope look(Place(path).Absolute());
+    HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
+    const LookScope look(source);
     HF_ASSIGN_OR_RETURN(const ForeignPlace found,
                         FindForeignPlace(look.place(), options));
     if (found.format == ForeignFormat::kNone) {
@@ -225,6 +229,15 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
     return OpenForeign(found.format, found.place, found.options,
                        options.use_sidecar);
   });
+}
+
+// Here, above the steps, because a repository of a hub may lie in its cache.
+bool IsRootOfSteps(const std::string& path) {
+  const Result<Place> source = SourcePlace(path);
+  if (!source.ok()) return false;
+  const LookScope scope(*source);
+  const Result<bool> is_root = IsManagerRoot(scope.place());
+  return is_root.ok() && *is_root;
 }
 
 Result<LoadResult> Load(const std::string& path, const LoadOptions& options) {

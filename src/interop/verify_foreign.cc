@@ -8,6 +8,7 @@
 #include "checkpoint/restore/leaf_request.h"
 #include "holdfast/tools/torch_file.h"
 #include "interop/npz.h"
+#include "interop/source_place.h"
 #include "interop/torch_checkpoint.h"
 #include "megatron/open.h"
 #include "place/look.h"
@@ -259,8 +260,10 @@ Result<ShareReport> VerifyForeign(ForeignFormat format, const Place& place,
 
 Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
                             const RunOptions& run, ProcessGroup* group) {
-  const LookScope look(Place(path).Absolute());
-  const Result<ForeignPlace> found = FindForeignPlace(look.place(), options);
+  const Result<Place> source = SourcePlace(path);
+  const LookScope look(source.ok() ? *source : Place());
+  const Result<ForeignPlace> found =
+      source.ok() ? FindForeignPlace(look.place(), options) : source.status();
   if (found.ok() && found->format == ForeignFormat::kNone) {
     return VerifyCheckpoint(look.place(), options, run, group);
   }

@@ -6,14 +6,21 @@
 #include "base/text.h"
 #include "cloud/gcs/gcs_bucket.h"
 #include "cloud/http_bucket.h"
+#include "cloud/hub/hub_bucket.h"
 #include "cloud/s3/s3_bucket.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
 
+constexpr std::string_view kHubScheme = "hf";
+
+std::string NameOf(const std::string& root) {
+  return root.substr(root.find("://") + 3);
+}
+
 struct UrlHalves {
-  std::string root;  // "scheme://authority", the scheme in lower case
+  std::string root;  // UrlRoot, the scheme in lower case
   std::string path;  // the rest, without slashes at its ends
 };
 
@@ -23,28 +30,23 @@ Status BadUrl(std::string_view url, std::string_view why) {
 }
 
 Result<UrlHalves> HalvesOf(std::string_view url) {
-  const size_t authority = url.find("://") + 3;
-  const size_t slash = std::min(url.find('/', authority), url.size());
-  const std::string_view name = url.substr(authority, slash - authority);
+  const std::string scheme = UrlScheme(url);
+  const std::string root = UrlRoot(url);
+  const std::string name = NameOf(root);
   if (name.empty()) return BadUrl(url, "names no bucket or host");
-  if (name.find('@') != std::string_view::npos) {
+  if (scheme != kHubScheme && name.find('@') != std::string::npos) {
     // The message must not repeat a possible password.
-    return BadUrl(UrlScheme(url) + "://…",
+    return BadUrl(scheme + "://…",
                   "has a user or password, which belong in the environment");
   }
-  std::string_view path = url.substr(slash);
+  std::string_view path = url.substr(root.size());
   while (path.starts_with('/')) path.remove_prefix(1);
   while (path.ends_with('/')) path.remove_suffix(1);
-  return UrlHalves{UrlScheme(url) + "://" + std::string(name),
-                   std::string(path)};
+  return UrlHalves{scheme + "://" + name, std::string(path)};
 }
 
 bool IsWebScheme(std::string_view scheme) {
   return scheme == "http" || scheme == "https";
-}
-
-std::string NameOf(const std::string& root) {
-  return root.substr(root.find("://") + 3);
 }
 
 }  // namespace
@@ -59,6 +61,10 @@ BucketRegistry::BucketRegistry() {
   factories_["http"] = factories_["https"] = [](const std::string& root,
                                                 const RemoteOptions& options) {
     return OpenHttpBucket(root, options);
+  };
+  factories_[std::string(kHubScheme)] = [](const std::string& root,
+                                           const RemoteOptions& options) {
+    return OpenHubBucket(root, options);
   };
 }
 
@@ -127,9 +133,11 @@ Result<BucketPlace> BucketRegistry::Find(const std::string& url) {
   const auto factory = factories_.find(scheme);
   if (factory == factories_.end()) {
     return UnimplementedError("open " + url + ": no store for the scheme \"" +
-                              scheme + "\" (want gs, s3, http or https)");
+                              scheme + "\" (want gs, s3, hf, http or https)");
   }
   std::shared_ptr<Bucket>& bucket = buckets_[halves.root];
+  // A branch is asked for its commit again when nothing reads from it.
+  if (scheme == kHubScheme && bucket.use_count() == 1) bucket = nullptr;
   if (bucket == nullptr) {
     Result<std::shared_ptr<Bucket>> made =
         factory->second(halves.root, options_);

@@ -1,9 +1,11 @@
 // BucketRegistry: which Bucket a URL means.
 //
-// gs, s3, http and https are built in; tests register others ("mem"). Buckets
-// are made on first use and kept, one for each root ("s3://bucket",
+// gs, s3, hf, http and https are built in; tests register others ("mem").
+// Buckets are made on first use and kept, one for each root ("s3://bucket",
 // "https://host:port"), with their connections and credentials, as long as the
-// process lives or until the options change.
+// process lives or until the options change. A revision of a model hub
+// ("hf://org/model@main") is kept as long as somebody holds it, so that who
+// comes later sees what was pushed meanwhile.
 //
 // Thread-safety: any thread. Ownership: shared; a bucket outlives its place in
 // the registry while somebody holds it.

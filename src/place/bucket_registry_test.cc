@@ -38,6 +38,27 @@ TEST(BucketRegistry, MakesOneBucketForEachRoot) {
   EXPECT_EQ(c->prefix(), "");
 }
 
+// A revision moves on: who comes when nobody reads from it any more asks anew.
+TEST(BucketRegistry, ARevisionOfAHubIsKeptWhileSomebodyReads) {
+  BucketRegistry registry;
+  int count = 0;
+  registry.Register("hf", CountingFactory(&count));
+  {
+    const auto a = registry.Find("hf://org/one/x");
+    const auto b = registry.Find("hf://org/one/y");
+    const auto other = registry.Find("hf://org/one@v2/x");
+    const auto another = registry.Find("hf://org/two/x");
+    ASSERT_TRUE(a.ok() && b.ok() && other.ok() && another.ok());
+    EXPECT_EQ(a->bucket, b->bucket);
+    EXPECT_NE(a->bucket, other->bucket);
+    EXPECT_NE(a->bucket, another->bucket);
+    EXPECT_EQ(other->key, "x");
+    EXPECT_EQ(count, 3);
+  }
+  EXPECT_TRUE(registry.Find("hf://org/one").ok());
+  EXPECT_EQ(count, 4);
+}
+
 TEST(BucketRegistry, NewOptionsMakeNewBuckets) {
   BucketRegistry registry;
   int count = 0;

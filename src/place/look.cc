@@ -167,9 +167,13 @@ Result<Look::MaybeKind> Look::Kind(const std::string& key) {
     if (is_root) HF_RETURN_IF_ERROR(Probe(prefix));
     if (HasBelow(prefix)) return MaybeKind(local::PathKind::kDirectory);
     HF_RETURN_IF_ERROR(ProbeFile(key));
-    return MaybeKind(FindLocked(key).presence == Presence::kPresent
-                         ? local::PathKind::kFile
-                         : local::PathKind::kMissing);
+    const bool is_file = FindLocked(key).presence == Presence::kPresent;
+    if (is_root && !is_file) {
+      HF_RETURN_IF_ERROR(ProbeFile(prefix + std::string(kProbedModel)));
+      if (HasBelow(prefix)) return MaybeKind(local::PathKind::kDirectory);
+    }
+    return MaybeKind(is_file ? local::PathKind::kFile
+                             : local::PathKind::kMissing);
   }
   if (HasBelow(prefix)) return MaybeKind(local::PathKind::kDirectory);
   if (is_root) return MaybeKind(std::nullopt);

@@ -209,6 +209,23 @@ TEST_F(LookTest, WithoutListsTheKnownNamesAreAskedFor) {
   EXPECT_EQ(GetPathKind(root / "state/d/small").value(), PathKind::kFile);
 }
 
+// The model is asked for where nothing else is there, and not read.
+TEST_F(LookTest, WithoutListsAModelInOneFileIsFound) {
+  MemBucketForTest web(WebServer());
+  web.Put("c/model.safetensors", "weights");
+  web.Put("one.npz", "arrays");
+  const LookScope scope(kRoot);
+  web.bucket->ResetCounters();
+  EXPECT_EQ(GetPathKind(scope.place()).value(), PathKind::kDirectory);
+  EXPECT_THAT(ListDirectory(scope.place()).value(),
+              ElementsAre("model.safetensors"));
+  EXPECT_EQ(web.bucket->counters().read_bytes, 0u);
+  EXPECT_EQ(GetPathKind(LookScope("mem://test/one.npz").place()).value(),
+            PathKind::kFile);
+  EXPECT_EQ(GetPathKind(LookScope("mem://test/none").place()).value(),
+            PathKind::kMissing);
+}
+
 TEST_F(LookTest, WhoMayReadAndNotListCanOpen) {
   FillCheckpoint(mem_);
   mem_.Put("c/_CHECKPOINT_METADATA", R"({"item_handlers": {"state": "x"}})");

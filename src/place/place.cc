@@ -72,6 +72,14 @@ std::shared_ptr<Store> Place::OpenStore() const {
   return std::make_shared<BucketStore>(at.bucket, at.key);
 }
 
+Status Place::CheckWritable() const {
+  if (!is_remote() || !remote_->ok()) return {};
+  if ((*remote_)->bucket->traits().can_write) return {};
+  return UnimplementedError("write to " + path_ +
+                            ": web servers and repositories of a hub are only "
+                            "read from; write to a path, gs:// or s3://");
+}
+
 Result<BucketPlace> Place::InBucket() const {
   if (is_remote()) return *remote_;
   return InvalidArgumentError("URL " + path_ + ": is a path");

@@ -63,6 +63,10 @@ class Place {
   // says why. Never null.
   std::shared_ptr<Store> OpenStore() const;
 
+  // Unimplemented where nothing can be written: on a web server, in a
+  // repository of a hub. Asks nobody.
+  Status CheckWritable() const;
+
   // For place/ and those who speak to buckets.
   Result<BucketPlace> InBucket() const;
   // The Look that covers this place; null when there is none.

@@ -47,14 +47,24 @@ inline constexpr std::string_view kOpeningDirectories[] = {"array_metadatas"};
 // Asked for where nothing can be listed: surely small, and surely no
 // directories.
 inline constexpr std::string_view kProbedNames[] = {
-    "commit_success.txt", "_CHECKPOINT_METADATA",
-    "_METADATA",          "_HOLDFAST_DIGESTS",
-    "_sharding",          "_strings.json",
-    "manifest.ocdbt",     "orbax.checkpoint",
-    "metadata.json",      ".zarray",
-    "zarr.json",          "model.safetensors.index.json",
+    "commit_success.txt",
+    "_CHECKPOINT_METADATA",
+    "_METADATA",
+    "_HOLDFAST_DIGESTS",
+    "_sharding",
+    "_strings.json",
+    "manifest.ocdbt",
+    "orbax.checkpoint",
+    "metadata.json",
+    ".zarray",
+    "zarr.json",
+    "model.safetensors.index.json",
     "pytorch_model.bin.index.json",
 };
+
+// A model in one file, which may be large: asked for by itself, without its
+// bytes, where none of those is there.
+inline constexpr std::string_view kProbedModel = "model.safetensors";
 
 // A path to one of these means the bare arrays beside it.
 inline constexpr std::string_view kBareNames[] = {"manifest.ocdbt", ".zarray",

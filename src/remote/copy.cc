@@ -453,14 +453,7 @@ class TreeCopier {
 
  private:
   Status ListTarget() {
-    if (IsUrl(target_path_)) {
-      HF_ASSIGN_OR_RETURN(const BucketPlace place,
-                          Place(target_path_).InBucket());
-      if (!place.bucket->traits().can_write) {
-        return UnimplementedError("copy to " + target_path_ +
-                                  ": nothing can be written there");
-      }
-    }
+    HF_RETURN_IF_ERROR(Place(target_path_).CheckWritable());
     HF_ASSIGN_OR_RETURN(target_, ListWholeTree(target_path_));
     if (source_.is_file || !target_.is_file) return Status();
     return AlreadyThere(target_path_, "a file is there");

@@ -205,10 +205,4 @@ Result<std::vector<ScannedStep>> ScanStepsIn(const Place& root,
   return steps;
 }
 
-bool IsRootOfSteps(const std::string& path) {
-  const LookScope scope(Place(path).Absolute());
-  const Result<bool> is_root = IsManagerRoot(scope.place());
-  return is_root.ok() && *is_root;
-}
-
 }  // namespace holdfast

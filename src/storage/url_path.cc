@@ -30,11 +30,41 @@ struct UrlParts {
   std::string_view query;  // "?…", or ""
 };
 
+// How many names after "hf://" are the repository's.
+int HubNameCount(std::string_view names) {
+  const bool has_kind =
+      names.starts_with("datasets/") || names.starts_with("spaces/");
+  int count = has_kind ? 3 : 2;
+  size_t begin = 0;
+  for (int i = 1; i < count && begin != std::string_view::npos; ++i) {
+    begin = names.find('/', begin);
+    if (begin != std::string_view::npos) ++begin;
+  }
+  if (begin == std::string_view::npos) return count;
+  const std::string_view name =
+      names.substr(begin, names.find('/', begin) - begin);
+  // Of all revisions these alone are written with slashes: refs/pr/1.
+  if (name.ends_with("@refs")) count += 2;
+  return count;
+}
+
+// Where the root of the URL ends, before `end`.
+size_t RootEnd(std::string_view url, size_t start, size_t end) {
+  const std::string_view inside = url.substr(start, end - start);
+  size_t slash = inside.find('/');
+  if (UrlScheme(url) == "hf") {
+    for (int i = HubNameCount(inside); i > 1 && slash != inside.npos; --i) {
+      slash = inside.find('/', slash + 1);
+    }
+  }
+  return slash == inside.npos ? end : start + slash;
+}
+
 UrlParts SplitUrl(std::string_view url) {
   const size_t start = AuthorityStart(url);
   const size_t query = std::min(url.find_first_of("?#", start), url.size());
-  const size_t slash = std::min(url.find('/', start), query);
-  return {url.substr(0, slash), url.substr(slash, query - slash),
+  const size_t root_end = RootEnd(url, start, query);
+  return {url.substr(0, root_end), url.substr(root_end, query - root_end),
           url.substr(query)};
 }
 
@@ -63,6 +93,10 @@ std::string UrlScheme(std::string_view path) {
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
   return scheme;
+}
+
+std::string UrlRoot(std::string_view url) {
+  return IsUrl(url) ? std::string(SplitUrl(url).root) : "";
 }
 
 bool IsAbsoluteOrUrl(std::string_view path) {

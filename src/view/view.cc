@@ -14,6 +14,7 @@
 #include "checkpoint/stored_extents.h"
 #include "convert/orbax_convert.h"
 #include "convert/recipe_source.h"
+#include "interop/source_place.h"
 #include "place/directory_ops.h"
 #include "run/run.h"
 #include "storage/url_path.h"
@@ -302,7 +303,8 @@ Status CheckOptions(const std::string& source, const std::string& target,
         ": object stores have no links; convert it to safetensors, or copy its "
         "files (holdfast cp)");
   }
-  return CheckSameBucket(Place(source).Absolute(), Place(target).Absolute());
+  HF_ASSIGN_OR_RETURN(const Place place, SourcePlace(source));
+  return CheckSameBucket(place, Place(target).Absolute());
 }
 
 // An overwrite would take away what the view is of.

@@ -1,5 +1,5 @@
 // Files and directories wherever checkpoints may lie: a path, or a URL
-// (gs://bucket/…, s3://bucket/…, https://host/… for reading).
+// (gs://bucket/…, s3://bucket/…; for reading https://host/…, hf://org/model).
 //
 // What a program needs that keeps files of its own beside a checkpoint's: to
 // look, list, read, write and remove. In an object store a directory is what

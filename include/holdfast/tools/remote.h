@@ -7,8 +7,9 @@
 //   auto copied = holdfast::Copy("/ckpt/7", "s3://bucket/run/7");
 //
 // Every path that holdfast takes may be gs://bucket/key, s3://bucket/key or,
-// for reading, http(s)://host/path. Nothing has to be set: what is empty comes
-// from the environment, as the stores' own tools read it (doc/remote.md).
+// for reading, http(s)://host/path and hf://org/model[@revision][/path].
+// Nothing has to be set: what is empty comes from the environment, as the
+// stores' own tools read it (doc/remote.md).
 //
 // Thread-safety: any thread. Settings are the process's; what is open already
 // keeps those it was opened with. Units: bytes, seconds.

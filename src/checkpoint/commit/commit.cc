@@ -67,6 +67,7 @@ Status CreateParents(const Place& place) {
 }
 
 Status CheckName(const Place& final_place) {
+  HF_RETURN_IF_ERROR(final_place.CheckWritable());
   const std::string name = final_place.name();
   if (name.empty()) {
     return InvalidArgumentError("save to " + final_place.path() +

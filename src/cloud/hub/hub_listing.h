@@ -1,0 +1,35 @@
+// What the hub's API says of a repository: its files at a commit, page by page.
+//
+// Nothing that a server says is trusted: paths, sizes and pages are checked and
+// counted.
+// Thread-safety: pure functions. Units: bytes.
+// Errors: DataLoss (an answer that is none).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+struct HubFile {
+  uint64_t byte_count = 0;
+  std::string version;  // the hash of its content
+};
+using HubFiles = std::map<std::string, HubFile, std::less<>>;  // by path
+
+inline constexpr size_t kHubFileCountMax = 1'000'000;
+
+// Adds the files of one page of api/…/tree/<commit>?recursive=true.
+Status AddTreePage(std::string_view text, HubFiles& files);
+
+// "sha" of api/…/revision/<revision>.
+Result<std::string> CommitOfRevision(std::string_view text);
+
+// The target of rel="next" in a Link header (RFC 8288); "": none.
+std::string NextOfLink(std::string_view link);
+
+}  // namespace holdfast
