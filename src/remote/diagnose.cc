@@ -183,7 +183,7 @@ class Examination {
       ReadSample();
       Skip({"write", "conditional write", "multipart", "delete"},
            bucket_.traits().can_write ? "asked not to write"
-                                      : "a web server is only read");
+                                      : "it is only read from");
       return Status();
     }
     if (!Write()) {
