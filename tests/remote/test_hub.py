@@ -241,6 +241,10 @@ def test_the_cache_comes_first(hub: hub_fake.Hub, hub_run: Run,
     for words in (["diff", here], ["verify"], ["ls"], ["stats"]):
         ok(hub_run(*words, "hf://org/model", HF_HOME=home, HF_HUB_OFFLINE="1"))
         ok(hub_run(*words, f"hf://org/model@{commit}", HF_HOME=home))
+    view = str(tmp_path / "view")
+    ok(hub_run("view", "hf://org/model", view, HF_HOME=home))
+    ok(hub_run("verify", view))
+    ok(hub_run("diff", here, view))
     assert hub.requests == []
     (tmp_path / "home/hub/models--org--model/blobs/1").unlink()
     text = failed(hub_run("ls", "hf://org/model", HF_HOME=home,
@@ -250,6 +254,8 @@ def test_the_cache_comes_first(hub: hub_fake.Hub, hub_run: Run,
     assert hub.requests == []
     ok(hub_run("diff", here, "hf://org/model", HF_HOME=home))
     assert hub.requests != []
+    assert "one is in a file system" in failed(
+        hub_run("view", "hf://org/model", f"{view}2", HF_HOME=home))
 
 
 def test_nothing_is_written(hub: hub_fake.Hub, hub_run: Run,
@@ -312,8 +318,13 @@ def test_python(hub: hub_fake.Hub, tmp_path: Path,
         holdfast.open("hf://org/model@main")["b"][3:5], here["b"][3:5])
     holdfast.convert("hf://org/model", tmp_path / "7")
     np.testing.assert_array_equal(holdfast.load(tmp_path / "7")["c"], here["c"])
-    hub.push("org/model", model(2))
+    commit = hub.push("org/model", model(2))
     assert not np.array_equal(holdfast.load("hf://org/model")["a"], here["a"])
+    monkeypatch.setenv("HF_HOME", str(
+        cache(tmp_path / "home", "org/model", commit, model(2))))
+    mapped = holdfast.load("hf://org/model", mmap="require")
+    two = holdfast.load(write(tmp_path / "2", model(2)))
+    np.testing.assert_array_equal(mapped["a"], two["a"])
     with pytest.raises(FileNotFoundError, match="no such repository"):
         holdfast.load("hf://org/other")
     with pytest.raises(NotImplementedError, match="only read from"):

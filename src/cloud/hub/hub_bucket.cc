@@ -81,7 +81,8 @@ class HubBucket final : public Bucket {
     return keys.empty() ? Status() : ReadOnly("delete", keys.front());
   }
   Result<std::string> Copy(std::string_view /*source*/, std::string_view target,
-                           const Condition& /*condition*/) override {
+                           const Condition& /*condition*/,
+                           const std::string& /*source_version*/) override {
     return ReadOnly("write", target);
   }
   Result<std::vector<UnfinishedUpload>> ListUploads(
