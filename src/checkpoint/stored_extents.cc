@@ -134,6 +134,8 @@ Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
 PlainRun RunOf(DType dtype, const Shape& shape,
                std::span<const Extent> extents) {
   if (DTypeBits(dtype) < 8) return NoRun("elements narrower than a byte");
+  // Only who reads bools looks at their bytes.
+  if (dtype == DType::kBool) dtype = DType::kUint8;
   const auto element_bytes = static_cast<uint64_t>(DTypeBytes(dtype));
   std::vector<std::pair<uint64_t, const Extent*>> parts;  // by first element
   for (const Extent& extent : extents) {

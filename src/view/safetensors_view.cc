@@ -67,7 +67,7 @@ class FaceComparison {
       }
       HF_ASSIGN_OR_RETURN(const std::string why, WhyOther(i, found->second));
       if (!why.empty()) {
-        return "its safetensors are not the same: leaf " + leaf.name + " " +
+        return "its safetensors are not the same: leaf " + leaf.name + ": " +
                why;
       }
     }
@@ -85,23 +85,23 @@ class FaceComparison {
     HF_RETURN_IF_ERROR(tensor.problem);
     if (leaf.kind != tensor.kind || leaf.dtype != tensor.dtype ||
         leaf.shape != tensor.shape) {
-      return std::string("has another kind, dtype or shape there");
+      return std::string("another kind, dtype or shape there");
     }
     if (leaf.kind == ValueKind::kArray) return WhyElsewhere(ours, theirs);
     HF_ASSIGN_OR_RETURN(const bool is_same, IsSameValue(ours, theirs));
-    return std::string(is_same ? "" : "has another value there");
+    return std::string(is_same ? "" : "another value there");
   }
 
   Result<std::string> WhyElsewhere(size_t ours, size_t theirs) const {
     const LeafInfo& leaf = source_.leaves()[ours];
     if (ElementCount(leaf.shape) == 0) return std::string();
     HF_ASSIGN_OR_RETURN(const PlainRun run, StoredRun(source_, ours));
-    if (!run.why_not.empty()) return "is " + run.why_not;
+    if (!run.why_not.empty()) return run.why_not;
     HF_ASSIGN_OR_RETURN(const PlainRun tensor, StoredRun(face_, theirs));
     const bool is_same = tensor.why_not.empty() &&
                          run.offset == tensor.offset &&
                          RealPath(run.file) == RealPath(tensor.file);
-    return std::string(is_same ? "" : "does not lie there");
+    return std::string(is_same ? "" : "it lies elsewhere");
   }
 
   static Result<PlainRun> StoredRun(const Checkpoint& checkpoint, size_t leaf) {
