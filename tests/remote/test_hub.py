@@ -30,6 +30,7 @@ def safetensors_of(**arrays: np.ndarray) -> bytes:
                         "data_offsets": [len(content), end]}
         content += array.tobytes()
     text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + content
 
 
