@@ -8,6 +8,7 @@
 #include "cloud/answer_headers.h"
 #include "cloud/content_range.h"
 #include "cloud/range_get.h"
+#include "cloud/read_only_bucket.h"
 #include "http/http_client.h"
 #include "http/http_date.h"
 #include "http/url.h"
@@ -45,10 +46,11 @@ void AddVersionHeader(std::string_view version, HttpHeaders& headers) {
   headers.emplace_back("If-Match", "\"" + std::string(version) + "\"");
 }
 
-class HttpBucket final : public Bucket, private RangeServer {
+class HttpBucket final : public ReadOnlyBucket, private RangeServer {
  public:
   HttpBucket(const Url& root, const HttpOptions& options, HttpHeaders headers)
-      : origin_(OriginOf(root)),
+      : ReadOnlyBucket("web servers"),
+        origin_(OriginOf(root)),
         path_(root.path),
         query_(root.query),
         headers_(std::move(headers)),
@@ -63,7 +65,6 @@ class HttpBucket final : public Bucket, private RangeServer {
   std::string UrlOf(std::string_view key) const override {
     return origin_ + path_ + "/" + EscapePath(key);
   }
-  uint64_t part_bytes(uint64_t /*index*/) const override { return 16 << 20; }
   int64_t ServerTimeNs() const override { return clock_.now_ns(); }
 
   Result<BucketAccess> Access() override {
@@ -79,42 +80,12 @@ class HttpBucket final : public Bucket, private RangeServer {
     return GetRanges(*this, requests, cancel);
   }
 
-  Result<std::string> Put(std::string_view key,
-                          std::span<const std::string_view> /*pieces*/,
-                          const Condition& /*condition*/) override {
-    return ReadOnly("write", key);
-  }
-  Result<std::unique_ptr<Upload>> StartUpload(std::string_view key) override {
-    return ReadOnly("write", key);
-  }
-  Status Delete(std::string_view key, const Condition& /*condition*/) override {
-    return ReadOnly("delete", key);
-  }
-  Status DeleteAll(std::span<const std::string> keys) override {
-    return keys.empty() ? Status() : ReadOnly("delete", keys.front());
-  }
   Result<ListPage> List(const ListRequest& request) override {
     return UnimplementedError("list " + UrlOf(request.prefix) +
                               ": a web server does not list its files");
   }
-  Result<std::string> Copy(std::string_view /*source*/, std::string_view target,
-                           const Condition& /*condition*/,
-                           const std::string& /*source_version*/) override {
-    return ReadOnly("write", target);
-  }
-  Result<std::vector<UnfinishedUpload>> ListUploads(
-      std::string_view /*prefix*/) override {
-    return std::vector<UnfinishedUpload>();
-  }
-  Status AbortUpload(const UnfinishedUpload& upload) override {
-    return ReadOnly("write", upload.key);
-  }
 
  private:
-  Status ReadOnly(std::string_view verb, std::string_view key) const {
-    return UnimplementedError(std::string(verb) + " " + UrlOf(key) +
-                              ": web servers are only read from");
-  }
   std::string RequestUrl(std::string_view key) const {
     return UrlOf(key) + (query_.empty() ? "" : "?" + query_);
   }

@@ -11,6 +11,7 @@
 #include "cloud/hub/hub_listing.h"
 #include "cloud/hub/hub_name.h"
 #include "cloud/hub/hub_settings.h"
+#include "cloud/read_only_bucket.h"
 #include "http/http_client.h"
 #include "http/url.h"
 
@@ -34,11 +35,12 @@ bool IsLasting(const Status& status) {
          status.code() != StatusCode::kResourceExhausted;
 }
 
-class HubBucket final : public Bucket {
+class HubBucket final : public ReadOnlyBucket {
  public:
   HubBucket(std::string root, HubName name, HubSettings settings,
             const RemoteOptions& options, bool is_offline)
-      : root_(std::move(root)),
+      : ReadOnlyBucket("repositories of a hub"),
+        root_(std::move(root)),
         name_(std::move(name)),
         settings_(std::move(settings)),
         options_(options),
@@ -52,7 +54,6 @@ class HubBucket final : public Bucket {
   std::string UrlOf(std::string_view key) const override {
     return key.empty() ? root_ : root_ + "/" + std::string(key);
   }
-  uint64_t part_bytes(uint64_t /*index*/) const override { return 16 << 20; }
   int64_t ServerTimeNs() const override { return clock_.now_ns(); }
   Result<BucketAccess> Access() override {
     BucketAccess access;
@@ -66,40 +67,9 @@ class HubBucket final : public Bucket {
                                      const CancelToken* cancel) override;
   Result<ListPage> List(const ListRequest& request) override;
 
-  Result<std::string> Put(std::string_view key,
-                          std::span<const std::string_view> /*pieces*/,
-                          const Condition& /*condition*/) override {
-    return ReadOnly("write", key);
-  }
-  Result<std::unique_ptr<Upload>> StartUpload(std::string_view key) override {
-    return ReadOnly("write", key);
-  }
-  Status Delete(std::string_view key, const Condition& /*condition*/) override {
-    return ReadOnly("delete", key);
-  }
-  Status DeleteAll(std::span<const std::string> keys) override {
-    return keys.empty() ? Status() : ReadOnly("delete", keys.front());
-  }
-  Result<std::string> Copy(std::string_view /*source*/, std::string_view target,
-                           const Condition& /*condition*/,
-                           const std::string& /*source_version*/) override {
-    return ReadOnly("write", target);
-  }
-  Result<std::vector<UnfinishedUpload>> ListUploads(
-      std::string_view /*prefix*/) override {
-    return std::vector<UnfinishedUpload>();
-  }
-  Status AbortUpload(const UnfinishedUpload& upload) override {
-    return ReadOnly("write", upload.key);
-  }
-
  private:
   using MaybeCommit = Result<std::shared_ptr<const HubCommit>>;
 
-  Status ReadOnly(std::string_view verb, std::string_view key) const {
-    return UnimplementedError(std::string(verb) + " " + UrlOf(key) +
-                              ": repositories of a hub are only read from");
-  }
   MaybeCommit Commit();
   Result<HubCommit> AskForCommit();
   Result<HttpResponse> Ask(const std::string& url);
