@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import os
 import pathlib
 
@@ -37,6 +36,8 @@ class Report:
         pathlib.Path(os.fspath(path)).write_text(self.html, encoding="utf-8")
 
     def _repr_html_(self) -> str:
+        import html  # slow to import
+
         # In a frame of its own: the page's style and scripts stay there.
         return (
             '<iframe title="holdfast report" sandbox="allow-scripts" '

@@ -96,7 +96,7 @@ def test_copies_and_refusals(tmp_path: pathlib.Path) -> None:
         )
     with pytest.raises(holdfast.errors.AlreadyExistsError):
         holdfast.view(tmp_path / "model", tmp_path / "view")
-    with pytest.raises(NotImplementedError, match="object stores"):
+    with pytest.raises(NotImplementedError, match="one is in a file system"):
         holdfast.view("s3://bucket/model", tmp_path / "other")
     with pytest.raises(holdfast.errors.NotFoundError, match="llama-to-flax"):
         holdfast.view(tmp_path / "model", tmp_path / "other", map="no-such")
