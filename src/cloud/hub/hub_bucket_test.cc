@@ -138,7 +138,7 @@ TEST_F(HubBucketTest, TheTokenGoesToTheHubAlone) {
     EXPECT_EQ(FindHeader(request.headers, "authorization"), "Bearer hf_secret");
   }
   ASSERT_EQ(files.requests().size(), 1u);
-  const TestRequest& read = files.requests().front();
+  const TestRequest read = files.requests().front();
   EXPECT_FALSE(FindHeader(read.headers, "authorization"));
   EXPECT_TRUE(FindHeader(read.headers, "range"));
 }
