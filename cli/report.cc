@@ -1,6 +1,7 @@
 #include "cli/report.h"
 
 #include <algorithm>
+#include <fstream>
 
 #include "cli/json_out.h"
 #include "cli/units.h"
@@ -43,6 +44,16 @@ int Fail(Env& env, const Status& status, std::string_view hint) {
 
 int FailUsage(Env& env, std::string_view message, std::string_view hint) {
   return Fail(env, InvalidArgumentError(std::string(message)), hint);
+}
+
+Status WriteTextFile(std::string_view flag, const std::string& path,
+                     std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (file) return Status();
+  return PermissionDeniedError("--" + std::string(flag) + ": cannot write " +
+                               path);
 }
 
 int WorseExit(int a, int b) {

@@ -4,6 +4,7 @@
 // Ownership: borrows the Env.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,10 @@ int ExitCodeOf(const Status& status);
 // Prints and returns the exit code. An empty hint prints none.
 int Fail(Env& env, const Status& status, std::string_view hint = "");
 int FailUsage(Env& env, std::string_view message, std::string_view hint = "");
+
+// Writes the file that option `flag` names. PermissionDenied.
+Status WriteTextFile(std::string_view flag, const std::string& path,
+                     std::string_view text);
 
 // The worse exit code of two: damage is worse than failure, as it is the answer
 // to the question.

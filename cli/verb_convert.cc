@@ -1,8 +1,6 @@
 // convert, reshard and materialize: a checkpoint written again in another
 // layout, or with bytes of its own.
 
-#include <fstream>
-
 #include "cli/flags.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
@@ -42,11 +40,7 @@ Status WriteReport(const ConvertReport& report, const Args& args, Env& env) {
     if (!args.json) env.out << ConvertReportText(report);
     return Status();
   }
-  std::ofstream file(args.report, std::ios::binary);
-  file << ConvertReportJson(report) << '\n';
-  file.flush();
-  if (file) return Status();
-  return PermissionDeniedError("--report: cannot write " + args.report);
+  return WriteTextFile("report", args.report, ConvertReportJson(report) + "\n");
 }
 
 Result<ConvertResult> RewriteOne(const Args& args,
@@ -133,6 +127,14 @@ void PrintConvertJson(const ConvertResult& result, const Args& args,
   out << '\n';
 }
 
+void PrintConvert(const ConvertResult& result, const Args& args, Env& env) {
+  if (args.json) {
+    PrintConvertJson(result, args, env.out);
+  } else {
+    PrintConvertText(result, args, env);
+  }
+}
+
 Result<int> Rewrite(const Args& args, ProcessGroup* group, Env& env) {
   ConvertOptions options = OptionsOf(args, env, group);
   Result<std::vector<std::string>> names = SelectedNames(args);
@@ -158,11 +160,7 @@ Result<int> Rewrite(const Args& args, ProcessGroup* group, Env& env) {
     const Status reported = WriteReport(result->report, args, env);
     if (!reported.ok()) return reported;
   }
-  if (args.json) {
-    PrintConvertJson(*result, args, env.out);
-  } else {
-    PrintConvertText(*result, args, env);
-  }
+  PrintConvert(*result, args, env);
   return kExitFine;
 }
 
@@ -184,11 +182,7 @@ int RunReshard(const Args& args, Env& env) {
 int RunMaterialize(const Args& args, Env& env) {
   auto result = ConvertWithProgress(args, env, OptionsOf(args, env, nullptr));
   if (!result.ok()) return Fail(env, result.status());
-  if (args.json) {
-    PrintConvertJson(*result, args, env.out);
-  } else {
-    PrintConvertText(*result, args, env);
-  }
+  PrintConvert(*result, args, env);
   return kExitFine;
 }
 

@@ -1,7 +1,5 @@
 // report: a checkpoint as one HTML file.
 
-#include <fstream>
-
 #include "cli/flags.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
@@ -21,14 +19,6 @@ ReportOptions ReportOptionsOf(const Args& args, const Env& env) {
   options.verify = args.verify_copy;
   if (!args.against.empty()) options.against = args.against;
   return options;
-}
-
-Status WritePage(const std::string& html, const std::string& path) {
-  std::ofstream file(path, std::ios::binary);
-  file << html;
-  file.close();
-  if (file) return Status();
-  return PermissionDeniedError("--output: cannot write " + path);
 }
 
 void PrintReportJson(const ReportResult& result, const Args& args,
@@ -76,7 +66,7 @@ int RunReport(const Args& args, Env& env) {
   if (args.output == "-") {
     env.out << result->html;
   } else {
-    const Status written = WritePage(result->html, args.output);
+    const Status written = WriteTextFile("output", args.output, result->html);
     if (!written.ok()) return Fail(env, written);
     if (args.json) {
       PrintReportJson(*result, args, env.out);

@@ -163,25 +163,24 @@ Result<LeafExtents> OpenedCheckpoint::ExtentsOf(size_t leaf) const {
   return ExtentsOfChunks(*item, stored->array());
 }
 
-std::optional<ValueDigest> OpenedCheckpoint::DigestOf(
-    const std::string& file, uint64_t offset, uint64_t byte_count) const {
+const ValueDigest* OpenedCheckpoint::DigestOf(const std::string& file,
+                                              uint64_t offset,
+                                              uint64_t byte_count) const {
   for (const auto& item : items_) {
+    const DigestIndex* list = item->digests();
     const std::string prefix = item->place().directory.path() + "/";
-    if (item->digests() == nullptr || !file.starts_with(prefix)) continue;
-    const ValueDigest* row = item->digests()->FindValue(
-        std::string_view(file).substr(prefix.size()), offset);
-    const bool has_other_blocks =
-        item->digests()->block_bytes() != kDigestBlockBytes;
-    if (row == nullptr || row->byte_count != byte_count ||
-        row->kind != RowKind::kValue || has_other_blocks) {
+    if (list == nullptr || list->block_bytes() != kDigestBlockBytes ||
+        !file.starts_with(prefix)) {
       continue;
     }
-    ValueDigest found = *row;
-    found.path.clear();
-    found.offset = 0;
-    return found;
+    const ValueDigest* row =
+        list->FindValue(std::string_view(file).substr(prefix.size()), offset);
+    if (row != nullptr && row->byte_count == byte_count &&
+        row->kind == RowKind::kValue) {
+      return row;
+    }
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 Result<Stats> OpenedCheckpoint::DoReadInto(

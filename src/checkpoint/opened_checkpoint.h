@@ -6,7 +6,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,8 +40,8 @@ class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
   void DescribeLeaves();
 
   Result<LeafExtents> ExtentsOf(size_t leaf) const override;
-  std::optional<ValueDigest> DigestOf(const std::string& file, uint64_t offset,
-                                      uint64_t byte_count) const override;
+  const ValueDigest* DigestOf(const std::string& file, uint64_t offset,
+                              uint64_t byte_count) const override;
 
   const std::vector<std::unique_ptr<Item>>& items() const { return items_; }
   // leaves()[leaf], and the item that holds it.

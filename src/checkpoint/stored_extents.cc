@@ -77,11 +77,11 @@ Result<LeafExtents> ExtentsOf(const Checkpoint& checkpoint, size_t leaf) {
                 " does not say where its elements lie");
 }
 
-std::optional<ValueDigest> DigestOf(const Checkpoint& checkpoint,
-                                    const std::string& file, uint64_t offset,
-                                    uint64_t byte_count) {
+const ValueDigest* DigestOf(const Checkpoint& checkpoint,
+                            const std::string& file, uint64_t offset,
+                            uint64_t byte_count) {
   const auto* stored = dynamic_cast<const StoredExtents*>(&checkpoint);
-  if (stored == nullptr) return std::nullopt;
+  if (stored == nullptr) return nullptr;
   return stored->DigestOf(file, offset, byte_count);
 }
 

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,21 +34,21 @@ class StoredExtents {
   // Errors: those of that metadata.
   virtual Result<LeafExtents> ExtentsOf(size_t leaf) const = 0;
   // The checksums that the checkpoint itself keeps of a range of one of its
-  // files, without path and offset; nullopt where it has none of exactly these
-  // bytes, or was opened without them.
-  virtual std::optional<ValueDigest> DigestOf(const std::string& /*file*/,
-                                              uint64_t /*offset*/,
-                                              uint64_t /*byte_count*/) const {
-    return std::nullopt;
+  // files; null where it has none of exactly these bytes, or was opened without
+  // them. Borrowed from the checkpoint.
+  virtual const ValueDigest* DigestOf(const std::string& /*file*/,
+                                      uint64_t /*offset*/,
+                                      uint64_t /*byte_count*/) const {
+    return nullptr;
   }
 };
 
 // The extents of leaf `leaf` of any checkpoint; one that is no StoredExtents
 // says why not.
 Result<LeafExtents> ExtentsOf(const Checkpoint& checkpoint, size_t leaf);
-std::optional<ValueDigest> DigestOf(const Checkpoint& checkpoint,
-                                    const std::string& file, uint64_t offset,
-                                    uint64_t byte_count);
+const ValueDigest* DigestOf(const Checkpoint& checkpoint,
+                            const std::string& file, uint64_t offset,
+                            uint64_t byte_count);
 
 // Those of a zarr array, a chunk each.
 Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,

@@ -72,8 +72,8 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
     return found;
   }
 
-  std::optional<ValueDigest> DigestOf(const std::string& file, uint64_t offset,
-                                      uint64_t byte_count) const override {
+  const ValueDigest* DigestOf(const std::string& file, uint64_t offset,
+                              uint64_t byte_count) const override {
     return holdfast::DigestOf(*base_, file, offset, byte_count);
   }
 

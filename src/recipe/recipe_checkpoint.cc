@@ -112,8 +112,8 @@ class RecipeCheckpoint final : public Checkpoint, public StoredExtents {
     return CatchBadAlloc([&] { return MapExtents(leaves_[leaf]); });
   }
 
-  std::optional<ValueDigest> DigestOf(const std::string& file, uint64_t offset,
-                                      uint64_t byte_count) const override {
+  const ValueDigest* DigestOf(const std::string& file, uint64_t offset,
+                              uint64_t byte_count) const override {
     return holdfast::DigestOf(*source_, file, offset, byte_count);
   }
 

@@ -1,6 +1,5 @@
-// The parts of the report's page: page/page.html, with `{{css}}`, `{{data}}`
-// and
-// `{{js}}` where the others go.
+// The parts of the report's page: page/page.html, and what goes into it at
+// `{{css}}` and `{{js}}`; `{{data}}` is the report's own (report_data.h).
 #pragma once
 
 #include <string_view>

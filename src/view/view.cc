@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "base/no_throw.h"
@@ -140,8 +139,8 @@ class Viewer {
           const uint64_t byte_count =
               static_cast<uint64_t>(ElementCount(extent.box.shape)) *
               DTypeBytes(dtype);
-          return DigestOf(source_, extent.file, extent.offset, byte_count)
-              .has_value();
+          return DigestOf(source_, extent.file, extent.offset, byte_count) !=
+                 nullptr;
         });
   }
 
@@ -151,11 +150,11 @@ class Viewer {
     std::vector<ValueDigest> digests;
     for (size_t i = 0; i < chunks.ranges.size(); ++i) {
       const ChunkLayout::Range& range = layout.ranges[i];
-      std::optional<ValueDigest> digest =
+      const ValueDigest* digest =
           DigestOf(source_, found.extents[range.extent].file, range.offset,
                    chunks.ranges[i].byte_count);
-      if (!digest) return;
-      digests.push_back(*std::move(digest));
+      if (digest == nullptr) return;
+      digests.push_back(*digest);
     }
     chunks.digests = std::move(digests);
   }

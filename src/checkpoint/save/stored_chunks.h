@@ -29,8 +29,8 @@ struct StoredChunks {
   // come from nowhere are the checkpoint's own.
   std::shared_ptr<const std::vector<SourceFile>> sources;
   std::vector<Range> ranges;  // of all chunks of the grid, in C order
-  // Checksums of the ranges, where they are known; empty, or one a range
-  // without path and offset.
+  // Checksums of the ranges, where they are known; empty, or one a range, of
+  // which path and offset do not count.
   std::vector<ValueDigest> digests;
 };
 
