@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "codec/xxh64.h"
 #include "convert/budgets.h"
 #include "convert/check_copy.h"
+#include "convert/target_plan.h"
 #include "convert/work_directory.h"
 #include "interop/tree_sidecar.h"
 #include "run/run.h"
@@ -99,38 +99,20 @@ class FormatConverter {
     const bool keeps_chunks =
         access_.format == Format::kMegatronZarr &&
         source_.info().format == FormatName(Format::kMegatronZarr);
-    HF_ASSIGN_OR_RETURN(MappedLeaves mapped,
-                        MapLeaves(source_.leaves(), options_.names,
-                                  options_.map, keeps_chunks));
-    plan_.leaves = std::move(mapped.leaves);
-    result_.report = std::move(mapped.report);
+    HF_ASSIGN_OR_RETURN(
+        plan_,
+        MakeTargetPlan(source_,
+                       {.format = access_.format,
+                        .names = options_.names,
+                        .map = options_.map,
+                        .keeps_chunks = keeps_chunks,
+                        .target = {target_path_, options_.shard_bytes_max,
+                                   options_.chunk_bytes_target, options_.sync}},
+                       result_.report));
     result_.format = access_.format;
     result_.leaf_count = plan_.leaves.size();
-    NameForFormat();
-    plan_.source_info = source_.info();
-    plan_.options.final_path = target_path_;
-    plan_.options.shard_bytes_max = options_.shard_bytes_max;
-    plan_.options.chunk_bytes_target = options_.chunk_bytes_target;
-    plan_.options.sync = options_.sync;
     ReportStoredBits(plan_, access_.format, result_.report);
-    return FillTexts(source_, plan_);
-  }
-
-  // Names that a format cannot hold get others; the sidecar has the keys. The
-  // name of a bare leaf is empty; no member of an archive has a NUL in its
-  // name.
-  void NameForFormat() {
-    std::set<std::string> taken;
-    for (const TargetLeaf& leaf : plan_.leaves) taken.insert(leaf.name);
-    for (TargetLeaf& leaf : plan_.leaves) {
-      const bool is_cut = access_.format == Format::kNpz &&
-                          leaf.name.find('\0') != std::string::npos;
-      if (!leaf.name.empty() && !is_cut) continue;
-      std::string name = leaf.name.empty() ? "value" : leaf.name;
-      std::replace(name.begin(), name.end(), '\0', '_');
-      while (!taken.insert(name).second) name += '_';
-      leaf.name = std::move(name);
-    }
+    return Status();
   }
 
   Status BeginWork() {
@@ -369,21 +351,6 @@ uint64_t PlanHash(const TargetPlan& plan, Format format,
     add_shape(leaf.chunk_shape);
   }
   return hash.Digest();
-}
-
-Status FillTexts(const Checkpoint& source, TargetPlan& plan) {
-  for (TargetLeaf& leaf : plan.leaves) {
-    if (leaf.kind == ValueKind::kScalar) {
-      HF_ASSIGN_OR_RETURN(const Array value, source.Read(leaf.source));
-      leaf.text.assign(value.view().data, value.byte_count());
-    } else if (leaf.kind == ValueKind::kString ||
-               leaf.kind == ValueKind::kBytes ||
-               leaf.kind == ValueKind::kJson ||
-               leaf.kind == ValueKind::kObject) {
-      HF_ASSIGN_OR_RETURN(leaf.text, source.ReadText(leaf.source));
-    }
-  }
-  return Status();
 }
 
 void ReportStoredBits(const TargetPlan& plan, Format format,

@@ -48,9 +48,6 @@ CopyPlan MakeCopyPlan(const TargetPlan& plan, const FormatTarget& target,
 uint64_t PlanHash(const TargetPlan& plan, Format format,
                   uint64_t piece_bytes_max);
 
-// Reads the values of leaves that are no arrays.
-Status FillTexts(const Checkpoint& source, TargetPlan& plan);
-
 // Adds to the report the leaves that a format can store only as bits.
 void ReportStoredBits(const TargetPlan& plan, Format format,
                       ConvertReport& report);

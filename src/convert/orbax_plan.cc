@@ -8,8 +8,8 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/opened_checkpoint.h"
-#include "convert/format_convert.h"
 #include "convert/name_set.h"
+#include "convert/target_plan.h"
 
 namespace holdfast {
 namespace {

@@ -1,0 +1,78 @@
+// What a request asks for and what is answered, as values; the texts of HTTP
+// that a reader of files needs: targets, ranges, entity tags (RFC 9110).
+//
+// Thread-safety: pure functions. Units: bytes.
+// Errors: nullopt for what breaks a rule.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+struct HttpTarget {
+  std::string path;  // decoded; begins with '/'
+  std::map<std::string, std::string> query;
+};
+// Nullopt: no path, a '%' without two digits, a NUL.
+std::optional<HttpTarget> ParseTarget(std::string_view target);
+// A part of a path as it is written in a link.
+std::string EncodePart(std::string_view part);
+std::string EscapeHtml(std::string_view text);
+
+struct HttpRequest {
+  bool is_head = false;
+  HttpTarget target;
+  // Of the fields that are known here, in lower case.
+  std::map<std::string, std::string, std::less<>> fields;
+
+  std::string_view Field(std::string_view name) const {
+    const auto found = fields.find(name);
+    return found == fields.end() ? std::string_view() : found->second;
+  }
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::string text;
+  // Instead of `text`: content_bytes of it, from content_offset on.
+  std::function<Status(uint64_t offset, std::span<char> target)> content;
+  uint64_t content_offset = 0;
+  uint64_t content_bytes = 0;
+
+  uint64_t byte_count() const { return content ? content_bytes : text.size(); }
+};
+HttpResponse TextResponse(int status, std::string text,
+                          std::string_view type = "text/plain; charset=utf-8");
+
+struct HttpRange {
+  uint64_t offset = 0;
+  uint64_t byte_count = 0;
+};
+enum class RangeKind : uint8_t { kWhole, kPart, kOutside };
+// What of `byte_count` bytes a Range field asks for. More ranges than one, and
+// what is no range of bytes, ask for the whole, as the RFC allows.
+RangeKind ParseRange(std::string_view field, uint64_t byte_count,
+                     HttpRange& range);
+// Whether a list of tags ("*" too) has this one; weak ones are equal to it only
+// where `is_weak`.
+bool HasTag(std::string_view list, std::string_view tag, bool is_weak);
+
+// The answer about a file: 200, 206, 304, 412 or 416, as the request's
+// conditions have it.
+HttpResponse FileResponse(
+    const HttpRequest& request, uint64_t byte_count, const std::string& tag,
+    std::string_view type,
+    std::function<Status(uint64_t offset, std::span<char> target)> content);
+
+}  // namespace holdfast

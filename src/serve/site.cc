@@ -1,0 +1,460 @@
+#include "serve/site.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "holdfast/tools/report.h"
+#include "holdfast/tools/virtual_files.h"
+#include "storage/url_path.h"
+
+namespace holdfast {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kHtml = "text/html; charset=utf-8";
+constexpr std::string_view kNewest = "newest";
+constexpr size_t kOpenCountMax = 16;
+constexpr size_t kPageCountMax = 8;
+constexpr auto kFreshFor = std::chrono::seconds(1);
+
+int StatusOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kNotFound:
+      return 404;
+    case StatusCode::kPermissionDenied:
+      return 403;
+    case StatusCode::kOutOfRange:
+      return 416;
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kUnimplemented:
+      return 422;
+    case StatusCode::kUnavailable:
+    case StatusCode::kResourceExhausted:
+      return 503;
+    case StatusCode::kDeadlineExceeded:
+      return 504;
+    default:
+      return 500;
+  }
+}
+
+HttpResponse ErrorResponse(const Status& status) {
+  return TextResponse(StatusOf(status), status.ToString() + "\n");
+}
+
+std::string_view TypeOf(std::string_view name) {
+  if (name.ends_with(".json") || name.ends_with("/.zarray") ||
+      name.ends_with("/.zattrs") || name.ends_with(".zgroup") ||
+      name.ends_with(".zmetadata")) {
+    return "application/json";
+  }
+  return "application/octet-stream";
+}
+
+// "a", "b/c" of "a/b/c".
+std::pair<std::string, std::string> SplitFirst(const std::string& path) {
+  const size_t slash = path.find('/');
+  if (slash == std::string::npos) return {path, ""};
+  return {path.substr(0, slash), path.substr(slash + 1)};
+}
+
+bool WantsJson(const HttpRequest& request) {
+  const std::string_view accept = request.Field("accept");
+  return accept.find("application/json") != std::string_view::npos &&
+         accept.find("text/html") == std::string_view::npos;
+}
+
+std::string LinksHtml(
+    const std::vector<std::pair<std::string, std::string>>& links) {
+  std::string html;
+  for (const auto& [href, text] : links) {
+    html += "<li><a href=\"" + EscapeHtml(href) + "\">" + EscapeHtml(text) +
+            "</a></li>\n";
+  }
+  return html;
+}
+
+std::string ListPage(
+    const std::string& title,
+    const std::vector<std::pair<std::string, std::string>>& links) {
+  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+         "<meta name=\"viewport\" content=\"width=device-width\">"
+         "<meta name=\"color-scheme\" content=\"light dark\"><title>" +
+         EscapeHtml(title) +
+         "</title><style>body{font:1rem/1.5 system-ui,sans-serif;"
+         "margin:2rem auto;max-width:60rem;padding:0 1rem}"
+         "li{list-style:none;font-family:ui-monospace,monospace}"
+         "ul{padding:0}</style></head>\n<body><main><h1>" +
+         EscapeHtml(title) + "</h1>\n<ul>\n" + LinksHtml(links) +
+         "</ul></main></body></html>\n";
+}
+
+HttpResponse Redirect(const std::string& location) {
+  HttpResponse response = TextResponse(301, "");
+  response.fields.emplace_back("Location", location);
+  return response;
+}
+
+class OpenSite final : public Site {
+ public:
+  explicit OpenSite(const ServeOptions& options) : options_(options) {}
+
+  Status AddMounts() {
+    if (options_.paths.empty()) {
+      return InvalidArgumentError("serve: no checkpoint is named");
+    }
+    std::set<std::string> taken;
+    for (const std::string& path : options_.paths) {
+      const std::string absolute = AbsolutePath(path);
+      std::string name = FileNameOf(absolute);
+      if (name.empty()) name = "root";
+      for (int i = 2; !taken.insert(name).second; ++i) {
+        name = FileNameOf(absolute) + "-" + std::to_string(i);
+      }
+      mounts_.push_back({name, absolute});
+    }
+    return Status();
+  }
+
+  HttpResponse Answer(const HttpRequest& request) override {
+    const std::string path = request.target.path.substr(1);
+    if (path == "healthz") return TextResponse(200, "ok\n");
+    const auto [first, rest] = SplitFirst(path);
+    if (first == "at") return AnswerAt(request, rest);
+    if (path.empty() && mounts_.size() > 1) return AnswerMounts(request);
+    if (path.empty()) return AnswerPage(request, mounts_[0], "");
+    if (first != "as" && first != "files") {
+      return TextResponse(404,
+                          "there is nothing at " + request.target.path + "\n");
+    }
+    if (mounts_.size() > 1) {
+      return TextResponse(404,
+                          "several checkpoints are served: ask for "
+                          "/at/NAME/newest/" +
+                              path + "\n");
+    }
+    return AnswerFile(request, mounts_[0], kNewest, path);
+  }
+
+ private:
+  struct Mount {
+    std::string name;
+    std::string path;
+  };
+  struct Opened {
+    std::shared_ptr<const VirtualFiles> files;
+    Clock::time_point looked_at;
+    uint64_t used = 0;
+  };
+  HttpResponse AnswerMounts(const HttpRequest& request) const {
+    if (WantsJson(request)) {
+      nlohmann::json list = nlohmann::json::array();
+      for (const Mount& mount : mounts_) {
+        list.push_back({{"name", mount.name}, {"type", "directory"}});
+      }
+      return TextResponse(200, Dumped(list), "application/json");
+    }
+    std::vector<std::pair<std::string, std::string>> links;
+    for (const Mount& mount : mounts_) {
+      links.emplace_back("/at/" + EncodePart(mount.name) + "/", mount.path);
+    }
+    return TextResponse(200, ListPage("holdfast", links), kHtml);
+  }
+
+  // Names are whatever bytes a file system has.
+  static std::string Dumped(const nlohmann::json& json) {
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+           "\n";
+  }
+
+  HttpResponse AnswerAt(const HttpRequest& request, const std::string& path) {
+    if (path.empty()) return AnswerMounts(request);
+    const auto [name, rest] = SplitFirst(path);
+    const auto mount = std::find_if(
+        mounts_.begin(), mounts_.end(),
+        [&, &wanted = name](const Mount& one) { return one.name == wanted; });
+    if (mount == mounts_.end()) {
+      return TextResponse(404,
+                          "nothing that is served is named " + name + "\n");
+    }
+    const bool ends_in_slash = request.target.path.ends_with('/');
+    if (rest.empty()) {
+      if (!ends_in_slash) return Redirect(SlashTarget(request));
+      return AnswerPage(request, *mount, "");
+    }
+    const auto [step, below] = SplitFirst(rest);
+    if (below.empty()) {
+      if (!ends_in_slash) return Redirect(SlashTarget(request));
+      return AnswerPage(request, *mount, step);
+    }
+    return AnswerFile(request, *mount, step, below);
+  }
+
+  static std::string SlashTarget(const HttpRequest& request) {
+    std::string target;
+    std::string_view path = request.target.path;
+    while (!path.empty()) {
+      path.remove_prefix(1);  // a slash
+      const std::string_view part = path.substr(0, path.find('/'));
+      target += "/" + EncodePart(part);
+      path.remove_prefix(part.size());
+    }
+    return target + "/";
+  }
+
+  static Result<std::optional<int64_t>> StepOf(std::string_view step) {
+    if (step.empty() || step == kNewest) return std::optional<int64_t>();
+    int64_t number = 0;
+    for (const char c : step) {
+      if (c < '0' || c > '9' || step.size() > 18) {
+        return NotFoundError("\"" + std::string(step) +
+                             "\" is no number of a step, nor " +
+                             std::string(kNewest));
+      }
+      number = number * 10 + (c - '0');
+    }
+    return std::optional<int64_t>(number);
+  }
+
+  Result<std::shared_ptr<const VirtualFiles>> FilesOf(const Mount& mount,
+                                                      std::string_view step) {
+    HF_ASSIGN_OR_RETURN(const std::optional<int64_t> number, StepOf(step));
+    VirtualFilesOptions options;
+    options.open = options_.open;
+    options.open.stored_sizes = false;
+    if (number) options.open.step = number;
+    options.run = options_.run;
+    options.kept_bytes_max = options_.kept_bytes_max;
+    const std::string key =
+        mount.path + "\n" + (number ? std::to_string(*number) : "");
+    // One at a time: whoever comes first opens for all.
+    const std::lock_guard lock(open_mutex_);
+    const auto now = Clock::now();
+    auto found = opened_.find(key);
+    if (found != opened_.end() && now - found->second.looked_at > kFreshFor &&
+        !IsStillIt(mount, options, *found->second.files)) {
+      opened_.erase(found);
+      found = opened_.end();
+    }
+    if (found == opened_.end()) {
+      HF_ASSIGN_OR_RETURN(std::shared_ptr<const VirtualFiles> files,
+                          VirtualFiles::Open(mount.path, options));
+      ForgetOldest(opened_, kOpenCountMax);
+      found = opened_.emplace(key, Opened{std::move(files), now, 0}).first;
+    } else if (now - found->second.looked_at > kFreshFor) {
+      found->second.looked_at = now;
+    }
+    found->second.used = ++use_count_;
+    return found->second.files;
+  }
+
+  // Nobody has replaced it, and no newer step has come.
+  bool IsStillIt(const Mount& mount, const VirtualFilesOptions& options,
+                 const VirtualFiles& files) const {
+    if (!files.IsCurrent()) return false;
+    const CheckpointInfo& info = files.checkpoint().info();
+    if (options.open.step || info.path == mount.path) return true;
+    const auto newest = Open(mount.path, options.open);
+    return newest.ok() && (*newest)->info().path == info.path;
+  }
+
+  template <typename Map>
+  static void ForgetOldest(Map& map, size_t count_max) {
+    if (map.size() < count_max) return;
+    map.erase(std::min_element(map.begin(), map.end(),
+                               [](const auto& a, const auto& b) {
+                                 return a.second.used < b.second.used;
+                               }));
+  }
+
+  HttpResponse AnswerFile(const HttpRequest& request, const Mount& mount,
+                          std::string_view step, const std::string& path) {
+    const bool ends_in_slash = path.ends_with('/');
+    const std::string name =
+        ends_in_slash ? path.substr(0, path.size() - 1) : path;
+    auto files = FilesOf(mount, step);
+    if (!files.ok()) return ErrorResponse(files.status());
+    const auto entry = (*files)->Stat(name);
+    if (!entry.ok()) return ErrorResponse(entry.status());
+    if (entry->is_directory) {
+      if (!ends_in_slash) return Redirect(SlashTarget(request));
+      return AnswerDirectory(request, **files, name);
+    }
+    if (ends_in_slash) return TextResponse(404, name + " is no directory\n");
+    const std::shared_ptr<const VirtualFiles> kept = *files;
+    return FileResponse(request, entry->byte_count, kept->Tag(name),
+                        TypeOf(name),
+                        [kept, name](uint64_t offset, std::span<char> target) {
+                          return kept->ReadInto(name, offset, target);
+                        });
+  }
+
+  static HttpResponse AnswerDirectory(const HttpRequest& request,
+                                      const VirtualFiles& files,
+                                      const std::string& name) {
+    const auto entries = files.List(name);
+    if (!entries.ok()) return ErrorResponse(entries.status());
+    if (WantsJson(request)) {
+      nlohmann::json list = nlohmann::json::array();
+      for (const VirtualEntry& entry : *entries) {
+        nlohmann::json& one = list.emplace_back();
+        one["name"] = entry.name;
+        one["type"] = entry.is_directory ? "directory" : "file";
+        if (!entry.is_directory) one["size"] = entry.byte_count;
+      }
+      return TextResponse(200, Dumped(list), "application/json");
+    }
+    std::vector<std::pair<std::string, std::string>> links;
+    for (const VirtualEntry& entry : *entries) {
+      const std::string slash = entry.is_directory ? "/" : "";
+      links.emplace_back(EncodePart(entry.name) + slash, entry.name + slash);
+    }
+    return TextResponse(200, ListPage(name + "/", links), kHtml);
+  }
+
+  // The page of a step, "" and `newest` being the last; with ?statistics=1 the
+  // tensors are read.
+  HttpResponse AnswerPage(const HttpRequest& request, const Mount& mount,
+                          const std::string& step) {
+    const auto files = FilesOf(mount, step);
+    if (!files.ok()) return ErrorResponse(files.status());
+    const auto asked = request.target.query.find("statistics");
+    const bool statistics =
+        asked != request.target.query.end() && asked->second == "1";
+    const std::string tag = (*files)->Tag(statistics ? "statistics" : "page") +
+                            (step.empty() ? "r" : "");
+    const auto page = PageOf(mount, step, statistics, tag);
+    if (!page.ok()) return ErrorResponse(page.status());
+    const auto html = *page;
+    HttpResponse response = FileResponse(
+        request, html->size(), tag, kHtml,
+        [html](uint64_t offset, std::span<char> target) {
+          std::copy_n(html->data() + offset, target.size(), target.data());
+          return Status();
+        });
+    response.fields.emplace_back("Cache-Control", "no-cache");
+    return response;
+  }
+
+  Result<std::shared_ptr<const std::string>> PageOf(const Mount& mount,
+                                                    const std::string& step,
+                                                    bool statistics,
+                                                    const std::string& tag) {
+    // Statistics read everything: one reader of them is enough.
+    const std::lock_guard lock(page_mutex_);
+    const auto found = pages_.find(tag);
+    if (found != pages_.end()) {
+      found->second.used = ++page_use_count_;
+      return found->second.html;
+    }
+    ReportOptions options;
+    options.run = options_.run;
+    options.open = options_.open;
+    HF_ASSIGN_OR_RETURN(const std::optional<int64_t> number, StepOf(step));
+    if (number) options.open.step = number;
+    options.statistics = statistics;
+    HF_ASSIGN_OR_RETURN(ReportResult report, MakeReport(mount.path, options));
+    ForgetOldest(pages_, kPageCountMax);
+    const auto html = std::make_shared<const std::string>(WithLinks(
+        std::move(report.html), mount, step.empty() ? kNewest : step));
+    pages_[tag] = {html, ++page_use_count_};
+    return html;
+  }
+
+  // What can be had of the checkpoint besides the page, at its foot.
+  static std::string WithLinks(std::string html, const Mount& mount,
+                               std::string_view step) {
+    const std::string base =
+        "/at/" + EncodePart(mount.name) + "/" + EncodePart(step) + "/";
+    std::vector<std::pair<std::string, std::string>> links = {
+        {base + "?statistics=1", "this page with statistics of all tensors"}};
+    for (const std::string_view format : VirtualFormats()) {
+      const std::string name = "as/" + std::string(format) + "/";
+      links.emplace_back(base + name, name);
+    }
+    links.emplace_back(base + "files/", "files/");
+    const std::string nav = "<nav aria-label=\"Files\"><h2>Files</h2><ul>\n" +
+                            LinksHtml(links) + "</ul></nav>\n";
+    const size_t end = html.rfind("</body>");
+    return html.insert(end == std::string::npos ? html.size() : end, nav);
+  }
+
+  struct KeptPage {
+    std::shared_ptr<const std::string> html;
+    uint64_t used = 0;
+  };
+
+  const ServeOptions options_;
+  std::vector<Mount> mounts_;
+  std::mutex open_mutex_;
+  std::map<std::string, Opened> opened_;
+  uint64_t use_count_ = 0;
+  std::mutex page_mutex_;
+  std::map<std::string, KeptPage> pages_;
+  uint64_t page_use_count_ = 0;
+};
+
+// As long for every text of the right length.
+bool IsEqualSecret(std::string_view given, std::string_view secret) {
+  unsigned char difference = given.size() != secret.size();
+  for (size_t i = 0; i < given.size() && i < secret.size(); ++i) {
+    difference |= static_cast<unsigned char>(given[i] ^ secret[i]);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Site>> Site::Make(const ServeOptions& options) {
+  auto site = std::make_unique<OpenSite>(options);
+  HF_RETURN_IF_ERROR(site->AddMounts());
+  return std::unique_ptr<Site>(std::move(site));
+}
+
+std::optional<HttpResponse> Gate::Refuse(const HttpRequest& request) const {
+  if (!hosts.empty()) {
+    std::string_view host = request.Field("host");
+    const size_t colon = host.rfind(':');
+    if (colon != std::string_view::npos &&
+        host.find(']', colon) == std::string_view::npos) {
+      host = host.substr(0, colon);
+    }
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) {
+      return TextResponse(403, "this server is not named so\n");
+    }
+  }
+  if (token.empty()) return std::nullopt;
+  constexpr std::string_view kBearer = "Bearer ";
+  std::string_view given = request.Field("authorization");
+  if (given.starts_with(kBearer)) {
+    given.remove_prefix(kBearer.size());
+    if (IsEqualSecret(given, token)) return std::nullopt;
+  }
+  const auto asked = request.target.query.find("token");
+  if (asked != request.target.query.end() &&
+      IsEqualSecret(asked->second, token)) {
+    return std::nullopt;
+  }
+  constexpr std::string_view kCookie = "holdfast_token=";
+  const std::string_view cookies = request.Field("cookie");
+  const size_t at = cookies.find(kCookie);
+  if (at != std::string_view::npos) {
+    std::string_view value = cookies.substr(at + kCookie.size());
+    value = value.substr(0, value.find(';'));
+    if (IsEqualSecret(value, token)) return std::nullopt;
+  }
+  HttpResponse response = TextResponse(
+      401, "a token is wanted: Authorization: Bearer TOKEN, or ?token=TOKEN\n");
+  response.fields.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+}  // namespace holdfast

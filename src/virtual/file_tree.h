@@ -1,0 +1,58 @@
+// FileTree: files of one kind of a checkpoint, below one directory.
+//
+// Thread-safety: any thread. Units: bytes. Names are relative to the directory,
+// without slashes at the ends; "" is the directory itself.
+// Errors: those of holdfast/tools/virtual_files.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/tools/virtual_files.h"
+
+namespace holdfast {
+
+class FileTree {
+ public:
+  virtual ~FileTree() = default;
+  virtual Result<VirtualEntry> Stat(std::string_view name) const = 0;
+  virtual Result<std::vector<VirtualEntry>> List(
+      std::string_view directory) const = 0;
+  // REQUIRES: a file of Stat, and a range inside it.
+  virtual Status ReadInto(std::string_view name, uint64_t offset,
+                          std::span<char> target) const = 0;
+};
+
+// The names of files, and of the directories that they lie in.
+class NameIndex {
+ public:
+  // AlreadyExists for a name that is there, or that is a directory of others.
+  Status AddFile(const std::string& name, uint64_t byte_count, size_t number);
+  void AddDirectory(const std::string& name);
+
+  // NotFound; the entry's whole name.
+  Result<VirtualEntry> Stat(std::string_view name) const;
+  Result<std::vector<VirtualEntry>> List(std::string_view directory) const;
+  bool HasDirectory(std::string_view name) const;
+  // The number of a file; InvalidArgument for a directory.
+  Result<size_t> NumberOf(std::string_view name) const;
+
+ private:
+  struct File {
+    uint64_t byte_count = 0;
+    size_t number = 0;
+  };
+  std::map<std::string, File, std::less<>> files_;
+  std::set<std::string, std::less<>> directories_ = {""};
+  // Of each directory the last parts of what is in it.
+  std::map<std::string, std::set<std::string>, std::less<>> children_;
+};
+
+Status NoSuchFile(std::string_view name);
+
+}  // namespace holdfast

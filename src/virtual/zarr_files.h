@@ -1,0 +1,23 @@
+// A checkpoint's arrays as a zarr 2 group, uncompressed, with consolidated
+// metadata, and names of axes for xarray.
+//
+// An array's .zarray and chunks are those that a conversion writes (Orbax's
+// format, zarr 2, no OCDBT, no compression). Each item of a composite is a
+// group of its own. Dtypes that numpy lacks are left out of .zmetadata, because
+// readers refuse a group that has one.
+// Thread-safety: any thread. Ownership: shares the LeafBytes.
+// Errors: those of planning a conversion, when the tree is made; of
+// Checkpoint::ReadInto, when it is read.
+#pragma once
+
+#include <memory>
+
+#include "virtual/file_tree.h"
+#include "virtual/leaf_bytes.h"
+
+namespace holdfast {
+
+Result<std::unique_ptr<FileTree>> MakeZarrFiles(
+    std::shared_ptr<const LeafBytes> leaves);
+
+}  // namespace holdfast
