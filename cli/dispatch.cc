@@ -82,6 +82,8 @@ int RunVerb(const Args& args, Env& env) {
       return RunDiff(args, env);
     case VerbId::kStats:
       return RunStats(args, env);
+    case VerbId::kServe:
+      return RunServe(args, env);
     case VerbId::kReport:
       return RunReport(args, env);
     case VerbId::kMerge:

@@ -27,6 +27,7 @@ constexpr uint32_t kReshard = Bit(VerbId::kReshard);
 constexpr uint32_t kDiff = Bit(VerbId::kDiff);
 constexpr uint32_t kStats = Bit(VerbId::kStats);
 constexpr uint32_t kReport = Bit(VerbId::kReport);
+constexpr uint32_t kServe = Bit(VerbId::kServe);
 constexpr uint32_t kMerge = Bit(VerbId::kMerge);
 constexpr uint32_t kCp = Bit(VerbId::kCp);
 constexpr uint32_t kView = Bit(VerbId::kView);
@@ -39,10 +40,10 @@ constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules on leaves
 constexpr uint32_t kRecipe = kRewrite | kView;
 constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
                            kPlan | kWrite | kDiff | kStats | kView |
-                           kMaterialize | kReport;
+                           kMaterialize | kReport | kServe;
 // Long jobs on many threads.
 constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats | kView |
-                           kMaterialize | kReport;
+                           kMaterialize | kReport | kServe;
 constexpr uint32_t kLong = kWork | kCp;
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
 constexpr uint32_t kReports =
@@ -257,6 +258,24 @@ Status ApplyReport(std::string_view value, Args* args) {
 Status ApplyOutput(std::string_view value, Args* args) {
   if (value.empty()) return BadValue("output", value, "a file, or -");
   args->output = value;
+  return Status();
+}
+
+Status ApplyHost(std::string_view value, Args* args) {
+  if (value.empty()) return BadValue("host", value, "an address");
+  args->host = value;
+  return Status();
+}
+
+Status ApplyPort(std::string_view value, Args* args) {
+  const auto port = ParseInt(value, 0, 65535);
+  if (!port) return BadValue("port", value, "a number from 0 to 65535");
+  args->port = static_cast<uint16_t>(*port);
+  return Status();
+}
+
+Status ApplyToken(std::string_view value, Args* args) {
+  args->token = value;
   return Status();
 }
 
@@ -618,6 +637,15 @@ constexpr Flag kFlags[] = {
      kReport, "", Completion::kFile, "", ApplyAgainst},
     {"no-statistics", 0, "", "Read no tensor: only what the metadata say",
      kReport, "", Completion::kNothing, "", Switch<&Args::statistics, false>},
+    {"host", 0, "ADDRESS",
+     "Listen on this address of the machine; other machines need the token",
+     kServe, "127.0.0.1", Completion::kNothing, "", ApplyHost},
+    {"port", 0, "N", "Listen on this port; 0: any that is free", kServe, "8017",
+     Completion::kNothing, "", ApplyPort},
+    {"token", 0, "TEXT",
+     "Answer only who has this token; empty: none on this machine alone, else "
+     "one is made",
+     kServe, "", Completion::kNothing, "", ApplyToken},
     {"follow-links", 0, "",
      "Copy what symbolic links lead to, also outside SOURCE", kCp, "",
      Completion::kNothing, "", Switch<&Args::follow_links>},

@@ -64,6 +64,12 @@ constexpr Example kPlanExamples[] = {
      "2",
      "two processes of four devices; rules by name"},
 };
+constexpr Example kServeExamples[] = {
+    {"holdfast serve /ckpt", "the newest step, and all others"},
+    {"holdfast serve s3://bucket/run --port 0", "any free port"},
+    {"curl -r 0-99 http://127.0.0.1:8017/as/safetensors/model.safetensors",
+     "read from it"},
+};
 constexpr Example kConvertExamples[] = {
     {"holdfast convert /ckpt/7 /new/7 --to orbax-v1 --zarr 3",
      "the newer format"},
@@ -263,6 +269,16 @@ constexpr Verb kVerbs[] = {
      "the memory that --ram allows. The exit code is 1 when something is "
      "damaged.",
      kReportExamples, Completion::kFile, "", false},
+    {VerbId::kServe, "serve", "[PATH...]", 0, kAny,
+     "Serve checkpoints over HTTP, to look at and to read from",
+     "Prints the address, and answers until it is interrupted: the page of "
+     "report for each checkpoint and step, and below /as/ the checkpoint as "
+     "files of other formats that are made while they are read "
+     "(safetensors, npz, zarr), with ranges and ETags; below /files/ its own. "
+     "PATH is a checkpoint or a root of steps, here or at a URL. Nothing is "
+     "written. Only this machine is served, unless --host says otherwise; "
+     "others need the token.",
+     kServeExamples, Completion::kFile, "", false},
     {VerbId::kMerge, "merge", "SOURCE SOURCE... TARGET", 3, kAny,
      "Make one checkpoint of several",
      "Writes the leaves of all SOURCEs as one checkpoint at TARGET, or with "

@@ -25,6 +25,7 @@ int RunConvert(const Args& args, Env& env);
 int RunReshard(const Args& args, Env& env);
 int RunDiff(const Args& args, Env& env);
 int RunStats(const Args& args, Env& env);
+int RunServe(const Args& args, Env& env);
 int RunReport(const Args& args, Env& env);
 int RunMerge(const Args& args, Env& env);
 int RunCp(const Args& args, Env& env);

@@ -18,6 +18,14 @@ std::string Bracketed(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
+// A line of a log is one line, and nothing that a terminal obeys.
+std::string Printable(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
 class HttpSite final : public Server {
  public:
   Status Begin(const ServeOptions& options) {
@@ -64,7 +72,8 @@ class HttpSite final : public Server {
                                        "; Path=/; HttpOnly; SameSite=Strict");
     }
     if (log_) {
-      log_((request.is_head ? "HEAD " : "GET ") + request.target.path + " " +
+      log_((request.is_head ? "HEAD " : "GET ") +
+           Printable(request.target.path) + " " +
            std::to_string(response.status) + " " +
            std::to_string(response.byte_count()));
     }

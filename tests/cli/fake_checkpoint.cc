@@ -294,6 +294,9 @@ Result<ReportResult> MakeReport(const std::string& path,
   result.different_count = 2;
   return result;
 }
+Result<std::unique_ptr<Server>> Server::Start(const ServeOptions&) {
+  return UnimplementedError("no server here");
+}
 Result<ConvertResult> Merge(const std::vector<MergeSource>&, const std::string&,
                             const MergeOptions&, const ConvertOptions&) {
   return UnimplementedError("no merge here");

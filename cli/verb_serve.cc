@@ -1,0 +1,62 @@
+// serve: checkpoints over HTTP.
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "cli/flags.h"
+#include "cli/json_out.h"
+#include "cli/report.h"
+#include "cli/verbs.h"
+#include "holdfast/tools/serve.h"
+
+namespace holdfast::cli {
+namespace {
+
+ServeOptions ServeOptionsOf(const Args& args, const Env& env) {
+  ServeOptions options;
+  options.paths = args.operands;
+  if (options.paths.empty()) options.paths = {"."};
+  options.host = args.host;
+  options.port = args.port;
+  options.token = args.token;
+  options.open = OpenOptionsOf(args);
+  options.run = RunOptionsOf(args, env);
+  options.run.cancel = nullptr;  // ends the server, not an answer
+  return options;
+}
+
+}  // namespace
+
+int RunServe(const Args& args, Env& env) {
+  ServeOptions options = ServeOptionsOf(args, env);
+  std::mutex mutex;
+  if (!args.quiet) {
+    options.log = [&](const std::string& line) {
+      const std::lock_guard lock(mutex);
+      env.err << line << '\n' << std::flush;
+    };
+  }
+  const auto server = Server::Start(options);
+  if (!server.ok()) return Fail(env, server.status());
+  {
+    const std::lock_guard lock(mutex);
+    if (args.json) {
+      JsonWriter json(env.out);
+      json.BeginObject();
+      json.Field("url", (*server)->url());
+      json.Field("port", uint64_t{(*server)->port()});
+      json.Field("token", (*server)->token());
+      json.EndObject();
+    } else {
+      env.out << (*server)->url();
+    }
+    env.out << '\n' << std::flush;
+  }
+  while (!env.cancelled()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return kExitFine;
+}
+
+}  // namespace holdfast::cli
