@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <utility>
 
@@ -12,41 +11,13 @@
 #include "checkpoint/restore/leaf_request.h"
 #include "compare/element_stats.h"
 #include "compare/histogram.h"
+#include "compare/in_order.h"
 #include "compare/match_leaves.h"
 #include "compare/planes_estimate.h"
 #include "compare/slab_reader.h"
 
 namespace holdfast {
 namespace {
-
-// The slabs of a tensor, joined in their order whatever order they come in.
-class OrderedStats {
- public:
-  void Add(uint64_t number, const ElementStats& stats) {
-    if (number != next_) {
-      waiting_.emplace(number, stats);
-      return;
-    }
-    Join(stats);
-    for (auto it = waiting_.begin();
-         it != waiting_.end() && it->first == next_;) {
-      Join(it->second);
-      it = waiting_.erase(it);
-    }
-  }
-
-  const ElementStats& joined() const { return joined_; }
-
- private:
-  void Join(const ElementStats& stats) {
-    joined_.Join(stats);
-    ++next_;
-  }
-
-  ElementStats joined_;
-  uint64_t next_ = 0;
-  std::map<uint64_t, ElementStats> waiting_;
-};
 
 void FillIntegers(const ElementStats& from, LeafStats& leaf) {
   leaf.mean = static_cast<double>(static_cast<long double>(from.sum) /
@@ -200,7 +171,7 @@ class StatsMaker {
   const Checkpoint& checkpoint_;
   const StatsOptions& options_;
   StatsResult result_;
-  std::vector<OrderedStats> found_;  // as result_.leaves
+  std::vector<InOrder<ElementStats>> found_;  // as result_.leaves
   PlanesEstimate planes_;
   long double sum_of_squares_ = 0;
 };
