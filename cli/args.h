@@ -39,6 +39,7 @@ enum class VerbId : uint8_t {
   kDiff,
   kStats,
   kReport,
+  kTop,
   kMerge,
   kCp,
   kView,
@@ -49,7 +50,7 @@ enum class VerbId : uint8_t {
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 24;
+inline constexpr int kVerbCount = 25;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -117,6 +118,9 @@ struct Args {
   std::string output = "report.html";  // "-": standard output
   std::string against;
   bool statistics = true;
+
+  // top
+  bool follow = false;
 
   // diff
   double atol = 0;

@@ -84,6 +84,8 @@ int RunVerb(const Args& args, Env& env) {
       return RunStats(args, env);
     case VerbId::kReport:
       return RunReport(args, env);
+    case VerbId::kTop:
+      return RunTop(args, env);
     case VerbId::kMerge:
       return RunMerge(args, env);
     case VerbId::kCp:

@@ -27,6 +27,7 @@ constexpr uint32_t kReshard = Bit(VerbId::kReshard);
 constexpr uint32_t kDiff = Bit(VerbId::kDiff);
 constexpr uint32_t kStats = Bit(VerbId::kStats);
 constexpr uint32_t kReport = Bit(VerbId::kReport);
+constexpr uint32_t kTop = Bit(VerbId::kTop);
 constexpr uint32_t kMerge = Bit(VerbId::kMerge);
 constexpr uint32_t kCp = Bit(VerbId::kCp);
 constexpr uint32_t kView = Bit(VerbId::kView);
@@ -39,7 +40,7 @@ constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules on leaves
 constexpr uint32_t kRecipe = kRewrite | kView;
 constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
                            kPlan | kWrite | kDiff | kStats | kView |
-                           kMaterialize | kReport;
+                           kMaterialize | kReport | kTop;
 // Long jobs on many threads.
 constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats | kView |
                            kMaterialize | kReport;
@@ -618,6 +619,8 @@ constexpr Flag kFlags[] = {
      kReport, "", Completion::kFile, "", ApplyAgainst},
     {"no-statistics", 0, "", "Read no tensor: only what the metadata say",
      kReport, "", Completion::kNothing, "", Switch<&Args::statistics, false>},
+    {"watch", 0, "", "Look every second for new steps, and follow the newest",
+     kTop, "", Completion::kNothing, "", Switch<&Args::follow>},
     {"follow-links", 0, "",
      "Copy what symbolic links lead to, also outside SOURCE", kCp, "",
      Completion::kNothing, "", Switch<&Args::follow_links>},

@@ -6,6 +6,7 @@
 
 #include "holdfast/process_group.h"
 #include "holdfast/tools/diff.h"
+#include "holdfast/tools/drift.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/stats.h"
 #include "tensor/box.h"
@@ -280,6 +281,10 @@ std::vector<size_t> WorstFirst(const DiffResult&) { return {}; }
 std::string_view DiffVerdictName(DiffVerdict) { return ""; }
 Result<StatsResult> ComputeStats(const Checkpoint&, const StatsOptions&) {
   return UnimplementedError("no stats here");
+}
+Result<DriftResult> ComputeDrift(const Checkpoint&, const Checkpoint&,
+                                 const DriftOptions&) {
+  return UnimplementedError("no drift here");
 }
 Result<ReportResult> MakeReport(const std::string& path,
                                 const ReportOptions& options) {
