@@ -18,3 +18,4 @@
 #include "holdfast/tools/stats.h"
 #include "holdfast/tools/torch_file.h"
 #include "holdfast/tools/view.h"
+#include "holdfast/tools/watch.h"
