@@ -84,6 +84,7 @@ class TopLoop {
   top::WorkerOptions WorkerOptionsOf() {
     return {.open = OpenOptionsOf(args_),
             .run = RunOptionsOf(args_, env_),
+            .measures = args_.statistics,
             .post = [this](top::Answer answer) {
               answers_.Put(std::move(answer));
               terminal_.Wake();

@@ -1,5 +1,6 @@
 #include "cli/top/cells.h"
 
+#include <cstdio>
 #include <cwchar>
 #include <vector>
 
@@ -96,6 +97,17 @@ std::string Fitted(std::string_view safe, size_t columns, bool utf8,
   }
   const std::string padding(columns - CellCount(text), ' ');
   return align == Align::kLeft ? text + padding : padding + text;
+}
+
+std::string Beginning(std::string_view safe, size_t columns) {
+  std::string text;
+  size_t used = 0;
+  for (const Glyph& glyph : GlyphsOf(safe)) {
+    if (used + glyph.width > columns) break;
+    used += glyph.width;
+    text += glyph.text;
+  }
+  return text + std::string(columns - used, ' ');
 }
 
 }  // namespace holdfast::cli::top

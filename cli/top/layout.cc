@@ -59,7 +59,8 @@ std::string ShareText(double share) {
   if (std::isinf(share)) return "from 0";
   if (share < 1e-4 || share >= 10) return ShortNumber(share);
   char text[32];
-  std::snprintf(text, sizeof text, "%.2g%%", share * 100);
+  std::snprintf(text, sizeof text, share < 0.1 ? "%.2g%%" : "%.0f%%",
+                share * 100);
   return text;
 }
 
@@ -80,7 +81,14 @@ class Layout {
     }
     Screen screen = {Title()};
     const size_t rows = size_.rows - kFrameRows;
-    const std::vector<Line> left = Left(rows), right = Right(rows);
+    const std::vector<Line> left = Left(rows);
+    if (LeftColumns() == size_.columns) {
+      screen.insert(screen.end(), left.begin(), left.end());
+      screen.push_back(Message());
+      screen.push_back(Keys());
+      return screen;
+    }
+    const std::vector<Line> right = Right(rows);
     for (size_t i = 0; i < rows; ++i) {
       Line line = left.empty() ? Line() : left[i];
       if (!left.empty()) line.push_back({Utf8("\u2502", "|"), Style::kDim});
@@ -106,12 +114,6 @@ class Layout {
   std::string FitRight(std::string_view safe, size_t columns) const {
     return Fit(safe, columns, Align::kRight);
   }
-  // The end is cut off, not the middle.
-  std::string FitHead(const std::string& safe, size_t columns) const {
-    return CellCount(safe) <= columns ? Fit(safe, columns)
-                                      : Fit(safe.substr(0, columns), columns);
-  }
-
   Screen TooSmall() const {
     Screen screen(size_.rows, Line{{std::string(size_.columns, ' ')}});
     if (!screen.empty()) {
@@ -123,10 +125,15 @@ class Layout {
   bool HasSteps() const { return state_.is_root; }
   size_t LeftColumns() const {
     if (!HasSteps()) return 0;
-    return size_.columns >= 110 ? 36 : std::min<size_t>(24, size_.columns / 3);
+    // Where there is no room for two panes, the one with the keys is there.
+    if (size_.columns < 64) {
+      return state_.pane == Pane::kSteps ? size_.columns : 0;
+    }
+    return size_.columns >= 110 ? 36 : 24;
   }
   size_t RightColumns() const {
-    return HasSteps() ? size_.columns - LeftColumns() - 1 : size_.columns;
+    const size_t left = LeftColumns();
+    return left == 0 ? size_.columns : size_.columns - left - 1;
   }
 
   Line Title() const {
@@ -137,7 +144,7 @@ class Layout {
       const ModuleNode& root = state_.opened->tree.nodes[0];
       if (info.step) what = "step " + std::to_string(*info.step) + "  ";
       what += info.format + "  " + Counted(root.leaf_count, "leaf", "leaves") +
-              "  " + HumanCount(root.parameter_count) + " parameters  " +
+              "  " + HumanCount(root.parameter_count) + " params  " +
               HumanBytes(root.decoded_bytes) + " ";
     }
     what = Safe(what);
@@ -158,11 +165,7 @@ class Layout {
     if (const ProgressAnswer& at = state_.progress; !at.phase.empty()) {
       right = at.phase;
       if (at.total > 0) {
-        right += " " + std::to_string(100 * (static_cast<double>(at.done) /
-                                             static_cast<double>(at.total)))
-                           .substr(0, 2);
-        while (right.ends_with('.')) right.pop_back();
-        right += "%";
+        right += " " + std::to_string(at.done * 100 / at.total) + "%";
       }
       right += " ";
     }
@@ -173,10 +176,10 @@ class Layout {
 
   Line Keys() const {
     std::string keys =
-        " Enter open  / search  n next  d diff  v verify  r refresh  ? help"
+        " Enter open  / search  n next  d diff  v verify  ? help"
         "  q quit";
     if (HasSteps()) keys = " Tab pane " + keys;
-    return {{FitHead(keys, size_.columns), Style::kBar}};
+    return {{Beginning(keys, size_.columns), Style::kBar}};
   }
 
   // --- The steps ---
@@ -252,11 +255,26 @@ class Layout {
             {FitRight(last, 8) + " "}};
   }
 
+  // "45%" of its phase, all ranks together; else the phase.
+  static std::string LiveText(const LiveSave* save) {
+    if (save == nullptr || save->ranks.empty()) return "open";
+    uint64_t done = 0, total = 0;
+    for (const LiveRank& rank : save->ranks) {
+      done += rank.done_bytes;
+      total += rank.total_bytes;
+    }
+    if (total == 0) return save->ranks[0].phase;
+    const double share = static_cast<double>(done) / static_cast<double>(total);
+    return std::to_string(static_cast<int>(100 * share)) + "%";
+  }
+
   Line StepLine(size_t number, size_t columns) const {
     const StepInfo& step = state_.steps[number];
     const bool is_live = !step.committed;
-    std::string age = is_live ? "saving" : "-";
-    if (step.commit_timestamp_ns) {
+    std::string age = "-";
+    if (is_live) {
+      age = LiveText(LiveAt(state_, step.path));
+    } else if (step.commit_timestamp_ns) {
       age = AgeText(*step.commit_timestamp_ns, options_.now_ns);
     }
     const char* mark = step.path == state_.marked ? "*" : " ";
@@ -343,6 +361,9 @@ class Layout {
         Cells({"TYPE", "PARAMS", "BYTES", "NORM", "DRIFT"});
     std::vector<Line> lines = {
         {{Fit(" NAME", columns - titles.size()) + titles, Style::kDim}}};
+    if (const std::vector<std::string> texts = LiveTexts(); !texts.empty()) {
+      return TextLines(texts, 0);
+    }
     if (state_.opened == nullptr) {
       if (!state_.message_is_bad) {
         lines.push_back({{Fit(" opening", columns), Style::kDim}});
@@ -355,6 +376,32 @@ class Layout {
       lines.push_back(TreeLine(i, columns));
     }
     return lines;
+  }
+
+  // Of the selected step, where it is not committed.
+  std::vector<std::string> LiveTexts() const {
+    if (state_.step >= state_.steps.size()) return {};
+    const StepInfo& step = state_.steps[state_.step];
+    if (step.committed) return {};
+    std::vector<std::string> texts = {step.name, step.why_not, ""};
+    const LiveSave* save = LiveAt(state_, step.path);
+    if (save == nullptr) return texts;
+    for (const LiveRank& rank : save->ranks) {
+      std::string text = "rank " + std::to_string(rank.rank) + " of " +
+                         std::to_string(rank.rank_count) + "  " + rank.host +
+                         "  " + rank.phase + " " +
+                         HumanSeconds(rank.phase_seconds);
+      if (rank.total_bytes > 0) {
+        text += "  " + HumanBytes(rank.done_bytes) + " of " +
+                HumanBytes(rank.total_bytes);
+      }
+      if (rank.expected_seconds) {
+        text += "  " + HumanSeconds(*rank.expected_seconds) + " to go";
+      }
+      texts.push_back(text);
+      if (!rank.lag.empty()) texts.push_back("  lags: " + rank.lag);
+    }
+    return texts;
   }
 
   std::string NormText(size_t node) const {
@@ -402,7 +449,7 @@ class Layout {
                               size_t first) const {
     std::vector<Line> lines;
     for (size_t i = first; i < texts.size(); ++i) {
-      lines.push_back({{Fit(" " + Safe(texts[i]), RightColumns())}});
+      lines.push_back({{Beginning(" " + Safe(texts[i]), RightColumns())}});
     }
     return lines;
   }
@@ -487,7 +534,7 @@ class Layout {
                               std::log1p(static_cast<double>(numbers.bins[i])) /
                               std::log1p(static_cast<double>(most));
         const double part = height - static_cast<double>(row);
-        line += part <= 0 ? " " : Level(part - 0.125);
+        line += part <= 0 ? " " : Level((8 * part - 1) / 7);
       }
       texts.push_back(line);
     }

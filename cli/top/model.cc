@@ -322,6 +322,7 @@ std::vector<Ask> Take(State& state, const StepsAnswer& answer) {
       state.steps.empty() || state.step == NewestCommitted(state.steps);
   const std::string selected = SelectedPath(state);
   state.steps = answer.steps;
+  state.live = answer.live;
   state.step = NewestCommitted(state.steps);
   const bool stays = !was_newest || (!state.follows && !selected.empty());
   for (size_t i = 0; stays && i < state.steps.size(); ++i) {
@@ -482,6 +483,13 @@ std::vector<Ask> OnKey(State& state, Key key, size_t page_rows) {
 
 std::vector<Ask> OnAnswer(State& state, const Answer& answer) {
   return std::visit([&](const auto& it) { return Take(state, it); }, answer);
+}
+
+const LiveSave* LiveAt(const State& state, const std::string& path) {
+  for (const LiveSave& save : state.live) {
+    if (save.directory == path || save.path == path) return &save;
+  }
+  return nullptr;
 }
 
 std::string ComparedWith(const State& state) {

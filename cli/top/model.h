@@ -21,5 +21,7 @@ std::vector<Ask> OnAnswer(State& state, const Answer& answer);
 // The step that the opened one is compared with: the marked one, else the
 // committed one before it; "" where there is none.
 std::string ComparedWith(const State& state);
+// The save under way that writes to `path`, or commits there; null: none.
+const LiveSave* LiveAt(const State& state, const std::string& path);
 
 }  // namespace holdfast::cli::top

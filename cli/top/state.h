@@ -15,6 +15,7 @@
 
 #include "holdfast/checkpoint.h"
 #include "holdfast/tools/module_tree.h"
+#include "holdfast/tools/watch.h"
 
 namespace holdfast::cli::top {
 
@@ -65,6 +66,7 @@ struct Ask {
 struct StepsAnswer {
   Status status;
   std::vector<StepInfo> steps;
+  std::vector<LiveSave> live;
 };
 struct OpenedAnswer {
   std::string path;
@@ -132,6 +134,7 @@ struct State {
   Page page = Page::kTree;
 
   std::vector<StepInfo> steps;
+  std::vector<LiveSave> live;
   size_t step = 0;     // the selected one
   std::string marked;  // path of the step to compare with; "": the one before
 

@@ -1,5 +1,6 @@
 #include "cli/top/worker.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <condition_variable>
@@ -173,6 +174,15 @@ class Worker::Impl {
     StepsAnswer answer;
     answer.status = steps.ok() ? Status() : steps.status();
     if (steps.ok()) answer.steps = std::move(steps).value();
+    // Asked for where there can be some; word of saves is not worth an error.
+    const bool is_saving =
+        std::any_of(answer.steps.begin(), answer.steps.end(),
+                    [](const StepInfo& step) { return !step.committed; });
+    Result<std::vector<LiveSave>> live = std::vector<LiveSave>();
+    if (is_saving) live = LiveSaves(root);
+    if (live.ok()) {
+      answer.live = std::move(live).value();
+    }
     options_.post(std::move(answer));
   }
 
@@ -274,7 +284,7 @@ class Worker::Impl {
   // --- What is measured in between ---
 
   bool HasBatch() const {
-    if (opened_ == nullptr) return false;
+    if (opened_ == nullptr || !options_.measures) return false;
     const size_t count = opened_->leaves().size();
     return measured_ < count || (!since_.empty() && drifted_ < count);
   }

@@ -19,6 +19,7 @@ namespace holdfast::cli::top {
 struct WorkerOptions {
   OpenOptions open;
   RunOptions run;  // without progress and cancel
+  bool measures = true;
   std::function<void(Answer)> post;
 };
 

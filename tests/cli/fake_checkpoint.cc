@@ -9,6 +9,7 @@
 #include "holdfast/tools/drift.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/stats.h"
+#include "holdfast/tools/watch.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
 
@@ -310,6 +311,10 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root, CommitMode) {
     return NotFoundError("no steps in " + root);
   }
   return found->second;
+}
+
+Result<std::vector<LiveSave>> LiveSaves(const std::string&) {
+  return std::vector<LiveSave>();
 }
 
 bool IsRootOfSteps(const std::string& path) {
