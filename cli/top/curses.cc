@@ -224,6 +224,9 @@ class CursesTerminal : public Terminal {
         curses_.init_pair(color, color, -1);
       }
     }
+    // LINES and COLUMNS of the environment are not what the terminal has.
+    curses_.resizeterm(static_cast<int>(size_.rows),
+                       static_cast<int>(size_.columns));
     window_ = curses_.newwin(0, 0, 0, 0);
     curses_.keypad(window_, true);
     curses_.nodelay(window_, true);

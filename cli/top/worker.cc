@@ -246,7 +246,7 @@ class Worker::Impl {
     }
     const std::vector<size_t> worst = WorstFirst(*diff);
     answer.title = Counted(worst.size(), "leaf differs", "leaves differ") +
-                   " from " + ask.other + ", " +
+                   " from " + ask.other.substr(ask.other.rfind('/') + 1) + ", " +
                    std::to_string(diff->same_count) + " the same";
     answer.lines.push_back("WHAT       MAX ERROR SHARE  NAME");
     for (const size_t i : worst) {

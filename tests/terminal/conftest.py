@@ -22,7 +22,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).resolve().parent / "golden"
-SECONDS_MAX = 60
+SECONDS_MAX = 20
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,10 +64,13 @@ class Top:
     def settled(self, *texts: str) -> str:
         """The screen once everything is measured, and texts are there."""
         before = ""
+        deadline = time.monotonic() + SECONDS_MAX
         while True:
+            assert time.monotonic() < deadline, before
             screen = self.wait(*texts)
             message = screen.split("\n")[-3]
-            is_busy = re.search(r"(open|statistics|drift|diff|verify)", message)
+            is_busy = re.search(
+                r" (open|statistics|drift|diff|verify)( \d+%)?\s*$", message)
             if screen == before and not is_busy and "…  " not in screen:
                 return screen
             before = screen

@@ -78,7 +78,7 @@ def test_walks_verifies_and_refreshes(start: Start, runs: Path) -> None:
     top.press("r")
     top.settled("step 200", "NORM")
     top.press("Tab", "k", "k", "m", "G", "d")
-    top.wait("from run/100")
+    top.wait("differ from 100")
     top.press("Escape", "q")
     top.wait("ended 0")
 
@@ -120,7 +120,7 @@ def test_follows_a_job(start: Start, tmp_path: Path) -> None:
     top.wait("step 2")
     unfinished = run / "3.orbax-checkpoint-tmp"
     unfinished.mkdir()
-    top.wait("open")
+    top.wait("-tmp")
     top.press("Down")
     top.wait("3.orbax-checkpoint-tmp")
     unfinished.rmdir()
