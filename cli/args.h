@@ -118,6 +118,7 @@ struct Args {
   std::string output = "report.html";  // "-": standard output
   std::string against;
   bool statistics = true;
+  std::string cache;  // of top, too
 
   // top
   bool follow = false;

@@ -267,6 +267,12 @@ Status ApplyAgainst(std::string_view value, Args* args) {
   return Status();
 }
 
+Status ApplyCache(std::string_view value, Args* args) {
+  if (value.empty()) return BadValue("cache", value, "a file");
+  args->cache = value;
+  return Status();
+}
+
 Status ApplyNest(std::string_view, Args* args) {
   args->map.nest = true;
   return Status();
@@ -620,6 +626,9 @@ constexpr Flag kFlags[] = {
     {"no-statistics", 0, "", "Read no tensor: only what the metadata say",
      kReport | kTop, "", Completion::kNothing, "",
      Switch<&Args::statistics, false>},
+    {"cache", 0, "FILE",
+     "Keep the statistics in FILE: what is in it is not read again",
+     kReport | kTop, "", Completion::kFile, "", ApplyCache},
     {"watch", 0, "", "Look every second for new steps, and follow the newest",
      kTop, "", Completion::kNothing, "", Switch<&Args::follow>},
     {"follow-links", 0, "",

@@ -8,6 +8,7 @@
 #include "cli/top/layout.h"
 #include "cli/top/model.h"
 #include "cli/top/worker.h"
+#include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/orbax/steps.h"
 
@@ -50,11 +51,12 @@ class Answers {
 class TopLoop {
  public:
   TopLoop(const Args& args, const Env& env, top::Terminal& terminal,
-          top::State& state)
+          top::State& state, StatsCache* cache)
       : args_(args),
         env_(env),
         terminal_(terminal),
         state_(state),
+        cache_(cache),
         worker_(WorkerOptionsOf()) {}
 
   // The signal that ended it, or 0.
@@ -85,6 +87,7 @@ class TopLoop {
     return {.open = OpenOptionsOf(args_),
             .run = RunOptionsOf(args_, env_),
             .measures = args_.statistics,
+            .cache = cache_,
             .post = [this](top::Answer answer) {
               answers_.Put(std::move(answer));
               terminal_.Wake();
@@ -108,6 +111,7 @@ class TopLoop {
   const Env& env_;
   top::Terminal& terminal_;
   top::State& state_;
+  StatsCache* const cache_;
   Answers answers_;
   int64_t listed_ns_ = 0;
   bool is_listing_ = false;
@@ -125,11 +129,20 @@ int RunTop(const Args& args, Env& env) {
   if (args.follow && !is_root) {
     return FailUsage(env, "--watch: " + path + " is no directory of steps");
   }
+  std::optional<StatsCache> cache;
+  if (!args.cache.empty()) cache.emplace(args.cache);
   auto terminal =
       env.open_terminal(args.color != When::kNever && !env.no_color);
   if (!terminal.ok()) return Fail(env, terminal.status());
   top::State state = top::NewState(path, is_root, args.follow);
-  const int signal = TopLoop(args, env, **terminal, state).Run();
+  if (cache && !cache->warning().empty()) {
+    state.warning = "--cache: " + cache->warning();
+  }
+  const int signal =
+      TopLoop(args, env, **terminal, state, cache ? &*cache : nullptr).Run();
+  terminal->reset();
+  const Status kept = cache ? cache->Write() : Status();
+  if (!kept.ok()) Fail(env, kept);
   constexpr int kSignalled = 128;
   return signal == 0 ? kExitFine : kSignalled + signal;
 }

@@ -155,7 +155,7 @@ class Layout {
   }
 
   Line Message() const {
-    std::string text = state_.message;
+    std::string text = state_.message.empty() ? state_.warning : state_.message;
     Style style = state_.message_is_bad ? Style::kBad : Style::kPlain;
     if (state_.is_typing) {
       text = "/" + state_.search + "_";

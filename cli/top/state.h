@@ -156,6 +156,7 @@ struct State {
 
   bool is_typing = false;
   std::string search;
+  std::string warning;  // shown where there is no message
   std::string message;
   bool message_is_bad = false;
   ProgressAnswer progress;

@@ -201,8 +201,14 @@ class Worker::Impl {
     if (result.ok()) {
       opened_ = std::move(result).value();
       answer.opened = MakeOpened(opened_);
+      identity_ = Identity(*opened_);
     }
     options_.post(std::move(answer));
+  }
+
+  std::string Identity(const Checkpoint& checkpoint) const {
+    if (options_.cache == nullptr || !options_.measures) return "";
+    return StatsCache::IdentityOf(checkpoint);
   }
 
   void Values(const Ask& ask) {
@@ -246,8 +252,8 @@ class Worker::Impl {
     }
     const std::vector<size_t> worst = WorstFirst(*diff);
     answer.title = Counted(worst.size(), "leaf differs", "leaves differ") +
-                   " from " + ask.other.substr(ask.other.rfind('/') + 1) + ", " +
-                   std::to_string(diff->same_count) + " the same";
+                   " from " + ask.other.substr(ask.other.rfind('/') + 1) +
+                   ", " + std::to_string(diff->same_count) + " the same";
     answer.lines.push_back("WHAT       MAX ERROR SHARE  NAME");
     for (const size_t i : worst) {
       if (answer.lines.size() == kLinesMax) break;
@@ -324,6 +330,8 @@ class Worker::Impl {
     how.run = Run("");
     how.histograms = true;
     how.select = Selecting(measured_, end);
+    how.cache = options_.cache;
+    how.identity = identity_;
     const auto stats = ComputeStats(*opened_, how);
     if (!stats.ok() && stats.status().code() == StatusCode::kCancelled) return;
     measured_ = end;
@@ -344,11 +352,15 @@ class Worker::Impl {
         return Fail(before.status());
       }
       before_ = std::move(before).value();
+      identity_before_ = Identity(*before_);
     }
     const size_t end = BatchEnd(drifted_);
     DriftOptions how;
     how.run = Run("");
     how.select = Selecting(drifted_, end);
+    how.cache = options_.cache;
+    how.identity_before = identity_before_;
+    how.identity_now = identity_;
     const auto drift = ComputeDrift(*before_, *opened_, how);
     if (!drift.ok() && drift.status().code() == StatusCode::kCancelled) return;
     drifted_ = end;
@@ -373,7 +385,7 @@ class Worker::Impl {
   bool is_measuring_ = false;  // guarded by mutex_
   std::atomic<bool> cancel_{false};
   // The worker's own.
-  std::string path_, since_;
+  std::string path_, since_, identity_, identity_before_;
   std::shared_ptr<const Checkpoint> opened_, before_;
   size_t measured_ = 0, drifted_ = 0;  // leaves that are done
   std::thread thread_;                 // last, as it uses all of them

@@ -13,6 +13,7 @@
 
 #include "cli/top/state.h"
 #include "holdfast/options.h"
+#include "holdfast/tools/stats_cache.h"
 
 namespace holdfast::cli::top {
 
@@ -20,6 +21,7 @@ struct WorkerOptions {
   OpenOptions open;
   RunOptions run;  // without progress and cancel
   bool measures = true;
+  StatsCache* cache = nullptr;  // or none; borrowed
   std::function<void(Answer)> post;
 };
 

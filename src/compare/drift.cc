@@ -13,6 +13,7 @@
 #include "compare/load_numbers.h"
 #include "compare/match_leaves.h"
 #include "compare/slab_reader.h"
+#include "holdfast/tools/stats_cache.h"
 
 namespace holdfast {
 namespace {
@@ -88,10 +89,15 @@ class DriftMaker {
     HF_ASSIGN_OR_RETURN(const std::vector<LeafDiff> pairs,
                         MatchLeaves(now_.leaves(), before_.leaves(), matching));
     for (const LeafDiff& pair : pairs) AddPair(pair);
+    FindKnown();
     HF_RETURN_IF_ERROR(Read());
     for (size_t i = 0; i < result_.leaves.size(); ++i) {
+      if (is_known_[i] || !result_.leaves[i].problem.ok()) continue;
       result_.leaves[i].moved = std::sqrt(found_[i].joined().moved);
       result_.leaves[i].norm = std::sqrt(found_[i].joined().norm);
+      if (!UsesCache()) continue;
+      options_.cache->PutDrift(options_.identity_before, options_.identity_now,
+                               NameOf(result_.leaves[i]), result_.leaves[i]);
     }
     result_.stats.total_seconds = watch.Lap();
     return std::move(result_);
@@ -110,12 +116,32 @@ class DriftMaker {
         {.before = *pair.b, .now = *pair.a, .problem = problem});
   }
 
+  bool UsesCache() const {
+    return options_.cache != nullptr && !options_.identity_before.empty() &&
+           !options_.identity_now.empty();
+  }
+  const std::string& NameOf(const LeafDrift& leaf) const {
+    return now_.leaves()[leaf.now].name;
+  }
+
+  void FindKnown() {
+    is_known_.resize(result_.leaves.size());
+    if (!UsesCache()) return;
+    for (size_t i = 0; i < is_known_.size(); ++i) {
+      LeafDrift& leaf = result_.leaves[i];
+      is_known_[i] =
+          leaf.problem.ok() &&
+          options_.cache->FindDrift(options_.identity_before,
+                                    options_.identity_now, NameOf(leaf), leaf);
+    }
+  }
+
   Status Read() {
     std::vector<SlabTensor> tensors(result_.leaves.size());
     found_.resize(tensors.size());
     for (size_t i = 0; i < tensors.size(); ++i) {
       const LeafDrift& leaf = result_.leaves[i];
-      if (!leaf.problem.ok()) continue;
+      if (!leaf.problem.ok() || is_known_[i]) continue;
       tensors[i].sides = {{&before_, leaf.before}, {&now_, leaf.now}};
     }
     std::mutex mutex;
@@ -140,6 +166,7 @@ class DriftMaker {
   const DriftOptions& options_;
   DriftResult result_;
   std::vector<InOrder<Squares>> found_;  // as result_.leaves
+  std::vector<bool> is_known_;           // the same: from the cache
 };
 
 }  // namespace

@@ -39,24 +39,26 @@ Array ArrayOf(DType dtype, const std::vector<T>& values) {
                           reinterpret_cast<const char*>(values.data()));
 }
 
-Array Floats(const std::vector<float>& values) {
+Array DriftFloats(const std::vector<float>& values) {
   return ArrayOf(DType::kFloat32, values);
 }
 
 TEST_F(DriftTest, IsRelativeToWhatWasBefore) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const auto before = SaveAndOpen(Tree::Dict({{"gone", Floats({1})},
-                                              {"moved", Floats({3, 4, nan, 0})},
-                                              {"same", Floats({1, 2})},
-                                              {"shape", Floats({1, 2})},
-                                              {"text", "a"},
-                                              {"zeros", Floats({0, 0})}}));
-  const auto now = SaveAndOpen(Tree::Dict({{"moved", Floats({3, 4, 7, 0.5})},
-                                           {"new", Floats({1})},
-                                           {"same", Floats({1, 2})},
-                                           {"shape", Floats({1, 2, 3})},
-                                           {"text", "b"},
-                                           {"zeros", Floats({0, 1})}}));
+  const auto before =
+      SaveAndOpen(Tree::Dict({{"gone", DriftFloats({1})},
+                              {"moved", DriftFloats({3, 4, nan, 0})},
+                              {"same", DriftFloats({1, 2})},
+                              {"shape", DriftFloats({1, 2})},
+                              {"text", "a"},
+                              {"zeros", DriftFloats({0, 0})}}));
+  const auto now =
+      SaveAndOpen(Tree::Dict({{"moved", DriftFloats({3, 4, 7, 0.5})},
+                              {"new", DriftFloats({1})},
+                              {"same", DriftFloats({1, 2})},
+                              {"shape", DriftFloats({1, 2, 3})},
+                              {"text", "b"},
+                              {"zeros", DriftFloats({0, 1})}}));
   const auto drift = ComputeDrift(*before, *now);
   ASSERT_TRUE(drift.ok()) << drift.status().ToString();
   ASSERT_EQ(drift->leaves.size(), 3u);
@@ -77,7 +79,7 @@ TEST_F(DriftTest, ComparesNumbersOfAnyDTypes) {
                   {"x", ArrayOf<double>(DType::kFloat64, {1, 2})}}));
   const auto now = SaveAndOpen(
       Tree::Dict({{"i", ArrayOf<int64_t>(DType::kInt64, {large + 3, 2})},
-                  {"x", Floats({1, 2.5})}}));
+                  {"x", DriftFloats({1, 2.5})}}));
   const auto drift = ComputeDrift(*before, *now);
   ASSERT_TRUE(drift.ok()) << drift.status().ToString();
   ASSERT_EQ(drift->leaves.size(), 2u);
@@ -93,7 +95,7 @@ TEST_F(DriftTest, DoesNotDependOnThreadsAndReadsWhatIsSelected) {
       value = std::ldexp(static_cast<double>(random() >> 11), -53);
     }
     return Tree::Dict(
-        {{"b", Floats({1})}, {"x", ArrayOf(DType::kFloat64, values)}});
+        {{"b", DriftFloats({1})}, {"x", ArrayOf(DType::kFloat64, values)}});
   };
   const auto before = SaveAndOpen(make()), now = SaveAndOpen(make());
   DriftOptions options;

@@ -15,6 +15,7 @@
 #include "compare/match_leaves.h"
 #include "compare/planes_estimate.h"
 #include "compare/slab_reader.h"
+#include "holdfast/tools/stats_cache.h"
 
 namespace holdfast {
 namespace {
@@ -90,11 +91,17 @@ class StatsMaker {
   Result<StatsResult> Run() {
     Stopwatch watch;
     ChooseLeaves();
+    FindKnown();
     HF_RETURN_IF_ERROR(Read());
     for (size_t i = 0; i < result_.leaves.size(); ++i) {
       LeafStats& leaf = result_.leaves[i];
-      if (leaf.problem.ok()) Fill(found_[i].joined(), leaf);
-      Add(leaf, found_[i].joined());
+      if (leaf.problem.ok() && !is_known_[i]) {
+        Fill(found_[i].joined(), leaf);
+        if (UsesCache()) options_.cache->Put(options_.identity, leaf);
+      }
+      Add(leaf, is_known_[i]
+                    ? static_cast<long double>(leaf.l2_norm) * leaf.l2_norm
+                    : found_[i].joined().sum_of_squares);
     }
     result_.l2_norm = static_cast<double>(std::sqrt(sum_of_squares_));
     result_.stats.total_seconds = watch.Lap();
@@ -119,11 +126,26 @@ class StatsMaker {
     }
   }
 
+  bool UsesCache() const {
+    return options_.cache != nullptr && !options_.identity.empty();
+  }
+
+  void FindKnown() {
+    is_known_.resize(result_.leaves.size());
+    if (!UsesCache()) return;
+    for (size_t i = 0; i < is_known_.size(); ++i) {
+      LeafStats& leaf = result_.leaves[i];
+      is_known_[i] =
+          leaf.problem.ok() &&
+          options_.cache->Find(options_.identity, options_.histograms, leaf);
+    }
+  }
+
   Status Read() {
     std::vector<SlabTensor> tensors(result_.leaves.size());
     found_.resize(tensors.size());
     for (size_t i = 0; i < tensors.size(); ++i) {
-      if (!result_.leaves[i].problem.ok()) continue;
+      if (!result_.leaves[i].problem.ok() || is_known_[i]) continue;
       tensors[i].sides = {{&checkpoint_, result_.leaves[i].leaf}};
     }
     std::mutex mutex;
@@ -152,7 +174,7 @@ class StatsMaker {
     return ReadSlabs(tensors, work, options_.run, "stats", result_.stats);
   }
 
-  void Add(const LeafStats& leaf, const ElementStats& elements) {
+  void Add(const LeafStats& leaf, long double sum_of_squares) {
     if (!leaf.problem.ok()) {
       ++result_.unreadable_count;
       return;
@@ -164,7 +186,7 @@ class StatsMaker {
     result_.nan_count += leaf.nan_count;
     result_.infinity_count += leaf.infinity_count();
     result_.non_finite_leaf_count += leaf.has_non_finite();
-    sum_of_squares_ += elements.sum_of_squares;
+    sum_of_squares_ += sum_of_squares;
     result_.absmax = std::max(result_.absmax, AbsMaxOf(leaf));
   }
 
@@ -172,6 +194,7 @@ class StatsMaker {
   const StatsOptions& options_;
   StatsResult result_;
   std::vector<InOrder<ElementStats>> found_;  // as result_.leaves
+  std::vector<bool> is_known_;  // as result_.leaves: from the cache
   PlanesEstimate planes_;
   long double sum_of_squares_ = 0;
 };

@@ -9,6 +9,7 @@
 #include "holdfast/tools/drift.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/stats.h"
+#include "holdfast/tools/stats_cache.h"
 #include "holdfast/tools/watch.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
@@ -283,6 +284,15 @@ std::string_view DiffVerdictName(DiffVerdict) { return ""; }
 Result<StatsResult> ComputeStats(const Checkpoint&, const StatsOptions&) {
   return UnimplementedError("no stats here");
 }
+class StatsCache::Impl {};
+StatsCache::StatsCache(std::string) {}
+StatsCache::~StatsCache() = default;
+const std::string& StatsCache::warning() const {
+  static const std::string none;
+  return none;
+}
+Status StatsCache::Write() { return Status(); }
+std::string StatsCache::IdentityOf(const Checkpoint&) { return ""; }
 Result<DriftResult> ComputeDrift(const Checkpoint&, const Checkpoint&,
                                  const DriftOptions&) {
   return UnimplementedError("no drift here");

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Start, Top, compare
+from conftest import GOLDEN, ROOT, Start, Top, compare
 
 import holdfast
 import holdfast.orbax as ocp
@@ -66,6 +66,26 @@ def test_screens(start: Start, runs: Path, size: tuple[int, int]) -> None:
     top.press("q")
     top.wait("ended 0")
     top.assert_restored()
+
+
+def test_the_manual_shows_what_it_looks_like() -> None:
+    manual = (ROOT / "doc" / "see.md").read_text(encoding="utf-8")
+    assert (GOLDEN / "80x24_tree.txt").read_text(encoding="utf-8") in manual
+
+
+def test_keeps_its_statistics(start: Start, runs: Path,
+                              tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    for _ in range(2):
+        top = start(f"--cache {cache} run", folder=runs)
+        compare("80x24_open", top.settled("NORM", "7.5%"))
+        top.press("q")
+        top.wait("ended 0")
+        top.close()
+        assert cache.read_bytes().startswith(b"holdfast-stats 1 ")
+    cache.write_bytes(cache.read_bytes()[:100])
+    top = start(f"--cache {cache} run", folder=runs)
+    top.wait("left out")
 
 
 def test_walks_verifies_and_refreshes(start: Start, runs: Path) -> None:

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "holdfast/checkpoint.h"
@@ -27,11 +28,17 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
+class StatsCache;
+
 struct DriftOptions {
   // Threads, memory, progress (phase "drift", bytes of both sides), cancel.
   RunOptions run;
   // Selects leaves of the checkpoint `now`; empty: all.
   std::function<bool(const LeafInfo&)> select;
+  // As StatsOptions has it; both identities, or none.
+  StatsCache* cache = nullptr;
+  std::string identity_before;
+  std::string identity_now;
 };
 
 struct LeafDrift {

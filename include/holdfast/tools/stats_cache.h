@@ -4,6 +4,7 @@
 //   holdfast::StatsCache cache("/home/me/stats");
 //   holdfast::StatsOptions options;
 //   options.cache = &cache;
+//   options.identity = holdfast::StatsCache::IdentityOf(**checkpoint);
 //   holdfast::ComputeStats(**checkpoint, options);   // also ComputeDrift
 //   cache.Write();
 //
@@ -12,15 +13,14 @@
 // checkpoint that has changed, in any file, is measured again. One whose files
 // cannot be told apart this way (of a web server) is never kept. A file that is
 // damaged, or is no cache, is left out with a warning, and replaced by Write.
-// It holds kStatsCacheBytesMax at most: the checkpoints that were asked for last.
-// Thread-safety: any thread. Units: bytes.
-// Errors: of Write those of the file system; FailedPrecondition where a file of
-// that name is there and is no cache, which is never written over.
+// It holds kStatsCacheBytesMax at most: the checkpoints that were asked for
+// last. Thread-safety: any thread. Units: bytes. Errors: of Write those of the
+// file system; FailedPrecondition where a file of that name is there and is no
+// cache, which is never written over.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "holdfast/checkpoint.h"
@@ -46,16 +46,18 @@ class StatsCache {
   // that is what it holds.
   Status Write();
 
-  // For ComputeStats and ComputeDrift: 0 for a checkpoint that cannot be told
-  // from others.
-  static uint64_t IdentityOf(const Checkpoint& checkpoint);
-  // The histogram is there where it was put. `into` has its metadata.
-  bool Find(uint64_t checkpoint, LeafStats& into) const;
-  void Put(uint64_t checkpoint, const LeafStats& leaf);
-  bool FindDrift(uint64_t before, uint64_t now, const std::string& name,
-                 LeafDrift& into) const;
-  void PutDrift(uint64_t before, uint64_t now, const std::string& name,
-                const LeafDrift& drift);
+  // Says which checkpoint this is: for StatsOptions and DriftOptions. Empty for
+  // one that cannot be told from others. Looks at every file, and reads none.
+  static std::string IdentityOf(const Checkpoint& checkpoint);
+
+  // Of a leaf by its name and shape, with the histogram if it is wanted.
+  bool Find(const std::string& identity, bool with_histogram,
+            LeafStats& leaf) const;
+  void Put(const std::string& identity, const LeafStats& leaf);
+  bool FindDrift(const std::string& before, const std::string& now,
+                 const std::string& name, LeafDrift& leaf) const;
+  void PutDrift(const std::string& before, const std::string& now,
+                const std::string& name, const LeafDrift& leaf);
 
  private:
   class Impl;

@@ -16,6 +16,7 @@
 #include "holdfast/tools/remote.h"
 #include "holdfast/tools/report.h"
 #include "holdfast/tools/stats.h"
+#include "holdfast/tools/stats_cache.h"
 #include "holdfast/tools/torch_file.h"
 #include "holdfast/tools/view.h"
 #include "holdfast/tools/watch.h"
