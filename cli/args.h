@@ -119,6 +119,7 @@ struct Args {
   std::string against;
   bool statistics = true;
   std::string cache;  // of top, too
+  bool moved = false;
 
   // top
   bool follow = false;

@@ -18,6 +18,7 @@ ReportOptions ReportOptionsOf(const Args& args, const Env& env) {
   options.statistics = args.statistics;
   options.verify = args.verify_copy;
   if (!args.against.empty()) options.against = args.against;
+  options.moved = args.moved;
   if (!args.cache.empty()) options.cache = args.cache;
   return options;
 }

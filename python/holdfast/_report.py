@@ -57,6 +57,7 @@ def report(
     verify: bool = False,
     against: PathLike | None = None,
     cache: PathLike | None = None,
+    moved: bool = False,
     progress: ProgressArgument = False,
     threads: int | None = None,
     memory_bytes: int | None = None,
@@ -75,6 +76,8 @@ def report(
       verify: check every byte, as `holdfast.verify` does.
       against: another checkpoint that this one is compared with.
       cache: a file that keeps the statistics: tensors in it are not read again.
+      moved: of a root, show how far tensors moved from step to step, which reads
+        all of the newest steps.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None: one a CPU.
       memory_bytes: the most bytes of tensors held at once; None: 256 MiB.
@@ -91,6 +94,7 @@ def report(
                 verify=verify,
                 against=None if against is None else os.fspath(against),
                 cache=None if cache is None else os.fspath(cache),
+                moved=moved,
                 progress=progress_fn,
                 thread_count=threads or 0,
                 in_flight_bytes_max=(

@@ -9,6 +9,7 @@
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/stats.h"
 #include "holdfast/tools/stats_cache.h"
+#include "report/moved.h"
 #include "report/page.h"
 #include "report/report_data.h"
 #include "run/run.h"
@@ -85,6 +86,12 @@ Result<ReportResult> Make(const std::string& path,
     data.against = other->info().path;
     result.different_count = diff.different_count + diff.only_in_a_count +
                              diff.only_in_b_count + diff.unreadable_count;
+  }
+  Moved moved;
+  if (options.moved && !data.steps.empty()) {
+    HF_ASSIGN_OR_RETURN(moved, WhatMoved(*checkpoint, data.steps, options.run,
+                                         cache ? &*cache : nullptr));
+    data.moved = &moved;
   }
   if (cache) {
     result.cache_warning = cache->warning();

@@ -56,6 +56,7 @@ class Writer {
     Difference();
     Steps();
     Tree();
+    MovedStrips();
     List("kinds", kinds_.texts());
     List("dtypes", dtypes_.texts());
     List("codecs", codecs_.texts());
@@ -217,6 +218,25 @@ class Writer {
     Key("tree");
     Module(tree_.nodes[0]);
     out_ += ',';
+  }
+
+  void MovedStrips() {
+    if (data_.moved == nullptr) return;
+    std::vector<std::string> strips;
+    AddStrips(0, strips);
+    Key("moved");
+    out_ += '{';
+    List("steps", data_.moved->steps);
+    List("strips", strips);
+    out_.back() = '}';
+    out_ += ',';
+  }
+
+  void AddStrips(size_t node, std::vector<std::string>& strips) const {
+    strips.push_back(data_.moved->strips[node]);
+    for (const size_t child : tree_.nodes[node].children) {
+      AddStrips(child, strips);
+    }
   }
 
   void Module(const ModuleNode& node) {

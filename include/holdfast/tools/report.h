@@ -36,6 +36,9 @@ struct ReportOptions {
   bool verify = false;
   // Another checkpoint, or step, that this one is compared with.
   std::optional<std::string> against;
+  // Of a root: how far each tensor moved from step to step, which reads all of
+  // the newest steps (64 at most).
+  bool moved = false;
   // A file that keeps the statistics (holdfast/tools/stats_cache.h): a tensor
   // that is in it is not read.
   std::optional<std::string> cache;
