@@ -75,7 +75,7 @@ def report(
       statistics: read the tensors, each once; else only what metadata say.
       verify: check every byte, as `holdfast.verify` does.
       against: another checkpoint that this one is compared with.
-      cache: a file that keeps the statistics: tensors in it are not read again.
+      cache: a file that keeps the statistics; what is in it is not read again.
       moved: of a root, show how far tensors moved from step to step, which reads
         all of the newest steps.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).

@@ -1,4 +1,4 @@
-"""holdfast top on a bucket: how many requests the first view of a tree takes."""
+"""holdfast top on a bucket: how many requests the view of a tree takes."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def seconds_to_view(cli: str, url: str, environment: dict[str, str]) -> float:
 
 
 # Bounds: one that asks more has to say why. A checkpoint is eight files, which
-# are asked for in three batches; whether it is a root of steps costs a list, and
-# of a root what is there costs three more, and what each step lacks its files.
+# are asked for in three batches; whether it is a root of steps costs a list, of
+# a root what is there costs three more, and what each step lacks its files.
 @pytest.mark.parametrize(("below", "requests"), [("/7", 10), ("", 23)])
 def test_a_large_tree_is_seen_after_few_requests(
         moto: servers.Server, cli: str, run: Callable[..., Any], large: Path,
