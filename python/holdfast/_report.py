@@ -76,8 +76,8 @@ def report(
       verify: check every byte, as `holdfast.verify` does.
       against: another checkpoint that this one is compared with.
       cache: a file that keeps the statistics; what is in it is not read again.
-      moved: of a root, show how far tensors moved from step to step, which reads
-        all of the newest steps.
+      moved: of a root, show how far tensors moved from step to step; reads all
+        of the newest steps.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None: one a CPU.
       memory_bytes: the most bytes of tensors held at once; None: 256 MiB.
