@@ -192,9 +192,7 @@ class Worker::Impl {
     before_.reset();
     measured_ = drifted_ = 0;
     since_ = ask.other;
-    OpenOptions open = options_.open;
-    if (!ask.other.empty()) open.step.reset();
-    auto result = Open(ask.path, open);
+    auto result = Open(ask.path, options_.open);
     OpenedAnswer answer;
     answer.path = path_ = ask.path;
     answer.status = result.ok() ? Status() : result.status();
