@@ -40,6 +40,7 @@ enum class VerbId : uint8_t {
   kStats,
   kReport,
   kServe,
+  kTop,
   kMerge,
   kCp,
   kView,
@@ -50,7 +51,7 @@ enum class VerbId : uint8_t {
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 25;
+inline constexpr int kVerbCount = 26;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -118,6 +119,11 @@ struct Args {
   std::string output = "report.html";  // "-": standard output
   std::string against;
   bool statistics = true;
+  std::string cache;  // of top, too
+  bool moved = false;
+
+  // top
+  bool follow = false;
 
   // serve
   std::string host = "127.0.0.1";

@@ -86,6 +86,8 @@ int RunVerb(const Args& args, Env& env) {
       return RunServe(args, env);
     case VerbId::kReport:
       return RunReport(args, env);
+    case VerbId::kTop:
+      return RunTop(args, env);
     case VerbId::kMerge:
       return RunMerge(args, env);
     case VerbId::kCp:

@@ -13,6 +13,7 @@
 #include <ostream>
 #include <string>
 
+#include "cli/top/screen.h"
 #include "holdfast/process_group.h"
 
 namespace holdfast::cli {
@@ -32,6 +33,9 @@ struct Env {
   bool is_started_by_mpi = false;
   // Sends env.out through a pager from now on; empty: there is none.
   std::function<void()> start_pager;
+  // The terminal as a whole, for top; empty: there is none.
+  std::function<Result<std::unique_ptr<top::Terminal>>(bool use_color)>
+      open_terminal;
   bool json_errors = false;  // --json: errors are JSON objects, too
 
   bool cancelled() const { return cancel != nullptr && cancel->load(); }

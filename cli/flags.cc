@@ -28,6 +28,7 @@ constexpr uint32_t kDiff = Bit(VerbId::kDiff);
 constexpr uint32_t kStats = Bit(VerbId::kStats);
 constexpr uint32_t kReport = Bit(VerbId::kReport);
 constexpr uint32_t kServe = Bit(VerbId::kServe);
+constexpr uint32_t kTop = Bit(VerbId::kTop);
 constexpr uint32_t kMerge = Bit(VerbId::kMerge);
 constexpr uint32_t kCp = Bit(VerbId::kCp);
 constexpr uint32_t kView = Bit(VerbId::kView);
@@ -40,7 +41,7 @@ constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules on leaves
 constexpr uint32_t kRecipe = kRewrite | kView;
 constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
                            kPlan | kWrite | kDiff | kStats | kView |
-                           kMaterialize | kReport | kServe;
+                           kMaterialize | kReport | kServe | kTop;
 // Long jobs on many threads.
 constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats | kView |
                            kMaterialize | kReport | kServe;
@@ -282,6 +283,12 @@ Status ApplyToken(std::string_view value, Args* args) {
 Status ApplyAgainst(std::string_view value, Args* args) {
   if (value.empty()) return BadValue("against", value, "a checkpoint");
   args->against = value;
+  return Status();
+}
+
+Status ApplyCache(std::string_view value, Args* args) {
+  if (value.empty()) return BadValue("cache", value, "a file");
+  args->cache = value;
   return Status();
 }
 
@@ -636,7 +643,8 @@ constexpr Flag kFlags[] = {
     {"against", 0, "PATH", "Show what is different from the checkpoint at PATH",
      kReport, "", Completion::kFile, "", ApplyAgainst},
     {"no-statistics", 0, "", "Read no tensor: only what the metadata say",
-     kReport, "", Completion::kNothing, "", Switch<&Args::statistics, false>},
+     kReport | kTop, "", Completion::kNothing, "",
+     Switch<&Args::statistics, false>},
     {"host", 0, "ADDRESS",
      "Listen on this address of the machine; other machines need the token",
      kServe, "127.0.0.1", Completion::kNothing, "", ApplyHost},
@@ -646,6 +654,14 @@ constexpr Flag kFlags[] = {
      "Answer only who has this token; empty: none on this machine alone, else "
      "one is made",
      kServe, "", Completion::kNothing, "", ApplyToken},
+    {"moved", 0, "",
+     "Of a root: show how far tensors moved from step to step; reads all steps",
+     kReport, "", Completion::kNothing, "", Switch<&Args::moved>},
+    {"cache", 0, "FILE",
+     "Keep the statistics in FILE: what is in it is not read again",
+     kReport | kTop, "", Completion::kFile, "", ApplyCache},
+    {"watch", 0, "", "Look every second for new steps, and follow the newest",
+     kTop, "", Completion::kNothing, "", Switch<&Args::follow>},
     {"follow-links", 0, "",
      "Copy what symbolic links lead to, also outside SOURCE", kCp, "",
      Completion::kNothing, "", Switch<&Args::follow_links>},

@@ -24,6 +24,7 @@
 
 #include "cli/dispatch.h"
 #include "cli/report.h"
+#include "cli/top/curses.h"
 #include "holdfast/mpi.h"
 
 namespace {
@@ -119,6 +120,7 @@ int Run(int argc, char** argv) {
   env.cancel = &g_cancel;
   Pager pager;
   env.start_pager = [&pager] { pager.Start(); };
+  env.open_terminal = holdfast::cli::top::OpenTerminal;
   env.mpi_transport = [] { return holdfast::MpiTransport(); };
   env.is_started_by_mpi = holdfast::StartedByMpi();
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);

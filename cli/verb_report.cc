@@ -18,6 +18,8 @@ ReportOptions ReportOptionsOf(const Args& args, const Env& env) {
   options.statistics = args.statistics;
   options.verify = args.verify_copy;
   if (!args.against.empty()) options.against = args.against;
+  options.moved = args.moved;
+  if (!args.cache.empty()) options.cache = args.cache;
   return options;
 }
 
@@ -63,6 +65,10 @@ int RunReport(const Args& args, Env& env) {
     result = MakeReport(args.operands[0], options);
   }
   if (!result.ok()) return Fail(env, result.status());
+  if (!result->cache_warning.empty()) {
+    env.err << "holdfast: --cache: " << PrintableText(result->cache_warning)
+            << '\n';
+  }
   if (args.output == "-") {
     env.out << result->html;
   } else {

@@ -104,6 +104,10 @@ constexpr Example kReportExamples[] = {
     {"holdfast report /ckpt --against /ckpt/6 --verify",
      "the newest step, what moved since step 6, and whether all is sound"},
 };
+constexpr Example kTopExamples[] = {
+    {"holdfast top /ckpt", "all steps, and what is in them"},
+    {"holdfast top --watch s3://bucket/run", "while a job saves there"},
+};
 constexpr Example kMergeExamples[] = {
     {"holdfast merge /base /adapter /both --prefix ,adapter",
      "the leaves of both, one below a name"},
@@ -279,6 +283,15 @@ constexpr Verb kVerbs[] = {
      "written. Only this machine is served, unless --host says otherwise; "
      "others need the token.",
      kServeExamples, Completion::kFile, "", false},
+    {VerbId::kTop, "top", "PATH", 1, 1,
+     "Walk through steps and tensors in a terminal",
+     "Shows the steps of a root with their sizes, ages and metrics, and of the "
+     "one that is chosen the modules with parameters, bytes, norms, and how "
+     "far they have drifted since the step before. Enter shows a tensor's "
+     "histogram and values, / searches, d compares with the step before, v "
+     "verifies, ? lists all keys, q quits. Tensors are measured in the "
+     "background, in the memory that --ram allows.",
+     kTopExamples, Completion::kFile, "", false},
     {VerbId::kMerge, "merge", "SOURCE SOURCE... TARGET", 3, kAny,
      "Make one checkpoint of several",
      "Writes the leaves of all SOURCEs as one checkpoint at TARGET, or with "

@@ -27,6 +27,7 @@ int RunDiff(const Args& args, Env& env);
 int RunStats(const Args& args, Env& env);
 int RunServe(const Args& args, Env& env);
 int RunReport(const Args& args, Env& env);
+int RunTop(const Args& args, Env& env);
 int RunMerge(const Args& args, Env& env);
 int RunCp(const Args& args, Env& env);
 int RunView(const Args& args, Env& env);

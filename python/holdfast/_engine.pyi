@@ -1263,12 +1263,14 @@ def report(
     statistics: bool = True,
     verify: bool = False,
     against: str | None = None,
+    cache: str | None = None,
+    moved: bool = False,
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
-) -> tuple[str, int, int, int, int]:
+) -> tuple[str, int, int, int, int, str]:
     """`holdfast::MakeReport`: the page; leaves, and of these those that cannot
-    be read, are damaged, and are different."""
+    be read, are damaged, and are different; what ails the cache."""
 
 def merge(
     sources: Sequence[tuple[str, str]],

@@ -23,6 +23,7 @@ class Report:
       unreadable_count: of these, those that could not be read.
       damage_count: what `verify` found.
       different_count: leaves that differ from those of `against`.
+      cache_warning: why the file `cache` was left out; "" when it was not.
     """
 
     html: str = dataclasses.field(repr=False)
@@ -30,6 +31,7 @@ class Report:
     unreadable_count: int
     damage_count: int
     different_count: int
+    cache_warning: str = ""
 
     def save(self, path: PathLike) -> None:
         """Writes the page to a file."""
@@ -54,6 +56,8 @@ def report(
     statistics: bool = True,
     verify: bool = False,
     against: PathLike | None = None,
+    cache: PathLike | None = None,
+    moved: bool = False,
     progress: ProgressArgument = False,
     threads: int | None = None,
     memory_bytes: int | None = None,
@@ -71,6 +75,9 @@ def report(
       statistics: read the tensors, each once; else only what metadata say.
       verify: check every byte, as `holdfast.verify` does.
       against: another checkpoint that this one is compared with.
+      cache: a file that keeps the statistics; what is in it is not read again.
+      moved: of a root, show how far tensors moved from step to step; reads all
+        of the newest steps.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None: one a CPU.
       memory_bytes: the most bytes of tensors held at once; None: 256 MiB.
@@ -86,6 +93,8 @@ def report(
                 statistics=statistics,
                 verify=verify,
                 against=None if against is None else os.fspath(against),
+                cache=None if cache is None else os.fspath(cache),
+                moved=moved,
                 progress=progress_fn,
                 thread_count=threads or 0,
                 in_flight_bytes_max=(

@@ -184,13 +184,15 @@ nb::tuple BindingStats(nb::handle path, std::optional<int64_t> step,
 
 nb::tuple BindingReport(nb::handle path, std::optional<int64_t> step,
                         bool statistics, bool verify, nb::handle against,
-                        int thread_count, uint64_t in_flight_bytes_max,
-                        nb::handle progress) {
+                        nb::handle cache, bool moved, int thread_count,
+                        uint64_t in_flight_bytes_max, nb::handle progress) {
   ReportOptions options;
   options.open.step = step;
   options.statistics = statistics;
   options.verify = verify;
   if (!against.is_none()) options.against = PathOf(against);
+  if (!cache.is_none()) options.cache = PathOf(cache);
+  options.moved = moved;
   const std::string from = PathOf(path);
   const auto result =
       RunForResult<ReportResult>(RunOf(thread_count, in_flight_bytes_max),
@@ -200,7 +202,8 @@ nb::tuple BindingReport(nb::handle path, std::optional<int64_t> step,
                                  });
   return nb::make_tuple(ToPythonText(result.html), result.leaf_count,
                         result.unreadable_count, result.damage_count,
-                        result.different_count);
+                        result.different_count,
+                        ToPythonText(result.cache_warning));
 }
 
 nb::dict BindingMerge(
@@ -273,6 +276,7 @@ void BindCompare(nb::module_& module) {
   module.def("report", &BindingReport, nb::arg("path"), nb::kw_only(),
              nb::arg("step") = nb::none(), nb::arg("statistics") = true,
              nb::arg("verify") = false, nb::arg("against") = nb::none(),
+             nb::arg("cache") = nb::none(), nb::arg("moved") = false,
              nb::arg("thread_count") = 0,
              nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none(),

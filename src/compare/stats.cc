@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <utility>
 
@@ -12,41 +11,14 @@
 #include "checkpoint/restore/leaf_request.h"
 #include "compare/element_stats.h"
 #include "compare/histogram.h"
+#include "compare/in_order.h"
 #include "compare/match_leaves.h"
 #include "compare/planes_estimate.h"
 #include "compare/slab_reader.h"
+#include "holdfast/tools/stats_cache.h"
 
 namespace holdfast {
 namespace {
-
-// The slabs of a tensor, joined in their order whatever order they come in.
-class OrderedStats {
- public:
-  void Add(uint64_t number, const ElementStats& stats) {
-    if (number != next_) {
-      waiting_.emplace(number, stats);
-      return;
-    }
-    Join(stats);
-    for (auto it = waiting_.begin();
-         it != waiting_.end() && it->first == next_;) {
-      Join(it->second);
-      it = waiting_.erase(it);
-    }
-  }
-
-  const ElementStats& joined() const { return joined_; }
-
- private:
-  void Join(const ElementStats& stats) {
-    joined_.Join(stats);
-    ++next_;
-  }
-
-  ElementStats joined_;
-  uint64_t next_ = 0;
-  std::map<uint64_t, ElementStats> waiting_;
-};
 
 void FillIntegers(const ElementStats& from, LeafStats& leaf) {
   leaf.mean = static_cast<double>(static_cast<long double>(from.sum) /
@@ -119,11 +91,17 @@ class StatsMaker {
   Result<StatsResult> Run() {
     Stopwatch watch;
     ChooseLeaves();
+    FindKnown();
     HF_RETURN_IF_ERROR(Read());
     for (size_t i = 0; i < result_.leaves.size(); ++i) {
       LeafStats& leaf = result_.leaves[i];
-      if (leaf.problem.ok()) Fill(found_[i].joined(), leaf);
-      Add(leaf, found_[i].joined());
+      if (leaf.problem.ok() && !is_known_[i]) {
+        Fill(found_[i].joined(), leaf);
+        if (UsesCache()) options_.cache->Put(options_.identity, leaf);
+      }
+      Add(leaf, is_known_[i]
+                    ? static_cast<long double>(leaf.l2_norm) * leaf.l2_norm
+                    : found_[i].joined().sum_of_squares);
     }
     result_.l2_norm = static_cast<double>(std::sqrt(sum_of_squares_));
     result_.stats.total_seconds = watch.Lap();
@@ -148,11 +126,26 @@ class StatsMaker {
     }
   }
 
+  bool UsesCache() const {
+    return options_.cache != nullptr && !options_.identity.empty();
+  }
+
+  void FindKnown() {
+    is_known_.resize(result_.leaves.size());
+    if (!UsesCache()) return;
+    for (size_t i = 0; i < is_known_.size(); ++i) {
+      LeafStats& leaf = result_.leaves[i];
+      is_known_[i] =
+          leaf.problem.ok() &&
+          options_.cache->Find(options_.identity, options_.histograms, leaf);
+    }
+  }
+
   Status Read() {
     std::vector<SlabTensor> tensors(result_.leaves.size());
     found_.resize(tensors.size());
     for (size_t i = 0; i < tensors.size(); ++i) {
-      if (!result_.leaves[i].problem.ok()) continue;
+      if (!result_.leaves[i].problem.ok() || is_known_[i]) continue;
       tensors[i].sides = {{&checkpoint_, result_.leaves[i].leaf}};
     }
     std::mutex mutex;
@@ -181,7 +174,7 @@ class StatsMaker {
     return ReadSlabs(tensors, work, options_.run, "stats", result_.stats);
   }
 
-  void Add(const LeafStats& leaf, const ElementStats& elements) {
+  void Add(const LeafStats& leaf, long double sum_of_squares) {
     if (!leaf.problem.ok()) {
       ++result_.unreadable_count;
       return;
@@ -193,14 +186,15 @@ class StatsMaker {
     result_.nan_count += leaf.nan_count;
     result_.infinity_count += leaf.infinity_count();
     result_.non_finite_leaf_count += leaf.has_non_finite();
-    sum_of_squares_ += elements.sum_of_squares;
+    sum_of_squares_ += sum_of_squares;
     result_.absmax = std::max(result_.absmax, AbsMaxOf(leaf));
   }
 
   const Checkpoint& checkpoint_;
   const StatsOptions& options_;
   StatsResult result_;
-  std::vector<OrderedStats> found_;  // as result_.leaves
+  std::vector<InOrder<ElementStats>> found_;  // as result_.leaves
+  std::vector<bool> is_known_;  // as result_.leaves: from the cache
   PlanesEstimate planes_;
   long double sum_of_squares_ = 0;
 };

@@ -8,6 +8,8 @@
 #include "base/status_macros.h"
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/stats.h"
+#include "holdfast/tools/stats_cache.h"
+#include "report/moved.h"
 #include "report/page.h"
 #include "report/report_data.h"
 #include "run/run.h"
@@ -51,11 +53,17 @@ Result<ReportResult> Make(const std::string& path,
   ReportResult result;
   result.leaf_count = checkpoint->leaves().size();
 
+  std::optional<StatsCache> cache;
+  if (options.cache) cache.emplace(*options.cache);
   StatsResult stats;
   if (options.statistics) {
     StatsOptions how;
     how.run = options.run;
     how.histograms = true;
+    if (cache) {
+      how.cache = &*cache;
+      how.identity = StatsCache::IdentityOf(*checkpoint);
+    }
     HF_ASSIGN_OR_RETURN(stats, ComputeStats(*checkpoint, how));
     data.stats = &stats;
     result.unreadable_count = stats.unreadable_count;
@@ -78,6 +86,18 @@ Result<ReportResult> Make(const std::string& path,
     data.against = other->info().path;
     result.different_count = diff.different_count + diff.only_in_a_count +
                              diff.only_in_b_count + diff.unreadable_count;
+  }
+  Moved moved;
+  if (options.moved && !data.steps.empty()) {
+    HF_ASSIGN_OR_RETURN(moved, WhatMoved(*checkpoint, data.steps, options.run,
+                                         cache ? &*cache : nullptr));
+    data.moved = &moved;
+  }
+  if (cache) {
+    result.cache_warning = cache->warning();
+    // The page is worth more than what would make the next one faster.
+    const Status written = cache->Write();
+    if (!written.ok()) result.cache_warning = written.message();
   }
   const std::string json = ReportJson(data);
   const std::pair<std::string_view, std::string_view> parts[] = {

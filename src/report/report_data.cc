@@ -3,18 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <map>
-#include <memory>
 #include <unordered_map>
 
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/restore/leaf_request.h"
+#include "holdfast/tools/module_tree.h"
 #include "holdfast/version.h"
 
 namespace holdfast {
 namespace {
-
-constexpr size_t kDepthMax = 64;
 
 // Small lists of texts that leaves name by number.
 class TextList {
@@ -33,15 +30,10 @@ class TextList {
   std::vector<std::string> texts_;
 };
 
-struct Node {
-  std::vector<std::string> keys;  // of children, in order
-  std::map<std::string, std::unique_ptr<Node>> children;
-  std::optional<size_t> leaf;
-};
-
 class Writer {
  public:
-  explicit Writer(const ReportData& data) : data_(data) {
+  explicit Writer(const ReportData& data)
+      : data_(data), tree_(MakeModuleTree(data.checkpoint->leaves())) {
     const size_t count = Leaves().size();
     if (data.stats != nullptr) {
       stats_.resize(count);
@@ -64,6 +56,7 @@ class Writer {
     Difference();
     Steps();
     Tree();
+    MovedStrips();
     List("kinds", kinds_.texts());
     List("dtypes", dtypes_.texts());
     List("codecs", codecs_.texts());
@@ -148,20 +141,12 @@ class Writer {
   }
 
   void Totals() {
-    uint64_t parameters = 0, stored = 0, decoded = 0, chunks = 0;
-    for (const LeafInfo& leaf : Leaves()) {
-      if (leaf.kind == ValueKind::kArray) {
-        parameters += static_cast<uint64_t>(ElementCount(leaf.shape));
-      }
-      stored += leaf.stored_bytes;
-      decoded += leaf.decoded_bytes;
-      chunks += leaf.chunk_count;
-    }
-    Field("leafCount", Leaves().size());
-    Field("parameters", parameters);
-    Field("stored", stored);
-    Field("decoded", decoded);
-    Field("chunks", chunks);
+    const ModuleNode& root = tree_.nodes[0];
+    Field("leafCount", root.leaf_count);
+    Field("parameters", root.parameter_count);
+    Field("stored", root.stored_bytes);
+    Field("decoded", root.decoded_bytes);
+    Field("chunks", root.chunk_count);
   }
 
   void Verified() {
@@ -229,55 +214,41 @@ class Writer {
     out_ += "},";
   }
 
-  // Those of a leaf that lies deeper than anybody looks are joined.
-  static std::vector<std::string> KeysOf(const LeafInfo& leaf) {
-    std::vector<std::string> keys = leaf.key;
-    while (keys.size() > kDepthMax) {
-      const std::string last = std::move(keys.back());
-      keys.pop_back();
-      keys.back() += "." + last;
-    }
-    return keys;
-  }
-
   void Tree() {
-    Node root;
-    for (size_t i = 0; i < Leaves().size(); ++i) {
-      Node* node = &root;
-      for (const std::string& key : KeysOf(Leaves()[i])) {
-        std::unique_ptr<Node>& child = node->children[key];
-        if (child == nullptr) {
-          child = std::make_unique<Node>();
-          node->keys.push_back(key);
-        }
-        node = child.get();
-      }
-      node->leaf = i;
-    }
     Key("tree");
-    if (root.leaf) {
-      out_ += "[\"\",[";
-      Leaf("", *root.leaf);
-      out_ += "]]";
-    } else {
-      Module("", root);
-    }
+    Module(tree_.nodes[0]);
     out_ += ',';
   }
 
-  // At most kDepthMax deep.
-  void Module(const std::string& key, const Node& node) {
+  void MovedStrips() {
+    if (data_.moved == nullptr) return;
+    std::vector<std::string> strips;
+    AddStrips(0, strips);
+    Key("moved");
+    out_ += '{';
+    List("steps", data_.moved->steps);
+    List("strips", strips);
+    out_.back() = '}';
+    out_ += ',';
+  }
+
+  void AddStrips(size_t node, std::vector<std::string>& strips) const {
+    strips.push_back(data_.moved->strips[node]);
+    for (const size_t child : tree_.nodes[node].children) {
+      AddStrips(child, strips);
+    }
+  }
+
+  void Module(const ModuleNode& node) {
     out_ += '[';
-    Text(key);
+    Text(node.key);
     out_ += ",[";
-    for (const std::string& name : node.keys) {
-      const Node& child = *node.children.at(name);
-      if (child.leaf) {
-        Leaf(name, *child.leaf);
-        out_ += ',';
+    for (const size_t child : node.children) {
+      if (tree_.nodes[child].leaf) {
+        Leaf(tree_.nodes[child].key, *tree_.nodes[child].leaf);
+      } else {
+        Module(tree_.nodes[child]);
       }
-      if (child.leaf && child.keys.empty()) continue;
-      Module(name, child);
       out_ += ',';
     }
     if (out_.back() == ',') out_.pop_back();
@@ -367,6 +338,7 @@ class Writer {
   }
 
   const ReportData& data_;
+  const ModuleTree tree_;
   std::vector<const LeafStats*> stats_;  // by leaf; empty: none
   std::vector<const LeafDiff*> diffs_;   // by leaf; empty: none
   TextList kinds_, dtypes_, codecs_;

@@ -8,7 +8,8 @@
 // min, max, mean, std, l2, first bin, bins]; a bin is a character, '0' for none
 // and 'A' to 'z' for its logarithm beside the largest's. Difference: 0, or
 // [what, largest absolute error, share of elements]. Numbers are rounded to six
-// digits; null is no number.
+// digits; null is no number. "moved" has names of steps, and strips (moved.h)
+// of the root, then of each child with those below it, and so on.
 //
 // Thread-safety: pure functions. Errors: none.
 #pragma once
@@ -21,6 +22,7 @@
 #include "holdfast/checkpoint.h"
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/stats.h"
+#include "report/moved.h"
 
 namespace holdfast {
 
@@ -32,6 +34,7 @@ struct ReportData {
   const DiffResult* diff = nullptr;
   std::string against;          // the path of the other checkpoint
   std::vector<StepInfo> steps;  // of a root; else empty
+  const Moved* moved = nullptr;
 };
 
 // ASCII, without '<': it may stand in a script element.

@@ -114,6 +114,37 @@ TEST_F(ReportTest, ShowsDifferencesAndSteps) {
   EXPECT_NEAR(difference[2].get<double>(), 1.0 / 600, 1e-6);
 }
 
+TEST_F(ReportTest, ShowsWhatMovedFromStepToStep) {
+  for (int step = 1; step <= 4; ++step) {
+    // The first element of m.w: 5, 5, 10, 15.
+    SaveTree("run/" + std::to_string(step),
+             static_cast<float>(5 * std::max(1, step - 1)));
+  }
+  ReportOptions options;
+  options.moved = true;
+  options.cache = Path("cache");
+  const auto report = MakeReport(Path("run"), options);
+  ASSERT_TRUE(report.ok()) << report.status().ToString();
+  EXPECT_EQ(report->cache_warning, "");
+  const Json data = DataOf(report->html);
+  EXPECT_EQ(data["moved"]["steps"], Json({"2", "3", "4"}));
+  // The root, m, its leaves, s.
+  const Json& strips = data["moved"]["strips"];
+  ASSERT_EQ(strips.size(), 5u);
+  EXPECT_EQ(strips[0], strips[1]);
+  std::string name = data["tree"][1][0][1][0][0];
+  const std::string of_w = strips[name == "w" ? 2 : 3];
+  EXPECT_EQ(of_w[0], '0');
+  EXPECT_EQ(of_w[1], of_w[2]);  // 5 of a norm of 8473
+  EXPECT_EQ(of_w[1], MovedCharacter(5 / 8473.2));
+  EXPECT_EQ(strips[name == "w" ? 3 : 2], "000");
+  EXPECT_EQ(strips[4], "---");  // a text
+  // What is in the cache gives the same page.
+  EXPECT_EQ(MakeReport(Path("run"), options)->html, report->html);
+  EXPECT_EQ(MovedCharacter(1e-9), 'A');
+  EXPECT_EQ(MovedCharacter(std::numeric_limits<double>::infinity()), 'z');
+}
+
 TEST_F(ReportTest, DamageIsShown) {
   SaveTree("1", 1);
   // A byte of the database's largest file.

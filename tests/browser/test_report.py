@@ -37,7 +37,7 @@ def page(served: Any) -> str:
     for step in range(3):
         holdfast.save(root / str(step), make_tree(step))
     made = holdfast.report(root, folder / "report.html", verify=True,
-                           against=root / "0")
+                           against=root / "0", moved=True)
     assert made.damage_count == 0
     assert made.different_count == 1
     return f"{address}/report.html"
@@ -118,6 +118,22 @@ def test_by_keyboard(opened: Any) -> None:
     assert rows(opened) == ["bias", "layers/"]
     press(opened, Keys.BACKSPACE)
     assert "params/" in rows(opened)
+
+
+def test_shows_what_moved(opened: Any) -> None:
+    table = "#moved-table"
+    assert "from before 1 to 2" in text_of(opened, f"{table} caption")
+    cells = opened.find_elements(CSS, f"{table} tbody tr")
+    params = next(row for row in cells if row.text.startswith("params"))
+    strip = params.find_element(CSS, "svg")
+    assert strip.get_attribute("aria-label").startswith(
+        "params: moved most, by ")
+    assert len(strip.find_elements(CSS, "rect")) == 2
+    for name in ("params/", "layers/"):
+        opened.find_element("xpath", f"//td/button[text()='{name}']").click()
+    still = opened.find_element("xpath", "//table[@id='moved-table']//tr[1]")
+    assert still.text.split() == ["0", "0"]
+    assert still.find_elements(CSS, "rect") == []
 
 
 def test_sorts(opened: Any) -> None:

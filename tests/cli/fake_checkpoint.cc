@@ -6,8 +6,11 @@
 
 #include "holdfast/process_group.h"
 #include "holdfast/tools/diff.h"
+#include "holdfast/tools/drift.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/stats.h"
+#include "holdfast/tools/stats_cache.h"
+#include "holdfast/tools/watch.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
 
@@ -281,6 +284,19 @@ std::string_view DiffVerdictName(DiffVerdict) { return ""; }
 Result<StatsResult> ComputeStats(const Checkpoint&, const StatsOptions&) {
   return UnimplementedError("no stats here");
 }
+class StatsCache::Impl {};
+StatsCache::StatsCache(std::string) {}
+StatsCache::~StatsCache() = default;
+const std::string& StatsCache::warning() const {
+  static const std::string none;
+  return none;
+}
+Status StatsCache::Write() { return Status(); }
+std::string StatsCache::IdentityOf(const Checkpoint&) { return ""; }
+Result<DriftResult> ComputeDrift(const Checkpoint&, const Checkpoint&,
+                                 const DriftOptions&) {
+  return UnimplementedError("no drift here");
+}
 Result<ReportResult> MakeReport(const std::string& path,
                                 const ReportOptions& options) {
   TheWorld().calls.report = options;
@@ -308,6 +324,10 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root, CommitMode) {
     return NotFoundError("no steps in " + root);
   }
   return found->second;
+}
+
+Result<std::vector<LiveSave>> LiveSaves(const std::string&) {
+  return std::vector<LiveSave>();
 }
 
 bool IsRootOfSteps(const std::string& path) {

@@ -108,7 +108,8 @@ TEST(FlagTable, IsConsistent) {
     const std::set<std::string_view> names = {
         "item",      "metric", "map-file", "select",  "drop",
         "map",       "report", "region",   "profile", "user-project",
-        "ca-bundle", "output", "against",  "host",    "token"};
+        "ca-bundle", "output", "against",  "host",    "token",
+        "cache"};
     if (!names.contains(flag.name)) {
       const char* rubbish = flag.name == "spec" ? "rub+,bish" : "rubbish";
       EXPECT_EQ(flag.apply(rubbish, &args).code(), StatusCode::kInvalidArgument)

@@ -36,6 +36,12 @@ struct ReportOptions {
   bool verify = false;
   // Another checkpoint, or step, that this one is compared with.
   std::optional<std::string> against;
+  // Of a root: how far each tensor moved from step to step, which reads all of
+  // the newest steps (64 at most).
+  bool moved = false;
+  // A file that keeps the statistics (holdfast/tools/stats_cache.h): a tensor
+  // that is in it is not read.
+  std::optional<std::string> cache;
 };
 
 struct ReportResult {
@@ -44,6 +50,8 @@ struct ReportResult {
   uint64_t unreadable_count = 0;
   uint64_t damage_count = 0;     // with `verify`
   uint64_t different_count = 0;  // with `against`; on one side alone, too
+  // Why the file of `cache` was left out, or could not be written; or empty.
+  std::string cache_warning;
   double total_seconds = 0;
 };
 

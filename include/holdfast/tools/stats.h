@@ -34,6 +34,8 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
+class StatsCache;
+
 struct StatsOptions {
   // Threads, memory, progress (phase "stats", decoded bytes), cancel.
   RunOptions run;
@@ -41,6 +43,10 @@ struct StatsOptions {
   std::function<bool(const LeafInfo&)> select;
   // Fill in LeafStats::histogram.
   bool histograms = false;
+  // Where what is known already is found, and what is measured is kept, for the
+  // checkpoint of this identity (holdfast/tools/stats_cache.h). Borrowed.
+  StatsCache* cache = nullptr;
+  std::string identity;  // empty: the cache is not asked
 };
 
 // Of a sample of a tensor's finite elements: how many have which sign and which

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/host_name.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "checkpoint/commit/unfinished.h"
@@ -84,11 +85,6 @@ std::vector<std::shared_ptr<HeldLease>> HeldAbove(const std::string& path) {
 }
 
 Place LeaseOf(const Place& directory) { return directory / kSaveLease; }
-
-std::string HostName() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
-}
 
 LeaseRecord NewRecord() {
   LeaseRecord record;

@@ -428,7 +428,7 @@ const open = (node) => {
   drawAll();
   at("children").querySelector("td button")?.focus({preventScroll: true});
 };
-const drawAll = () => { drawCrumbs(); drawMap(); drawTable(); drawDetail(); };
+const drawAll = () => { drawCrumbs(); drawMap(); drawTable(); drawDetail(); drawMoved(); };
 
 // ---- The head of the page.
 const badge = (text, kind) => at("badges").append(make("li", text, kind ? {class: kind} : {}));
@@ -510,6 +510,46 @@ const drawRun = () => {
   at("run-table").append(make("caption", `${data.steps.length} steps`), thead, body);
 };
 
+// ---- What moved from step to step, of what is in the module.
+const strips = new Map();
+const takeStrips = (node) => {
+  strips.set(node, data.moved.strips[strips.size]);
+  if (!isLeaf(node)) node[1].forEach(takeStrips);
+};
+const movedShare = (code) => code === "0" ? 0 :
+    10 ** (9 * (code.charCodeAt(0) - 65) / 57 - 8);
+const movedStrip = (strip, name) => {
+  const known = [...strip].map((code, i) => [code === "-" ? -1 : movedShare(code), i]);
+  const [most, when] = known.reduce((a, b) => b[0] > a[0] ? b : a);
+  const svg = draw("svg", {viewBox: `0 0 ${strip.length} 1`, preserveAspectRatio: "none", role: "img",
+    "aria-label": most < 0 ? `${name}: not to be compared` :
+        `${name}: moved most, by ${percentText(most)}, to step ${data.moved.steps[when]}`});
+  known.forEach(([share, i]) => {
+    if (share <= 0) return;
+    const cell = draw("rect", {class: "cell", x: i, y: 0, width: 1, height: 1,
+      "fill-opacity": (Math.max(0, Math.log10(share) + 8) / 9).toFixed(3)});
+    cell.append(draw("title", {}, `step ${data.moved.steps[i]}: ${percentText(share)}`));
+    svg.append(cell);
+  });
+  return [svg, most];
+};
+const drawMoved = () => {
+  if (!data.moved || !data.moved.steps.length) return;
+  at("moved").hidden = isLeaf(current);
+  if (isLeaf(current)) return;
+  const body = make("tbody");
+  for (const node of current[1].slice(0, 50)) {
+    const [svg, most] = movedStrip(strips.get(node), node[KEY]);
+    const row = make("tr"), cell = make("td");
+    cell.append(svg);
+    row.append(make("th", node[KEY], {scope: "row"}), cell, make("td", most < 0 ? "" : percentText(most)));
+    body.append(row);
+  }
+  const {steps} = data.moved;
+  at("moved-table").replaceChildren(
+      make("caption", `What moved, step by step, from before ${steps[0]} to ${steps[steps.length - 1]}; right the most`), body);
+};
+
 for (const [value, {label}] of Object.entries(COLOURS)) at("colour").append(make("option", label, {value}));
 at("area").onchange = at("colour").onchange = drawMap;
 at("find").oninput = () => { shownRows = ROWS; drawTable(); };
@@ -531,6 +571,7 @@ addEventListener("keydown", (event) => {
 });
 let pending = 0;
 addEventListener("resize", () => { cancelAnimationFrame(pending); pending = requestAnimationFrame(drawMap); });
+if (data.moved) takeStrips(data.tree);
 drawHead();
 drawRun();
 drawAll();

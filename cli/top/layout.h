@@ -1,0 +1,25 @@
+// The state of `holdfast top` as the lines of a screen of any size.
+//
+// Thread-safety: pure functions.
+// Units: rows and columns; nanoseconds since 1970-01-01 UTC.
+#pragma once
+
+#include <cstdint>
+
+#include "cli/top/screen.h"
+#include "cli/top/state.h"
+
+namespace holdfast::cli::top {
+
+struct LayoutOptions {
+  Size size;
+  bool utf8 = true;
+  int64_t now_ns = 0;
+};
+
+// Exactly size.rows lines of size.columns columns each.
+Screen Lay(const State& state, const LayoutOptions& options);
+// Rows of the tree, or of steps, that are on such a screen.
+size_t PageRows(const Size& size);
+
+}  // namespace holdfast::cli::top

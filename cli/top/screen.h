@@ -1,0 +1,72 @@
+// What is on the screen of `holdfast top`, and the terminal that shows it.
+//
+// Ownership: values. Units: rows and columns of the terminal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace holdfast::cli::top {
+
+struct Size {
+  size_t rows = 24;
+  size_t columns = 80;
+};
+
+enum class Style : uint8_t {
+  kPlain,
+  kBold,
+  kDim,
+  kSelected,  // the cursor
+  kBar,       // titles
+  kGood,
+  kBad,
+  kLive,
+};
+
+// UTF-8 that a terminal does not obey (cells.h).
+struct Span {
+  std::string text;
+  Style style = Style::kPlain;
+};
+
+using Line = std::vector<Span>;
+// As many lines as the terminal has rows, each as wide as the terminal.
+using Screen = std::vector<Line>;
+
+// A code point, or one of these.
+using Key = uint32_t;
+inline constexpr Key kKeyUp = 0x110000;
+inline constexpr Key kKeyDown = 0x110001;
+inline constexpr Key kKeyLeft = 0x110002;
+inline constexpr Key kKeyRight = 0x110003;
+inline constexpr Key kKeyPageUp = 0x110004;
+inline constexpr Key kKeyPageDown = 0x110005;
+inline constexpr Key kKeyHome = 0x110006;
+inline constexpr Key kKeyEnd = 0x110007;
+inline constexpr Key kKeyEnter = 0x110008;
+inline constexpr Key kKeyBackspace = 0x110009;
+inline constexpr Key kKeyEscape = 0x11000a;
+inline constexpr Key kKeyTab = 0x11000b;
+
+struct Event {
+  std::vector<Key> keys;  // typed since the last call
+  int signal = 0;         // that asks the program to end
+};
+
+// Thread-safety: Wake from any thread, everything else from one. The terminal
+// is as it was before when the object goes.
+class Terminal {
+ public:
+  virtual ~Terminal() = default;
+  virtual Size size() const = 0;
+  virtual void Draw(const Screen& screen) = 0;
+  // Returns when there is an event, when the size has changed, after Wake, or
+  // after some seconds.
+  virtual Event Wait(double seconds_max) = 0;
+  virtual void Wake() = 0;
+};
+
+}  // namespace holdfast::cli::top

@@ -1,0 +1,166 @@
+// What `holdfast top` knows, and what it asks of its worker and is told by it.
+//
+// Thread-safety: values; what they share is not changed any more.
+// Units: bytes, elements, nanoseconds since 1970-01-01 UTC.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "holdfast/checkpoint.h"
+#include "holdfast/tools/module_tree.h"
+#include "holdfast/tools/watch.h"
+
+namespace holdfast::cli::top {
+
+struct Opened {
+  std::shared_ptr<const Checkpoint> checkpoint;
+  ModuleTree tree;
+  std::vector<size_t> node_of_leaf;
+  // By node: its leaves that have numbers.
+  std::vector<size_t> measurable_counts;
+};
+std::shared_ptr<const Opened> MakeOpened(std::shared_ptr<const Checkpoint> it);
+
+// The statistics of a tensor.
+struct TensorNumbers {
+  size_t leaf = 0;
+  double min = 0, max = 0, mean = 0, std = 0, l2_norm = 0;
+  uint64_t zero_count = 0, nan_count = 0, infinity_count = 0;
+  // The bins of a MagnitudeHistogram that are not empty at the ends.
+  int first_bin = 0;  // 0: the zeros
+  std::vector<uint64_t> bins;
+  std::string problem;
+};
+
+struct TensorDrift {
+  size_t leaf = 0;
+  double moved = 0, norm = 0;  // as LeafDrift
+};
+
+// --- To the worker ---
+
+enum class AskKind : uint8_t {
+  kList,    // the steps of `path`
+  kOpen,    // `path`; then its statistics, and its drift since `other`
+  kValues,  // of `leaf` of what is open
+  kDiff,    // what is open, and `other`
+  kVerify,  // `path`
+  kCancel,  // the job at hand, unless it is one that goes on by itself
+};
+struct Ask {
+  AskKind kind = AskKind::kList;
+  std::string path;
+  std::string other;  // "" where there is none
+  size_t leaf = 0;
+};
+
+// --- From it ---
+
+struct StepsAnswer {
+  Status status;
+  std::vector<StepInfo> steps;
+  std::vector<LiveSave> live;
+};
+struct OpenedAnswer {
+  std::string path;
+  Status status;
+  std::shared_ptr<const Opened> opened;
+};
+struct NumbersAnswer {
+  std::string path;
+  std::vector<TensorNumbers> tensors;
+};
+struct DriftAnswer {
+  std::string path;
+  std::string since;
+  std::vector<TensorDrift> tensors;
+};
+struct ValuesAnswer {
+  std::string path;
+  size_t leaf = 0;
+  std::string text;
+};
+// Lines of text that answer a question.
+struct TextAnswer {
+  std::string title;
+  Status status;
+  std::vector<std::string> lines;
+  bool is_bad = false;
+  std::vector<size_t> damaged_leaves;
+  std::string path;
+};
+struct ProgressAnswer {
+  std::string phase;  // "": nothing is being done
+  uint64_t done = 0;
+  uint64_t total = 0;
+};
+using Answer =
+    std::variant<StepsAnswer, OpenedAnswer, NumbersAnswer, DriftAnswer,
+                 ValuesAnswer, TextAnswer, ProgressAnswer>;
+
+// --- In between ---
+
+// What is known of a node of the tree, added up over its leaves.
+struct NodeNumbers {
+  size_t measured_count = 0;
+  double squares = 0;
+  uint64_t non_finite_count = 0;
+  size_t drift_count = 0;
+  double moved_squares = 0;
+  double before_squares = 0;
+  bool is_damaged = false;
+};
+
+struct Row {
+  size_t node = 0;
+  size_t depth = 0;
+};
+
+enum class Pane : uint8_t { kSteps, kTree };
+enum class Page : uint8_t { kTree, kTensor, kText, kHelp };
+
+struct State {
+  std::string path;  // as it was typed
+  bool is_root = false;
+  bool follows = false;  // --watch
+  Pane pane = Pane::kTree;
+  Page page = Page::kTree;
+
+  std::vector<StepInfo> steps;
+  std::vector<LiveSave> live;
+  size_t step = 0;     // the selected one
+  std::string marked;  // path of the step to compare with; "": the one before
+
+  std::string wanted;                    // path that is or is being opened
+  std::shared_ptr<const Opened> opened;  // null: not yet
+  std::string since;                     // path that drift is measured from
+  std::vector<NodeNumbers> numbers;      // by node
+  std::vector<std::optional<TensorNumbers>> tensors;  // by leaf
+  std::vector<std::optional<TensorDrift>> drifts;     // by leaf
+  std::set<std::string> expanded;                     // names of modules
+  std::vector<Row> rows;
+  size_t cursor = 0;  // of rows
+
+  size_t leaf = 0;  // of Page::kTensor
+  std::string values;
+  std::string title;  // of Page::kText
+  std::vector<std::string> lines;
+  size_t scroll = 0;
+
+  bool is_typing = false;
+  std::string search;
+  std::string warning;  // shown where there is no message
+  std::string message;
+  bool message_is_bad = false;
+  ProgressAnswer progress;
+  bool is_over = false;
+};
+
+}  // namespace holdfast::cli::top

@@ -1,0 +1,150 @@
+// top: steps and tensors in a terminal, to be walked through.
+
+#include <chrono>
+#include <deque>
+#include <mutex>
+
+#include "cli/report.h"
+#include "cli/top/layout.h"
+#include "cli/top/model.h"
+#include "cli/top/worker.h"
+#include "cli/units.h"
+#include "cli/verbs.h"
+#include "holdfast/orbax/steps.h"
+
+namespace holdfast::cli {
+namespace {
+
+// How often --watch looks, and how long others wait for a signal at most.
+constexpr double kWatchSeconds = 1;
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Answers on their way from the worker.
+class Answers {
+ public:
+  void Put(top::Answer answer) {
+    const std::lock_guard lock(mutex_);
+    const bool is_progress =
+        std::holds_alternative<top::ProgressAnswer>(answer);
+    // Of progress the last alone counts.
+    if (is_progress && !waiting_.empty() &&
+        std::holds_alternative<top::ProgressAnswer>(waiting_.back())) {
+      waiting_.pop_back();
+    }
+    waiting_.push_back(std::move(answer));
+  }
+  std::deque<top::Answer> Take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(waiting_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<top::Answer> waiting_;
+};
+
+class TopLoop {
+ public:
+  TopLoop(const Args& args, const Env& env, top::Terminal& terminal,
+          top::State& state, StatsCache* cache)
+      : args_(args),
+        env_(env),
+        terminal_(terminal),
+        state_(state),
+        cache_(cache),
+        worker_(WorkerOptionsOf()) {}
+
+  // The signal that ended it, or 0.
+  int Run() {
+    Ask(top::FirstAsks(state_));
+    while (!state_.is_over) {
+      terminal_.Draw(top::Lay(
+          state_,
+          {.size = terminal_.size(), .utf8 = env_.utf8, .now_ns = NowNs()}));
+      const top::Event event = terminal_.Wait(kWatchSeconds);
+      if (event.signal != 0) return event.signal;
+      for (const top::Key key : event.keys) {
+        Ask(top::OnKey(state_, key, top::PageRows(terminal_.size())));
+      }
+      for (const top::Answer& answer : answers_.Take()) {
+        if (std::holds_alternative<top::StepsAnswer>(answer)) {
+          is_listing_ = false;
+        }
+        Ask(top::OnAnswer(state_, answer));
+      }
+      if (state_.follows) LookAgain();
+    }
+    return 0;
+  }
+
+ private:
+  top::WorkerOptions WorkerOptionsOf() {
+    return {.open = OpenOptionsOf(args_),
+            .run = RunOptionsOf(args_, env_),
+            .measures = args_.statistics,
+            .cache = cache_,
+            .post = [this](top::Answer answer) {
+              answers_.Put(std::move(answer));
+              terminal_.Wake();
+            }};
+  }
+
+  void Ask(const std::vector<top::Ask>& asks) {
+    for (const top::Ask& ask : asks) worker_.Put(ask);
+  }
+
+  void LookAgain() {
+    const int64_t now_ns = NowNs();
+    constexpr auto kEveryNs = static_cast<int64_t>(kWatchSeconds * 1e9);
+    if (is_listing_ || now_ns - listed_ns_ < kEveryNs) return;
+    is_listing_ = true;
+    listed_ns_ = now_ns;
+    worker_.Put({.kind = top::AskKind::kList, .path = state_.path});
+  }
+
+  const Args& args_;
+  const Env& env_;
+  top::Terminal& terminal_;
+  top::State& state_;
+  StatsCache* const cache_;
+  Answers answers_;
+  int64_t listed_ns_ = 0;
+  bool is_listing_ = false;
+  top::Worker worker_;  // last: it posts
+};
+
+}  // namespace
+
+int RunTop(const Args& args, Env& env) {
+  const std::string& path = args.operands[0];
+  if (!env.open_terminal) {
+    return Fail(env, FailedPreconditionError("top: there is no terminal here"));
+  }
+  const bool is_root = !args.step && IsRootOfSteps(path);
+  if (args.follow && !is_root) {
+    return FailUsage(env, "--watch: " + path + " is no directory of steps");
+  }
+  std::optional<StatsCache> cache;
+  if (!args.cache.empty()) cache.emplace(args.cache);
+  auto terminal =
+      env.open_terminal(args.color != When::kNever && !env.no_color);
+  if (!terminal.ok()) return Fail(env, terminal.status());
+  top::State state = top::NewState(path, is_root, args.follow);
+  if (cache && !cache->warning().empty()) {
+    state.warning = "--cache: " + cache->warning();
+  }
+  const int signal =
+      TopLoop(args, env, **terminal, state, cache ? &*cache : nullptr).Run();
+  terminal->reset();
+  const Status kept = cache ? cache->Write() : Status();
+  if (!kept.ok()) Fail(env, kept);
+  constexpr int kSignalled = 128;
+  return signal == 0 ? kExitFine : kSignalled + signal;
+}
+
+}  // namespace holdfast::cli

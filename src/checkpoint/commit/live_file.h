@@ -1,0 +1,52 @@
+// The word that a save leaves of one rank, for LiveSaves: a small file in the
+// directory that it writes, `.live-<rank>.holdfast-tmp.0000000000000000`.
+//
+// The name is one of those that no listing shows (storage/new_file.h): it is in
+// no list of checksums, never in the way of an overwrite, and goes with the
+// directory. It is never synced, and where it cannot be written nothing
+// happens.
+// Thread-safety: any thread. Units: bytes, seconds; nanoseconds since 1970.
+// Errors: of Parse: DataLoss.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/tools/watch.h"
+#include "place/place.h"
+
+namespace holdfast {
+
+inline constexpr double kLiveFileSeconds = 1;
+// Every request counts where each is paid for.
+inline constexpr double kLiveObjectSeconds = 10;
+
+// `rank` as of `written_ns`; seen_seconds, expected_seconds and lag are the
+// reader's.
+struct LiveRecord {
+  LiveRank rank;
+  int64_t written_ns = 0;
+  double renewal_seconds = kLiveFileSeconds;  // to the next one
+};
+
+std::string LiveFileName(int64_t rank);
+// Absent for other names.
+std::optional<int64_t> RankOfLiveFile(std::string_view name);
+
+std::string SerializeLive(const LiveRecord& record);
+Result<LiveRecord> ParseLive(std::string_view text);
+
+// Best effort, all three.
+void WriteLive(const Place& directory, const LiveRecord& record);
+void RemoveLive(const Place& directory, int64_t rank);
+std::optional<LiveRecord> ReadLive(const Place& directory, int64_t rank);
+
+// What the ranks of one save say, as it is at `now_ns`: who was not seen, and
+// who is waited for. Pure, but for asking whether a process of this host is
+// still there.
+void JudgeLiveRanks(int64_t now_ns, const std::vector<LiveRecord>& records,
+                    std::vector<LiveRank>& ranks);
+
+}  // namespace holdfast
