@@ -84,22 +84,6 @@ std::string StatusText(int status) {
 
 }  // namespace
 
-HttpCounters HttpCountersNow::Read() const {
-  return {.requests = requests,
-          .attempts = attempts,
-          .retries = retries,
-          .throttled = throttled,
-          .hedges = hedges,
-          .connections = connections,
-          .sent_bytes = sent_bytes,
-          .received_bytes = received_bytes};
-}
-
-HttpCountersNow& HttpCountersNow::OfProcess() {
-  static auto* counts = new HttpCountersNow;
-  return *counts;
-}
-
 ClientLoop::ClientLoop(const HttpOptions& options)
     : options_(options),
       limit_(options.in_flight_max),

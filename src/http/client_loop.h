@@ -28,18 +28,11 @@
 #include "http/http_client.h"
 #include "http/in_flight_limit.h"
 #include "http/latency_book.h"
+#include "record/request_counts.h"
 
 namespace holdfast {
 
-// HttpCounters that threads may add to.
-struct HttpCountersNow {
-  std::atomic<uint64_t> requests{0}, attempts{0}, retries{0}, throttled{0},
-      hedges{0}, connections{0}, sent_bytes{0}, received_bytes{0};
-
-  HttpCounters Read() const;
-  // The counters of all clients that this process ever had.
-  static HttpCountersNow& OfProcess();
-};
+using HttpCountersNow = RequestCounts;
 
 class ClientLoop {
  public:

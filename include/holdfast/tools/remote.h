@@ -67,6 +67,7 @@ struct RemoteCounters {
   uint64_t retries = 0;
   uint64_t throttled = 0;  // answers 429 and 503
   uint64_t hedges = 0;
+  uint64_t hedge_bytes = 0;  // asked for twice
   uint64_t connections = 0;
   uint64_t sent_bytes = 0;      // bodies
   uint64_t received_bytes = 0;  // bodies

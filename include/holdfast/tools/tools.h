@@ -9,6 +9,7 @@
 #include "holdfast/tools/glob.h"
 #include "holdfast/tools/item_deletion.h"
 #include "holdfast/tools/merge.h"
+#include "holdfast/tools/metrics.h"
 #include "holdfast/tools/places.h"
 #include "holdfast/tools/recipe.h"
 #include "holdfast/tools/remote.h"
