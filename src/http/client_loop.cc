@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdio>
 #include <ctime>
 #include <iterator>
 #include <new>
@@ -19,6 +20,8 @@
 #include "http/redirect.h"
 #include "http/retry.h"
 #include "http/url.h"
+#include "record/recorder.h"
+#include "record/watchdog.h"
 
 namespace holdfast {
 namespace {
@@ -29,8 +32,14 @@ using std::chrono::steady_clock;
 // Cancel tokens, deadlines and stalls are looked at this often.
 constexpr milliseconds kSweepEvery{50};
 constexpr milliseconds kHedgeSweepEvery{10};
+// Of a request of which no others are known.
+constexpr std::chrono::microseconds kUnknownLag{3'000'000};
 constexpr milliseconds kIdleWait{600'000};
 constexpr milliseconds kLogEvery{10'000};
+// A request that takes longer than this, and than so many times as long as
+// others before a hedge, is named.
+constexpr milliseconds kLateTime{3'000};
+constexpr int kLateFactor = 3;
 // These bounds are for a server that never answered: its name is probably
 // wrong, or it is down. Twelve attempts would take a minute to say so.
 constexpr int kFirstContactAttempts = 4;
@@ -107,6 +116,7 @@ void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
   auto transfer = std::make_unique<Transfer>();
   transfer->request = std::move(request);
   transfer->callback = std::move(callback);
+  transfer->added = steady_clock::now();
   Count(&HttpCountersNow::requests);
   std::unique_lock lock(mutex_);
   if (!HasThread()) {
@@ -248,6 +258,9 @@ bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
   // server's fault.
   if (!transfer.deadline) {
     transfer.first_begun = now;
+    if (transfer.request.may_hedge) {
+      hedge_budget_.OnAsked(SizeOf(transfer.request));
+    }
     transfer.deadline =
         now + transfer.request.deadline.value_or(options_.request_deadline);
   }
@@ -527,11 +540,54 @@ void ClientLoop::Sweep(TimePoint now) {
     if (const auto end = EndOf(**active, now)) {
       Finish(active, *end);
     } else {
+      NameIfLate(**active, now);
       SweepHedge(active, now);
       SweepStalled(active, now);
     }
     active = next;
   }
+}
+
+// A request that takes much longer than those of its size do.
+void ClientLoop::NameIfLate(Transfer& transfer, TimePoint now) {
+  const auto took = now - transfer.first_begun;
+  const auto usual = latencies_.LagsAfter(SizeOf(transfer.request));
+  if (took < kLateTime || (usual && took < kLateFactor * *usual)) return;
+  const bool was_named = transfer.named != TimePoint();
+  if (was_named && took < 3 * (transfer.named - transfer.first_begun)) return;
+  transfer.named = now;
+  const auto range = FindHeader(transfer.request.headers, "Range");
+  const double seconds = std::chrono::duration<double>(took).count();
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", seconds);
+  std::string line =
+      transfer.request.method + " " + RedactUrl(transfer.request.url);
+  if (range) line += " (" + std::string(*range) + ")";
+  line += " has taken " + std::string(text) + " and is not done (attempt " +
+          std::to_string(transfer.attempt_count);
+  if (!transfer.last_trouble.empty()) {
+    line += "; before: " + transfer.last_trouble;
+  }
+  SayLate(line + ")");
+}
+
+void ClientLoop::Record(const Transfer& transfer) {
+  const TimePoint now = steady_clock::now();
+  const bool was_begun = transfer.first_begun != TimePoint();
+  const auto nanoseconds = [](TimePoint::duration duration) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(duration)
+        .count();
+  };
+  PhaseEvent event;
+  event.phase = Phase::kRequest;
+  event.begun_ns = nanoseconds(transfer.added.time_since_epoch());
+  event.took_ns = nanoseconds(now - transfer.added);
+  event.waited_ns =
+      nanoseconds((was_begun ? transfer.first_begun : now) - transfer.added);
+  event.byte_count = SizeOf(transfer.request);
+  event.attempt_count = static_cast<uint16_t>(transfer.attempt_count);
+  event.SetSubject(RedactUrl(transfer.request.url));
+  Recorder::Get().Add(event);
 }
 
 void ClientLoop::SweepWaiting(TimePoint now) {
@@ -584,10 +640,16 @@ void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
       transfer.request.method != "GET" || transfer.running.size() != 1) {
     return;
   }
-  const auto lags_after = latencies_.LagsAfter(SizeOf(transfer.request));
-  if (!lags_after || now - transfer.running.front().begun < *lags_after) return;
+  const uint64_t byte_count = SizeOf(transfer.request);
+  const auto lags_after =
+      latencies_.LagsAfter(byte_count).value_or(kUnknownLag);
+  if (now - transfer.running.front().begun < lags_after) return;
+  if (!hedge_budget_.MayHedge(byte_count)) return;
   transfer.was_hedged = true;
-  if (StartAttempt(active, now, true)) Count(&HttpCountersNow::hedges);
+  if (!StartAttempt(active, now, true)) return;
+  hedge_budget_.OnHedge(byte_count);
+  Count(&HttpCountersNow::hedges);
+  Count(&HttpCountersNow::hedge_bytes, byte_count);
 }
 
 int ClientLoop::PollMilliseconds(TimePoint now) const {
@@ -611,6 +673,11 @@ void ClientLoop::Finish(ActiveList::iterator active,
 
 void ClientLoop::FinishTransfer(TransferPtr transfer,
                                 Result<HttpResponse> result) {
+  // What cannot be kept for want of memory is not.
+  (void)CatchBadAlloc([&] {
+    Record(*transfer);
+    return Status();
+  });
   const HttpClient::Callback callback = std::move(transfer->callback);
   // The callback may free what the request points to, so the transfer goes
   // first.

@@ -25,6 +25,7 @@
 
 #include "http/attempt.h"
 #include "http/curl_library.h"
+#include "http/hedge_budget.h"
 #include "http/http_client.h"
 #include "http/in_flight_limit.h"
 #include "http/latency_book.h"
@@ -58,7 +59,9 @@ class ClientLoop {
   struct Transfer {
     HttpRequest request;  // the URL and headers after redirects
     HttpClient::Callback callback;
+    TimePoint added = {};
     TimePoint first_begun = {};
+    TimePoint named = {};               // when it was last named as late
     std::optional<TimePoint> deadline;  // from the first attempt on
     int attempt_count = 0;
     int unseen_send_count = 0;  // by libcurl itself
@@ -113,6 +116,8 @@ class ClientLoop {
   void Finish(ActiveList::iterator active, Result<HttpResponse> result);
   void FinishTransfer(TransferPtr transfer, Result<HttpResponse> result);
   void FailEverything(const Status& status);
+  void NameIfLate(Transfer& transfer, TimePoint now);
+  static void Record(const Transfer& transfer);
   void Log(TimePoint now, std::string_view url);
   CURL* TakeHandle();
 
@@ -134,6 +139,7 @@ class ClientLoop {
   std::unordered_map<CURL*, ActiveList::iterator> by_handle_;
   InFlightLimit limit_;
   LatencyBook latencies_;
+  HedgeBudget hedge_budget_;
   std::mt19937_64 random_;
   // "https://host:port" of whatever once began to answer.
   std::set<std::string> answered_origins_;

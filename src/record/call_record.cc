@@ -43,9 +43,7 @@ CallRecord::CallRecord(CallKind kind, std::string path)
   PrepareOutputs();
 }
 
-CallRecord::~CallRecord() {
-  End(CancelledError("left unfinished"));
-}
+CallRecord::~CallRecord() { End(CancelledError("left unfinished")); }
 
 void CallRecord::SetRank(int64_t rank, int64_t rank_count) {
   rank_.store(rank, std::memory_order_relaxed);
@@ -84,11 +82,13 @@ CallState CallRecord::State() const {
 }
 
 void CallRecord::Publish(Publisher publisher) {
+  std::function<std::string(int64_t)> other = std::move(publisher.other);
   {
     const std::lock_guard lock(publish_mutex_);
     publisher_ = std::move(publisher);
   }
   const std::lock_guard lock(mutex_);
+  other_ = std::move(other);
   if (is_ended_ || is_watched_) return;
   is_watched_ = true;
   Watchdog::Get().Want(this);
@@ -99,6 +99,8 @@ void CallRecord::StopPublishing() {
   if (published_ns_ != 0 && publisher_.withdraw) publisher_.withdraw();
   publisher_ = {};
   published_ns_ = 0;
+  const std::lock_guard state_lock(mutex_);
+  other_ = nullptr;
 }
 
 void CallRecord::PublishIfDue(int64_t now_ns) {
@@ -116,8 +118,8 @@ void CallRecord::PublishIfDue(int64_t now_ns) {
 std::string CallRecord::OtherRank(int64_t rank) {
   std::function<std::string(int64_t)> other;
   {
-    const std::lock_guard lock(publish_mutex_);
-    other = publisher_.other;
+    const std::lock_guard lock(mutex_);
+    other = other_;
   }
   return other ? other(rank) : std::string();
 }

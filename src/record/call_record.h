@@ -69,7 +69,7 @@ class CallRecord {
     std::function<std::string(int64_t rank)> other;
   };
   void Publish(Publisher publisher);
-  // Waits for what is under way; Withdrawn when anything was published.
+  // Waits for what is under way, and withdraws what was published.
   void StopPublishing();
   // For the publishing thread.
   void PublishIfDue(int64_t now_ns);
@@ -93,6 +93,7 @@ class CallRecord {
   int64_t phase_begun_ns_;
   int64_t meeting_begun_ns_ = 0;
   uint64_t total_bytes_ = 0;
+  std::function<std::string(int64_t rank)> other_;
   bool is_ended_ = false;
   bool is_watched_ = false;
 

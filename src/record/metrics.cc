@@ -1,4 +1,4 @@
-// Metrics and MetricsText of holdfast/tools/metrics.h.
+// GetMetrics and MetricsText of holdfast/tools/metrics.h.
 #include <cstdio>
 #include <iterator>
 #include <utility>
@@ -114,7 +114,7 @@ std::string MetricsText() {
   return out + "# EOF\n";
 }
 
-std::map<std::string, double> Metrics() {
+std::map<std::string, double> GetMetrics() {
   std::map<std::string, double> numbers;
   const Recorder& recorder = Recorder::Get();
   for (const NamedCount& named : kCounts) {

@@ -28,7 +28,7 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
-double NumberOf(const std::string& name) { return Metrics()[name]; }
+double NumberOf(const std::string& name) { return GetMetrics()[name]; }
 
 TEST(PhaseEvent, KeepsTheEndOfItsSubject) {
   PhaseEvent event;

@@ -57,6 +57,7 @@ CodecContext& Run::codec_context(int worker) {
 }
 
 void Run::StartPhase(std::string_view phase, uint64_t total_bytes) {
+  if (call_ != nullptr) call_->StartPhase(phase, total_bytes);
   if (!progress_fn_) return;
   std::lock_guard lock(progress_mutex_);
   progress_ = {phase, 0, total_bytes};
@@ -64,6 +65,7 @@ void Run::StartPhase(std::string_view phase, uint64_t total_bytes) {
 }
 
 void Run::AddDone(uint64_t byte_count) {
+  if (call_ != nullptr) call_->AddDone(byte_count);
   if (!progress_fn_) return;
   std::lock_guard lock(progress_mutex_);
   progress_.done_bytes += byte_count;

@@ -30,7 +30,7 @@ std::string MetricsText();
 // "stalls"; "requests", "attempts", "retries", "throttled", "hedges",
 // "hedge_bytes", "connections", "sent_bytes", "received_bytes"; and of each
 // phase that there was "<phase>_count", "<phase>_seconds", "<phase>_bytes".
-std::map<std::string, double> Metrics();
+std::map<std::string, double> GetMetrics();
 
 // From here on phases go to this file, as a JSON trace of Chrome's format,
 // whole after each call; what was there is replaced. "": no more. At most

@@ -45,8 +45,9 @@ struct RemoteSettings {
   double connect_seconds = 10;
   double stall_seconds = 30;     // without a byte: a lost connection
   double request_seconds = 300;  // all attempts of a request
-  // A second copy of a read that lags far behind the others.
-  bool hedge = false;
+  // A second copy of a read that lags far behind the others. Such copies ask
+  // for at most 2 % of the bytes that reads ask for, and one read more.
+  bool hedge = true;
   // A file of trusted certificates; "": HOLDFAST_CA_BUNDLE, AWS_CA_BUNDLE,
   // SSL_CERT_FILE, CURL_CA_BUNDLE or the system's.
   std::string ca_bundle;
