@@ -122,8 +122,7 @@ int RunParsed(const Args& args, Env& env) {
   }
   const Status set = SetRemoteSettings(args.remote);
   if (!set.ok()) return Fail(env, set);
-  if (args.trace.empty()) return RunVerb(args, env);
-  SetTraceFile(args.trace);
+  if (!args.trace.empty()) SetTraceFile(args.trace);
   const int code = RunVerb(args, env);
   FlushTrace();
   return code;

@@ -123,7 +123,7 @@ class Counters:
         retries: attempts after the first one.
         throttled: answers that said "slow down" (429, 503).
         hedges: second copies of reads that lagged.
-        hedge_bytes: that these asked for.
+        hedge_bytes: of bodies, received twice.
         connections: that were made.
         sent_bytes: of bodies.
         received_bytes: of bodies.

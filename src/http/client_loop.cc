@@ -391,12 +391,23 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
   latencies_.Add(SizeOf(transfer.request),
                  std::chrono::duration_cast<std::chrono::microseconds>(
                      now - running.begun));
+  if (transfer.was_hedged) SettleHedge(transfer);
   // Nothing else may write into the target from here on.
   DropAll(transfer);
   running.attempt->CopyToTarget();
   end.response.attempt_count =
       transfer.attempt_count + transfer.unseen_send_count;
   Finish(active, std::move(end.response));
+}
+
+// REQUIRES: one attempt has the answer, and is not in transfer.running.
+void ClientLoop::SettleHedge(const Transfer& transfer) {
+  uint64_t wasted_bytes = 0;
+  for (const RunningAttempt& slower : transfer.running) {
+    wasted_bytes += slower.attempt->received_bytes();
+  }
+  hedge_budget_.OnAnswered(SizeOf(transfer.request), wasted_bytes);
+  Count(&HttpCountersNow::hedge_bytes, wasted_bytes);
 }
 
 bool ClientLoop::FollowRedirect(ActiveList::iterator active,
@@ -649,7 +660,6 @@ void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
   if (!StartAttempt(active, now, true)) return;
   hedge_budget_.OnHedge(byte_count);
   Count(&HttpCountersNow::hedges);
-  Count(&HttpCountersNow::hedge_bytes, byte_count);
 }
 
 int ClientLoop::PollMilliseconds(TimePoint now) const {

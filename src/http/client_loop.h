@@ -116,6 +116,7 @@ class ClientLoop {
   void Finish(ActiveList::iterator active, Result<HttpResponse> result);
   void FinishTransfer(TransferPtr transfer, Result<HttpResponse> result);
   void FailEverything(const Status& status);
+  void SettleHedge(const Transfer& transfer);
   void NameIfLate(Transfer& transfer, TimePoint now);
   static void Record(const Transfer& transfer);
   void Log(TimePoint now, std::string_view url);

@@ -84,8 +84,8 @@ struct HttpRequest {
   bool may_repeat = true;
   // A second copy is sent when the answer lags far behind what requests of this
   // size lately took, and the first whole answer wins. Only for GET, and only
-  // when the client's options hedge and the copies so far asked for no more
-  // than 2 % of the bytes of all such requests.
+  // when the client's options hedge and no more than 2 % of the bytes of
+  // all such requests came twice.
   bool may_hedge = false;
   // All attempts together, from the first on; absent: the client's options.
   std::optional<std::chrono::milliseconds> deadline;

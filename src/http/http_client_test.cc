@@ -628,8 +628,20 @@ TEST(HedgeBudget, IsTwoPercentAndOneRequest) {
     if (!budget.MayHedge(100)) continue;
     budget.OnHedge(100);
     hedged_bytes += 100;
+    budget.OnAnswered(100, 100);
   }
   EXPECT_EQ(hedged_bytes, 1000u * 100 / 50);
+}
+
+TEST(HedgeBudget, WhatHadStalledCostsNothing) {
+  HedgeBudget budget;
+  budget.OnAsked(1000);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(budget.MayHedge(100));
+    budget.OnHedge(100);
+    EXPECT_FALSE(budget.MayHedge(100));
+    budget.OnAnswered(100, 0);
+  }
 }
 
 // HOLDFAST_STALLS: how many requests stall (12 by default), all at once.

@@ -1,9 +1,10 @@
 // GetMetrics and MetricsText of holdfast/tools/metrics.h.
+#include "holdfast/tools/metrics.h"
+
 #include <cstdio>
 #include <iterator>
 #include <utility>
 
-#include "holdfast/tools/metrics.h"
 #include "record/recorder.h"
 #include "record/request_counts.h"
 
@@ -20,8 +21,9 @@ constexpr NamedCount kCounts[] = {
     {Count::kLoads, "loads", "Loads that have ended."},
     {Count::kConversions, "conversions", "Conversions that have ended."},
     {Count::kCopies, "copies", "Copies that have ended."},
-    {Count::kFailures, "failures", "Saves, loads, conversions and copies that "
-                                   "have failed."},
+    {Count::kFailures, "failures",
+     "Saves, loads, conversions and copies that "
+     "have failed."},
     {Count::kStalls, "stalls", "Ranks and objects that were named as late."},
 };
 static_assert(std::size(kCounts) == kCountCount);
@@ -37,8 +39,7 @@ constexpr NamedRequestCount kRequestCounts[] = {
     {&RemoteCounters::retries, "retries", "Attempts after a failed one."},
     {&RemoteCounters::throttled, "throttled", "Answers 429 and 503."},
     {&RemoteCounters::hedges, "hedges", "Second copies of slow requests."},
-    {&RemoteCounters::hedge_bytes, "hedge_bytes",
-     "Bytes asked for twice by hedges."},
+    {&RemoteCounters::hedge_bytes, "hedge_bytes", "Bytes received twice."},
     {&RemoteCounters::connections, "connections", "Connections made."},
     {&RemoteCounters::sent_bytes, "sent_bytes", "Bytes of bodies sent."},
     {&RemoteCounters::received_bytes, "received_bytes",

@@ -30,9 +30,9 @@ struct Outputs {
   std::mutex mutex;
   std::string trace_pattern;
   std::string metrics_pattern;
-  int fd = -1;       // of the trace
-  int64_t pid = 0;   // whose it is: a forked child has one of its own
-  int64_t end = 0;   // where the tail begins
+  int fd = -1;      // of the trace
+  int64_t pid = 0;  // whose it is: a forked child has one of its own
+  int64_t end = 0;  // where the tail begins
   bool is_first = true;
   bool has_complained = false;
 };
@@ -110,8 +110,8 @@ bool OpenTrace(Outputs& outputs) {
   if (outputs.fd >= 0 && outputs.pid == pid) return true;
   if (outputs.fd >= 0) ::close(outputs.fd);
   const std::string path = Expanded(outputs.trace_pattern);
-  outputs.fd = ::open(path.c_str(),
-                      O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  outputs.fd =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (outputs.fd < 0) {
     Complain(outputs, "trace", path);
     return false;
@@ -132,8 +132,7 @@ std::string ProcessLine(int64_t pid) {
 void WriteTrace(Outputs& outputs) {
   if (outputs.trace_pattern.empty() || !OpenTrace(outputs)) return;
   uint64_t lost_count = 0;
-  const std::vector<PhaseEvent> events =
-      Recorder::Get().TakeEvents(lost_count);
+  const std::vector<PhaseEvent> events = Recorder::Get().TakeEvents(lost_count);
   const int64_t steady_to_system_ns = SystemNowNs() - SteadyNowNs();
   std::string text;
   if (outputs.is_first) text += ProcessLine(outputs.pid);
@@ -182,10 +181,10 @@ std::string FromEnvironment(const char* name) {
 
 std::string TraceLine(const PhaseEvent& event, int64_t pid,
                       int64_t steady_to_system_ns) {
-  std::string line = "{\"name\":\"" + std::string(PhaseName(event.phase)) +
-                     "\",\"cat\":\"holdfast\",\"ph\":\"X\",\"pid\":" +
-                     std::to_string(pid) +
-                     ",\"tid\":" + std::to_string(event.thread) + ",\"ts\":";
+  std::string line =
+      "{\"name\":\"" + std::string(PhaseName(event.phase)) +
+      "\",\"cat\":\"holdfast\",\"ph\":\"X\",\"pid\":" + std::to_string(pid) +
+      ",\"tid\":" + std::to_string(event.thread) + ",\"ts\":";
   AppendMicroseconds(event.begun_ns + steady_to_system_ns, line);
   line += ",\"dur\":";
   AppendMicroseconds(event.took_ns, line);
@@ -243,6 +242,9 @@ void SetTraceFile(const std::string& path) {
   if (is_trace_wanted) Recorder::Get().KeepForTrace();
 }
 
-void FlushTrace() { WriteOutputs(); }
+void FlushTrace() {
+  PrepareOutputs();
+  WriteOutputs();
+}
 
 }  // namespace holdfast

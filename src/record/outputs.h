@@ -12,7 +12,7 @@
 namespace holdfast {
 
 // Reads HOLDFAST_TRACE and HOLDFAST_METRICS, once a process. At the beginning
-// of every call.
+// of every call, and of work that is in none.
 void PrepareOutputs();
 // Both, as far as they are asked for. At the end of every call.
 void WriteOutputs();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "record/outputs.h"
+
 namespace holdfast {
 namespace {
 
@@ -44,6 +46,7 @@ Run::Run(const RunOptions& options, int requests_in_flight)
       budget_(options.in_flight_bytes_max),
       cancel_(options.cancel),
       progress_fn_(options.progress) {
+  PrepareOutputs();
   contexts_.resize(executor_.thread_count());
 }
 

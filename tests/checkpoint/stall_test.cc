@@ -13,10 +13,14 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <thread>
 
+#include "base/status_macros.h"
 #include "checkpoint/test_trees.h"
 #include "holdfast/process_group.h"
+#include "holdfast/tools/watch.h"
 #include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 
@@ -182,6 +186,57 @@ TEST(Stalls, EveryRankThatStopsIsNamed) {
     EXPECT_THAT(entry.path().filename().string(),
                 testing::Not(testing::HasSubstr("-tmp")))
         << entry.path();
+  }
+}
+
+// An array whose elements come when somebody has seen the save under way.
+class SeenReader : public ArrayReader {
+ public:
+  SeenReader(std::string root, std::vector<LiveSave>* seen)
+      : root_(std::move(root)), seen_(seen) {}
+  Status Read(const Shape& /*origin*/, const ArrayView& target) const override {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (seen_->empty() && std::chrono::steady_clock::now() < deadline) {
+      HF_ASSIGN_OR_RETURN(*seen_, LiveSaves(root_));
+      std::this_thread::yield();
+    }
+    std::memset(target.data, 1, ElementCount(target.shape) * 4);
+    return Status();
+  }
+
+ private:
+  const std::string root_;
+  std::vector<LiveSave>* const seen_;
+};
+
+TEST(LiveSaves, ASaveIsSeenAndLeavesNothing) {
+  for (const CommitMode mode : {CommitMode::kRename, CommitMode::kMarkerFile}) {
+    const ScratchDirectory scratch;
+    const std::string path = scratch.path() + "/7";
+    std::vector<LiveSave> seen;
+    Tree tree = Tree::Dict();
+    tree.Add("w", Tree::DeferredArray(
+                      DType::kFloat32, {16},
+                      std::make_shared<SeenReader>(scratch.path(), &seen)));
+    SaveOptions options;
+    options.commit_mode = mode;
+    ASSERT_TRUE(Save(path, tree, options).ok());
+    ASSERT_EQ(seen.size(), 1u);
+    EXPECT_EQ(seen[0].path, path);
+    ASSERT_EQ(seen[0].ranks.size(), 1u);
+    const LiveRank& rank = seen[0].ranks[0];
+    EXPECT_EQ(rank.phase, "write");
+    EXPECT_EQ(rank.pid, ::getpid());
+    EXPECT_EQ(rank.total_bytes, 64u);
+    EXPECT_EQ(rank.lag, "");
+    EXPECT_TRUE(LiveSaves(scratch.path()).value().empty());
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(scratch.path())) {
+      EXPECT_THAT(entry.path().filename().string(),
+                  testing::Not(testing::HasSubstr("live")));
+    }
+    EXPECT_TRUE(Verify(path).value().damages.empty());
   }
 }
 

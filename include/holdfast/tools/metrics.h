@@ -7,12 +7,11 @@
 // Counting is always on and costs less than a hundredth of a save or a load.
 // HOLDFAST_METRICS=FILE writes MetricsText to the file, in one step, at the end
 // of each save, load, conversion and copy, also when it fails (the textfile
-// collector of Prometheus's node_exporter reads such files). HOLDFAST_TRACE=FILE
-// is as SetTraceFile. In both names %p stands for the process and %r for its
-// rank.
-// Thread-safety: any thread. Units: seconds, bytes.
-// Errors: a file that cannot be written is told of once on standard error, and
-// fails no call.
+// collector of Prometheus's node_exporter reads such files).
+// HOLDFAST_TRACE=FILE is as SetTraceFile. In both names %p stands for the
+// process and %r for its rank. Thread-safety: any thread. Units: seconds,
+// bytes. Errors: a file that cannot be written is told of once on standard
+// error, and fails no call.
 #pragma once
 
 #include <map>
@@ -36,7 +35,8 @@ std::map<std::string, double> GetMetrics();
 // whole after each call; what was there is replaced. "": no more. At most
 // 262,144 phases a call, the last ones.
 void SetTraceFile(const std::string& path);
-// Writes what is not in the file yet; a call does so at its end.
+// Writes what is not in the files yet, of the metrics too; a call does so at
+// its end, and the command at its own.
 void FlushTrace();
 
 }  // namespace holdfast
