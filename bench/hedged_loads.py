@@ -5,8 +5,8 @@ usage: bench/hedged_loads.py BUILD_DIRECTORY [--mib N] [--loads N]
 
 `holdfast digest` reads a checkpoint from a web server on this machine, in turns
 undisturbed and with stalls. Prints the medians and 99th percentiles of both,
-and the part of the bytes that came twice. A program of its own for each load, so that
-none knows what is usual.
+and the part of the bytes that came twice. A program of its own for each load,
+so that none knows what is usual.
 """
 
 import argparse

@@ -76,8 +76,8 @@ void WriteRank(const LiveRank& rank, JsonWriter& json) {
   json.EndObject();
 }
 
-void PrintJson(const std::vector<LiveSave>& saves, const Args& args,
-               std::ostream& out) {
+void PrintWatchJson(const std::vector<LiveSave>& saves, const Args& args,
+                    std::ostream& out) {
   JsonWriter json(out);
   json.BeginObject();
   json.Field("path", args.operands[0]);
@@ -145,7 +145,7 @@ int RunWatch(const Args& args, Env& env) {
     const auto saves = LiveSaves(args.operands[0]);
     if (!saves.ok()) return Fail(env, saves.status());
     if (args.json) {
-      PrintJson(*saves, args, env.out);
+      PrintWatchJson(*saves, args, env.out);
     } else if (args.once) {
       PrintTable(*saves, args, env);
     } else if (env.out_is_terminal) {

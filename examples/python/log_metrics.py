@@ -2,8 +2,8 @@
 
 usage: log_metrics.py FOLDER [--steps N]
 
-`holdfast.metrics()` counts from the start of the process, so what a tracker gets
-is the difference from the call before. Without a tracker it is printed.
+`holdfast.metrics()` counts from the start of the process, so what a tracker
+gets is the difference from the call before. Without a tracker it is printed.
 """
 
 import argparse

@@ -9,13 +9,13 @@ def metrics() -> dict[str, float]:
     """Counts, seconds and bytes of this process since it began.
 
     Returns:
-        "saves", "loads", "conversions", "copies", "failures" and "stalls" (ranks
-        and objects that were named as late); "requests", "attempts", "retries",
-        "throttled", "hedges", "hedge_bytes", "connections", "sent_bytes" and
-        "received_bytes" of object stores; and of every phase that there was
-        "<phase>_count", "<phase>_seconds" (of all threads together) and
-        "<phase>_bytes": plan, snapshot, encode, write, sync, meet, commit, open,
-        read, decode, place, copy, request.
+        "saves", "loads", "conversions", "copies", "failures" and "stalls"
+        (ranks and objects that were named as late); "requests", "attempts",
+        "retries", "throttled", "hedges", "hedge_bytes", "connections",
+        "sent_bytes" and "received_bytes" of object stores; and of every phase
+        that there was "<phase>_count", "<phase>_seconds" (of all threads
+        together) and "<phase>_bytes": plan, snapshot, encode, write, sync,
+        meet, commit, open, read, decode, place, copy, request.
     """
     return _engine.metrics()
 

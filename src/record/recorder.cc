@@ -13,7 +13,7 @@ namespace holdfast {
 namespace {
 
 constexpr std::array<std::string_view, kPhaseCount> kPhaseNames = {
-    "plan", "snapshot", "encode", "write",  "sync", "meet",   "commit",
+    "plan", "snapshot", "encode", "write", "sync", "meet",   "commit",
     "open", "read",     "decode", "place", "copy", "request"};
 
 constexpr int64_t kLateNs = 3'000'000'000;
@@ -130,9 +130,8 @@ void Recorder::KeepForTrace() {
 std::vector<PhaseEvent> Recorder::TakeEvents(uint64_t& lost_count) {
   const std::lock_guard lock(mutex_);
   const uint64_t first =
-      std::max(taken_count_, added_count_ > capacity_
-                                 ? added_count_ - capacity_
-                                 : uint64_t{0});
+      std::max(taken_count_, added_count_ > capacity_ ? added_count_ - capacity_
+                                                      : uint64_t{0});
   lost_count = first - taken_count_;
   std::vector<PhaseEvent> taken;
   taken.reserve(added_count_ - first);
@@ -214,7 +213,8 @@ PhaseScope::~PhaseScope() {
   event.took_ns = SteadyNowNs() - begun_ns_;
   event.byte_count = byte_count_;
   event.phase = phase_;
-  if (const CallRecord* call = CallRecord::OfThread()) event.rank = call->rank();
+  if (const CallRecord* call = CallRecord::OfThread())
+    event.rank = call->rank();
   event.SetSubject(subject_);
   Recorder::Get().Leave(*this, event);
 }

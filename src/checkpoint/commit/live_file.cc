@@ -187,7 +187,7 @@ std::optional<LiveRecord> ReadLive(const Place& directory, int64_t rank) {
 
 namespace {
 
-LiveRecord RecordOf(const CallState& state, double renewal_seconds) {
+LiveRecord LiveRecordOf(const CallState& state, double renewal_seconds) {
   LiveRecord record;
   LiveRank& rank = record.rank;
   rank.rank = state.rank;
@@ -229,7 +229,7 @@ LivePublication::LivePublication(CallRecord* call, const Place& directory)
        .publish =
            [directory, seconds,
             is_first = true](const CallState& state) mutable {
-             WriteLive(directory, RecordOf(state, seconds), is_first);
+             WriteLive(directory, LiveRecordOf(state, seconds), is_first);
              is_first = false;
            },
        .withdraw = [directory, call] { RemoveLive(directory, call->rank()); },
@@ -297,7 +297,7 @@ void AddCandidate(const Place& directory, std::vector<Candidate>& candidates) {
   }
 }
 
-Result<std::vector<Candidate>> Candidates(const Place& root) {
+Result<std::vector<Candidate>> LiveCandidates(const Place& root) {
   std::vector<Candidate> candidates;
   const Place temporary = root.parent() / TemporaryName(root.name());
   if (root.can_rename() && !root.name().empty()) {
@@ -341,7 +341,7 @@ std::vector<LiveRecord> RecordsIn(const Place& directory) {
 Result<std::vector<LiveSave>> LiveSaves(const std::string& root) {
   const LookScope scope(Place(root).Absolute());
   HF_ASSIGN_OR_RETURN(const std::vector<Candidate> candidates,
-                      Candidates(scope.place()));
+                      LiveCandidates(scope.place()));
   std::vector<LiveSave> saves;
   for (const Candidate& candidate : candidates) {
     const std::vector<LiveRecord> records = RecordsIn(candidate.directory);
