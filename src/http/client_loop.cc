@@ -32,6 +32,7 @@ using std::chrono::steady_clock;
 // Cancel tokens, deadlines and stalls are looked at this often.
 constexpr milliseconds kSweepEvery{50};
 constexpr milliseconds kHedgeSweepEvery{10};
+constexpr int kHedgesMax = 2;  // of one request
 // Of a request of which no others are known.
 constexpr std::chrono::microseconds kUnknownLag{3'000'000};
 constexpr milliseconds kIdleWait{600'000};
@@ -391,7 +392,7 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
   latencies_.Add(SizeOf(transfer.request),
                  std::chrono::duration_cast<std::chrono::microseconds>(
                      now - running.begun));
-  if (transfer.was_hedged) SettleHedge(transfer);
+  if (transfer.hedge_count > 0) SettleHedge(transfer);
   // Nothing else may write into the target from here on.
   DropAll(transfer);
   running.attempt->CopyToTarget();
@@ -406,7 +407,9 @@ void ClientLoop::SettleHedge(const Transfer& transfer) {
   for (const RunningAttempt& slower : transfer.running) {
     wasted_bytes += slower.attempt->received_bytes();
   }
-  hedge_budget_.OnAnswered(SizeOf(transfer.request), wasted_bytes);
+  hedge_budget_.OnAnswered(
+      SizeOf(transfer.request) * static_cast<uint64_t>(transfer.hedge_count),
+      wasted_bytes);
   Count(&HttpCountersNow::hedge_bytes, wasted_bytes);
 }
 
@@ -643,20 +646,22 @@ void ClientLoop::SweepStalled(ActiveList::iterator active, TimePoint now) {
   }
 }
 
+// Another copy is sent when the last one lags, too: of a server that stalls one
+// of a hundred requests, one of a hundred copies stalls. The budget keeps a
+// server that is slow as a whole from being made slower.
 void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
   Transfer& transfer = **active;
-  // One hedge a request: when the whole server is slow, more copies make it
-  // slower.
-  if (!options_.hedge || !transfer.request.may_hedge || transfer.was_hedged ||
-      transfer.request.method != "GET" || transfer.running.size() != 1) {
+  if (!options_.hedge || !transfer.request.may_hedge ||
+      transfer.hedge_count == kHedgesMax || transfer.request.method != "GET" ||
+      transfer.running.empty()) {
     return;
   }
   const uint64_t byte_count = SizeOf(transfer.request);
   const auto lags_after =
       latencies_.LagsAfter(byte_count).value_or(kUnknownLag);
-  if (now - transfer.running.front().begun < lags_after) return;
+  if (now - transfer.running.back().begun < lags_after) return;
   if (!hedge_budget_.MayHedge(byte_count)) return;
-  transfer.was_hedged = true;
+  ++transfer.hedge_count;
   if (!StartAttempt(active, now, true)) return;
   hedge_budget_.OnHedge(byte_count);
   Count(&HttpCountersNow::hedges);

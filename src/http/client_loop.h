@@ -1,7 +1,7 @@
 // The thread of an HttpClient: takes requests, keeps as many attempts in flight
 // as the limit allows, and gives each request its one answer.
 //
-// A request is new, then waits for its turn, is active with one attempt (two
+// A request is new, then waits for its turn, is active with one attempt (more
 // while hedged), perhaps waits for its next attempt (delayed), and is done.
 // Thread-safety: Add and counters from any thread; all else is the thread's
 // own. Ownership: owns requests until their callback has run.
@@ -66,7 +66,7 @@ class ClientLoop {
     int attempt_count = 0;
     int unseen_send_count = 0;  // by libcurl itself
     int redirect_count = 0;
-    bool was_hedged = false;
+    int hedge_count = 0;
     std::string last_trouble;  // why the attempt before failed
     std::vector<RunningAttempt> running;
   };

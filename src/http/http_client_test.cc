@@ -694,6 +694,28 @@ TEST(HttpClientTest, EveryRequestThatLagsIsNamed) {
   for (std::promise<void>& each : ended) each.get_future().wait();
 }
 
+TEST(HttpClientTest, AThirdCopyOvertakesTwoThatLag) {
+  std::atomic<int> lagging_count = 2;
+  std::atomic<bool> lags = false;
+  HttpTestServer server([&](const TestRequest&) {
+    TestAnswer answer{.status = 206, .body = "12345678"};
+    answer.hang = lags && lagging_count-- > 0;
+    return answer;
+  });
+  HttpClient client(QuickOptions());
+  std::string target(8, '.');
+  HttpRequest request = GetOf(server.Url("/x"));
+  request.target = {target.data(), target.size()};
+  request.may_hedge = true;
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(client.Send(request).ok());
+  const HttpCounters before = client.counters();
+  lags = true;
+  ASSERT_TRUE(client.Send(request).ok());
+  EXPECT_EQ(target, "12345678");
+  EXPECT_EQ(client.counters().hedges, before.hedges + 2);
+  EXPECT_EQ(client.counters().hedge_bytes, before.hedge_bytes);
+}
+
 TEST(HttpClientTest, FollowsRedirectsWithoutCredentialsToOthers) {
   HttpTestServer other([](const TestRequest&) {
     return TestAnswer{.status = 206, .body = "there"};
