@@ -47,11 +47,12 @@ enum class VerbId : uint8_t {
   kMaterialize,
   kRecipes,
   kDoctor,
+  kWatch,
   kHelp,
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 26;
+inline constexpr int kVerbCount = 27;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -153,6 +154,12 @@ struct Args {
   // cp
   bool verify_copy = false;
   bool follow_links = false;
+
+  std::string trace;  // a file; empty: none
+
+  // watch
+  bool once = false;
+  double interval_seconds = 1;
 
   // view
   LinkKind link = LinkKind::kSymbolic;

@@ -8,6 +8,7 @@
 #include "cli/parse.h"
 #include "cli/report.h"
 #include "cli/verbs.h"
+#include "holdfast/tools/metrics.h"
 #include "holdfast/version.h"
 
 namespace holdfast::cli {
@@ -100,6 +101,8 @@ int RunVerb(const Args& args, Env& env) {
       return RunRecipes(args, env);
     case VerbId::kDoctor:
       return RunDoctor(args, env);
+    case VerbId::kWatch:
+      return RunWatch(args, env);
     case VerbId::kHelp:
       return RunHelp(args, env);
     case VerbId::kCompletion:
@@ -123,7 +126,10 @@ int RunParsed(const Args& args, Env& env) {
   }
   const Status set = SetRemoteSettings(args.remote);
   if (!set.ok()) return Fail(env, set);
-  return RunVerb(args, env);
+  if (!args.trace.empty()) SetTraceFile(args.trace);
+  const int code = RunVerb(args, env);
+  FlushTrace();
+  return code;
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ constexpr uint32_t kView = Bit(VerbId::kView);
 constexpr uint32_t kMaterialize = Bit(VerbId::kMaterialize);
 constexpr uint32_t kRecipes = Bit(VerbId::kRecipes);
 constexpr uint32_t kDoctor = Bit(VerbId::kDoctor);
+constexpr uint32_t kWatch = Bit(VerbId::kWatch);
 constexpr uint32_t kRewrite = kConvert | kReshard;
 constexpr uint32_t kWrite = kRewrite | kMerge;
 constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules on leaves
@@ -48,7 +49,7 @@ constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats | kView |
 constexpr uint32_t kLong = kWork | kCp;
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
 constexpr uint32_t kReports =
-    kOpen | kSteps | kPrune | kDu | kCp | kDoctor | kRecipes;
+    kOpen | kSteps | kPrune | kDu | kCp | kDoctor | kRecipes | kWatch;
 constexpr uint32_t kPatterns = kLs | kStats | kDigest | kPlan;
 constexpr uint32_t kPaged = kLs | kTree | kStats | kDiff | kSteps;
 constexpr uint32_t kTables =
@@ -280,6 +281,19 @@ Status ApplyToken(std::string_view value, Args* args) {
   return Status();
 }
 
+Status ApplyTrace(std::string_view value, Args* args) {
+  if (value.empty()) return BadValue("trace", value, "a file");
+  args->trace = value;
+  return Status();
+}
+
+Status ApplyInterval(std::string_view value, Args* args) {
+  const auto seconds = ParseInt(value, 1, 1'000'000);
+  if (!seconds) return BadValue("interval", value, "seconds, from 1");
+  args->interval_seconds = static_cast<double>(*seconds);
+  return Status();
+}
+
 Status ApplyAgainst(std::string_view value, Args* args) {
   if (value.empty()) return BadValue("against", value, "a checkpoint");
   args->against = value;
@@ -508,9 +522,9 @@ Status SetRemote(std::string_view value, Args* args) {
   return Status();
 }
 
-template <bool RemoteSettings::* member>
+template <bool RemoteSettings::* member, bool value = true>
 Status SwitchRemote(std::string_view, Args* args) {
-  args->remote.*member = true;
+  args->remote.*member = value;
   return Status();
 }
 
@@ -799,6 +813,14 @@ constexpr Flag kFlags[] = {
      [](std::string_view value, Args* args) {
        return ApplyWhen("progress", value, &args->progress);
      }},
+    {"trace", 0, "FILE",
+     "Write what was done when, by which thread, to FILE, which Perfetto "
+     "shows; %p in its name is the process, %r the rank",
+     kLong | kCat, "", Completion::kFile, "", ApplyTrace},
+    {"once", 0, "", "Look once, and end", kWatch, "", Completion::kNothing, "",
+     Switch<&Args::once>},
+    {"interval", 0, "SECONDS", "Look every SECONDS", kWatch, "1",
+     Completion::kNothing, "", ApplyInterval},
     {"endpoint", 0, "URL",
      "Use this server for s3:// and gs:// instead of Amazon's or Google's",
      kReports, "as the environment says", Completion::kNothing, "",
@@ -819,11 +841,10 @@ constexpr Flag kFlags[] = {
      "Have at most N requests to a store under way at "
      "once",
      kReports, "64", Completion::kNothing, "", ApplyRequests},
-    {"hedge", 0, "",
-     "Send a read a second time when it lags far behind the "
-     "others",
+    {"no-hedge", 0, "",
+     "Do not send a read a second time when it lags far behind the others",
      kReports, "", Completion::kNothing, "",
-     SwitchRemote<&RemoteSettings::hedge>},
+     SwitchRemote<&RemoteSettings::hedge, false>},
     {"ca-bundle", 0, "FILE", "Trust the certificates in FILE", kReports,
      "the system's", Completion::kFile, "",
      SetRemote<&RemoteSettings::ca_bundle>},

@@ -149,6 +149,10 @@ constexpr Example kDoctorExamples[] = {
      "where nothing may be written"},
     {"holdfast doctor --json s3://bucket | jq .checks", "for programs"},
 };
+constexpr Example kWatchExamples[] = {
+    {"holdfast watch /ckpt", "until interrupted"},
+    {"holdfast watch --once --json /ckpt | jq .saves", "for programs"},
+};
 constexpr Example kHelpExamples[] = {
     {"holdfast help cat", "help of one verb"},
 };
@@ -348,6 +352,14 @@ constexpr Verb kVerbs[] = {
      "parts, deleting. It removes what it writes. Secrets are never shown. "
      "Exit code 3 means that something does not work.",
      kDoctorExamples, Completion::kNothing, "", false},
+    {VerbId::kWatch, "watch", "ROOT", 1, 1,
+     "Show the saves that are under way, rank by rank",
+     "Shows of every rank of each save to ROOT, or below it, which phase it "
+     "is in, for how long, how fast, and when it should be done; and which "
+     "ranks the others wait for. Saves that last less than a second (in an "
+     "object store ten) are not seen. Where standard output is no terminal, "
+     "prints a line for each change.",
+     kWatchExamples, Completion::kFile, "", false},
     {VerbId::kHelp, "help", "[VERB]", 0, 1, "Print help",
      "Prints help for all verbs or for one.", kHelpExamples,
      Completion::kChoices, "", false},

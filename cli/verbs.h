@@ -34,5 +34,6 @@ int RunView(const Args& args, Env& env);
 int RunMaterialize(const Args& args, Env& env);
 int RunRecipes(const Args& args, Env& env);
 int RunDoctor(const Args& args, Env& env);
+int RunWatch(const Args& args, Env& env);
 
 }  // namespace holdfast::cli

@@ -102,3 +102,12 @@ def test_cpp_reads_what_python_wrote(tmp_path):
     done = subprocess.run([reader, tmp_path / "checkpoint", "params.w"],
                           stdout=subprocess.PIPE, encoding="utf-8", check=True)
     assert done.stdout == "params.w: float32 (3, 4), sum 66.000\n"
+
+
+def test_metrics_are_logged_after_each_save(tmp_path):
+    # Without a tracker they are printed.
+    text = run("log_metrics.py", tmp_path, "--steps", 2)
+    if "step 1" in text:
+        lines = text.splitlines()
+        assert len(lines) == 2
+        assert all(" checkpoint/saves=1 " in line for line in lines)

@@ -50,6 +50,7 @@ from holdfast._engine import version as __version__
 from holdfast._future import Future
 from holdfast._log import enable_logging
 from holdfast._mapping import Checkpoint, StoredArray
+from holdfast._metrics import metrics, metrics_text
 from holdfast._process_group import (
     ProcessGroup,
     ProcessTransport,
@@ -88,6 +89,8 @@ __all__ = [
     "load",
     "materialize",
     "merge",
+    "metrics",
+    "metrics_text",
     "open",
     "process_group",
     "recipes",

@@ -55,7 +55,8 @@ class Settings:
         connect_seconds: until a connection stands.
         stall_seconds: without a byte, after which a connection is lost.
         request_seconds: for all attempts of a request.
-        hedge: send reads that lag far behind the others a second time.
+        hedge: send reads that lag far behind the others a second time, as long
+            as that is no more than 2 % of the bytes.
         ca_bundle: a file of trusted certificates. HOLDFAST_CA_BUNDLE,
             AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE, the system's.
     """
@@ -72,7 +73,7 @@ class Settings:
     connect_seconds: float = 10.0
     stall_seconds: float = 30.0
     request_seconds: float = 300.0
-    hedge: bool = False
+    hedge: bool = True
     ca_bundle: str | os.PathLike[str] = ""
 
 
@@ -122,6 +123,7 @@ class Counters:
         retries: attempts after the first one.
         throttled: answers that said "slow down" (429, 503).
         hedges: second copies of reads that lagged.
+        hedge_bytes: of bodies, received twice.
         connections: that were made.
         sent_bytes: of bodies.
         received_bytes: of bodies.
@@ -132,6 +134,7 @@ class Counters:
     retries: int
     throttled: int
     hedges: int
+    hedge_bytes: int
     connections: int
     sent_bytes: int
     received_bytes: int

@@ -22,6 +22,7 @@ void BindMsgpack(nanobind::module_& module);
 void BindMegatron(nanobind::module_& module);
 void BindPlaces(nanobind::module_& module);
 void BindRemote(nanobind::module_& module);
+void BindMetrics(nanobind::module_& module);
 void BindTorchFile(nanobind::module_& module);
 
 }  // namespace holdfast::python

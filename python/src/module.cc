@@ -44,6 +44,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindMegatron(module);
   holdfast::python::BindPlaces(module);
   holdfast::python::BindRemote(module);
+  holdfast::python::BindMetrics(module);
   holdfast::python::BindTorchFile(module);
   module.attr("version") = HOLDFAST_VERSION;
   module.attr("processor_features") =

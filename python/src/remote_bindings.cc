@@ -85,6 +85,7 @@ nb::dict BindingRemoteCounters() {
   values["retries"] = counters.retries;
   values["throttled"] = counters.throttled;
   values["hedges"] = counters.hedges;
+  values["hedge_bytes"] = counters.hedge_bytes;
   values["connections"] = counters.connections;
   values["sent_bytes"] = counters.sent_bytes;
   values["received_bytes"] = counters.received_bytes;

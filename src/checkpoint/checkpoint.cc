@@ -7,6 +7,7 @@
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/restore/leaf_request.h"
+#include "record/call_record.h"
 #include "tensor/box.h"
 #include "tree/flatten.h"
 
@@ -141,7 +142,7 @@ Result<Stats> Checkpoint::ReadInto(const std::vector<ReadRequest>& requests,
   const auto is_empty = [](const ReadRequest& request) {
     return ElementCount(request.target.shape) == 0;
   };
-  return CatchBadAlloc([&]() -> Result<Stats> {
+  const auto read = [&]() -> Result<Stats> {
     for (const ReadRequest& request : requests) {
       HF_RETURN_IF_ERROR(CheckRequest(request));
     }
@@ -152,7 +153,9 @@ Result<Stats> Checkpoint::ReadInto(const std::vector<ReadRequest>& requests,
     std::remove_copy_if(requests.begin(), requests.end(),
                         std::back_inserter(full), is_empty);
     return DoReadInto(full, run);
-  });
+  };
+  return InCall(CallKind::kLoad, info_.path,
+                [&] { return CatchBadAlloc(read); });
 }
 
 Result<std::string> Checkpoint::ReadText(size_t leaf) const {

@@ -11,6 +11,7 @@
 #include "checkpoint/restore/leaf_request.h"
 #include "checkpoint/restore/restore.h"
 #include "place/look.h"
+#include "record/recorder.h"
 #include "storage/url_path.h"
 #include "tensor/copy.h"
 
@@ -249,6 +250,7 @@ Result<std::string> OpenedCheckpoint::DoReadText(size_t leaf) const {
 Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(const Place& place,
                                                    const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
+    const PhaseScope scope(Phase::kOpen, place.path());
     HF_ASSIGN_OR_RETURN(auto opened, OpenedCheckpoint::Open(place, options));
     opened->DescribeLeaves();
     return std::unique_ptr<Checkpoint>(std::move(opened));

@@ -10,6 +10,7 @@
 #include "convert/recipe_source.h"
 #include "convert/work_directory.h"
 #include "holdfast/process_group.h"
+#include "record/call_record.h"
 
 namespace holdfast {
 namespace {
@@ -141,14 +142,15 @@ Result<ConvertResult> ConvertOpened(const Checkpoint& source,
 Result<ConvertResult> Convert(const std::string& source,
                               const std::string& target,
                               const ConvertOptions& options) {
-  return InGroupCall(options.group, [&] {
-    return CatchBadAlloc([&]() -> Result<ConvertResult> {
-      HF_ASSIGN_OR_RETURN(const auto opened,
-                          SourceOpener(source, target, options).OpenSource());
-      const uint64_t source_hash =
-          IsShared(options) ? 0 : SourceHash(opened->info().path, options);
-      return ConvertOpened(*opened, source_hash, target, options);
-    });
+  const auto convert = [&]() -> Result<ConvertResult> {
+    HF_ASSIGN_OR_RETURN(const auto opened,
+                        SourceOpener(source, target, options).OpenSource());
+    const uint64_t source_hash =
+        IsShared(options) ? 0 : SourceHash(opened->info().path, options);
+    return ConvertOpened(*opened, source_hash, target, options);
+  };
+  return InCall(CallKind::kConvert, target, [&] {
+    return InGroupCall(options.group, [&] { return CatchBadAlloc(convert); });
   });
 }
 

@@ -13,9 +13,18 @@
 #include "distributed/frame.h"
 #include "distributed/rank_list.h"
 #include "distributed/wait_time.h"
+#include "record/call_record.h"
+#include "record/watchdog.h"
 
 namespace holdfast {
 namespace {
+
+// A rank that has not come after this, while others wait, is named; and again
+// when this many times as long is over.
+constexpr double kLateSeconds = 3;
+constexpr double kLateGrowth = 4;
+// So many are looked up in a line about many.
+constexpr size_t kKnownRanksMax = 4;
 
 constexpr size_t kNameBytesMax = 140;  // leaves room for the rest of a topic
 
@@ -179,8 +188,8 @@ class StarGroup : public ProcessGroup {
   Result<Values> Meet(Visit visit) {
     if (!left_.ok()) return left_;
     BeginCall();
-    const double timeout_seconds =
-        visit.meeting.timeout_seconds.value_or(options_.timeout_seconds);
+    const MeetScope scope(visit.meeting.phase, visit.meeting.file);
+    const double timeout_seconds = TimeoutOf(visit);
     const auto take_part = [&] {
       return rank_ == 0 ? Hold(visit, timeout_seconds)
                         : Attend(visit, timeout_seconds);
@@ -249,7 +258,7 @@ class StarGroup : public ProcessGroup {
 
   Outcome Learn(const Visit& visit, double timeout_seconds) {
     const std::string where = visit.where();
-    Result<Frame> frame = Await("answer", where, timeout_seconds);
+    Result<Frame> frame = Await("answer", where, timeout_seconds, &visit);
     if (!frame.ok()) return {frame.status(), false, false, {}};
     if (const auto* waiting = std::get_if<WaitingFrame>(&*frame)) {
       const double seconds = static_cast<double>(waiting->milliseconds) / 1e3;
@@ -268,13 +277,30 @@ class StarGroup : public ProcessGroup {
     return {std::move(given->values), false, false, {}};
   }
 
+  // Whoever is one of the first few names rank 0 when it does not come.
+  bool NamesRankZero() const { return (rank_ & (rank_ - 1)) == 0; }
+
+  // As the transport's, from rank 0. It comes late when `visit` is not null and
+  // nothing is there after a while.
+  Result<std::string> ReceiveFromZero(std::string_view kind, double seconds,
+                                      const Visit* visit) {
+    if (visit == nullptr || !NamesRankZero() || seconds <= kLateSeconds) {
+      return transport_->Receive(members_[0], Topic(kind), seconds);
+    }
+    Result<std::string> bytes =
+        transport_->Receive(members_[0], Topic(kind), kLateSeconds);
+    if (bytes.status().code() != StatusCode::kDeadlineExceeded) return bytes;
+    NameLate(*visit, {0}, kLateSeconds);
+    return transport_->Receive(members_[0], Topic(kind),
+                               seconds - kLateSeconds);
+  }
+
   Result<Frame> Await(std::string_view kind, const std::string& where,
-                      double seconds) {
+                      double seconds, const Visit* visit = nullptr) {
     // Longer than rank 0 waits, so that its answer, which names the ranks that
     // are missing, has the time to come.
     const double timeout_seconds = seconds + std::max(0.5, seconds / 10);
-    Result<std::string> bytes =
-        transport_->Receive(members_[0], Topic(kind), timeout_seconds);
+    Result<std::string> bytes = ReceiveFromZero(kind, timeout_seconds, visit);
     if (!bytes.ok() && bytes.status().code() == StatusCode::kDeadlineExceeded) {
       return DeadlineExceededError(where + ": " + RankList({members_[0]}) +
                                    " of " + std::to_string(size()) +
@@ -332,7 +358,38 @@ class StarGroup : public ProcessGroup {
       return Status();
     }
     HF_RETURN_IF_ERROR(SendNotes(visit, deadline, collected));
+    double named_seconds = kLateSeconds;
+    for (auto named = start + WaitTime(named_seconds);
+         named < deadline && !collected.Missing().empty();
+         named = start + WaitTime(named_seconds)) {
+      HF_RETURN_IF_ERROR(ReceiveMissing(visit, named, collected));
+      NameLate(visit, collected.Missing(), named_seconds);
+      named_seconds *= kLateGrowth;
+    }
     return ReceiveMissing(visit, deadline, collected);
+  }
+
+  // The ranks that the others wait for, and where they were last seen.
+  void NameLate(const Visit& visit, const std::vector<int64_t>& members,
+                double seconds) const {
+    RanksByText texts;
+    CallRecord* const call = CallRecord::OfThread();
+    size_t known_count = 0;
+    for (const int64_t member : members) {
+      std::string known;
+      if (call != nullptr && known_count < kKnownRanksMax) {
+        known = call->OtherRank(member);
+        known_count += known.empty() ? 0 : 1;
+      }
+      texts.Add(known.empty() ? "not heard of" : known, members_[member]);
+    }
+    if (members.empty()) return;
+    SayLate(visit.where() + ": waited " + SecondsText(seconds) + " of " +
+            SecondsText(TimeoutOf(visit)) + " for " + texts.Join(": "));
+  }
+
+  double TimeoutOf(const Visit& visit) const {
+    return visit.meeting.timeout_seconds.value_or(options_.timeout_seconds);
   }
 
   // Once the deadline is over, looks at who has come.

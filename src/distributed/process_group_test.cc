@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -13,6 +15,8 @@
 #include "base/status_macros.h"
 #include "distributed/frame.h"
 #include "distributed/rank_list.h"
+#include "record/call_record.h"
+#include "record/watchdog.h"
 
 namespace holdfast {
 namespace {
@@ -139,6 +143,78 @@ TEST(ProcessGroup, NamesRankZeroWhenItIsSilent) {
 
 // Rank 0 was late itself and then waits for another: those that wait for it
 // must blame the other.
+// What is said on standard error while this lives.
+class SaidLines {
+ public:
+  SaidLines() {
+    SetSayLateForTest([this](const std::string& line) {
+      {
+        const std::lock_guard lock(mutex_);
+        lines_.push_back(line);
+      }
+      changed_.notify_all();
+    });
+  }
+  ~SaidLines() { SetSayLateForTest(nullptr); }
+  SaidLines(const SaidLines&) = delete;
+  SaidLines& operator=(const SaidLines&) = delete;
+
+  // The first line; "" when none comes in the five seconds that are promised.
+  std::string First() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(5),
+                      [&] { return !lines_.empty(); });
+    return lines_.empty() ? "" : lines_[0];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> lines_;
+};
+
+// A rank that comes when somebody has said that it is late.
+void MeetWithOneLate(int64_t late_rank, SaidLines& said, std::string& first) {
+  OnRanks(MakeThreadTransports(4), kPatience, [&](ProcessGroup& group) {
+    if (group.rank() == late_rank) first = said.First();
+    EXPECT_TRUE(group.Agree({"write", "/ckpt/7"}, Status()).ok());
+  });
+}
+
+TEST(ProcessGroup, SaysWhichRankIsLate) {
+  SaidLines said;
+  std::string first;
+  MeetWithOneLate(2, said, first);
+  EXPECT_EQ(first,
+            "holdfast: write: /ckpt/7: waited 3 s of 60 s for rank 2: not "
+            "heard of\n");
+}
+
+TEST(ProcessGroup, SaysThatRankZeroIsLate) {
+  SaidLines said;
+  std::string first;
+  MeetWithOneLate(0, said, first);
+  EXPECT_EQ(first,
+            "holdfast: write: /ckpt/7: waited 3 s of 60 s for rank 0: not "
+            "heard of\n");
+}
+
+TEST(ProcessGroup, SaysWhatIsKnownOfALateRank) {
+  SaidLines said;
+  std::string first;
+  OnRanks(MakeThreadTransports(3), kPatience, [&](ProcessGroup& group) {
+    CallRecord call(CallKind::kSave, "/ckpt/7");
+    call.Publish({.first_seconds = 1000, .other = [](int64_t rank) {
+                    return "in encode, rank " + std::to_string(rank);
+                  }});
+    const OnCall on(&call);
+    if (group.rank() == 1) first = said.First();
+    EXPECT_TRUE(group.Agree({"write", "/ckpt/7"}, Status()).ok());
+    call.End(Status());
+  });
+  EXPECT_THAT(first, HasSubstr("for rank 1: in encode, rank 1\n"));
+}
+
 TEST(ProcessGroup, RankZeroSaysThatItHasCome) {
   const auto transports = MakeThreadTransports(3);
   constexpr double kTimeout = 0.2;

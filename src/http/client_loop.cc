@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdio>
 #include <ctime>
 #include <iterator>
 #include <new>
@@ -19,6 +20,8 @@
 #include "http/redirect.h"
 #include "http/retry.h"
 #include "http/url.h"
+#include "record/recorder.h"
+#include "record/watchdog.h"
 
 namespace holdfast {
 namespace {
@@ -29,8 +32,15 @@ using std::chrono::steady_clock;
 // Cancel tokens, deadlines and stalls are looked at this often.
 constexpr milliseconds kSweepEvery{50};
 constexpr milliseconds kHedgeSweepEvery{10};
+constexpr int kHedgesMax = 2;  // of one request
+// Of a request of which no others are known.
+constexpr std::chrono::microseconds kUnknownLag{3'000'000};
 constexpr milliseconds kIdleWait{600'000};
 constexpr milliseconds kLogEvery{10'000};
+// A request that takes longer than this, and than so many times as long as
+// others before a hedge, is named.
+constexpr milliseconds kLateTime{3'000};
+constexpr int kLateFactor = 3;
 // These bounds are for a server that never answered: its name is probably
 // wrong, or it is down. Twelve attempts would take a minute to say so.
 constexpr int kFirstContactAttempts = 4;
@@ -84,22 +94,6 @@ std::string StatusText(int status) {
 
 }  // namespace
 
-HttpCounters HttpCountersNow::Read() const {
-  return {.requests = requests,
-          .attempts = attempts,
-          .retries = retries,
-          .throttled = throttled,
-          .hedges = hedges,
-          .connections = connections,
-          .sent_bytes = sent_bytes,
-          .received_bytes = received_bytes};
-}
-
-HttpCountersNow& HttpCountersNow::OfProcess() {
-  static auto* counts = new HttpCountersNow;
-  return *counts;
-}
-
 ClientLoop::ClientLoop(const HttpOptions& options)
     : options_(options),
       limit_(options.in_flight_max),
@@ -123,6 +117,7 @@ void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
   auto transfer = std::make_unique<Transfer>();
   transfer->request = std::move(request);
   transfer->callback = std::move(callback);
+  transfer->added = steady_clock::now();
   Count(&HttpCountersNow::requests);
   std::unique_lock lock(mutex_);
   if (!HasThread()) {
@@ -264,6 +259,9 @@ bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
   // server's fault.
   if (!transfer.deadline) {
     transfer.first_begun = now;
+    if (transfer.request.may_hedge) {
+      hedge_budget_.OnAsked(SizeOf(transfer.request));
+    }
     transfer.deadline =
         now + transfer.request.deadline.value_or(options_.request_deadline);
   }
@@ -394,12 +392,25 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
   latencies_.Add(SizeOf(transfer.request),
                  std::chrono::duration_cast<std::chrono::microseconds>(
                      now - running.begun));
+  if (transfer.hedge_count > 0) SettleHedge(transfer);
   // Nothing else may write into the target from here on.
   DropAll(transfer);
   running.attempt->CopyToTarget();
   end.response.attempt_count =
       transfer.attempt_count + transfer.unseen_send_count;
   Finish(active, std::move(end.response));
+}
+
+// REQUIRES: one attempt has the answer, and is not in transfer.running.
+void ClientLoop::SettleHedge(const Transfer& transfer) {
+  uint64_t wasted_bytes = 0;
+  for (const RunningAttempt& slower : transfer.running) {
+    wasted_bytes += slower.attempt->received_bytes();
+  }
+  hedge_budget_.OnAnswered(
+      SizeOf(transfer.request) * static_cast<uint64_t>(transfer.hedge_count),
+      wasted_bytes);
+  Count(&HttpCountersNow::hedge_bytes, wasted_bytes);
 }
 
 bool ClientLoop::FollowRedirect(ActiveList::iterator active,
@@ -543,11 +554,54 @@ void ClientLoop::Sweep(TimePoint now) {
     if (const auto end = EndOf(**active, now)) {
       Finish(active, *end);
     } else {
+      NameIfLate(**active, now);
       SweepHedge(active, now);
       SweepStalled(active, now);
     }
     active = next;
   }
+}
+
+// A request that takes much longer than those of its size do.
+void ClientLoop::NameIfLate(Transfer& transfer, TimePoint now) {
+  const auto took = now - transfer.first_begun;
+  const auto usual = latencies_.LagsAfter(SizeOf(transfer.request));
+  if (took < kLateTime || (usual && took < kLateFactor * *usual)) return;
+  const bool was_named = transfer.named != TimePoint();
+  if (was_named && took < 3 * (transfer.named - transfer.first_begun)) return;
+  transfer.named = now;
+  const auto range = FindHeader(transfer.request.headers, "Range");
+  const double seconds = std::chrono::duration<double>(took).count();
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", seconds);
+  std::string line =
+      transfer.request.method + " " + RedactUrl(transfer.request.url);
+  if (range) line += " (" + std::string(*range) + ")";
+  line += " has taken " + std::string(text) + " and is not done (attempt " +
+          std::to_string(transfer.attempt_count);
+  if (!transfer.last_trouble.empty()) {
+    line += "; before: " + transfer.last_trouble;
+  }
+  SayLate(line + ")");
+}
+
+void ClientLoop::Record(const Transfer& transfer) {
+  const TimePoint now = steady_clock::now();
+  const bool was_begun = transfer.first_begun != TimePoint();
+  const auto nanoseconds = [](TimePoint::duration duration) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(duration)
+        .count();
+  };
+  PhaseEvent event;
+  event.phase = Phase::kRequest;
+  event.begun_ns = nanoseconds(transfer.added.time_since_epoch());
+  event.took_ns = nanoseconds(now - transfer.added);
+  event.waited_ns =
+      nanoseconds((was_begun ? transfer.first_begun : now) - transfer.added);
+  event.byte_count = SizeOf(transfer.request);
+  event.attempt_count = static_cast<uint16_t>(transfer.attempt_count);
+  event.SetSubject(RedactUrl(transfer.request.url));
+  Recorder::Get().Add(event);
 }
 
 void ClientLoop::SweepWaiting(TimePoint now) {
@@ -592,18 +646,25 @@ void ClientLoop::SweepStalled(ActiveList::iterator active, TimePoint now) {
   }
 }
 
+// Another copy is sent when the last one lags, too: of a server that stalls one
+// of a hundred requests, one of a hundred copies stalls. The budget keeps a
+// server that is slow as a whole from being made slower.
 void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
   Transfer& transfer = **active;
-  // One hedge a request: when the whole server is slow, more copies make it
-  // slower.
-  if (!options_.hedge || !transfer.request.may_hedge || transfer.was_hedged ||
-      transfer.request.method != "GET" || transfer.running.size() != 1) {
+  if (!options_.hedge || !transfer.request.may_hedge ||
+      transfer.hedge_count == kHedgesMax || transfer.request.method != "GET" ||
+      transfer.running.empty()) {
     return;
   }
-  const auto lags_after = latencies_.LagsAfter(SizeOf(transfer.request));
-  if (!lags_after || now - transfer.running.front().begun < *lags_after) return;
-  transfer.was_hedged = true;
-  if (StartAttempt(active, now, true)) Count(&HttpCountersNow::hedges);
+  const uint64_t byte_count = SizeOf(transfer.request);
+  const auto lags_after =
+      latencies_.LagsAfter(byte_count).value_or(kUnknownLag);
+  if (now - transfer.running.back().begun < lags_after) return;
+  if (!hedge_budget_.MayHedge(byte_count)) return;
+  ++transfer.hedge_count;
+  if (!StartAttempt(active, now, true)) return;
+  hedge_budget_.OnHedge(byte_count);
+  Count(&HttpCountersNow::hedges);
 }
 
 int ClientLoop::PollMilliseconds(TimePoint now) const {
@@ -627,6 +688,11 @@ void ClientLoop::Finish(ActiveList::iterator active,
 
 void ClientLoop::FinishTransfer(TransferPtr transfer,
                                 Result<HttpResponse> result) {
+  // What cannot be kept for want of memory is not.
+  (void)CatchBadAlloc([&] {
+    Record(*transfer);
+    return Status();
+  });
   const HttpClient::Callback callback = std::move(transfer->callback);
   // The callback may free what the request points to, so the transfer goes
   // first.

@@ -1,7 +1,7 @@
 // The thread of an HttpClient: takes requests, keeps as many attempts in flight
 // as the limit allows, and gives each request its one answer.
 //
-// A request is new, then waits for its turn, is active with one attempt (two
+// A request is new, then waits for its turn, is active with one attempt (more
 // while hedged), perhaps waits for its next attempt (delayed), and is done.
 // Thread-safety: Add and counters from any thread; all else is the thread's
 // own. Ownership: owns requests until their callback has run.
@@ -25,21 +25,15 @@
 
 #include "http/attempt.h"
 #include "http/curl_library.h"
+#include "http/hedge_budget.h"
 #include "http/http_client.h"
 #include "http/in_flight_limit.h"
 #include "http/latency_book.h"
+#include "record/request_counts.h"
 
 namespace holdfast {
 
-// HttpCounters that threads may add to.
-struct HttpCountersNow {
-  std::atomic<uint64_t> requests{0}, attempts{0}, retries{0}, throttled{0},
-      hedges{0}, connections{0}, sent_bytes{0}, received_bytes{0};
-
-  HttpCounters Read() const;
-  // The counters of all clients that this process ever had.
-  static HttpCountersNow& OfProcess();
-};
+using HttpCountersNow = RequestCounts;
 
 class ClientLoop {
  public:
@@ -65,12 +59,14 @@ class ClientLoop {
   struct Transfer {
     HttpRequest request;  // the URL and headers after redirects
     HttpClient::Callback callback;
+    TimePoint added = {};
     TimePoint first_begun = {};
+    TimePoint named = {};               // when it was last named as late
     std::optional<TimePoint> deadline;  // from the first attempt on
     int attempt_count = 0;
     int unseen_send_count = 0;  // by libcurl itself
     int redirect_count = 0;
-    bool was_hedged = false;
+    int hedge_count = 0;
     std::string last_trouble;  // why the attempt before failed
     std::vector<RunningAttempt> running;
   };
@@ -120,6 +116,9 @@ class ClientLoop {
   void Finish(ActiveList::iterator active, Result<HttpResponse> result);
   void FinishTransfer(TransferPtr transfer, Result<HttpResponse> result);
   void FailEverything(const Status& status);
+  void SettleHedge(const Transfer& transfer);
+  void NameIfLate(Transfer& transfer, TimePoint now);
+  static void Record(const Transfer& transfer);
   void Log(TimePoint now, std::string_view url);
   CURL* TakeHandle();
 
@@ -141,6 +140,7 @@ class ClientLoop {
   std::unordered_map<CURL*, ActiveList::iterator> by_handle_;
   InFlightLimit limit_;
   LatencyBook latencies_;
+  HedgeBudget hedge_budget_;
   std::mt19937_64 random_;
   // "https://host:port" of whatever once began to answer.
   std::set<std::string> answered_origins_;

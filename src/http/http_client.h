@@ -84,7 +84,8 @@ struct HttpRequest {
   bool may_repeat = true;
   // A second copy is sent when the answer lags far behind what requests of this
   // size lately took, and the first whole answer wins. Only for GET, and only
-  // when the client's options hedge.
+  // when the client's options hedge and no more than 2 % of the bytes of
+  // all such requests came twice.
   bool may_hedge = false;
   // All attempts together, from the first on; absent: the client's options.
   std::optional<std::chrono::milliseconds> deadline;
@@ -108,7 +109,7 @@ struct HttpOptions {
   std::chrono::milliseconds request_deadline{300'000};
   std::chrono::milliseconds backoff_first{100};
   std::chrono::milliseconds backoff_max{20'000};
-  bool hedge = false;
+  bool hedge = true;
   // A file of trusted certificates; "": from HOLDFAST_CA_BUNDLE,
   // AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE or the system's usual places.
   std::string ca_bundle;

@@ -5,13 +5,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <future>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "holdfast/version.h"
+#include "http/hedge_budget.h"
+#include "record/watchdog.h"
 #include "twins/http_test_server.h"
 #include "twins/thread_shortage.h"
 
@@ -610,6 +617,103 @@ TEST(HttpClientTest, ASecondCopyOvertakesTheOneThatLags) {
   request.deadline = milliseconds(300);
   EXPECT_EQ(client.Send(request).status().code(),
             StatusCode::kDeadlineExceeded);
+}
+
+TEST(HedgeBudget, IsTwoPercentAndOneRequest) {
+  HedgeBudget budget;
+  EXPECT_TRUE(budget.MayHedge(100));
+  uint64_t hedged_bytes = 0;
+  for (int i = 0; i < 1000; ++i) {
+    budget.OnAsked(100);
+    if (!budget.MayHedge(100)) continue;
+    budget.OnHedge(100);
+    hedged_bytes += 100;
+    budget.OnAnswered(100, 100);
+  }
+  EXPECT_EQ(hedged_bytes, 1000u * 100 / 50);
+}
+
+TEST(HedgeBudget, WhatHadStalledCostsNothing) {
+  HedgeBudget budget;
+  budget.OnAsked(1000);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(budget.MayHedge(100));
+    budget.OnHedge(100);
+    EXPECT_FALSE(budget.MayHedge(100));
+    budget.OnAnswered(100, 0);
+  }
+}
+
+// HOLDFAST_STALLS: how many requests stall (12 by default), all at once.
+TEST(HttpClientTest, EveryRequestThatLagsIsNamed) {
+  const char* const asked = std::getenv("HOLDFAST_STALLS");
+  const int stall_count =
+      std::min(asked == nullptr ? 12 : std::atoi(asked), 64);
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> lines;
+  SetSayLateForTest([&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+    changed.notify_all();
+  });
+  HttpTestServer server([&](const TestRequest& request) {
+    TestAnswer answer{.status = 206, .body = "12345678"};
+    answer.hang = request.target != "/quick";
+    return answer;
+  });
+  HttpClient client(QuickOptions());
+  std::vector<std::promise<void>> ended(static_cast<size_t>(stall_count));
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < stall_count; ++i) {
+    HttpRequest request = GetOf(server.Url("/x" + std::to_string(i) + "?a=1"));
+    request.headers = {{"Range", "bytes=" + std::to_string(i) + "-"}};
+    request.deadline = std::chrono::minutes(10);
+    client.Start(request, [&ended, i](Result<HttpResponse>) {
+      ended[static_cast<size_t>(i)].set_value();
+    });
+  }
+  ASSERT_TRUE(client.Send(GetOf(server.Url("/quick"))).ok());
+  {
+    // The promise: each is named within five seconds.
+    std::unique_lock lock(mutex);
+    changed.wait_until(lock, begun + std::chrono::seconds(5), [&] {
+      return lines.size() >= static_cast<size_t>(stall_count);
+    });
+  }
+  SetSayLateForTest(nullptr);
+  EXPECT_EQ(lines.size(), static_cast<size_t>(stall_count));
+  for (int i = 0; i < stall_count; ++i) {
+    const std::string number = std::to_string(i);
+    EXPECT_THAT(lines,
+                testing::Contains(testing::HasSubstr(
+                    "/x" + number + " (bytes=" + number + "-) has taken ")));
+  }
+  EXPECT_THAT(lines, testing::Each(testing::HasSubstr("(attempt 1)")));
+  server.Release();
+  for (std::promise<void>& each : ended) each.get_future().wait();
+}
+
+TEST(HttpClientTest, AThirdCopyOvertakesTwoThatLag) {
+  std::atomic<int> lagging_count = 2;
+  std::atomic<bool> lags = false;
+  HttpTestServer server([&](const TestRequest&) {
+    TestAnswer answer{.status = 206, .body = "12345678"};
+    answer.hang = lags && lagging_count-- > 0;
+    return answer;
+  });
+  HttpClient client(QuickOptions());
+  std::string target(8, '.');
+  HttpRequest request = GetOf(server.Url("/x"));
+  request.target = {target.data(), target.size()};
+  request.may_hedge = true;
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(client.Send(request).ok());
+  const HttpCounters before = client.counters();
+  lags = true;
+  ASSERT_TRUE(client.Send(request).ok());
+  EXPECT_EQ(target, "12345678");
+  EXPECT_EQ(client.counters().hedges, before.hedges + 2);
+  EXPECT_EQ(client.counters().hedge_bytes, before.hedge_bytes);
 }
 
 TEST(HttpClientTest, FollowsRedirectsWithoutCredentialsToOthers) {

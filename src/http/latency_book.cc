@@ -17,13 +17,24 @@ void LatencyBook::Add(uint64_t byte_count, microseconds took) {
 std::optional<microseconds> LatencyBook::LagsAfter(uint64_t byte_count) const {
   constexpr microseconds kLeast{20'000};
   const SizeClass& kept = classes_[std::bit_width(byte_count)];
-  if (kept.seen_count < kNeeded) return std::nullopt;
+  if (kept.seen_count < kNeeded) return LagsBeyondAny();
   const auto count = static_cast<ptrdiff_t>(std::min(kept.seen_count, kKept));
   auto sorted = kept.took;
   const auto rank = sorted.begin() + count * 9 / 10;
   std::nth_element(sorted.begin(), rank, sorted.begin() + count);
   // Three times the 90th percentile, so that few requests are sent twice.
   return std::max(*rank * 3, kLeast);
+}
+
+// Of a size of which little is known: far beyond all that was seen.
+std::optional<microseconds> LatencyBook::LagsBeyondAny() const {
+  constexpr microseconds kLeast{100'000};
+  microseconds longest{0};
+  for (const SizeClass& kept : classes_) {
+    longest = std::max(longest, *std::ranges::max_element(kept.took));
+  }
+  if (longest == microseconds{0}) return std::nullopt;
+  return std::max(longest * 4, kLeast);
 }
 
 }  // namespace holdfast

@@ -13,10 +13,13 @@ namespace holdfast {
 class LatencyBook {
  public:
   void Add(uint64_t byte_count, std::chrono::microseconds took);
-  // Three times what nine of ten took; absent while too few are known.
+  // Three times what nine of ten took; while too few of the size are known,
+  // four times what any took; absent while none is known.
   std::optional<std::chrono::microseconds> LagsAfter(uint64_t byte_count) const;
 
  private:
+  std::optional<std::chrono::microseconds> LagsBeyondAny() const;
+
   // The last ones of a size class, [2^(k-1), 2^k) bytes.
   static constexpr uint64_t kKept = 32;
   static constexpr uint64_t kNeeded = 8;

@@ -20,6 +20,7 @@
 #include "megatron/open.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
+#include "record/call_record.h"
 #include "run/run.h"
 
 namespace holdfast {
@@ -241,7 +242,9 @@ bool IsRootOfSteps(const std::string& path) {
 }
 
 Result<LoadResult> Load(const std::string& path, const LoadOptions& options) {
-  return CatchBadAlloc([&] { return LoadAny(path, options); });
+  return InCall(CallKind::kLoad, path, [&] {
+    return CatchBadAlloc([&] { return LoadAny(path, options); });
+  });
 }
 
 }  // namespace holdfast

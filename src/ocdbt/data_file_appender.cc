@@ -6,6 +6,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "record/recorder.h"
 
 namespace holdfast::ocdbt {
 namespace {
@@ -137,7 +138,10 @@ Status DataFileAppender::WriteTo(File& file, uint64_t offset,
                                  uint64_t byte_count,
                                  std::span<const std::string_view> pieces) {
   HF_RETURN_IF_ERROR(Create(file));
-  HF_RETURN_IF_ERROR(file.writer->WriteAt(offset, pieces));
+  {
+    const PhaseScope scope(Phase::kWrite, file.path, byte_count, offset);
+    HF_RETURN_IF_ERROR(file.writer->WriteAt(offset, pieces));
+  }
   bool complete = false;
   {
     std::lock_guard lock(mutex_);
@@ -157,6 +161,7 @@ Status DataFileAppender::FinishFile(File& file) {
     HF_RETURN_IF_ERROR(file.writer->WriteAt(file.byte_count, {&piece, 1}));
     file.byte_count += padding;
   }
+  const PhaseScope scope(Phase::kSync, file.path, file.byte_count);
   HF_RETURN_IF_ERROR(file.writer->Finish(options_.sync));
   file.finished = true;
   return Status();

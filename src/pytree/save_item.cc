@@ -10,6 +10,7 @@
 #include "place/open_store.h"
 #include "pytree/messages.h"
 #include "pytree/snapshot.h"
+#include "record/recorder.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -85,6 +86,7 @@ Status TakeSnapshot(const PyTreeSettings& settings, PreparedSave& prepared) {
   if (bytes_max && byte_count > static_cast<uint64_t>(*bytes_max)) {
     return Status();
   }
+  const PhaseScope scope(Phase::kSnapshot, prepared.directory, byte_count);
   HF_ASSIGN_OR_RETURN(
       prepared.parts.tree,
       Snapshot(prepared.parts.tree, settings.options.is_prioritized_key_fn,

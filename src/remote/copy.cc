@@ -18,6 +18,7 @@
 #include "place/open_store.h"
 #include "place/place.h"
 #include "place/well_known_names.h"
+#include "record/call_record.h"
 #include "remote/copy_files.h"
 #include "remote/copy_plan.h"
 #include "remote/tree_listing.h"
@@ -620,8 +621,10 @@ class TreeCopier {
 
 Result<CopyResult> Copy(const std::string& source, const std::string& target,
                         const CopyOptions& options) {
-  return CatchBadAlloc(
-      [&] { return TreeCopier(source, target, options).Execute(); });
+  return InCall(CallKind::kCopy, target, [&] {
+    return CatchBadAlloc(
+        [&] { return TreeCopier(source, target, options).Execute(); });
+  });
 }
 
 }  // namespace holdfast

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/status_macros.h"
+#include "record/call_record.h"
 #include "storage/errno_status.h"
 #include "storage/unique_fd.h"
 
@@ -106,6 +107,7 @@ class FileJob {
         sums_(ranges),
         pieces_left_(piece_count()) {}
 
+  const std::string& name() const { return file_.source->name; }
   uint64_t byte_count() const { return file_.source->byte_count; }
   uint64_t piece_count() const {
     const uint64_t bytes = file_.source->byte_count;
@@ -218,6 +220,10 @@ Status FileCopier::Copy(std::span<const FileCopy> files,
       [&](size_t i, int worker) -> Status {
         FileJob& job = *pieces[i].job;
         const uint64_t offset = pieces[i].index * kCopyPieceBytes;
+        const OnCall on(run_.call());
+        const PhaseScope scope(
+            Phase::kCopy, job.name(),
+            std::min(kCopyPieceBytes, job.byte_count() - offset), offset);
         HF_RETURN_IF_ERROR(job.CopyPiece(pieces[i].index,
                                          scratch[static_cast<size_t>(worker)]));
         run_.AddDone(std::min(kCopyPieceBytes, job.byte_count() - offset));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "record/outputs.h"
+
 namespace holdfast {
 namespace {
 
@@ -44,6 +46,7 @@ Run::Run(const RunOptions& options, int requests_in_flight)
       budget_(options.in_flight_bytes_max),
       cancel_(options.cancel),
       progress_fn_(options.progress) {
+  PrepareOutputs();
   contexts_.resize(executor_.thread_count());
 }
 
@@ -57,6 +60,7 @@ CodecContext& Run::codec_context(int worker) {
 }
 
 void Run::StartPhase(std::string_view phase, uint64_t total_bytes) {
+  if (call_ != nullptr) call_->StartPhase(phase, total_bytes);
   if (!progress_fn_) return;
   std::lock_guard lock(progress_mutex_);
   progress_ = {phase, 0, total_bytes};
@@ -64,6 +68,7 @@ void Run::StartPhase(std::string_view phase, uint64_t total_bytes) {
 }
 
 void Run::AddDone(uint64_t byte_count) {
+  if (call_ != nullptr) call_->AddDone(byte_count);
   if (!progress_fn_) return;
   std::lock_guard lock(progress_mutex_);
   progress_.done_bytes += byte_count;

@@ -1,8 +1,8 @@
 // Run: the threads, byte budget, cancel flag and progress of one call.
 //
 // Thread-safety: any thread; the progress callback runs under a lock, one call
-// at a time. Ownership: borrows RunOptions' flag and callback.
-// Units: bytes.
+// at a time. Ownership: borrows RunOptions' flag and callback, and the record
+// of the call. Units: bytes.
 #pragma once
 
 #include <chrono>
@@ -16,6 +16,7 @@
 #include "base/executor.h"
 #include "codec/codec.h"
 #include "holdfast/options.h"
+#include "record/call_record.h"
 
 namespace holdfast {
 
@@ -38,14 +39,18 @@ class Run {
   // Scratch of one worker of executor().ParallelFor, made when it first asks.
   CodecContext& codec_context(int worker);
 
+  // Told to the caller, and to the call's record.
   void StartPhase(std::string_view phase, uint64_t total_bytes);
   void AddDone(uint64_t byte_count);
+  // That of the thread that made this object; null: none.
+  CallRecord* call() const { return call_; }
 
  private:
   Executor executor_;
   ByteBudget budget_;
   CancelToken cancel_;
   std::vector<std::unique_ptr<CodecContext>> contexts_;
+  CallRecord* const call_ = CallRecord::OfThread();
   const ProgressFn progress_fn_;
   std::mutex progress_mutex_;
   Progress progress_;

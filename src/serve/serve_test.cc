@@ -167,6 +167,7 @@ TEST_F(ServeTest, PagesAndLists) {
   EXPECT_THAT(Get("/at/root/7/"), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(Get("/at/root/x/"), StartsWith("HTTP/1.1 404"));
   EXPECT_EQ(BodyOf(Get("/healthz")), "ok\n");
+  EXPECT_THAT(BodyOf(Get("/metrics")), ::testing::EndsWith("# EOF\n"));
 }
 
 TEST_F(ServeTest, RefusesWhatItShould) {

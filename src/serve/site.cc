@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "holdfast/tools/metrics.h"
 #include "holdfast/tools/report.h"
 #include "holdfast/tools/virtual_files.h"
 #include "storage/url_path.h"
@@ -127,6 +128,11 @@ class OpenSite final : public Site {
   HttpResponse Answer(const HttpRequest& request) override {
     const std::string path = request.target.path.substr(1);
     if (path == "healthz") return TextResponse(200, "ok\n");
+    if (path == "metrics") {
+      return TextResponse(200, MetricsText(),
+                          "application/openmetrics-text; version=1.0.0; "
+                          "charset=utf-8");
+    }
     const auto [first, rest] = SplitFirst(path);
     if (first == "at") return AnswerAt(request, rest);
     if (path.empty() && mounts_.size() > 1) return AnswerMounts(request);

@@ -297,6 +297,27 @@ Result<DriftResult> ComputeDrift(const Checkpoint&, const Checkpoint&,
                                  const DriftOptions&) {
   return UnimplementedError("no drift here");
 }
+Result<std::vector<LiveSave>> LiveSaves(const std::string& root) {
+  if (root != "/ckpt") return std::vector<LiveSave>();
+  LiveSave save{"/ckpt/7", "/ckpt/7.orbax-checkpoint-tmp", {}};
+  save.ranks.resize(2);
+  for (LiveRank& rank : save.ranks) {
+    rank.rank_count = 2;
+    rank.host = "a";
+    rank.pid = 41;
+  }
+  save.ranks[0].phase = "meet: write";
+  save.ranks[0].phase_seconds = 5;
+  save.ranks[1].rank = 1;
+  save.ranks[1].phase = "write";
+  save.ranks[1].phase_seconds = 9;
+  save.ranks[1].done_bytes = 1 << 20;
+  save.ranks[1].total_bytes = 4 << 20;
+  save.ranks[1].bytes_per_second = 1 << 20;
+  save.ranks[1].expected_seconds = 3;
+  save.ranks[1].lag = "others have waited for it for 5 s";
+  return std::vector<LiveSave>{save};
+}
 Result<ReportResult> MakeReport(const std::string& path,
                                 const ReportOptions& options) {
   TheWorld().calls.report = options;

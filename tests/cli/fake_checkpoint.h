@@ -16,6 +16,7 @@
 #include "holdfast/tools/convert.h"
 #include "holdfast/tools/report.h"
 #include "holdfast/tools/view.h"
+#include "holdfast/tools/watch.h"
 
 namespace holdfast::testing {
 

@@ -106,10 +106,9 @@ TEST(FlagTable, IsConsistent) {
     }
     // No value flag takes rubbish, except a name (any word is one axis).
     const std::set<std::string_view> names = {
-        "item",      "metric", "map-file", "select",  "drop",
-        "map",       "report", "region",   "profile", "user-project",
-        "ca-bundle", "output", "against",  "host",    "token",
-        "cache"};
+        "item",    "metric", "map-file", "select",       "drop",      "map",
+        "report",  "region", "profile",  "user-project", "ca-bundle", "output",
+        "against", "host",   "token",    "cache",        "trace"};
     if (!names.contains(flag.name)) {
       const char* rubbish = flag.name == "spec" ? "rub+,bish" : "rubbish";
       EXPECT_EQ(flag.apply(rubbish, &args).code(), StatusCode::kInvalidArgument)

@@ -65,7 +65,7 @@ TEST_F(RemoteVerbs, SettingsComeFromOptions) {
   EXPECT_EQ(RunWords({"cp", "x", "y", "--endpoint", "http://h:1", "--region",
                       "eu-west-1", "--profile", "p", "--anonymous",
                       "--requester-pays", "--user-project", "u", "--requests",
-                      "7", "--hedge", "--ca-bundle", "/ca.pem"})
+                      "7", "--no-hedge", "--ca-bundle", "/ca.pem"})
                 .code,
             0);
   const RemoteSettings& settings = TheRemote().settings;
@@ -75,7 +75,7 @@ TEST_F(RemoteVerbs, SettingsComeFromOptions) {
   EXPECT_EQ(settings.user_project, "u");
   EXPECT_EQ(settings.ca_bundle, "/ca.pem");
   EXPECT_EQ(settings.requests_in_flight_max, 7);
-  EXPECT_TRUE(settings.anonymous && settings.requester_pays && settings.hedge);
+  EXPECT_TRUE(settings.anonymous && settings.requester_pays && !settings.hedge);
   EXPECT_EQ(RunWords({"ls", "x", "--requests", "0"}).code, 2);
   EXPECT_EQ(RunWords({"help", "--region", "x"}).code, 2);
 }

@@ -532,6 +532,30 @@ TEST_F(Verbs, StepsTable) {
   EXPECT_EQ(json["steps"][1]["why_not"], "temporary directory");
 }
 
+TEST_F(Verbs, WatchShowsTheRanksOfLiveSaves) {
+  Ran ran = RunWords({"watch", "--once", "/ckpt"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.out, HasSubstr("/ckpt/7\n"));
+  EXPECT_THAT(ran.out, HasSubstr("meet: write"));
+  EXPECT_THAT(ran.out, HasSubstr("1.0 MiB of 4.0 MiB"));
+  EXPECT_THAT(ran.out, HasSubstr("others have waited for it for 5 s"));
+  ran = RunWords({"watch", "--once", "--json", "/ckpt"});
+  const auto json = nlohmann::json::parse(ran.out);
+  ASSERT_EQ(json.at("saves").size(), 1u);
+  EXPECT_EQ(json["saves"][0]["ranks"][1]["expected_seconds"], 3);
+  EXPECT_EQ(json["saves"][0]["ranks"][0]["expected_seconds"], nullptr);
+  EXPECT_EQ(RunWords({"watch", "--once", "/none"}).out,
+            "no save is under way\n");
+}
+
+TEST_F(Verbs, TraceIsWrittenAlsoWhenTheVerbFails) {
+  const std::string file = ::testing::TempDir() + "/holdfast_trace.json";
+  (void)RunWords({"verify", "--trace", file, "/none"});
+  std::ifstream text(file);
+  EXPECT_TRUE(Json::parse(text).at("traceEvents").is_array());
+  EXPECT_EQ(RunWords({"ls", "--trace", file, "/c"}).code, 2);
+}
+
 TEST_F(Verbs, ReportWritesAPage) {
   const std::string file = ::testing::TempDir() + "/holdfast_report.html";
   Ran ran = RunWords({"report", "-o", file, "--against=/d", "/c"});

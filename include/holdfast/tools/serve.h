@@ -11,6 +11,7 @@
 //                          its virtual files (holdfast/tools/virtual_files.h)
 //   /at/NAME/STEP/…        the same of any step of any path that is served;
 //                          `newest` for STEP
+//   /metrics               the counts of this process, as OpenMetrics
 //   /healthz               "ok"
 // GET and HEAD, ranges, ETag, If-Match, If-None-Match, If-Range. A directory is
 // a page of links, or JSON to whoever accepts application/json. Nothing is ever

@@ -142,7 +142,8 @@ Result<LiveRecord> ParseLive(std::string_view text) {
 }
 
 // In one write, so that readers hardly ever see half of it.
-void WriteLive(const Place& directory, const LiveRecord& record) {
+void WriteLive(const Place& directory, const LiveRecord& record,
+               bool may_create) {
   const std::string name = LiveFileName(record.rank.rank);
   const std::string text = SerializeLive(record);
   if (directory.is_remote()) {
@@ -150,8 +151,9 @@ void WriteLive(const Place& directory, const LiveRecord& record) {
     return;
   }
   const std::string path = directory.path() + "/" + name;
-  const UniqueFd fd(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  const int flags =
+      O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (may_create ? O_CREAT : 0);
+  const UniqueFd fd(::open(path.c_str(), flags, 0644));
   if (!fd.valid()) return;
   const ssize_t count = ::pwrite(fd.get(), text.data(), text.size(), 0);
   if (count == static_cast<ssize_t>(text.size())) {
@@ -181,6 +183,68 @@ std::optional<LiveRecord> ReadLive(const Place& directory, int64_t rank) {
   Result<LiveRecord> record = ParseLive(*text);
   if (!record.ok() || record->rank.rank != rank) return std::nullopt;
   return std::move(record).value();
+}
+
+namespace {
+
+LiveRecord LiveRecordOf(const CallState& state, double renewal_seconds) {
+  LiveRecord record;
+  LiveRank& rank = record.rank;
+  rank.rank = state.rank;
+  rank.rank_count = state.rank_count;
+  rank.host = HostName();
+  rank.pid = ::getpid();
+  rank.phase = state.phase;
+  rank.phase_seconds = state.phase_seconds;
+  rank.total_seconds = state.total_seconds;
+  rank.done_bytes = state.done_bytes;
+  rank.total_bytes = state.total_bytes;
+  if (state.phase_seconds > 0 && !IsMeeting(rank)) {
+    rank.bytes_per_second =
+        static_cast<double>(state.done_bytes) / state.phase_seconds;
+  }
+  record.written_ns = SystemNowNs();
+  record.renewal_seconds = renewal_seconds;
+  return record;
+}
+
+// "in write for 12 s on host a, process 7".
+std::string WordsOf(const LiveRecord& record) {
+  const double age = SecondsBetween(record.written_ns, SystemNowNs());
+  return "in " + record.rank.phase + " for " +
+         WholeSeconds(record.rank.phase_seconds + age) + " on host " +
+         record.rank.host + ", process " + std::to_string(record.rank.pid);
+}
+
+}  // namespace
+
+LivePublication::LivePublication(CallRecord* call, const Place& directory)
+    : call_(call) {
+  if (call_ == nullptr) return;
+  const double seconds =
+      directory.is_remote() ? kLiveObjectSeconds : kLiveFileSeconds;
+  call_->Publish(
+      {.first_seconds = seconds,
+       .every_seconds = seconds,
+       .publish =
+           [directory, seconds,
+            is_first = true](const CallState& state) mutable {
+             WriteLive(directory, LiveRecordOf(state, seconds), is_first);
+             is_first = false;
+           },
+       .withdraw = [directory, call] { RemoveLive(directory, call->rank()); },
+       .other =
+           [directory](int64_t rank) {
+             const auto record = ReadLive(directory, rank);
+             return record ? WordsOf(*record) : std::string();
+           }});
+}
+
+LivePublication::~LivePublication() { Stop(); }
+
+void LivePublication::Stop() {
+  if (call_ != nullptr) call_->StopPublishing();
+  call_ = nullptr;
 }
 
 void JudgeLiveRanks(int64_t now_ns, const std::vector<LiveRecord>& records,
@@ -233,7 +297,7 @@ void AddCandidate(const Place& directory, std::vector<Candidate>& candidates) {
   }
 }
 
-Result<std::vector<Candidate>> Candidates(const Place& root) {
+Result<std::vector<Candidate>> LiveCandidates(const Place& root) {
   std::vector<Candidate> candidates;
   const Place temporary = root.parent() / TemporaryName(root.name());
   if (root.can_rename() && !root.name().empty()) {
@@ -277,7 +341,7 @@ std::vector<LiveRecord> RecordsIn(const Place& directory) {
 Result<std::vector<LiveSave>> LiveSaves(const std::string& root) {
   const LookScope scope(Place(root).Absolute());
   HF_ASSIGN_OR_RETURN(const std::vector<Candidate> candidates,
-                      Candidates(scope.place()));
+                      LiveCandidates(scope.place()));
   std::vector<LiveSave> saves;
   for (const Candidate& candidate : candidates) {
     const std::vector<LiveRecord> records = RecordsIn(candidate.directory);

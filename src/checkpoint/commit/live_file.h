@@ -16,6 +16,7 @@
 
 #include "holdfast/tools/watch.h"
 #include "place/place.h"
+#include "record/call_record.h"
 
 namespace holdfast {
 
@@ -38,10 +39,28 @@ std::optional<int64_t> RankOfLiveFile(std::string_view name);
 std::string SerializeLive(const LiveRecord& record);
 Result<LiveRecord> ParseLive(std::string_view text);
 
-// Best effort, all three.
-void WriteLive(const Place& directory, const LiveRecord& record);
+// Best effort, all three. A file that is gone is made again only when it
+// `may_create`: the directory may be on its way out.
+void WriteLive(const Place& directory, const LiveRecord& record,
+               bool may_create = true);
 void RemoveLive(const Place& directory, int64_t rank);
 std::optional<LiveRecord> ReadLive(const Place& directory, int64_t rank);
+
+// A save's word of itself: its record is published as live files in
+// `directory` from now on, to the end of this object. Null: nothing is.
+class LivePublication {
+ public:
+  LivePublication(CallRecord* call, const Place& directory);
+  ~LivePublication();
+  LivePublication(const LivePublication&) = delete;
+  LivePublication& operator=(const LivePublication&) = delete;
+
+  // Before the commit: nothing is there any more when it returns.
+  void Stop();
+
+ private:
+  CallRecord* call_;
+};
 
 // What the ranks of one save say, as it is at `now_ns`: who was not seen, and
 // who is waited for. Pure, but for asking whether a process of this host is

@@ -5,6 +5,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/restore/extent_read.h"
+#include "record/recorder.h"
 #include "tensor/grid.h"
 #include "zarr/read_chunk.h"
 
@@ -322,6 +323,7 @@ uint64_t RawPartBytes(Run& run) {
 }
 
 Result<RestorePlan> PlanRestore(std::vector<RestoreTarget> targets, Run& run) {
+  const PhaseScope scope(Phase::kPlan);
   std::vector<TargetGroup> groups = GroupTargets(targets);
   std::vector<std::vector<PlannedChunk>> parts(groups.size());
   HF_RETURN_IF_ERROR(run.executor().ParallelFor(

@@ -9,6 +9,7 @@
 #include "checkpoint/restore/chunk_source.h"
 #include "checkpoint/restore/counted_stores.h"
 #include "checkpoint/restore/extent_read.h"
+#include "record/recorder.h"
 #include "tensor/copy.h"
 #include "tensor/grid.h"
 #include "zarr/read_chunk.h"
@@ -205,12 +206,16 @@ class Restorer {
   Status ReadPiece(const ObjectLocation& where, uint64_t at,
                    std::span<char> target) const {
     const RangeRead request{where.key, where.offset + at, target};
+    const PhaseScope scope(Phase::kRead, where.key, target.size(),
+                           request.offset);
     return where.store->ReadBatch({&request, 1}, &run_.cancel());
   }
 
   Status Decode(const PlannedChunk& chunk, const ChunkUses& uses,
                 std::string_view encoded, Worker& worker) {
     if (chunk.extent != nullptr) return CopyOut(chunk, uses, encoded);
+    const PhaseScope scope(Phase::kDecode, TargetOf(chunk).array.name,
+                           encoded.size());
     worker.context->set_bytes_are_known(TargetOf(chunk).home->byte_check() ==
                                         ByteCheck::kListed);
     const Status decoded = uses.is_direct
@@ -234,6 +239,8 @@ class Restorer {
                  std::string_view elements) {
     const DType dtype = StoredDType(*uses.target);
     const Shape& shape = chunk.box.shape;
+    const PhaseScope scope(Phase::kPlace, uses.target->array.name,
+                           elements.size());
     ConvertStrided({dtype, elements.data(), shape,
                     ContiguousStrides(shape, DTypeBytes(dtype))},
                    ViewOf(*uses.target, chunk.box));
@@ -285,6 +292,8 @@ class Restorer {
                const ConstArrayView& source) {
     const auto inside = Intersect(box, chunk.box);
     if (!inside) return;
+    const PhaseScope scope(Phase::kPlace, TargetOf(chunk).array.name,
+                           BytesOf(*inside, TargetOf(chunk).array));
     const auto copy = [&](const RestoreTarget& target, const Box& common) {
       ConvertStrided(Subview(source, Relative(common, box.origin)),
                      ViewOf(target, common));
@@ -411,6 +420,8 @@ class Restorer {
       const Status read = ReadByReader(chunk, target, worker);
       return read.WithContext("leaf " + std::string(target.array.name));
     }
+    const PhaseScope scope(Phase::kRead, chunk.location.key, chunk.part_bytes,
+                           chunk.location.offset);
     const ExtentRead read{chunk.extent, target.array.dtype(), chunk.box,
                           ViewOf(target, chunk.box)};
     const uint64_t part_bytes = RawPartBytes(run_);
@@ -493,6 +504,8 @@ class Restorer {
                  const ArrayView& view, Worker& worker) {
     const RestoreTarget& target = TargetOf(chunk);
     const zarr::ChunkFormat& format = LayoutOf(target).format;
+    const PhaseScope scope(Phase::kRead, target.array.name,
+                           BytesOf(box, target.array));
     const Status read = zarr::ReadChunkBox(
         stores_.Of(target.home->array_store()),
         ChunkKeyOf(target.array, chunk.box), format,
@@ -539,8 +552,11 @@ class Restorer {
       }
     }
     const ByteBudget::Lease lease = Acquire(held_bytes, worker);
-    const Result<Bytes> encoded =
-        chunk.location.store->Read(chunk.location.key);
+    const Result<Bytes> encoded = [&] {
+      const PhaseScope scope(Phase::kRead, chunk.location.key,
+                             LayoutOf(TargetOf(chunk)).chunk_bytes);
+      return chunk.location.store->Read(chunk.location.key);
+    }();
     if (!encoded.ok()) return FillIfAbsent(chunk, encoded.status());
     const Status decoded = Decode(chunk, uses, encoded->view(), worker);
     Trim(worker);
@@ -663,7 +679,10 @@ Status Restore(RestorePlan plan, Run& run, Stats& stats,
   Restorer restorer(plan, stores, run, absent);
   const Status restored = run.executor().ParallelFor(
       plan.reads.size(),
-      [&](size_t read, int worker) { return restorer.Execute(read, worker); },
+      [&](size_t read, int worker) {
+        const OnCall on(run.call());
+        return restorer.Execute(read, worker);
+      },
       &run.cancel());
   // It explains what failed, too.
   HF_RETURN_IF_ERROR(CheckStillThere(plan.targets));

@@ -6,6 +6,7 @@
 #include "base/buffer_pool.h"
 #include "base/status_macros.h"
 #include "checkpoint/restore/array_index.h"
+#include "record/recorder.h"
 #include "zarr/format/chunk_key.h"
 
 namespace holdfast {
@@ -58,7 +59,10 @@ class Encoder {
   Status EncodeAll() {
     return run_.executor().ParallelFor(
         run_.executor().thread_count(),
-        [&](size_t, int worker) { return Work(run_.codec_context(worker)); },
+        [&](size_t, int worker) {
+          const OnCall on(run_.call());
+          return Work(run_.codec_context(worker));
+        },
         &run_.cancel());
   }
 
@@ -99,6 +103,8 @@ class Encoder {
       // which may be long after this thread has gone on.
       const auto held = std::make_shared<Held>();
       held->lease = std::move(lease);
+      const PhaseScope scope(Phase::kEncode, plan_.arrays[batch->array].name,
+                             batch->byte_count);
       HF_RETURN_IF_ERROR(queue_.IsStreamed(*batch)
                              ? EncodeStreamed(*batch, context)
                              : EncodeBatch(*batch, context, held));

@@ -59,7 +59,8 @@ Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record) {
 
 PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
                            std::string final_path, std::string save_id,
-                           const PendingSaveOptions& options, GroupCall call)
+                           const PendingSaveOptions& options, GroupCall call,
+                           std::shared_ptr<CallRecord> record)
     : pending_(std::move(pending)),
       final_path_(std::move(final_path)),
       directory_(PendingDirectory(final_path_, options.commit_mode).path()),
@@ -69,7 +70,9 @@ PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
       root_store_(StoreAt(directory_)),
       root_files_(*root_store_, options.sync,
                   IsUrl(directory_) ? directory_ : ""),
-      call_(std::move(call)) {}
+      call_(std::move(call)),
+      record_(std::move(record)),
+      live_(CallRecord::OfThread(), directory_) {}
 
 namespace {
 
@@ -135,15 +138,22 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
   if (own.group != nullptr && own.group->size() == 1) own.group = nullptr;
   // An object store has made every accepted object durable already.
   if (IsUrl(path)) own.sync = false;
+  const auto record = BeginCallRecord(CallKind::kSave, path);
+  const OnCall on(record.get());
+  if (own.group != nullptr) {
+    CallRecord::OfThread()->SetRank(own.group->rank(), own.group->size());
+  }
   GroupCall call(own.group);
-  auto begun = BeginInCall(path, own, mine, call);
-  if (!begun.ok()) call.End(begun.status());
+  auto begun = BeginInCall(path, own, mine, call, record);
+  if (begun.ok()) return begun;
+  call.End(begun.status());
+  if (record != nullptr) record->End(begun.status());
   return begun;
 }
 
 Result<std::unique_ptr<PendingSaver>> PendingSaver::BeginInCall(
     const std::string& path, const PendingSaveOptions& own, const Status& mine,
-    GroupCall& call) {
+    GroupCall& call, const std::shared_ptr<CallRecord>& record) {
   ProcessGroup* const group = own.group;
   Status status = mine.ok() ? CheckPath(path) : mine;
   const std::string final_path = status.ok() ? AbsolutePath(path) : path;
@@ -173,19 +183,25 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::BeginInCall(
   HF_RETURN_IF_ERROR(status);
   return std::unique_ptr<PendingSaver>(
       new PendingSaver(std::move(pending), final_path, std::move(save_id), own,
-                       std::move(call)));
+                       std::move(call), record));
 }
 
 Status PendingSaver::Agree(std::string_view phase, const Status& mine) const {
   return is_shared() ? options_.group->Agree({phase, final_path_}, mine) : mine;
 }
 
+void PendingSaver::EndCall(const Status& failure) {
+  live_.Stop();
+  call_.End(failure);
+  if (record_ != nullptr) record_->End(failure);
+}
+
 template <typename T>
 T PendingSaver::CallUnlessFailed(T result) {
   if constexpr (std::is_same_v<T, Status>) {
-    if (!result.ok()) call_.End(result);
+    if (!result.ok()) EndCall(result);
   } else {
-    if (!result.ok()) call_.End(result.status());
+    if (!result.ok()) EndCall(result.status());
   }
   return result;
 }
@@ -209,6 +225,7 @@ Result<SaveResult> PendingSaver::SaveItem(const std::string& name,
                                           const SaveOptions& options) {
   const Stopwatch begun;
   HF_RETURN_IF_ERROR(CheckOpen());
+  const OnCall on(record_.get());
   return SavePlanned(name, Plan(tree, options), begun);
 }
 
@@ -216,6 +233,7 @@ Result<SaveResult> PendingSaver::SavePlanned(const std::string& name,
                                              const Result<SavePlan>& plan,
                                              const Stopwatch& begun) {
   HF_RETURN_IF_ERROR(CheckOpen());
+  const OnCall on(record_.get());
   return CallUnlessFailed(CatchBadAlloc([&]() -> Result<SaveResult> {
     Status mine = name.empty() ? Status() : CheckKey(name);
     mine = mine.ok() ? plan.status() : mine.WithContext("item name");
@@ -314,6 +332,8 @@ Status PendingSaver::WriteRootFile(std::string_view name,
 
 Status PendingSaver::Commit(const RootRecord& root) {
   HF_RETURN_IF_ERROR(CheckOpen());
+  const OnCall on(record_.get());
+  live_.Stop();
   const Status committed = CatchBadAlloc([&]() -> Status {
     const Result<ParsedRootRecord> parsed =
         is_primary() ? ParseRootRecord(root)
@@ -327,12 +347,14 @@ Status PendingSaver::Commit(const RootRecord& root) {
     return Agree("commit", is_primary() ? commit() : Status());
   });
   call_.End(committed);
+  if (record_ != nullptr) record_->End(committed);
   return committed;
 }
 
 Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
                                     const Status& mine) {
   is_done_ = true;
+  live_.Stop();
   // A rank that will not, or cannot, says so before the checkpoint exists.
   Status committed = Agree("ready", mine);
   if (committed.ok()) {
@@ -347,6 +369,8 @@ Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
 // names serves all. With a marker, everything else must be durable before the
 // files that say that the checkpoint is complete.
 Status PendingSaver::Publish(const ParsedRootRecord& root) {
+  const PhaseScope scope(Phase::kCommit, final_path_);
+  if (CallRecord* call = CallRecord::OfThread()) call->StartPhase("commit", 0);
   if (root.is_v1) HF_RETURN_IF_ERROR(root_files_.Write(kV1MarkerFile, ""));
   const std::string metadata = RootMetadataText(root);
   const std::string marker =

@@ -10,10 +10,12 @@
 
 #include "checkpoint/commit/commit.h"
 #include "checkpoint/commit/file_writer.h"
+#include "checkpoint/commit/live_file.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/save/item_writer.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
+#include "record/call_record.h"
 #include "run/run.h"
 #include "storage/store.h"
 
@@ -70,16 +72,19 @@ class PendingSaver final : public PendingSave {
 
   PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
                std::string final_path, std::string save_id,
-               const PendingSaveOptions& options, GroupCall call);
+               const PendingSaveOptions& options, GroupCall call,
+               std::shared_ptr<CallRecord> record);
   // REQUIRES: what PendingSaver::Begin makes of its arguments.
   static Result<std::unique_ptr<PendingSaver>> BeginInCall(
       const std::string& path, const PendingSaveOptions& options,
-      const Status& mine, GroupCall& call);
+      const Status& mine, GroupCall& call,
+      const std::shared_ptr<CallRecord>& record);
   Status CheckOpen() const;
   // What it is given, of an operation of this object: when that has failed, the
   // call of the group is over, and the others hear of it.
   template <typename T>
   T CallUnlessFailed(T result);
+  void EndCall(const Status& failure);
   // A failure in the words of who has caused it.
   Status Explained(const Status& failure) const;
   Status WriteItemBelow(const std::string& name, SaveCall& call);
@@ -115,6 +120,9 @@ class PendingSaver final : public PendingSave {
   bool is_root_item_synced_ = false;
   bool is_done_ = false;  // committed, or a call has failed
   GroupCall call_;        // until then
+  // Null when this is a part of a call that has one.
+  const std::shared_ptr<CallRecord> record_;
+  LivePublication live_;  // ends before the directory is removed
 };
 
 }  // namespace holdfast

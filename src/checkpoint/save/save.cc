@@ -5,6 +5,7 @@
 #include "checkpoint/save/pending_saver.h"
 #include "checkpoint/save/save_options.h"
 #include "holdfast/checkpoint.h"
+#include "record/call_record.h"
 
 namespace holdfast {
 namespace {
@@ -61,9 +62,12 @@ Result<SaveResult> SaveTree(const std::string& path, const Tree& tree,
 Result<SaveResult> Save(const std::string& path, const Tree& tree,
                         const SaveOptions& options) {
   const Stopwatch begun;
-  return InGroupCall(options.group, [&] {
-    return CatchBadAlloc(
-        [&] { return SaveTree(path, tree, OptionsFor(path, options), begun); });
+  return InCall(CallKind::kSave, path, [&] {
+    return InGroupCall(options.group, [&] {
+      return CatchBadAlloc([&] {
+        return SaveTree(path, tree, OptionsFor(path, options), begun);
+      });
+    });
   });
 }
 

@@ -14,6 +14,7 @@
 #include "checkpoint/format/subchunking.h"
 #include "checkpoint/save/chunk_compression.h"
 #include "checkpoint/save/save_options.h"
+#include "record/recorder.h"
 #include "shard/chunk_split.h"
 #include "tree/value_type.h"
 
@@ -473,6 +474,7 @@ void MakeBatches(SavePlan& plan) {
 
 Result<SavePlan> MakeSavePlan(const Tree& tree, const SaveOptions& options,
                               const PlanPart& part) {
+  const PhaseScope scope(Phase::kPlan);
   HF_RETURN_IF_ERROR(CheckOptions(options));
   SavePlan plan;
   plan.options = std::make_shared<const SaveOptions>(WithSources(options));

@@ -13,6 +13,7 @@
 #include "checkpoint/save/append_sink.h"
 #include "ocdbt/bulk_writer.h"
 #include "ocdbt/merge.h"
+#include "record/recorder.h"
 #include "zarr/format/metadata.h"
 
 namespace holdfast {
@@ -247,7 +248,10 @@ class DirectorySink final : public ValueSink {
     // before each write.
     HF_RETURN_IF_ERROR(CheckGuard(options_, kLeaseGuardSeconds));
     write_options.atomic = false;  // nobody can look before the commit
-    HF_RETURN_IF_ERROR(store_->Write(key, value.pieces, write_options));
+    {
+      const PhaseScope scope(Phase::kWrite, key, value.byte_count);
+      HF_RETURN_IF_ERROR(store_->Write(key, value.pieces, write_options));
+    }
     if (options_.write_digests) {
       ValueSums sums(known_by);
       AddPieces(value.pieces, sums);
@@ -266,9 +270,13 @@ class DirectorySink final : public ValueSink {
       const uint64_t offset = byte_count;
       byte_count += TotalBytes(pieces);
       if (options_.write_digests) AddPieces(pieces, sums);
+      const PhaseScope scope(Phase::kWrite, key, byte_count - offset, offset);
       return file->WriteAt(offset, pieces);
     }));
-    HF_RETURN_IF_ERROR(file->Finish(options_.sync));
+    {
+      const PhaseScope scope(Phase::kSync, key, byte_count);
+      HF_RETURN_IF_ERROR(file->Finish(options_.sync));
+    }
     if (options_.write_digests) SetRow(index, std::move(key), sums);
     return Status();
   }

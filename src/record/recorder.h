@@ -1,0 +1,160 @@
+// Recorder: what this process has lately done for checkpoints, and how long it
+// took: a bounded list of phases, always on, and sums of all of them.
+//
+//   {
+//     const PhaseScope scope(Phase::kWrite, file_name, byte_count);
+//     ... the write ...
+//   }
+//
+// An event is about a chunk, a batch or more, never an element: it costs two
+// looks at the clock and one short lock. Without a trace file the last
+// kEventsKept are there; with one (trace.h) more, until they are written.
+// Thread-safety: any thread; after fork() the child goes on by itself.
+// Ownership: the process's, never destroyed. Units: bytes; nanoseconds of the
+// steady clock. Errors: none; without memory for it an event is not kept.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast {
+
+enum class Phase : uint8_t {
+  kPlan,
+  kSnapshot,
+  kEncode,  // with the wait for the turn of what is written
+  kWrite,
+  kSync,
+  kMeet,
+  kCommit,
+  kOpen,
+  kRead,  // with decoding, where a store gives chunks
+  kDecode,
+  kPlace,  // elements copied or cast to where they are wanted
+  kCopy,
+  kRequest,
+};
+inline constexpr int kPhaseCount = 13;
+std::string_view PhaseName(Phase phase);
+
+inline constexpr size_t kEventsKept = 4096;
+inline constexpr size_t kTracedEventsMax = size_t{1} << 18;
+
+struct PhaseEvent {
+  int64_t begun_ns = 0;
+  int64_t took_ns = 0;
+  int64_t waited_ns = 0;  // of a request: before its first attempt
+  uint64_t byte_count = 0;
+  int32_t rank = 0;
+  uint32_t thread = 0;  // counted from 1, in the order of their first event
+  uint16_t attempt_count = 0;  // of a request
+  Phase phase = Phase::kPlan;
+  // The end of what it is about, zero-filled.
+  std::array<char, 52> subject = {};
+
+  void SetSubject(std::string_view text);
+  std::string_view SubjectText() const;
+};
+
+// Seconds a phase took, in powers of four from 1 ms on.
+struct PhaseSums {
+  static constexpr int kBuckets = 10;  // the last has no bound
+  std::array<uint64_t, kBuckets> counts = {};
+  uint64_t byte_count = 0;
+  int64_t total_ns = 0;
+
+  uint64_t event_count() const;
+  static double UpperSeconds(int bucket);
+};
+
+enum class Count : uint8_t {
+  kSaves,
+  kLoads,
+  kConversions,
+  kCopies,
+  kFailures,  // of any of these
+  kStalls,    // ranks and objects that were named as late
+};
+inline constexpr int kCountCount = 6;
+
+inline int64_t SteadyNowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+class PhaseScope;
+
+class Recorder {
+ public:
+  static Recorder& Get();
+
+  void Add(PhaseEvent event);  // the thread is filled in
+  void Add(Count count, uint64_t more = 1);
+
+  std::array<PhaseSums, kPhaseCount> phase_sums() const;
+  uint64_t count(Count count) const;
+
+  // Keeps up to kTracedEventsMax events from here on, for TakeEvents.
+  void KeepForTrace();
+  // Those since the last call, oldest first, and how many were lost.
+  std::vector<PhaseEvent> TakeEvents(uint64_t& lost_count);
+  // Those that are there now.
+  std::vector<PhaseEvent> Events() const;
+
+  // An operation that is under way, with what is needed to say so.
+  struct OpenPhase {
+    PhaseEvent event;
+    uint64_t offset = 0;
+    int64_t named_ns = 0;  // when it was last named as late
+  };
+  // Gives each that is later than it should be to `name`, at most once in a
+  // growing interval, outside the lock.
+  std::vector<OpenPhase> TakeLate(int64_t now_ns);
+
+ private:
+  friend class PhaseScope;
+  Recorder();
+  void Enter(PhaseScope& scope);
+  void Leave(PhaseScope& scope, PhaseEvent event);
+  void AddLocked(PhaseEvent& event);
+
+  mutable std::mutex mutex_;
+  std::vector<PhaseEvent> events_;  // a ring
+  size_t capacity_ = kEventsKept;
+  uint64_t added_count_ = 0;
+  uint64_t taken_count_ = 0;
+  std::array<PhaseSums, kPhaseCount> sums_;
+  std::array<uint64_t, kCountCount> counts_ = {};
+  PhaseScope* open_ = nullptr;  // the list of those that may be late
+};
+
+// One phase of this thread, from here to the end of the scope.
+class PhaseScope {
+ public:
+  // `subject` is borrowed: a file, a leaf, a URL without secrets. An operation
+  // that waits for others (reads, writes, syncs) is named when it is late.
+  explicit PhaseScope(Phase phase, std::string_view subject = {},
+                      uint64_t byte_count = 0, uint64_t offset = 0);
+  ~PhaseScope();
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+
+ private:
+  friend class Recorder;
+  const Phase phase_;
+  const std::string_view subject_;
+  const uint64_t byte_count_;
+  const uint64_t offset_;
+  const int64_t begun_ns_;
+  int64_t named_ns_ = 0;
+  PhaseScope* previous_ = nullptr;
+  PhaseScope* next_ = nullptr;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,23 @@
+// RemoteCounters that threads may add to, and those of the process.
+//
+// Thread-safety: any thread. Units: bytes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "holdfast/tools/remote.h"
+
+namespace holdfast {
+
+struct RequestCounts {
+  std::atomic<uint64_t> requests{0}, attempts{0}, retries{0}, throttled{0},
+      hedges{0}, hedge_bytes{0}, connections{0}, sent_bytes{0},
+      received_bytes{0};
+
+  RemoteCounters Read() const;
+  // The counts of all clients that this process ever had.
+  static RequestCounts& OfProcess();
+};
+
+}  // namespace holdfast
