@@ -19,6 +19,7 @@ pkg_check_modules(pcre2_pc REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(pugixml_pc REQUIRED IMPORTED_TARGET pugixml)
 find_path(CURL_INCLUDE_DIR curl/curl.h REQUIRED)
 find_path(MSGPACK_INCLUDE_DIR msgpack.hpp REQUIRED)
+find_path(BOOST_INCLUDE_DIR boost/beast/http.hpp REQUIRED)
 
 # holdfast_archive(name target archives...): `name` links the archives when all
 # of them exist and a static build wants them, else the imported `target`.
@@ -75,6 +76,8 @@ add_library(holdfast_msgpack INTERFACE)
 target_include_directories(holdfast_msgpack SYSTEM INTERFACE
   ${MSGPACK_INCLUDE_DIR})
 target_compile_definitions(holdfast_msgpack INTERFACE MSGPACK_NO_BOOST)
+add_library(holdfast_boost INTERFACE)
+target_include_directories(holdfast_boost SYSTEM INTERFACE "${BOOST_INCLUDE_DIR}")
 
 if(HOLDFAST_BUILD_TESTS)
   find_package(GTest REQUIRED)

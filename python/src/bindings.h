@@ -24,5 +24,6 @@ void BindPlaces(nanobind::module_& module);
 void BindRemote(nanobind::module_& module);
 void BindMetrics(nanobind::module_& module);
 void BindTorchFile(nanobind::module_& module);
+void BindVirtualFiles(nanobind::module_& module);
 
 }  // namespace holdfast::python

@@ -46,6 +46,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindRemote(module);
   holdfast::python::BindMetrics(module);
   holdfast::python::BindTorchFile(module);
+  holdfast::python::BindVirtualFiles(module);
   module.attr("version") = HOLDFAST_VERSION;
   module.attr("processor_features") =
       std::string(holdfast::ProcessorFeatures());

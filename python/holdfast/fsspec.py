@@ -1,0 +1,194 @@
+"""Checkpoints as files for fsspec: `holdfast://PATH/as/npz/arrays.npz`.
+
+    import fsspec
+    model = "holdfast:///ckpt/7/as/safetensors/model.safetensors"
+    with fsspec.open(model) as file:
+        head = file.read(8)
+
+PATH is whatever `holdfast.open` takes, a URL too; below it are
+`as/safetensors`, `as/npz`, `as/zarr` and `files`, as `holdfast serve` has
+them: nobody has written the first three, their bytes are made while they are
+read, and equal to those that `holdfast convert` would write. Once holdfast is
+installed, fsspec finds the protocol by itself.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import threading
+from typing import Any
+
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+
+from holdfast import _engine
+
+__all__ = ["HoldfastFile", "HoldfastFileSystem"]
+
+_INSIDE = (
+    re.compile(
+        r"(?P<checkpoint>.*)/(?P<name>as/(?:safetensors|npz|zarr)(?:/.*)?)"
+    ),
+    re.compile(r"(?P<checkpoint>.*)/(?P<name>as|files(?:/.*)?)"),
+)
+
+
+class HoldfastFile(AbstractBufferedFile):  # type: ignore[misc]
+    """A virtual file, open for reading."""
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        data: bytes = self.fs.cat_file(self.path, start=start, end=end)
+        return data
+
+
+class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
+    """A read-only file system of checkpoints.
+
+    Args:
+      checkpoint: the checkpoint whose files paths name ("as/npz/arrays.npz");
+        without, a path begins with its checkpoint's.
+      step: a root's step; None: the newest when it is first asked for.
+      kept_bytes_max: bytes of decoded blocks that are kept, of each checkpoint.
+
+    A checkpoint is opened once. `invalidate_cache` lets all of them go: one
+    that was replaced meanwhile is an error of its reads until then.
+
+    Raises (on use):
+      FileNotFoundError: no such file, or no checkpoint there.
+      holdfast.errors.DataLossError: damaged bytes.
+    """
+
+    protocol = "holdfast"
+    root_marker = ""
+
+    def __init__(
+        self,
+        checkpoint: str | None = None,
+        *,
+        step: int | None = None,
+        kept_bytes_max: int = 256 << 20,
+        **storage_options: Any,
+    ) -> None:
+        super().__init__(**storage_options)
+        self._checkpoint = checkpoint
+        self._step = step
+        self._kept_bytes_max = kept_bytes_max
+        self._lock = threading.Lock()
+        self._opened: dict[str, _engine.VirtualFiles] = {}
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        text = str(path)
+        if text.startswith("holdfast://"):
+            text = text[len("holdfast://") :]
+        return text.rstrip("/") if len(text) > 1 else text
+
+    def _find(self, path: str) -> tuple[str, _engine.VirtualFiles, str]:
+        """What comes before the name, the checkpoint's files, and the name."""
+        path = self._strip_protocol(path)
+        before, name = "", path.strip("/")
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            for pattern in _INSIDE:
+                match = pattern.fullmatch(path)
+                if match:
+                    before, name = match["checkpoint"] + "/", match["name"]
+                    break
+            else:
+                before, name = path + "/", ""
+            checkpoint = before[:-1]
+        with self._lock:
+            files = self._opened.get(checkpoint)
+            if files is None:
+                files = _engine.VirtualFiles.open(
+                    checkpoint,
+                    step=self._step,
+                    kept_bytes_max=self._kept_bytes_max,
+                )
+                self._opened[checkpoint] = files
+        return before, files, name
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """Forgets what was opened."""
+        with self._lock:
+            self._opened.clear()
+        super().invalidate_cache(path)
+
+    @staticmethod
+    def _entry(
+        before: str, files: _engine.VirtualFiles, stat: tuple[str, bool, int]
+    ) -> dict[str, Any]:
+        name, is_directory, byte_count = stat
+        entry: dict[str, Any] = {
+            "name": (before + name).rstrip("/"),
+            "type": "directory" if is_directory else "file",
+            "size": 0 if is_directory else byte_count,
+        }
+        if not is_directory:
+            entry["ETag"] = files.tag(name)
+        return entry
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        before, files, name = self._find(path)
+        return self._entry(before, files, files.stat(name))
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        before, files, name = self._find(path)
+        stat = files.stat(name)
+        if stat[1]:
+            entries = [
+                self._entry(before, files, (posixpath.join(name, last), *rest))
+                for last, *rest in files.list(name)
+            ]
+        else:
+            entries = [self._entry(before, files, stat)]
+        return entries if detail else [entry["name"] for entry in entries]
+
+    def cat_file(
+        self,
+        path: str,
+        start: int | None = None,
+        end: int | None = None,
+        **kwargs: Any,
+    ) -> bytes:
+        _, files, name = self._find(path)
+        _, is_directory, byte_count = files.stat(name)
+        if is_directory:
+            raise IsADirectoryError(path)
+        first, last, _ = slice(start, end).indices(byte_count)
+        return files.read(name, first, max(0, last - first))
+
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | str | None = None,
+        autocommit: bool = True,
+        cache_options: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> HoldfastFile:
+        if mode != "rb":
+            raise NotImplementedError(
+                f"{path}: checkpoints are only read (mode rb)"
+            )
+        details = self.info(path)
+        if details["type"] == "directory":
+            raise IsADirectoryError(path)
+        return HoldfastFile(
+            self,
+            path,
+            mode,
+            block_size or self.blocksize,
+            autocommit,
+            cache_options=cache_options,
+            size=details["size"],
+            **kwargs,
+        )
+
+    def created(self, path: str) -> Any:
+        raise NotImplementedError
+
+    def modified(self, path: str) -> Any:
+        raise NotImplementedError

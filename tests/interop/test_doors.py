@@ -1,0 +1,250 @@
+"""Readers that know nothing of checkpoints read random ones: through `holdfast
+serve`, fsspec and zarr.
+
+Each checkpoint is a random tree in a random layout. Its values, through
+safetensors (a download), numpy (npz by ranges), TensorStore (zarr over HTTP,
+and the served OCDBT database), zarr-python, xarray and dask, are compared with
+those of holdfast.load, and the virtual files with what `holdfast convert`
+writes, by sha256. Then hostile requests: none may end the server, or get a byte
+that is not served.
+
+usage: test_doors.py HOLDFAST [--checkpoints N] [--hostile N] [--seed N]
+"""
+
+import argparse
+import hashlib
+import http.client
+import io
+import json
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+
+import fsspec
+import numpy as np
+import safetensors.numpy
+import tensorstore as ts
+import zarr
+
+import holdfast
+import holdfast.fsspec
+import random_trees
+from holdfast.zarr import CheckpointStore
+
+SECRET = "words that nobody may read"
+
+
+class Served:
+    """`holdfast serve` of some paths."""
+
+    def __init__(self, command, paths):
+        self.process = subprocess.Popen(
+            [command, "serve", "--port", "0", "--quiet", *map(str, paths)],
+            stdout=subprocess.PIPE, text=True)
+        self.url = self.process.stdout.readline().strip()
+        self.port = urllib.parse.urlsplit(self.url).port
+
+    def get(self, path, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port,
+                                                timeout=60)
+        connection.request("GET", path, headers=headers)
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        return response.status, body
+
+    def whole(self, path):
+        status, body = self.get(path)
+        if status != 200:
+            raise AssertionError(f"{path}: {status}: {body[:200]}")
+        return body
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def save_random(seed, folder):
+    """A checkpoint; its leaves by name."""
+    rng = random.Random(seed)
+    api = rng.choice(["orbax", "orbax", "orbax-v1"])
+    ocdbt = rng.random() < 0.7
+    tree = random_trees.Generator(seed, api, ocdbt).root()
+    path = folder / f"c{seed}"
+    holdfast.save(
+        path, tree, format=api, zarr_format=rng.choice([2, 3]),
+        use_ocdbt=ocdbt, compression=rng.choice(["planes", "zstd", "fast", None]),
+        chunk_bytes_target=rng.choice([0, 64, 1024, 1 << 20]), sync=False)
+    return path
+
+
+def arrays_of(path):
+    """Arrays and scalars as the engine reads them, by name."""
+    opened = holdfast.open(path)
+    return {name: np.asarray(opened[name][...])
+            for name, leaf in opened.items()
+            if leaf.kind in ("array", "scalar")}
+
+
+def check_equal(what, got, want):
+    got = np.asarray(got)
+    if got.shape != want.shape or got.tobytes() != want.tobytes():
+        raise AssertionError(f"{what}: {got.dtype}{got.shape} is not "
+                             f"{want.dtype}{want.shape}, or other bytes")
+
+
+def quoted(name):
+    return urllib.parse.quote(name, safe="")
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def check_conversions(command, path, base, served, folder):
+    """The virtual files are those of conversions."""
+    for name, kind in (("safetensors/model.safetensors", "safetensors"),
+                       ("npz/arrays.npz", "npz")):
+        target = folder / ("model." + kind)
+        subprocess.run([command, "convert", "--quiet", "--to", kind,
+                        "--no-check", str(path), str(target)], check=True)
+        body = served.whole(f"{base}as/{name}")
+        if sha256(body) != sha256(target.read_bytes()):
+            raise AssertionError(f"{kind}: not the bytes of the conversion")
+        door = fsspec.filesystem("holdfast", skip_instance_cache=True)
+        if door.cat_file(f"holdfast://{path}/as/{name}") != body:
+            raise AssertionError(f"{kind}: fsspec has other bytes")
+        target.unlink()
+        yield body
+
+
+def check_one(seed, command, path, base, served, folder):
+    want = arrays_of(path)
+    model, _ = check_conversions(command, path, base, served, folder)
+    tensors = safetensors.numpy.load(model)
+    rng = random.Random(seed)
+    for _ in range(8):
+        first = rng.randrange(len(model))
+        last = min(len(model) - 1, first + rng.randrange(5000))
+        status, part = served.get(f"{base}as/safetensors/model.safetensors",
+                                  Range=f"bytes={first}-{last}")
+        if status != 206 or part != model[first:last + 1]:
+            raise AssertionError(f"range {first}-{last}: {status}")
+    with fsspec.open(served.url + base[1:] + "as/npz/arrays.npz", "rb") as file:
+        archive = np.load(io.BytesIO(file.read()))
+    store = CheckpointStore(str(path))
+    through_http = f"{served.url}{base[1:]}as/zarr/"
+    info = json.loads(served.get(base + "as/zarr/.zmetadata")[1])
+    for name, array in want.items():
+        stored = name or "value"
+        if array.dtype.kind in "biufc" and stored in tensors:
+            check_equal(f"safetensors {name}", tensors[stored], array)
+        if array.dtype.kind in "biufc" and "\0" not in name:
+            check_equal(f"npz {name}", archive[stored], array)
+    for key in info["metadata"]:
+        if not key.endswith("/.zarray"):
+            continue
+        name = key[:-len("/.zarray")]
+        array = want[name.replace("state/", "", 1)
+                     if name.startswith("state/") else name]
+        opened = zarr.open_array(store, path=name, mode="r", zarr_format=2)
+        check_equal(f"zarr {name}", opened[...], array)
+        spec = {"driver": "zarr", "kvstore": {
+            "driver": "http",
+            "base_url": through_http + urllib.parse.quote(name)}}
+        read = ts.open(spec, read=True).result().read().result()
+        check_equal(f"tensorstore {name}", read, array)
+    return len(want)
+
+
+def random_request(rng, paths):
+    """Bytes that a client might send, few of them a request."""
+    request = bytearray(
+        f"GET {rng.choice(paths)} HTTP/1.1\r\nHost: localhost\r\n"
+        f"Range: bytes={rng.randrange(100)}-{rng.randrange(100)}\r\n\r\n"
+        .encode())
+    for _ in range(rng.randrange(8)):
+        at = rng.randrange(len(request) + 1)
+        kind = rng.randrange(5)
+        if kind == 0 and at < len(request):
+            request[at] = rng.randrange(256)
+        elif kind == 1:
+            del request[at:at + rng.randrange(20)]
+        elif kind == 2:
+            request[at:at] = rng.choice(
+                [b"/../", b"%2e%2e%2f", b"%00", b"\r\n", b"\0", b"%", b"?", b"#",
+                 b"Transfer-Encoding: chunked\r\n", b"Content-Length: 9\r\n",
+                 b"Content-Length: -1\r\n", b"Expect: 100-continue\r\n"])
+        elif kind == 3:
+            request[at:at] = bytes([rng.randrange(256)]) * rng.randrange(30000)
+        else:
+            request = request * 2
+    return bytes(request)
+
+
+def check_hostile(served, names, count, seed):
+    rng = random.Random(seed)
+    paths = ["/", "/at/", "/healthz", "/at/../../etc/passwd"]
+    for name in names:
+        paths += [f"/at/{name}/newest/files/../../secret",
+                  f"/at/{name}/newest/files/%2e%2e/secret",
+                  f"/at/{name}/newest/as/zarr/.zmetadata",
+                  f"/at/{name}/newest/as/safetensors/model.safetensors"]
+    good = served.whole(paths[-1])
+    for i in range(count):
+        with socket.create_connection(("127.0.0.1", served.port), 60) as client:
+            try:
+                client.sendall(random_request(rng, paths))
+                client.shutdown(socket.SHUT_WR)
+                answer = b""
+                while piece := client.recv(1 << 16):
+                    answer += piece
+            except (BrokenPipeError, ConnectionResetError):
+                continue  # it would not read all of that
+        if SECRET.encode() in answer or b"root:" in answer:
+            raise AssertionError(f"request {i} got out of the checkpoint")
+    if served.whole(paths[-1]) != good or served.process.poll() is not None:
+        raise AssertionError("the server is not what it was")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command")
+    parser.add_argument("--checkpoints", type=int, default=100)
+    parser.add_argument("--hostile", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    begun, failed, leaf_count = time.monotonic(), 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "secret").write_text(SECRET)
+        seeds = range(args.seed, args.seed + args.checkpoints)
+        paths = {seed: save_random(seed, folder) for seed in seeds}
+        served = Served(args.command, paths.values())
+        try:
+            for seed, path in paths.items():
+                base = f"/at/{quoted(path.name)}/newest/"
+                try:
+                    leaf_count += check_one(seed, args.command, path, base,
+                                            served, folder)
+                except Exception as error:  # noqa: BLE001
+                    failed += 1
+                    print(f"seed {seed}: {type(error).__name__}: {error}")
+            check_hostile(served, [path.name for path in paths.values()],
+                          args.hostile, args.seed)
+        finally:
+            served.close()
+    print(f"{args.checkpoints - failed} of {args.checkpoints} checkpoints with "
+          f"{leaf_count} arrays, {args.hostile} hostile requests, "
+          f"{time.monotonic() - begun:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
