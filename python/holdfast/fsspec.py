@@ -139,8 +139,10 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         stat = files.stat(name)
         if stat[1]:
             entries = [
-                self._entry(before, files, (posixpath.join(name, last), *rest))
-                for last, *rest in files.list(name)
+                self._entry(
+                    before, files, (posixpath.join(name, last), is_dir, size)
+                )
+                for last, is_dir, size in files.list(name)
             ]
         else:
             entries = [self._entry(before, files, stat)]

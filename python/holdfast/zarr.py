@@ -34,7 +34,7 @@ __all__ = ["CheckpointStore"]
 _ROOT = "as/zarr"
 
 
-class CheckpointStore(Store):
+class CheckpointStore(Store):  # type: ignore[misc]
     """A read-only store.
 
     Args:
