@@ -619,7 +619,7 @@ TEST(HttpClientTest, ASecondCopyOvertakesTheOneThatLags) {
             StatusCode::kDeadlineExceeded);
 }
 
-TEST(HedgeBudget, IsTwoPercentAndOneRequest) {
+TEST(HedgeBudget, IsTwoPercentAndAFewRequests) {
   HedgeBudget budget;
   EXPECT_TRUE(budget.MayHedge(100));
   uint64_t hedged_bytes = 0;
@@ -630,17 +630,19 @@ TEST(HedgeBudget, IsTwoPercentAndOneRequest) {
     hedged_bytes += 100;
     budget.OnAnswered(100, 100);
   }
-  EXPECT_EQ(hedged_bytes, 1000u * 100 / 50);
+  EXPECT_EQ(hedged_bytes, 1000u * 100 / 50 + 4 * 100);
 }
 
 TEST(HedgeBudget, WhatHadStalledCostsNothing) {
   HedgeBudget budget;
   budget.OnAsked(1000);
   for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(budget.MayHedge(100));
-    budget.OnHedge(100);
+    for (int hedge = 0; hedge < 4; ++hedge) {
+      ASSERT_TRUE(budget.MayHedge(100));
+      budget.OnHedge(100);
+    }
     EXPECT_FALSE(budget.MayHedge(100));
-    budget.OnAnswered(100, 0);
+    budget.OnAnswered(400, 0);
   }
 }
 

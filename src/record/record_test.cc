@@ -42,7 +42,9 @@ TEST(PhaseEvent, KeepsTheEndOfItsSubject) {
 TEST(Recorder, SumsAndKeepsPhases) {
   const double before_count = NumberOf("place_count");
   const double before_bytes = NumberOf("place_bytes");
-  { const PhaseScope scope(Phase::kPlace, "leaf w", 7); }
+  {
+    const PhaseScope scope(Phase::kPlace, "leaf w", 7);
+  }
   EXPECT_EQ(NumberOf("place_count"), before_count + 1);
   EXPECT_EQ(NumberOf("place_bytes"), before_bytes + 7);
   const PhaseEvent last = Recorder::Get().Events().back();
@@ -134,14 +136,13 @@ TEST(CallRecord, PublishesAndWithdraws) {
   std::promise<std::string> published;
   bool is_withdrawn = false;
   call.StartPhase("sync", 0);
-  call.Publish({.first_seconds = 0,
-                .every_seconds = 1000,
-                .publish =
-                    [&](const CallState& state) {
-                      published.set_value(state.phase);
-                    },
-                .withdraw = [&] { is_withdrawn = true; },
-                .other = [](int64_t rank) { return std::to_string(rank); }});
+  call.Publish(
+      {.first_seconds = 0,
+       .every_seconds = 1000,
+       .publish =
+           [&](const CallState& state) { published.set_value(state.phase); },
+       .withdraw = [&] { is_withdrawn = true; },
+       .other = [](int64_t rank) { return std::to_string(rank); }});
   EXPECT_EQ(published.get_future().get(), "sync");
   EXPECT_EQ(call.OtherRank(3), "3");
   call.End(Status());

@@ -32,10 +32,20 @@ uint32_t ThreadNumber() {
   return mine;
 }
 
-// The mutex must not be another thread's in the child of a fork.
-std::mutex* forked_mutex = nullptr;
-
 }  // namespace
+
+// In the child of a fork the mutex must not be another thread's, and what other
+// threads had under way is gone, with the stacks that it lay on.
+struct RecorderFork {
+  static void Before() { Recorder::Get().mutex_.lock(); }
+  static void InParent() { Recorder::Get().mutex_.unlock(); }
+  static void InChild() {
+    Recorder& recorder = Recorder::Get();
+    recorder.open_ = nullptr;
+    ++recorder.fork_count_;
+    recorder.mutex_.unlock();
+  }
+};
 
 std::string_view PhaseName(Phase phase) {
   return kPhaseNames[static_cast<size_t>(phase)];
@@ -65,14 +75,13 @@ double PhaseSums::UpperSeconds(int bucket) {
 }
 
 Recorder& Recorder::Get() {
-  static auto* const recorder = new Recorder;
+  static auto* const recorder = [] {
+    auto* const made = new Recorder;
+    ::pthread_atfork(&RecorderFork::Before, &RecorderFork::InParent,
+                     &RecorderFork::InChild);
+    return made;
+  }();
   return *recorder;
-}
-
-Recorder::Recorder() {
-  forked_mutex = &mutex_;
-  ::pthread_atfork([] { forked_mutex->lock(); }, [] { forked_mutex->unlock(); },
-                   [] { forked_mutex->unlock(); });
 }
 
 void Recorder::AddLocked(PhaseEvent& event) {
@@ -179,6 +188,7 @@ std::vector<Recorder::OpenPhase> Recorder::TakeLate(int64_t now_ns) {
 
 void Recorder::Enter(PhaseScope& scope) {
   const std::lock_guard lock(mutex_);
+  scope.fork_count_ = fork_count_;
   scope.next_ = open_;
   if (open_ != nullptr) open_->previous_ = &scope;
   open_ = &scope;
@@ -188,7 +198,7 @@ void Recorder::Leave(PhaseScope& scope, PhaseEvent event) {
   event.thread = ThreadNumber();
   const std::lock_guard lock(mutex_);
   AddLocked(event);
-  if (!MayBeLate(scope.phase_)) return;
+  if (!MayBeLate(scope.phase_) || scope.fork_count_ != fork_count_) return;
   if (scope.next_ != nullptr) scope.next_->previous_ = scope.previous_;
   if (scope.previous_ != nullptr) {
     scope.previous_->next_ = scope.next_;

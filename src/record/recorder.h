@@ -119,7 +119,8 @@ class Recorder {
 
  private:
   friend class PhaseScope;
-  Recorder();
+  friend struct RecorderFork;
+  Recorder() = default;
   void Enter(PhaseScope& scope);
   void Leave(PhaseScope& scope, PhaseEvent event);
   void AddLocked(PhaseEvent& event);
@@ -132,6 +133,7 @@ class Recorder {
   std::array<PhaseSums, kPhaseCount> sums_;
   std::array<uint64_t, kCountCount> counts_ = {};
   PhaseScope* open_ = nullptr;  // the list of those that may be late
+  uint64_t fork_count_ = 0;     // of this process's ancestors
 };
 
 // One phase of this thread, from here to the end of the scope.
@@ -153,6 +155,7 @@ class PhaseScope {
   const uint64_t offset_;
   const int64_t begun_ns_;
   int64_t named_ns_ = 0;
+  uint64_t fork_count_ = 0;  // when it came into the list
   PhaseScope* previous_ = nullptr;
   PhaseScope* next_ = nullptr;
 };

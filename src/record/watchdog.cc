@@ -52,9 +52,12 @@ void NameLate() {
 
 }  // namespace
 
-// In the child of a fork nobody runs, and the mutex may be anybody's.
+// In the child of a fork nobody runs, and the mutexes may be anybody's.
 struct WatchdogFork {
-  static void InChild() { new (&Watchdog::Get()) Watchdog; }
+  static void InChild() {
+    new (&Watchdog::Get()) Watchdog;
+    new (&say_mutex) std::mutex;
+  }
 };
 
 void SayLate(std::string_view text) {

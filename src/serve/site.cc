@@ -88,7 +88,8 @@ std::string ListPage(
     const std::vector<std::pair<std::string, std::string>>& links) {
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
          "<meta name=\"viewport\" content=\"width=device-width\">"
-         "<meta name=\"color-scheme\" content=\"light dark\"><title>" +
+         "<meta name=\"color-scheme\" content=\"light dark\">"
+         "<link rel=\"icon\" href=\"data:,\"><title>" +
          EscapeHtml(title) +
          "</title><style>body{font:1rem/1.5 system-ui,sans-serif;"
          "margin:2rem auto;max-width:60rem;padding:0 1rem}"

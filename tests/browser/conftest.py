@@ -32,6 +32,40 @@ def serving(folder: Path) -> Iterator[str]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="open every page")
+    parser.addoption("--pictures", help="keep pictures in this folder "
+                     "(doc/pictures has those of doc/see.md)")
+
+
+@pytest.fixture
+def pictures(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The folder for pictures."""
+    asked = request.config.getoption("--pictures")
+    return Path(asked) if asked else tmp_path
+
+
+def take_picture(browser: Any, folder: Path, name: str) -> None:
+    picture = folder / f"{name}.png"
+    assert browser.save_screenshot(str(picture))
+    assert picture.stat().st_size > 10_000
+
+
+def set_scheme(browser: Any, scheme: str) -> None:
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+        "features": [{"name": "prefers-color-scheme", "value": scheme}]})
+
+
+def check_accessible(browser: Any) -> None:
+    """No sideways scrolling, and nothing that axe finds."""
+    axe = pytest.importorskip("axe_core_python",
+                              reason="want tests/browser/requirements.txt")
+    assert browser.execute_script(
+        "return document.documentElement.scrollWidth <= innerWidth")
+    script = Path(axe.__file__).with_name("axe.min.js").read_text()
+    browser.execute_script(script)
+    found = browser.execute_async_script(
+        "axe.run().then(arguments[arguments.length - 1])")
+    assert [(each["id"], each["nodes"][0]["html"][:200])
+            for each in found["violations"]] == []
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CSS
+from conftest import CSS, check_accessible, set_scheme, take_picture
 
 import holdfast
 
@@ -148,13 +148,10 @@ def test_sorts(opened: Any) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}")
 def test_fits_and_is_accessible(
-    opened: Any, scheme: str, size: tuple[int, int], tmp_path: pathlib.Path
+    opened: Any, scheme: str, size: tuple[int, int], pictures: pathlib.Path
 ) -> None:
-    """No sideways scrolling; axe finds nothing, with a tensor chosen."""
-    axe = pytest.importorskip("axe_core_python",
-                              reason="want tests/browser/requirements.txt")
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {
-        "features": [{"name": "prefers-color-scheme", "value": scheme}]})
+    """With a tensor chosen."""
+    set_scheme(opened, scheme)
     opened.set_window_size(*size)
     opened.refresh()
     for name in ("params/", "bias"):
@@ -162,17 +159,8 @@ def test_fits_and_is_accessible(
     back = opened.find_element(CSS, "body").value_of_css_property(
         "background-color")
     assert (back == "rgba(255, 255, 255, 1)") == (scheme == "light")
-    assert opened.execute_script(
-        "return document.documentElement.scrollWidth <= innerWidth")
-    script = pathlib.Path(axe.__file__).with_name("axe.min.js").read_text()
-    opened.execute_script(script)
-    found = opened.execute_async_script(
-        "axe.run().then(arguments[arguments.length - 1])")
-    assert [(each["id"], each["nodes"][0]["html"][:200])
-            for each in found["violations"]] == []
-    picture = tmp_path / f"{scheme}-{size[0]}.png"
-    assert opened.save_screenshot(str(picture))
-    assert picture.stat().st_size > 10_000
+    check_accessible(opened)
+    take_picture(opened, pictures, f"report-{scheme}-{size[0]}")
 
 
 def test_ten_thousand_leaves_in_two_megabytes(

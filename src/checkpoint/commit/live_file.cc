@@ -37,7 +37,9 @@ double SecondsBetween(int64_t from_ns, int64_t to_ns) {
 }
 
 std::string WholeSeconds(double seconds) {
-  return std::to_string(static_cast<int64_t>(seconds)) + " s";
+  constexpr double kLongest = 1e15;  // a file may say anything
+  return std::to_string(static_cast<int64_t>(std::min(seconds, kLongest))) +
+         " s";
 }
 
 bool IsProcessGone(const LiveRank& rank) {
