@@ -31,7 +31,8 @@ struct HttpServerOptions {
   double header_seconds_max = 10;
   double idle_seconds_max = 30;
   double write_seconds_max = 30;
-  int worker_count = 4;
+  // They wait more than they compute.
+  int worker_count = 16;
 };
 
 class HttpServer {

@@ -355,12 +355,20 @@ class OpenSite final : public Site {
                                                     const std::string& step,
                                                     bool statistics,
                                                     const std::string& tag) {
-    // Statistics read everything: one reader of them is enough.
-    const std::lock_guard lock(page_mutex_);
-    const auto found = pages_.find(tag);
-    if (found != pages_.end()) {
-      found->second.used = ++page_use_count_;
-      return found->second.html;
+    {
+      const std::lock_guard lock(page_mutex_);
+      const auto found = pages_.find(tag);
+      if (found != pages_.end()) {
+        found->second.used = ++page_use_count_;
+        return found->second.html;
+      }
+    }
+    // Statistics read everything: one reader of them is enough, and others do
+    // not keep the threads waiting.
+    std::unique_lock measuring(statistics_mutex_, std::defer_lock);
+    if (statistics && !measuring.try_lock()) {
+      return UnavailableError(
+          "statistics are being computed for somebody; ask again later");
     }
     ReportOptions options;
     options.run = options_.run;
@@ -369,9 +377,10 @@ class OpenSite final : public Site {
     if (number) options.open.step = number;
     options.statistics = statistics;
     HF_ASSIGN_OR_RETURN(ReportResult report, MakeReport(mount.path, options));
-    ForgetOldest(pages_, kPageCountMax);
     const auto html = std::make_shared<const std::string>(WithLinks(
         std::move(report.html), mount, step.empty() ? kNewest : step));
+    const std::lock_guard lock(page_mutex_);
+    ForgetOldest(pages_, kPageCountMax);
     pages_[tag] = {html, ++page_use_count_};
     return html;
   }
@@ -404,6 +413,7 @@ class OpenSite final : public Site {
   std::mutex open_mutex_;
   std::map<std::string, Opened> opened_;
   uint64_t use_count_ = 0;
+  std::mutex statistics_mutex_;  // held while they are computed
   std::mutex page_mutex_;
   std::map<std::string, KeptPage> pages_;
   uint64_t page_use_count_ = 0;
