@@ -8,6 +8,7 @@
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/drift.h"
 #include "holdfast/tools/merge.h"
+#include "holdfast/tools/serve.h"
 #include "holdfast/tools/stats.h"
 #include "holdfast/tools/stats_cache.h"
 #include "holdfast/tools/watch.h"
@@ -347,9 +348,6 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root, CommitMode) {
   return found->second;
 }
 
-Result<std::vector<LiveSave>> LiveSaves(const std::string&) {
-  return std::vector<LiveSave>();
-}
 
 bool IsRootOfSteps(const std::string& path) {
   return TheWorld().roots.contains(path);
