@@ -6,9 +6,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace holdfast;
   const std::string text(FuzzText(data, size));
-  for (const uint64_t byte_count : {uint64_t{0}, uint64_t{1}, uint64_t{1000},
-                                    ~uint64_t{0}}) {
-    HttpRange range;
+  for (const uint64_t byte_count :
+       {uint64_t{0}, uint64_t{1}, uint64_t{1000}, ~uint64_t{0}}) {
+    ServedRange range;
     if (ParseRange(text, byte_count, range) != RangeKind::kPart) continue;
     FUZZ_CHECK(range.byte_count > 0 && range.offset < byte_count &&
                range.byte_count <= byte_count - range.offset);

@@ -26,6 +26,7 @@ KNOWN = {
     "ExtendCrc32cSlow",  # the slow twin that the fast one is compared with
     "Register",  # buckets in memory under schemes of their own
     "SetLeaseSleepForTest",
+    "SetSayLateForTest",
     "holdfast_mpi_calls",
     "peak_buffered_bytes",  # whether uploads keep to their budget
 }

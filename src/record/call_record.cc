@@ -1,5 +1,6 @@
 #include "record/call_record.h"
 
+#include <new>
 #include <utility>
 
 #include "record/outputs.h"
@@ -160,7 +161,11 @@ MeetScope::~MeetScope() {
 std::shared_ptr<CallRecord> BeginCallRecord(CallKind kind,
                                             const std::string& path) {
   if (call_of_thread != nullptr) return nullptr;
-  return std::make_shared<CallRecord>(kind, path);
+  try {
+    return std::make_shared<CallRecord>(kind, path);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 }  // namespace holdfast

@@ -127,8 +127,8 @@ class MeetScope {
   CallRecord* const call_;
 };
 
-// The record of a call that lasts longer than one scope: the one of this
-// thread's call is null, since it is told of the end there.
+// The record of a call that lasts longer than one scope. Null where this thread
+// has a call, which is told of the end there, or where memory is short.
 std::shared_ptr<CallRecord> BeginCallRecord(CallKind kind,
                                             const std::string& path);
 

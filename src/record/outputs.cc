@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/no_throw.h"
@@ -208,17 +209,21 @@ std::string TraceLine(const PhaseEvent& event, int64_t pid,
 void SetOutputRank(int64_t rank) { output_rank = rank; }
 
 void PrepareOutputs() {
-  static const bool is_read = [] {
-    Outputs& outputs = TheOutputs();
-    const std::string trace = FromEnvironment("HOLDFAST_TRACE");
-    const std::string metrics = FromEnvironment("HOLDFAST_METRICS");
-    if (!trace.empty() && !is_trace_wanted) SetTraceFile(trace);
-    const std::lock_guard lock(outputs.mutex);
-    outputs.metrics_pattern = metrics;
-    is_metrics_wanted = !metrics.empty();
-    return true;
-  }();
-  (void)is_read;
+  // Without memory for it the next call tries again.
+  (void)CatchBadAlloc([] {
+    static const bool is_read = [] {
+      Outputs& outputs = TheOutputs();
+      const std::string trace = FromEnvironment("HOLDFAST_TRACE");
+      std::string metrics = FromEnvironment("HOLDFAST_METRICS");
+      if (!trace.empty() && !is_trace_wanted) SetTraceFile(trace);
+      const std::lock_guard lock(outputs.mutex);
+      is_metrics_wanted = !metrics.empty();
+      outputs.metrics_pattern = std::move(metrics);
+      return true;
+    }();
+    (void)is_read;
+    return Status();
+  });
 }
 
 void WriteOutputs() {

@@ -75,8 +75,10 @@ double PhaseSums::UpperSeconds(int bucket) {
 }
 
 Recorder& Recorder::Get() {
+  // Not of the heap: what asks first may be a destructor, without memory.
+  alignas(Recorder) static char storage[sizeof(Recorder)];
   static auto* const recorder = [] {
-    auto* const made = new Recorder;
+    auto* const made = new (storage) Recorder;
     ::pthread_atfork(&RecorderFork::Before, &RecorderFork::InParent,
                      &RecorderFork::InChild);
     return made;
@@ -149,17 +151,6 @@ std::vector<PhaseEvent> Recorder::TakeEvents(uint64_t& lost_count) {
   }
   taken_count_ = added_count_;
   return taken;
-}
-
-std::vector<PhaseEvent> Recorder::Events() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<PhaseEvent> all;
-  all.reserve(events_.size());
-  const uint64_t first = added_count_ - events_.size();
-  for (uint64_t i = first; i < added_count_; ++i) {
-    all.push_back(events_[i % capacity_]);
-  }
-  return all;
 }
 
 std::vector<Recorder::OpenPhase> Recorder::TakeLate(int64_t now_ns) {

@@ -104,8 +104,6 @@ class Recorder {
   void KeepForTrace();
   // Those since the last call, oldest first, and how many were lost.
   std::vector<PhaseEvent> TakeEvents(uint64_t& lost_count);
-  // Those that are there now.
-  std::vector<PhaseEvent> Events() const;
 
   // An operation that is under way, with what is needed to say so.
   struct OpenPhase {

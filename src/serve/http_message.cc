@@ -53,11 +53,11 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
 
 }  // namespace
 
-std::optional<HttpTarget> ParseTarget(std::string_view target) {
+std::optional<ServedTarget> ParseTarget(std::string_view target) {
   if (!target.starts_with('/')) return std::nullopt;
   target = target.substr(0, target.find('#'));
   const size_t mark = target.find('?');
-  HttpTarget parsed;
+  ServedTarget parsed;
   const auto path = Decode(target.substr(0, mark));
   if (!path.has_value()) return std::nullopt;
   parsed.path = *path;
@@ -118,8 +118,9 @@ std::string EscapeHtml(std::string_view text) {
   return escaped;
 }
 
-HttpResponse TextResponse(int status, std::string text, std::string_view type) {
-  HttpResponse response;
+ServedResponse TextResponse(int status, std::string text,
+                            std::string_view type) {
+  ServedResponse response;
   response.status = status;
   response.fields.emplace_back("Content-Type", type);
   response.text = std::move(text);
@@ -127,7 +128,7 @@ HttpResponse TextResponse(int status, std::string text, std::string_view type) {
 }
 
 RangeKind ParseRange(std::string_view field, uint64_t byte_count,
-                     HttpRange& range) {
+                     ServedRange& range) {
   constexpr std::string_view kUnit = "bytes=";
   if (!field.starts_with(kUnit)) return RangeKind::kWhole;
   field = Trim(field.substr(kUnit.size()));
@@ -172,11 +173,11 @@ bool HasTag(std::string_view list, std::string_view tag, bool is_weak) {
   return false;
 }
 
-HttpResponse FileResponse(
-    const HttpRequest& request, uint64_t byte_count, const std::string& tag,
+ServedResponse FileResponse(
+    const ServedRequest& request, uint64_t byte_count, const std::string& tag,
     std::string_view type,
     std::function<Status(uint64_t offset, std::span<char> target)> content) {
-  HttpResponse response;
+  ServedResponse response;
   const std::string quoted = "\"" + tag + "\"";
   response.fields = {{"Content-Type", std::string(type)},
                      {"Accept-Ranges", "bytes"},
@@ -191,7 +192,7 @@ HttpResponse FileResponse(
     response.status = 304;
     return response;
   }
-  HttpRange range{0, byte_count};
+  ServedRange range{0, byte_count};
   const std::string_view if_range = request.Field("if-range");
   const bool may_be_part = if_range.empty() || if_range == quoted;
   const RangeKind kind =

@@ -19,19 +19,19 @@
 
 namespace holdfast {
 
-struct HttpTarget {
+struct ServedTarget {
   std::string path;  // decoded; begins with '/'
   std::map<std::string, std::string> query;
 };
 // Nullopt: no path, a '%' without two digits, a NUL.
-std::optional<HttpTarget> ParseTarget(std::string_view target);
+std::optional<ServedTarget> ParseTarget(std::string_view target);
 // A part of a path as it is written in a link.
 std::string EncodePart(std::string_view part);
 std::string EscapeHtml(std::string_view text);
 
-struct HttpRequest {
+struct ServedRequest {
   bool is_head = false;
-  HttpTarget target;
+  ServedTarget target;
   // Of the fields that are known here, in lower case.
   std::map<std::string, std::string, std::less<>> fields;
 
@@ -41,7 +41,7 @@ struct HttpRequest {
   }
 };
 
-struct HttpResponse {
+struct ServedResponse {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> fields;
   std::string text;
@@ -52,10 +52,11 @@ struct HttpResponse {
 
   uint64_t byte_count() const { return content ? content_bytes : text.size(); }
 };
-HttpResponse TextResponse(int status, std::string text,
-                          std::string_view type = "text/plain; charset=utf-8");
+ServedResponse TextResponse(
+    int status, std::string text,
+    std::string_view type = "text/plain; charset=utf-8");
 
-struct HttpRange {
+struct ServedRange {
   uint64_t offset = 0;
   uint64_t byte_count = 0;
 };
@@ -63,15 +64,15 @@ enum class RangeKind : uint8_t { kWhole, kPart, kOutside };
 // What of `byte_count` bytes a Range field asks for. More ranges than one, and
 // what is no range of bytes, ask for the whole, as the RFC allows.
 RangeKind ParseRange(std::string_view field, uint64_t byte_count,
-                     HttpRange& range);
+                     ServedRange& range);
 // Whether a list of tags ("*" too) has this one; weak ones are equal to it only
 // where `is_weak`.
 bool HasTag(std::string_view list, std::string_view tag, bool is_weak);
 
 // The answer about a file: 200, 206, 304, 412 or 416, as the request's
 // conditions have it.
-HttpResponse FileResponse(
-    const HttpRequest& request, uint64_t byte_count, const std::string& tag,
+ServedResponse FileResponse(
+    const ServedRequest& request, uint64_t byte_count, const std::string& tag,
     std::string_view type,
     std::function<Status(uint64_t offset, std::span<char> target)> content);
 

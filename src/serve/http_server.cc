@@ -119,7 +119,7 @@ class Session : public std::enable_shared_from_this<Session> {
     const auto target = message.target();
     auto parsed = ParseTarget({target.data(), target.size()});
     if (!parsed) return Refuse(400, "the target is no path\n");
-    HttpRequest request;
+    ServedRequest request;
     request.is_head = is_head_ = message.method() == http::verb::head;
     request.target = *std::move(parsed);
     for (const http::field field : kKnownFields) {
@@ -137,7 +137,7 @@ class Session : public std::enable_shared_from_this<Session> {
     });
   }
 
-  HttpResponse Answer(const HttpRequest& request) {
+  ServedResponse Answer(const ServedRequest& request) {
     try {
       if (shared_.is_stopping) return TextResponse(503, "the server stops\n");
       return shared_.answer(request);
@@ -238,7 +238,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<http::request_parser<http::empty_body>> parser_;
   std::optional<http::response<http::empty_body>> head_;
   std::optional<http::response_serializer<http::empty_body>> serializer_;
-  HttpResponse response_;
+  ServedResponse response_;
   std::string piece_;
   uint64_t done_bytes_ = 0;
   bool is_first_ = true;

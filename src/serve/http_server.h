@@ -37,7 +37,7 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  using AnswerFn = std::function<HttpResponse(const HttpRequest&)>;
+  using AnswerFn = std::function<ServedResponse(const ServedRequest&)>;
   static Result<std::unique_ptr<HttpServer>> Start(
       const HttpServerOptions& options, AnswerFn answer);
   virtual ~HttpServer() = default;

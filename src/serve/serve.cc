@@ -46,9 +46,10 @@ class HttpSite final : public Server {
     http.header_seconds_max = options.header_seconds_max;
     http.idle_seconds_max = options.idle_seconds_max;
     http.write_seconds_max = options.write_seconds_max;
-    HF_ASSIGN_OR_RETURN(
-        server_, HttpServer::Start(
-                     http, [this](const HttpRequest& r) { return Answer(r); }));
+    HF_ASSIGN_OR_RETURN(server_,
+                        HttpServer::Start(http, [this](const ServedRequest& r) {
+                          return Answer(r);
+                        }));
     return Status();
   }
 
@@ -60,9 +61,9 @@ class HttpSite final : public Server {
   }
 
  private:
-  HttpResponse Answer(const HttpRequest& request) {
-    std::optional<HttpResponse> refusal = gate_.Refuse(request);
-    HttpResponse response =
+  ServedResponse Answer(const ServedRequest& request) {
+    std::optional<ServedResponse> refusal = gate_.Refuse(request);
+    ServedResponse response =
         refusal ? *std::move(refusal) : site_->Answer(request);
     // A browser follows the links of the page without the query.
     if (!gate_.token.empty() && response.status < 400 &&

@@ -322,7 +322,7 @@ TEST_F(ServeTest, OtherMachinesNeedAToken) {
 }
 
 TEST(HttpMessageTest, Ranges) {
-  HttpRange range;
+  ServedRange range;
   const auto parse = [&](std::string_view field, uint64_t byte_count) {
     range = {77, 77};
     return ParseRange(field, byte_count, range);

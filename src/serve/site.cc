@@ -47,7 +47,7 @@ int StatusOf(const Status& status) {
   }
 }
 
-HttpResponse ErrorResponse(const Status& status) {
+ServedResponse ErrorResponse(const Status& status) {
   return TextResponse(StatusOf(status), status.ToString() + "\n");
 }
 
@@ -67,7 +67,7 @@ std::pair<std::string, std::string> SplitFirst(const std::string& path) {
   return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
-bool WantsJson(const HttpRequest& request) {
+bool WantsJson(const ServedRequest& request) {
   const std::string_view accept = request.Field("accept");
   return accept.find("application/json") != std::string_view::npos &&
          accept.find("text/html") == std::string_view::npos;
@@ -99,8 +99,8 @@ std::string ListPage(
          "</ul></main></body></html>\n";
 }
 
-HttpResponse Redirect(const std::string& location) {
-  HttpResponse response = TextResponse(301, "");
+ServedResponse Redirect(const std::string& location) {
+  ServedResponse response = TextResponse(301, "");
   response.fields.emplace_back("Location", location);
   return response;
 }
@@ -126,7 +126,7 @@ class OpenSite final : public Site {
     return Status();
   }
 
-  HttpResponse Answer(const HttpRequest& request) override {
+  ServedResponse Answer(const ServedRequest& request) override {
     const std::string path = request.target.path.substr(1);
     if (path == "healthz") return TextResponse(200, "ok\n");
     if (path == "metrics") {
@@ -161,7 +161,7 @@ class OpenSite final : public Site {
     Clock::time_point looked_at;
     uint64_t used = 0;
   };
-  HttpResponse AnswerMounts(const HttpRequest& request) const {
+  ServedResponse AnswerMounts(const ServedRequest& request) const {
     if (WantsJson(request)) {
       nlohmann::json list = nlohmann::json::array();
       for (const Mount& mount : mounts_) {
@@ -182,7 +182,8 @@ class OpenSite final : public Site {
            "\n";
   }
 
-  HttpResponse AnswerAt(const HttpRequest& request, const std::string& path) {
+  ServedResponse AnswerAt(const ServedRequest& request,
+                          const std::string& path) {
     if (path.empty()) return AnswerMounts(request);
     const auto [name, rest] = SplitFirst(path);
     const auto mount = std::find_if(
@@ -205,7 +206,7 @@ class OpenSite final : public Site {
     return AnswerFile(request, *mount, step, below);
   }
 
-  static std::string SlashTarget(const HttpRequest& request) {
+  static std::string SlashTarget(const ServedRequest& request) {
     std::string target;
     std::string_view path = request.target.path;
     while (!path.empty()) {
@@ -282,8 +283,8 @@ class OpenSite final : public Site {
                                }));
   }
 
-  HttpResponse AnswerFile(const HttpRequest& request, const Mount& mount,
-                          std::string_view step, const std::string& path) {
+  ServedResponse AnswerFile(const ServedRequest& request, const Mount& mount,
+                            std::string_view step, const std::string& path) {
     const bool ends_in_slash = path.ends_with('/');
     const std::string name =
         ends_in_slash ? path.substr(0, path.size() - 1) : path;
@@ -304,9 +305,9 @@ class OpenSite final : public Site {
                         });
   }
 
-  static HttpResponse AnswerDirectory(const HttpRequest& request,
-                                      const VirtualFiles& files,
-                                      const std::string& name) {
+  static ServedResponse AnswerDirectory(const ServedRequest& request,
+                                        const VirtualFiles& files,
+                                        const std::string& name) {
     const auto entries = files.List(name);
     if (!entries.ok()) return ErrorResponse(entries.status());
     if (WantsJson(request)) {
@@ -329,8 +330,8 @@ class OpenSite final : public Site {
 
   // The page of a step, "" and `newest` being the last; with ?statistics=1 the
   // tensors are read.
-  HttpResponse AnswerPage(const HttpRequest& request, const Mount& mount,
-                          const std::string& step) {
+  ServedResponse AnswerPage(const ServedRequest& request, const Mount& mount,
+                            const std::string& step) {
     const auto files = FilesOf(mount, step);
     if (!files.ok()) return ErrorResponse(files.status());
     const auto asked = request.target.query.find("statistics");
@@ -341,7 +342,7 @@ class OpenSite final : public Site {
     const auto page = PageOf(mount, step, statistics, tag);
     if (!page.ok()) return ErrorResponse(page.status());
     const auto html = *page;
-    HttpResponse response = FileResponse(
+    ServedResponse response = FileResponse(
         request, html->size(), tag, kHtml,
         [html](uint64_t offset, std::span<char> target) {
           std::copy_n(html->data() + offset, target.size(), target.data());
@@ -436,7 +437,7 @@ Result<std::unique_ptr<Site>> Site::Make(const ServeOptions& options) {
   return std::unique_ptr<Site>(std::move(site));
 }
 
-std::optional<HttpResponse> Gate::Refuse(const HttpRequest& request) const {
+std::optional<ServedResponse> Gate::Refuse(const ServedRequest& request) const {
   if (!hosts.empty()) {
     std::string_view host = request.Field("host");
     const size_t colon = host.rfind(':');
@@ -468,7 +469,7 @@ std::optional<HttpResponse> Gate::Refuse(const HttpRequest& request) const {
     value = value.substr(0, value.find(';'));
     if (IsEqualSecret(value, token)) return std::nullopt;
   }
-  HttpResponse response = TextResponse(
+  ServedResponse response = TextResponse(
       401, "a token is wanted: Authorization: Bearer TOKEN, or ?token=TOKEN\n");
   response.fields.emplace_back("WWW-Authenticate", "Bearer");
   return response;

@@ -19,7 +19,7 @@ class Site {
  public:
   static Result<std::unique_ptr<Site>> Make(const ServeOptions& options);
   virtual ~Site() = default;
-  virtual HttpResponse Answer(const HttpRequest& request) = 0;
+  virtual ServedResponse Answer(const ServedRequest& request) = 0;
 };
 
 // Whether a request may be answered at all: ok, or the answer.
@@ -29,7 +29,7 @@ struct Gate {
   std::vector<std::string> hosts;
 
   // 401 or 403; nullopt: come in.
-  std::optional<HttpResponse> Refuse(const HttpRequest& request) const;
+  std::optional<ServedResponse> Refuse(const ServedRequest& request) const;
 };
 
 }  // namespace holdfast

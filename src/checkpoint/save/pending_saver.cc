@@ -140,8 +140,8 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
   if (IsUrl(path)) own.sync = false;
   const auto record = BeginCallRecord(CallKind::kSave, path);
   const OnCall on(record.get());
-  if (own.group != nullptr) {
-    CallRecord::OfThread()->SetRank(own.group->rank(), own.group->size());
+  if (CallRecord* whole = CallRecord::OfThread(); whole && own.group) {
+    whole->SetRank(own.group->rank(), own.group->size());
   }
   GroupCall call(own.group);
   auto begun = BeginInCall(path, own, mine, call, record);
