@@ -44,7 +44,7 @@ CallRecord::CallRecord(CallKind kind, std::string path)
   PrepareOutputs();
 }
 
-CallRecord::~CallRecord() { End(CancelledError("left unfinished")); }
+CallRecord::~CallRecord() { Finish(true); }
 
 void CallRecord::SetRank(int64_t rank, int64_t rank_count) {
   rank_.store(rank, std::memory_order_relaxed);
@@ -125,7 +125,8 @@ std::string CallRecord::OtherRank(int64_t rank) {
   return other ? other(rank) : std::string();
 }
 
-void CallRecord::End(const Status& status) {
+// Takes no memory: an exception for want of it may be on its way.
+void CallRecord::Finish(bool has_failed) {
   bool was_watched = false;
   {
     const std::lock_guard lock(mutex_);
@@ -135,7 +136,7 @@ void CallRecord::End(const Status& status) {
   if (was_watched) Watchdog::Get().Unwant(this);
   StopPublishing();
   Recorder::Get().Add(CountOf(kind_));
-  if (!status.ok()) Recorder::Get().Add(Count::kFailures);
+  if (has_failed) Recorder::Get().Add(Count::kFailures);
   WriteOutputs();
 }
 

@@ -76,10 +76,12 @@ class CallRecord {
   std::string OtherRank(int64_t rank);
 
   // Once: the call's outcome.
-  void End(const Status& status);
+  void End(const Status& status) { Finish(!status.ok()); }
 
  private:
   friend class MeetScope;
+  void Finish(bool has_failed);
+
   const CallKind kind_;
   const std::string path_;
   const int64_t begun_ns_;

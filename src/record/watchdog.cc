@@ -88,8 +88,12 @@ Watchdog& Watchdog::Get() {
 
 void Watchdog::Want(CallRecord* call) {
   const std::lock_guard lock(mutex_);
-  calls_.push_back(call);
-  StartThreads();
+  // Without memory for it nobody looks.
+  (void)CatchBadAlloc([&] {
+    calls_.push_back(call);
+    StartThreads();
+    return Status();
+  });
 }
 
 void Watchdog::Unwant(CallRecord* call) {
