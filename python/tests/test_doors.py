@@ -20,7 +20,7 @@ TREE = {
 @pytest.fixture
 def checkpoint(tmp_path: pathlib.Path) -> str:
     path = tmp_path / "7"
-    holdfast.save(path, TREE, chunk_bytes_target=64)
+    holdfast.save(path, TREE, chunk_bytes=64)
     return str(path)
 
 
@@ -87,7 +87,7 @@ def test_damage_is_an_error_of_the_read(tmp_path: pathlib.Path) -> None:
     from holdfast.zarr import CheckpointStore
 
     path = tmp_path / "raw"
-    holdfast.save(path, TREE, use_ocdbt=False, compression=None)
+    holdfast.save(path, TREE, ocdbt=False, compression=None)
     store = CheckpointStore(str(path))
     chunk = path / "w" / "0.0"
     data = bytearray(chunk.read_bytes())

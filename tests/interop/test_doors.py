@@ -71,16 +71,13 @@ class Served:
 
 
 def save_random(seed, folder):
-    """A checkpoint; its leaves by name."""
-    rng = random.Random(seed)
-    api = rng.choice(["orbax", "orbax", "orbax-v1"])
-    ocdbt = rng.random() < 0.7
-    tree = random_trees.Generator(seed, api, ocdbt).root()
+    """A checkpoint of a random tree."""
+    case = random_trees.make_case(seed)
     path = folder / f"c{seed}"
     holdfast.save(
-        path, tree, format=api, zarr_format=rng.choice([2, 3]),
-        use_ocdbt=ocdbt, compression=rng.choice(["planes", "zstd", "fast", None]),
-        chunk_bytes_target=rng.choice([0, 64, 1024, 1 << 20]), sync=False)
+        path, case.tree, format=case.api, zarr_format=case.zarr,
+        ocdbt=case.ocdbt, chunk_bytes=case.chunk_bytes_target, durable=False,
+        compression=None if case.compression == "none" else case.compression)
     return path
 
 
