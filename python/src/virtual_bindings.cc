@@ -102,7 +102,12 @@ void BindVirtualFiles(nb::module_& module) {
           nb::arg("directory"))
       .def("read", &ReadVirtual, nb::arg("name"), nb::arg("offset"),
            nb::arg("byte_count"))
-      .def("tag", &VirtualFiles::Tag, nb::arg("name"))
+      .def(
+          "tag",
+          [](const VirtualFiles& files, const std::string& name) {
+            return files.Tag(name);
+          },
+          nb::arg("name"))
       .def("is_current", &VirtualFiles::IsCurrent)
       .def("path", [](const VirtualFiles& files) {
         return ToPythonText(files.checkpoint().info().path);

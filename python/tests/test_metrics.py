@@ -18,14 +18,14 @@ holdfast.save(sys.argv[1], {"w": np.ones((64, 64), np.float32)})
 holdfast.load(sys.argv[1])
 try:
     holdfast.load(sys.argv[1] + "-absent")
-except holdfast.errors.Error:
+except holdfast.errors.HoldfastError:
     pass
 """
 
 
 def test_counts_grow_with_calls(tmp_path):
     before = holdfast.metrics()
-    holdfast.save(tmp_path / "c", {"w": np.ones(8, np.float32)})
+    holdfast.save(tmp_path / "c", {"w": np.arange(1 << 16, dtype=np.float32)})
     holdfast.load(tmp_path / "c")
     after = holdfast.metrics()
     assert after["saves"] == before["saves"] + 1

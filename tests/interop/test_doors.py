@@ -120,10 +120,28 @@ def check_conversions(command, path, base, served, folder):
         yield body
 
 
+def check_tensors(model, want):
+    """By the format's own words, and by its library where numpy has the dtypes."""
+    header_bytes = 8 + int.from_bytes(model[:8], "little")
+    header = json.loads(model[8:header_bytes])
+    header.pop("__metadata__", None)
+    for name, array in want.items():
+        first, end = header[name or "value"]["data_offsets"]
+        if model[header_bytes + first:header_bytes + end] != array.tobytes():
+            raise AssertionError(f"safetensors {name}: other bytes")
+    try:
+        tensors = safetensors.numpy.load(model)
+    except KeyError:  # numpy has no dtype for one of them
+        return
+    for name, array in want.items():
+        if array.dtype.kind in "biufc":
+            check_equal(f"safetensors {name}", tensors[name or "value"], array)
+
+
 def check_one(seed, command, path, base, served, folder):
     want = arrays_of(path)
     model, _ = check_conversions(command, path, base, served, folder)
-    tensors = safetensors.numpy.load(model)
+    check_tensors(model, want)
     rng = random.Random(seed)
     for _ in range(8):
         first = rng.randrange(len(model))
@@ -139,8 +157,6 @@ def check_one(seed, command, path, base, served, folder):
     info = json.loads(served.get(base + "as/zarr/.zmetadata")[1])
     for name, array in want.items():
         stored = name or "value"
-        if array.dtype.kind in "biufc" and stored in tensors:
-            check_equal(f"safetensors {name}", tensors[stored], array)
         if array.dtype.kind in "biufc" and "\0" not in name:
             check_equal(f"npz {name}", archive[stored], array)
     zarr_count = 0
@@ -209,7 +225,7 @@ def check_hostile(served, names, count, seed):
                 answer = b""
                 while piece := client.recv(1 << 16):
                     answer += piece
-            except (BrokenPipeError, ConnectionResetError):
+            except OSError:
                 continue  # it would not read all of that
         if SECRET.encode() in answer or b"root:" in answer:
             raise AssertionError(f"request {i} got out of the checkpoint")
