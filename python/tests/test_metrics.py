@@ -14,7 +14,7 @@ PROGRAM = """
 import sys
 import numpy as np
 import holdfast
-holdfast.save(sys.argv[1], {"w": np.ones((64, 64), np.float32)})
+holdfast.save(sys.argv[1], {"w": np.arange(1 << 16, dtype=np.float32)})
 holdfast.load(sys.argv[1])
 try:
     holdfast.load(sys.argv[1] + "-absent")

@@ -126,7 +126,8 @@ class ZarrFiles final : public FileTree {
     if (kept.tree.feed != nullptr) *kept.tree.feed = feed_.get();
     SaveOptions save;
     save.zarr_format = 2;
-    save.use_ocdbt = false;
+    // Names that can be no directories ("a//b") are names here, too.
+    save.use_ocdbt = true;
     save.compression = options.compression;
     save.chunk_bytes_target = options.chunk_bytes_target;
     HF_ASSIGN_OR_RETURN(SavePlan plan,

@@ -120,6 +120,15 @@ def check_conversions(command, path, base, served, folder):
         yield body
 
 
+def is_numpys(array):
+    return array.dtype.isbuiltin == 1
+
+
+def is_path(name):
+    """Whether clients ask for this name, and not for a shorter one."""
+    return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
+
+
 def check_tensors(model, want):
     """By the format's own words, and by its library where numpy has the dtypes."""
     header_bytes = 8 + int.from_bytes(model[:8], "little")
@@ -134,7 +143,7 @@ def check_tensors(model, want):
     except KeyError:  # numpy has no dtype for one of them
         return
     for name, array in want.items():
-        if array.dtype.kind in "biufc":
+        if is_numpys(array):
             check_equal(f"safetensors {name}", tensors[name or "value"], array)
 
 
@@ -157,7 +166,7 @@ def check_one(seed, command, path, base, served, folder):
     info = json.loads(served.get(base + "as/zarr/.zmetadata")[1])
     for name, array in want.items():
         stored = name or "value"
-        if array.dtype.kind in "biufc" and "\0" not in name:
+        if is_numpys(array) and "\0" not in name:
             check_equal(f"npz {name}", archive[stored], array)
     zarr_count = 0
     for key in info["metadata"]:
@@ -169,6 +178,8 @@ def check_one(seed, command, path, base, served, folder):
         if array is None:
             continue  # a scalar
         zarr_count += 1
+        if not is_path(name):
+            continue
         opened = zarr.open_array(store, path=name, mode="r", zarr_format=2)
         check_equal(f"zarr {name}", opened[...], array)
         spec = {"driver": "zarr", "kvstore": {
@@ -177,7 +188,7 @@ def check_one(seed, command, path, base, served, folder):
         read = ts.open(spec, read=True).result().read().result()
         check_equal(f"tensorstore {name}", read, array)
     missing = [name for name, array in want.items()
-               if array.dtype.kind in "biufc" and array.size]
+               if is_numpys(array) and array.size]
     if zarr_count < len(missing):
         raise AssertionError(f"zarr has {zarr_count} of {len(missing)} arrays")
     return len(want)
