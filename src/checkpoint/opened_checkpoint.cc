@@ -63,6 +63,7 @@ Status CheckStillThat(const Place& place, const OpenOptions& options,
 
 Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     const Place& place, const OpenOptions& options) {
+  const PhaseScope scope(Phase::kOpen, place.path());
   const LookScope look(place);
   const std::string before = PlaceId(look.place());
   HF_ASSIGN_OR_RETURN(FoundCheckpoint found,
@@ -250,7 +251,6 @@ Result<std::string> OpenedCheckpoint::DoReadText(size_t leaf) const {
 Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(const Place& place,
                                                    const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
-    const PhaseScope scope(Phase::kOpen, place.path());
     HF_ASSIGN_OR_RETURN(auto opened, OpenedCheckpoint::Open(place, options));
     opened->DescribeLeaves();
     return std::unique_ptr<Checkpoint>(std::move(opened));

@@ -126,7 +126,7 @@ def is_numpys(array):
 
 def is_path(name):
     """Whether clients ask for this name, and not for a shorter one."""
-    return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
+    return not {"\0", "\\"} & set(name) and not {"", ".", ".."} & set(name.split("/"))
 
 
 def check_tensors(model, want):
@@ -143,7 +143,7 @@ def check_tensors(model, want):
     except KeyError:  # numpy has no dtype for one of them
         return
     for name, array in want.items():
-        if is_numpys(array):
+        if is_numpys(array) and array.dtype.kind != "c":  # stored as floats
             check_equal(f"safetensors {name}", tensors[name or "value"], array)
 
 
