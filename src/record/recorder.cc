@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <new>
 
 #include "record/call_record.h"
@@ -56,7 +55,7 @@ void PhaseEvent::SetSubject(std::string_view text) {
     text.remove_prefix(text.size() - subject.size());
   }
   subject.fill('\0');
-  std::memcpy(subject.data(), text.data(), text.size());
+  std::copy(text.begin(), text.end(), subject.begin());
 }
 
 std::string_view PhaseEvent::SubjectText() const {

@@ -94,7 +94,9 @@ std::string ListPage(
          "</title><style>body{font:1rem/1.5 system-ui,sans-serif;"
          "margin:2rem auto;max-width:60rem;padding:0 1rem}"
          "li{list-style:none;font-family:ui-monospace,monospace}"
-         "ul{padding:0}</style></head>\n<body><main><h1>" +
+         "ul{padding:0}@media(prefers-color-scheme:dark){"
+         "body{background:#16181d;color:#e8eaed}a{color:#8ab4f8}}</style></"
+         "head>\n<body><main><h1>" +
          EscapeHtml(title) + "</h1>\n<ul>\n" + LinksHtml(links) +
          "</ul></main></body></html>\n";
 }
