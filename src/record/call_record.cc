@@ -90,7 +90,9 @@ void CallRecord::Publish(Publisher publisher) {
   }
   const std::lock_guard lock(mutex_);
   other_ = std::move(other);
-  if (is_ended_ || is_watched_) return;
+  // One rank with little to write is over before anybody could look, and
+  // starts no threads.
+  if (is_ended_ || is_watched_ || rank_count_ == 1) return;
   is_watched_ = true;
   Watchdog::Get().Want(this);
 }

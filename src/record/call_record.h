@@ -68,6 +68,7 @@ class CallRecord {
     // What is known of another rank, in words; empty: nothing.
     std::function<std::string(int64_t rank)> other;
   };
+  // From now on; of a call of one rank from its first phase of 32 MiB on.
   void Publish(Publisher publisher);
   // Waits for what is under way, and withdraws what was published.
   void StopPublishing();

@@ -143,6 +143,7 @@ TEST(CallRecord, PublishesAndWithdraws) {
   CallRecord call(CallKind::kSave, "/ckpt/7");
   std::promise<std::string> published;
   bool is_withdrawn = false;
+  call.SetRank(0, 2);
   call.StartPhase("sync", 0);
   call.Publish(
       {.first_seconds = 0,
@@ -162,11 +163,13 @@ TEST(CallRecord, PublishesAndWithdraws) {
 #if !defined(__SANITIZE_THREAD__)
 TEST(CallRecord, PublishesInAForkedChildToo) {
   CallRecord call(CallKind::kSave, "/ckpt/7");
+  call.SetRank(0, 2);
   call.Publish({.first_seconds = 1000});
   const pid_t child = ::fork();
   if (child == 0) {
     CallRecord own(CallKind::kSave, "/ckpt/8");
     std::promise<void> published;
+    own.SetRank(0, 2);
     own.Publish({.first_seconds = 0,
                  .every_seconds = 1000,
                  .publish = [&](const CallState&) { published.set_value(); }});
