@@ -7,10 +7,10 @@
 //   }
 //
 // A save of several ranks, or of 32 MiB and more, that lasts longer than a
-// second (in an object store: ten) leaves word
-// of every rank in the directory that it writes, renewed about once a second
-// (ten), which is gone before the commit. So what is told is that old, and a
-// short save is never seen. Nothing is locked, and no save is disturbed.
+// second (in an object store: ten) leaves word of every rank in the directory
+// that it writes, renewed about once a second (ten), which is gone before the
+// commit. So what is told is that old, and a short save is never seen. Nothing
+// is locked, and no save is disturbed.
 // Thread-safety: any thread, any process. Units: bytes, seconds.
 // Errors: those of the file system or the bucket, for the root itself; a save
 // that ends meanwhile is no error.
