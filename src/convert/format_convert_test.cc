@@ -22,6 +22,7 @@
 #include "interop/safetensors.h"
 #include "interop/safetensors_target.h"
 #include "interop/tree_sidecar.h"
+#include "twins/file_bytes.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {
@@ -30,12 +31,6 @@ namespace {
 using ::testing::HasSubstr;
 
 namespace fs = std::filesystem;
-
-std::string BytesOf(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 std::unique_ptr<Checkpoint> OpenAny(const std::string& path) {
   auto opened =

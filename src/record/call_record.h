@@ -42,7 +42,7 @@ struct CallState {
 class CallRecord {
  public:
   CallRecord(CallKind kind, std::string path);
-  // Counts it and writes what is asked for (trace.h, metrics) unless End has.
+  // Counts it and writes what is asked for (outputs.h) unless End has.
   ~CallRecord();
   CallRecord(const CallRecord&) = delete;
   CallRecord& operator=(const CallRecord&) = delete;

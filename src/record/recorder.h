@@ -8,7 +8,7 @@
 //
 // An event is about a chunk, a batch or more, never an element: it costs two
 // looks at the clock and one short lock. Without a trace file the last
-// kEventsKept are there; with one (trace.h) more, until they are written.
+// kEventsKept are there; with one (outputs.h) more, until they are written.
 // Thread-safety: any thread; after fork() the child goes on by itself.
 // Ownership: the process's, never destroyed. Units: bytes; nanoseconds of the
 // steady clock. Errors: none; without memory for it an event is not kept.

@@ -1,17 +1,11 @@
 #include "serve/http_message.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/text.h"
 
 namespace holdfast {
 namespace {
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 std::optional<std::string> Decode(std::string_view text) {
   std::string decoded;
@@ -29,26 +23,6 @@ std::optional<std::string> Decode(std::string_view text) {
     decoded += c;
   }
   return decoded;
-}
-
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
-std::optional<uint64_t> ParseNumber(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value;
 }
 
 }  // namespace
@@ -131,16 +105,16 @@ RangeKind ParseRange(std::string_view field, uint64_t byte_count,
                      ServedRange& range) {
   constexpr std::string_view kUnit = "bytes=";
   if (!field.starts_with(kUnit)) return RangeKind::kWhole;
-  field = Trim(field.substr(kUnit.size()));
+  field = TrimSpaces(field.substr(kUnit.size()));
   const size_t dash = field.find('-');
   if (field.find(',') != std::string_view::npos ||
       dash == std::string_view::npos) {
     return RangeKind::kWhole;
   }
-  const std::string_view first_text = Trim(field.substr(0, dash));
-  const std::string_view last_text = Trim(field.substr(dash + 1));
-  const auto first = ParseNumber(first_text);
-  const auto last = ParseNumber(last_text);
+  const std::string_view first_text = TrimSpaces(field.substr(0, dash));
+  const std::string_view last_text = TrimSpaces(field.substr(dash + 1));
+  const auto first = ParseNumber<uint64_t>(first_text);
+  const auto last = ParseNumber<uint64_t>(last_text);
   if (first_text.empty()) {
     if (!last) return RangeKind::kWhole;
     if (*last == 0 || byte_count == 0) return RangeKind::kOutside;
@@ -162,7 +136,7 @@ bool HasTag(std::string_view list, std::string_view tag, bool is_weak) {
   while (!list.empty()) {
     std::string_view one = list.substr(0, list.find(','));
     list.remove_prefix(std::min(list.size(), one.size() + 1));
-    one = Trim(one);
+    one = TrimSpaces(one);
     if (one == "*") return true;
     if (one.starts_with("W/")) {
       if (!is_weak) continue;

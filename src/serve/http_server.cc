@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/text.h"
 
 namespace holdfast {
 namespace {
@@ -45,14 +46,6 @@ constexpr http::field kKnownFields[] = {
 
 std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-}
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c += 'a' - 'A';
-  }
-  return lower;
 }
 
 // What all connections of a server share.
@@ -126,7 +119,7 @@ class Session : public std::enable_shared_from_this<Session> {
       const auto found = message.find(field);
       if (found == message.end()) continue;
       const auto name = http::to_string(field);
-      request.fields[LowerCase({name.data(), name.size()})] =
+      request.fields[LowerCase(std::string_view(name.data(), name.size()))] =
           std::string(found->value().data(), found->value().size());
     }
     stream_.expires_never();

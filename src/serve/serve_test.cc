@@ -20,6 +20,7 @@
 #include "holdfast/tools/convert.h"
 #include "serve/http_message.h"
 #include "storage/unique_fd.h"
+#include "twins/file_bytes.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {
@@ -30,12 +31,6 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
-
-std::string BytesOf(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 UniqueFd Connect(uint16_t port) {
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

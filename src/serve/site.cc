@@ -339,8 +339,10 @@ class OpenSite final : public Site {
     const auto asked = request.target.query.find("statistics");
     const bool statistics =
         asked != request.target.query.end() && asked->second == "1";
-    const std::string tag = (*files)->Tag(statistics ? "statistics" : "page") +
-                            (step.empty() ? "r" : "");
+    // Of where its links lead, too.
+    const std::string tag = (*files)->Tag(
+        mount.name + "/" + (step.empty() ? std::string(kNewest) : step) +
+        (statistics ? "?statistics" : ""));
     const auto page = PageOf(mount, step, statistics, tag);
     if (!page.ok()) return ErrorResponse(page.status());
     const auto html = *page;

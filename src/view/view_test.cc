@@ -14,6 +14,7 @@
 #include "checkpoint/test_trees.h"
 #include "holdfast/tools/convert.h"
 #include "place/file_set.h"
+#include "twins/file_bytes.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {
@@ -21,12 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-std::string BytesOf(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 // A file, or every file below a directory, with its bytes and time.
 std::string StateOf(const std::string& path) {

@@ -49,7 +49,7 @@ TextsFn Given(std::vector<std::string> texts) {
   };
 }
 
-class ComposedFiles final : public FileTree {
+class ComposedFiles final : public NamedFiles {
  public:
   static Result<std::unique_ptr<FileTree>> Make(
       std::shared_ptr<const LeafBytes> leaves,
@@ -62,14 +62,6 @@ class ComposedFiles final : public FileTree {
       HF_RETURN_IF_ERROR(tree->names_.AddFile(file.name, file.byte_count(), i));
     }
     return std::unique_ptr<FileTree>(std::move(tree));
-  }
-
-  Result<VirtualEntry> Stat(std::string_view name) const override {
-    return names_.Stat(name);
-  }
-  Result<std::vector<VirtualEntry>> List(
-      std::string_view directory) const override {
-    return names_.List(directory);
   }
 
   Status ReadInto(std::string_view name, uint64_t offset,
@@ -107,7 +99,6 @@ class ComposedFiles final : public FileTree {
 
   std::shared_ptr<const LeafBytes> leaves_;
   std::vector<ComposedFile> files_;
-  NameIndex names_;
 };
 
 Result<TargetPlan> PlanOf(const Checkpoint& checkpoint, Format format) {

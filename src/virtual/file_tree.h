@@ -53,6 +53,21 @@ class NameIndex {
   std::map<std::string, std::set<std::string>, std::less<>> children_;
 };
 
+// Files that are all known by their names.
+class NamedFiles : public FileTree {
+ public:
+  Result<VirtualEntry> Stat(std::string_view name) const override {
+    return names_.Stat(name);
+  }
+  Result<std::vector<VirtualEntry>> List(
+      std::string_view directory) const override {
+    return names_.List(directory);
+  }
+
+ protected:
+  NameIndex names_;
+};
+
 Status NoSuchFile(std::string_view name);
 
 }  // namespace holdfast

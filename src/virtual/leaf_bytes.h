@@ -3,7 +3,7 @@
 //
 // A leaf is read in blocks of whole rows of its chunks, so that reads that
 // follow each other decode a chunk once; the blocks are kept for a while. A
-// leaf whose chunks are too large for a block is read where it is asked for.
+// chunk that is larger than a block is decoded again for each block of it.
 //
 // Thread-safety: any thread. Ownership: shares the checkpoint and the blocks.
 // Units: bytes. Errors: those of Checkpoint::ReadInto.

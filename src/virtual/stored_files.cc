@@ -95,14 +95,6 @@ class ListedFiles final : public StoredFiles {
     return Status();
   }
 
-  Result<VirtualEntry> Stat(std::string_view name) const override {
-    return names_.Stat(name);
-  }
-  Result<std::vector<VirtualEntry>> List(
-      std::string_view directory) const override {
-    return names_.List(directory);
-  }
-
   Status ReadInto(std::string_view name, uint64_t offset,
                   std::span<char> target) const override {
     HF_ASSIGN_OR_RETURN(const size_t number, names_.NumberOf(name));
@@ -140,7 +132,6 @@ class ListedFiles final : public StoredFiles {
 
   const CheckpointInfo info_;
   TreeListing listing_;
-  NameIndex names_;
   mutable std::mutex mutex_;
   mutable std::map<size_t, std::shared_ptr<PlaceReader>> readers_;
 };

@@ -16,7 +16,7 @@
 
 namespace holdfast {
 
-class StoredFiles : public FileTree {
+class StoredFiles : public NamedFiles {
  public:
   // A hash of the names, sizes and versions of all files.
   virtual uint64_t hash() const = 0;

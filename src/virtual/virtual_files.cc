@@ -1,13 +1,13 @@
 #include "holdfast/tools/virtual_files.h"
 
 #include <array>
-#include <cstdio>
 #include <functional>
 #include <mutex>
 #include <utility>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "base/text.h"
 #include "codec/xxh64.h"
 #include "virtual/composed_files.h"
 #include "virtual/file_tree.h"
@@ -125,10 +125,7 @@ class CheckpointFiles final : public VirtualFiles {
     const uint64_t files = stored_->hash();
     hash.Update({reinterpret_cast<const char*>(&files), sizeof files});
     hash.Update(name);
-    char text[17];
-    std::snprintf(text, sizeof text, "%016llx",
-                  static_cast<unsigned long long>(hash.Digest()));
-    return text;
+    return HexNumber(hash.Digest(), 16);
   }
 
   bool IsCurrent() const override { return stored_->IsCurrent(); }

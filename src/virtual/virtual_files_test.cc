@@ -14,6 +14,7 @@
 
 #include "checkpoint/test_trees.h"
 #include "holdfast/tools/convert.h"
+#include "twins/file_bytes.h"
 #include "twins/scratch_directory.h"
 #include "virtual/file_tree.h"
 #include "virtual/kept_blocks.h"
@@ -25,12 +26,6 @@ namespace {
 using ::testing::HasSubstr;
 
 namespace fs = std::filesystem;
-
-std::string BytesOf(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 std::string ReadWhole(const VirtualFiles& files, const std::string& name) {
   const auto entry = files.Stat(name);

@@ -229,7 +229,7 @@ class ZarrFiles final : public FileTree {
   }
 
   const std::shared_ptr<const LeafBytes> leaves_;
-  // Has no units: whoever reads through it reads for himself.
+  // Has no units, so that what is read through it comes from the checkpoint.
   const std::unique_ptr<ChunkFeed> feed_;
   std::vector<std::unique_ptr<PlannedItem>> items_;
   std::vector<std::unique_ptr<SavePlan>> plans_;  // of trees of items_

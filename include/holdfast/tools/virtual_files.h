@@ -14,13 +14,13 @@
 //                    `convert --to orbax --zarr 2 --ocdbt no --compression
 //                    none` writes of it; beside them .zgroup and .zmetadata,
 //                    and .zattrs that name the axes for xarray
-//   files/           the checkpoint's own files (nothing that is hidden in a
-//                    local directory's links to other places)
+//   files/           the checkpoint's own files; of a local one's links that
+//                    lead elsewhere those to files that a view refers to
 // Every byte of a virtual file is equal to that of the conversion, and checked
-// as ReadInto checks; the holder of a large compressed chunk is decoded once
-// for the reads that follow each other. An npz archive has a CRC of each array
-// in its directory, at the end: the first read of a text of it reads all arrays
-// once.
+// as ReadInto checks. A chunk is decoded once for reads that follow each other,
+// unless it is larger than an eighth of kept_bytes_max. An npz archive has a
+// CRC of each array in its directory, at the end: the first read of a text of
+// it reads all arrays once.
 //
 // Thread-safety: any thread. Ownership: the files own what they opened.
 // Units: bytes. Names are relative, parts separated by "/".

@@ -1,0 +1,17 @@
+// What a file of the file system holds.
+#pragma once
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace holdfast {
+
+// "" of a file that cannot be read.
+inline std::string BytesOf(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+}  // namespace holdfast
