@@ -118,7 +118,7 @@ void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
   transfer->request = std::move(request);
   transfer->callback = std::move(callback);
   transfer->added = steady_clock::now();
-  Count(&HttpCountersNow::requests);
+  Count(&RequestCounts::requests);
   std::unique_lock lock(mutex_);
   if (!HasThread()) {
     lock.unlock();
@@ -143,7 +143,7 @@ bool ClientLoop::HasThread() {
 
 void ClientLoop::Count(Counter counter, uint64_t count) {
   counts_.*counter += count;
-  HttpCountersNow::OfProcess().*counter += count;
+  RequestCounts::OfProcess().*counter += count;
 }
 
 void ClientLoop::Run() {
@@ -273,7 +273,7 @@ bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
     if (!is_hedge) Finish(active, RequestContext(transfer.request, status));
     return false;
   }
-  Count(&HttpCountersNow::attempts);
+  Count(&RequestCounts::attempts);
   transfer.attempt_count += is_hedge ? 0 : 1;
   CURL* const easy = running.attempt->easy();
   transfer.running.push_back(std::move(running));
@@ -327,9 +327,9 @@ ClientLoop::RunningAttempt ClientLoop::TakeRunning(Transfer& transfer,
 }
 
 void ClientLoop::CountBytes(const Attempt& attempt) {
-  Count(&HttpCountersNow::sent_bytes, attempt.sent_bytes());
-  Count(&HttpCountersNow::received_bytes, attempt.received_bytes());
-  Count(&HttpCountersNow::connections, attempt.connection_count());
+  Count(&RequestCounts::sent_bytes, attempt.sent_bytes());
+  Count(&RequestCounts::received_bytes, attempt.received_bytes());
+  Count(&RequestCounts::connections, attempt.connection_count());
 }
 
 void ClientLoop::Release(RunningAttempt running) {
@@ -379,7 +379,7 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
   // The epoch says which bound the attempt was sent under: many 503s of one
   // burst halve the bound once.
   if (IsThrottleStatus(status)) {
-    Count(&HttpCountersNow::throttled);
+    Count(&RequestCounts::throttled);
     limit_.OnThrottled(running.limit_epoch);
   } else if (!IsRetryStatus(status)) {
     limit_.OnAnswer();
@@ -410,7 +410,7 @@ void ClientLoop::SettleHedge(const Transfer& transfer) {
   hedge_budget_.OnAnswered(
       SizeOf(transfer.request) * static_cast<uint64_t>(transfer.hedge_count),
       wasted_bytes);
-  Count(&HttpCountersNow::hedge_bytes, wasted_bytes);
+  Count(&RequestCounts::hedge_bytes, wasted_bytes);
 }
 
 bool ClientLoop::FollowRedirect(ActiveList::iterator active,
@@ -507,7 +507,7 @@ void ClientLoop::OnTrouble(ActiveList::iterator active, AttemptEnd end,
 
 void ClientLoop::Delay(ActiveList::iterator active, milliseconds delay,
                        TimePoint now) {
-  Count(&HttpCountersNow::retries);
+  Count(&RequestCounts::retries);
   Log(now, (*active)->request.url);
   delayed_.emplace(now + delay, std::move(*active));
   active_.erase(active);
@@ -664,7 +664,7 @@ void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
   ++transfer.hedge_count;
   if (!StartAttempt(active, now, true)) return;
   hedge_budget_.OnHedge(byte_count);
-  Count(&HttpCountersNow::hedges);
+  Count(&RequestCounts::hedges);
 }
 
 int ClientLoop::PollMilliseconds(TimePoint now) const {

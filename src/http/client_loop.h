@@ -33,8 +33,6 @@
 
 namespace holdfast {
 
-using HttpCountersNow = RequestCounts;
-
 class ClientLoop {
  public:
   explicit ClientLoop(const HttpOptions& options);
@@ -73,7 +71,7 @@ class ClientLoop {
   using TransferPtr = std::unique_ptr<Transfer>;
   using ActiveList = std::list<TransferPtr>;
 
-  using Counter = std::atomic<uint64_t> HttpCountersNow::*;
+  using Counter = std::atomic<uint64_t> RequestCounts::*;
   // Here and in the process.
   void Count(Counter counter, uint64_t count = 1);
 
@@ -149,7 +147,7 @@ class ClientLoop {
   uint64_t logged_throttled_ = 0;
   uint64_t logged_retries_ = 0;
 
-  HttpCountersNow counts_;
+  RequestCounts counts_;
   std::thread thread_;  // last: it uses all above; begins with a request
 };
 

@@ -63,7 +63,7 @@ std::optional<std::string_view> FindHeader(const HttpHeaders& headers,
   return std::nullopt;
 }
 
-HttpCounters TotalHttpCounters() { return HttpCountersNow::OfProcess().Read(); }
+HttpCounters TotalHttpCounters() { return RequestCounts::OfProcess().Read(); }
 
 // The loop of this process. fork() does not copy its thread, and its locks may
 // be held for ever: a child leaves the parent's loop alone.

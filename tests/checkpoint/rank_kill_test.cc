@@ -14,6 +14,7 @@
 #include "holdfast/process_group.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
+#include "twins/forwarding_group.h"
 #include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 
@@ -32,13 +33,11 @@ struct Moment {
   bool is_after = false;
 };
 
-class DyingGroup : public ProcessGroup {
+class DyingGroup : public ForwardingGroup {
  public:
   DyingGroup(ProcessGroup& group, Moment moment)
-      : group_(group), moment_(std::move(moment)) {}
+      : ForwardingGroup(group), moment_(std::move(moment)) {}
 
-  int64_t rank() const override { return group_.rank(); }
-  int64_t size() const override { return group_.size(); }
   Result<std::vector<std::string>> AllGather(const Meeting& meeting,
                                              std::string value) override {
     DieIf(meeting, false);
@@ -59,18 +58,6 @@ class DyingGroup : public ProcessGroup {
     DieIf(meeting, true);
     return status;
   }
-  std::unique_ptr<ProcessGroup> Subgroup(const std::vector<int64_t>& ranks,
-                                         std::string_view name) override {
-    return group_.Subgroup(ranks, name);
-  }
-  void BeginCall() override { group_.BeginCall(); }
-  void EndCall(const Status& mine, double wait_seconds_max) override {
-    group_.EndCall(mine, wait_seconds_max);
-  }
-  uint64_t call_number() const override { return group_.call_number(); }
-  std::vector<int64_t> failed_ranks() const override {
-    return group_.failed_ranks();
-  }
 
  private:
   void DieIf(const Meeting& meeting, bool is_after) const {
@@ -80,7 +67,6 @@ class DyingGroup : public ProcessGroup {
     }
   }
 
-  ProcessGroup& group_;
   const Moment moment_;
 };
 

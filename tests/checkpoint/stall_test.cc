@@ -21,6 +21,7 @@
 #include "checkpoint/test_trees.h"
 #include "holdfast/process_group.h"
 #include "holdfast/tools/watch.h"
+#include "twins/forwarding_group.h"
 #include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 
@@ -36,21 +37,11 @@ struct Stop {
   std::string phase;
 };
 
-class StoppingGroup : public ProcessGroup {
+class StoppingGroup : public ForwardingGroup {
  public:
   StoppingGroup(ProcessGroup& group, Stop stop)
-      : group_(group), stop_(std::move(stop)) {}
+      : ForwardingGroup(group), stop_(std::move(stop)) {}
 
-  int64_t rank() const override { return group_.rank(); }
-  int64_t size() const override { return group_.size(); }
-  Result<std::vector<std::string>> AllGather(const Meeting& meeting,
-                                             std::string value) override {
-    return group_.AllGather(meeting, std::move(value));
-  }
-  Result<std::string> Broadcast(const Meeting& meeting, int64_t root,
-                                std::string value) override {
-    return group_.Broadcast(meeting, root, std::move(value));
-  }
   Status Agree(const Meeting& meeting, const Status& mine) override {
     if (group_.rank() == stop_.rank && meeting.phase == stop_.phase) {
       stop_.phase.clear();
@@ -58,21 +49,8 @@ class StoppingGroup : public ProcessGroup {
     }
     return group_.Agree(meeting, mine);
   }
-  std::unique_ptr<ProcessGroup> Subgroup(const std::vector<int64_t>& ranks,
-                                         std::string_view name) override {
-    return group_.Subgroup(ranks, name);
-  }
-  void BeginCall() override { group_.BeginCall(); }
-  void EndCall(const Status& mine, double wait_seconds_max) override {
-    group_.EndCall(mine, wait_seconds_max);
-  }
-  uint64_t call_number() const override { return group_.call_number(); }
-  std::vector<int64_t> failed_ranks() const override {
-    return group_.failed_ranks();
-  }
 
  private:
-  ProcessGroup& group_;
   Stop stop_;
 };
 
