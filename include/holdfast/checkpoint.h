@@ -120,7 +120,7 @@ struct ReadRequest {
 // What kind of checkpoint a path holds, and where its parts are.
 struct CheckpointInfo {
   std::string path;  // absolute, after choosing the step
-  // "orbax", "orbax-v1", "ocdbt", "zarr", "zarr3"; of foreign formats
+  // "orbax", "orbax-v1", "ocdbt", "zarr", "zarr3", "delta"; of foreign formats
   // "safetensors", "npz", "torch" (torch.save), "dcp", "torch-dist",
   // "megatron-zarr".
   std::string format;
@@ -144,6 +144,12 @@ struct CheckpointInfo {
   // bytes are the checkpoint's own, or it was opened without
   // OpenOptions::verify.
   std::vector<std::string> sources;
+  // Of a delta (holdfast/delta.h): the paths of the steps that it is read from,
+  // its base first, the anchor last; empty for a step that stands alone.
+  std::vector<std::string> bases;
+  // Of a delta, and of a step that one was made into: what it holds, by which a
+  // later delta knows its base; else empty.
+  std::string result_id;
   // Notes for the reader, in words: e.g. that the checkpoint's list of
   // checksums is gone, so that not all of it can be checked.
   std::vector<std::string> notes;

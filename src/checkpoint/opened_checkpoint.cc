@@ -138,6 +138,10 @@ void OpenedCheckpoint::AddItemInfo(const Item& item) {
       metadata->store_array_data_equal_to_fill_value;
   if (!metadata->custom_metadata.is_null()) {
     info_.item_custom_metadata = PythonJsonText(metadata->custom_metadata);
+    const auto id = metadata->custom_metadata.find(kResultIdKey);
+    if (id != metadata->custom_metadata.end() && id->is_string()) {
+      info_.result_id = id->get<std::string>();
+    }
   }
   info_.value_metadata_tree = metadata->value_metadata_tree.value_or("");
 }

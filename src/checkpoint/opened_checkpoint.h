@@ -26,6 +26,10 @@ struct ItemEntries {
   std::vector<UnflattenEntry> entries;
 };
 
+// In the custom metadata of an item that a delta was made into: the result_id
+// of the delta, so that those made from it still find their base.
+inline constexpr std::string_view kResultIdKey = "holdfast.delta_result";
+
 class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
  public:
   // leaves() stays empty, and so must be left alone what needs it, until

@@ -236,7 +236,18 @@ class Planner {
     return AddSidecar(planned);
   }
 
-  static Status AddSidecar(PlannedItem& planned) {
+  // The id says what the whole of a delta holds, and of nothing else.
+  void AddResultId(nlohmann::ordered_json& metadata) const {
+    const std::string& id = source_.info().result_id;
+    const bool is_whole = options_.map.is_empty() && options_.names.empty() &&
+                          !options_.recipe && source_.info().items.size() <= 1;
+    if (metadata.is_object()) metadata.erase(std::string(kResultIdKey));
+    if (id.empty() || !is_whole) return;
+    if (metadata.is_null()) metadata = nlohmann::ordered_json::object();
+    if (metadata.is_object()) metadata[std::string(kResultIdKey)] = id;
+  }
+
+  Status AddSidecar(PlannedItem& planned) const {
     nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
     if (!planned.item_custom_metadata.empty()) {
       HF_ASSIGN_OR_RETURN(metadata,
@@ -251,6 +262,7 @@ class Planner {
       sidecar.leaves = planned.tree.sidecar;
       HF_ASSIGN_OR_RETURN(metadata[key], ParseJsonText(SidecarText(sidecar)));
     }
+    AddResultId(metadata);
     planned.item_custom_metadata =
         metadata.empty() ? "" : PythonJsonText(metadata);
     return Status();

@@ -1,7 +1,11 @@
 #include "delta/chunk_delta.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "base/status_macros.h"
 #include "codec/xxh64.h"
+#include "delta/word_masks.h"
 
 namespace holdfast {
 namespace {
@@ -60,6 +64,34 @@ WordKind WordKindOf(DType dtype) {
     default:
       return {static_cast<int>(DTypeBytes(dtype)), -1};
   }
+}
+
+std::vector<uint32_t> FindChanges(size_t element_bytes, std::string_view a,
+                                  std::string_view b) {
+  std::vector<uint32_t> places;
+  // Elements of 16 bytes are two words of 8.
+  const size_t word_bytes = std::min<size_t>(element_bytes, sizeof(uint64_t));
+  const size_t words_each = element_bytes / word_bytes;
+  WithWord(static_cast<int>(word_bytes), [&]<typename Word>(Word) {
+    const auto* const from = reinterpret_cast<const Word*>(a.data());
+    const auto* const to = reinterpret_cast<const Word*>(b.data());
+    const size_t word_count = a.size() / sizeof(Word);
+    const auto add = [&](size_t word) {
+      const auto place = static_cast<uint32_t>(word / words_each);
+      if (places.empty() || places.back() != place) places.push_back(place);
+    };
+    size_t word = 0;
+    for (; word + kGroupWords <= word_count; word += kGroupWords) {
+      for (uint64_t bits = DifferentWords(from + word, to + word); bits != 0;
+           bits &= bits - 1) {
+        add(word + static_cast<size_t>(std::countr_zero(bits)));
+      }
+    }
+    for (; word < word_count; ++word) {
+      if (from[word] != to[word]) add(word);
+    }
+  });
+  return places;
 }
 
 uint64_t ChunkHash(std::string_view words) {
@@ -132,8 +164,7 @@ Status ChunkDelta::Apply(const WordKind& kind, std::string_view coded,
       HF_RETURN_IF_ERROR(
           DecodeWhole(kind, rest, std::span(scratch_.data(), words.size())));
       WithWord(kind.word_bytes, [&]<typename Word>(Word) {
-        const auto* const from =
-            reinterpret_cast<const Word*>(scratch_.data());
+        const auto* const from = reinterpret_cast<const Word*>(scratch_.data());
         auto* const to = reinterpret_cast<Word*>(words.data());
         for (size_t i = 0; i < words.size() / sizeof(Word); ++i) {
           to[i] = WithDifference(to[i], from[i]);

@@ -9,12 +9,15 @@
 // Thread-safety: an object belongs to one thread. Ownership: arguments are
 // borrowed. Units: bytes. Errors: DataLoss for what an encoder would not have
 // written; the words are then unspecified. Nothing is read or written beyond
-// them, and no memory is taken that the coded bytes or the words do not justify.
+// them, and no memory is taken that the coded bytes or the words do not
+// justify.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.h"
 #include "codec/codec.h"
@@ -47,5 +50,26 @@ class ChunkDelta {
   CodecContext context_;
   Buffer scratch_;
 };
+
+// One for each worker of a loop, made when it first asks.
+class WorkerDeltas {
+ public:
+  explicit WorkerDeltas(int worker_count)
+      : deltas_(static_cast<size_t>(worker_count)) {}
+
+  ChunkDelta& Of(int worker) {
+    std::unique_ptr<ChunkDelta>& delta = deltas_[static_cast<size_t>(worker)];
+    if (delta == nullptr) delta = std::make_unique<ChunkDelta>();
+    return *delta;
+  }
+
+ private:
+  std::vector<std::unique_ptr<ChunkDelta>> deltas_;
+};
+
+// Where two contents of a chunk differ, ascending. REQUIRES: equal sizes, of
+// whole elements of 1, 2, 4, 8 or 16 bytes, and fewer than kDeltaWordsMax.
+std::vector<uint32_t> FindChanges(size_t element_bytes, std::string_view a,
+                                  std::string_view b);
 
 }  // namespace holdfast

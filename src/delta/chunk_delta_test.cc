@@ -53,8 +53,8 @@ TEST(ChunkDelta, NewWeightsTakeNoMoreThanTheyWouldAlone) {
     std::memcpy(&next[i], reinterpret_cast<const char*>(&value) + 2, 2);
   }
   ChunkDelta delta;
-  const auto coded =
-      delta.Encode(WordKindOf(DType::kBfloat16), std::string(400000, '\0'), next);
+  const auto coded = delta.Encode(WordKindOf(DType::kBfloat16),
+                                  std::string(400000, '\0'), next);
   ASSERT_TRUE(coded.ok());
   EXPECT_LT(coded->size(), 0.72 * next.size());
 }
@@ -89,9 +89,10 @@ TEST(ArrayDelta, HeadsComeBackAndDamageIsFound) {
               StatusCode::kDataLoss)
         << i;
   }
-  for (const auto& [count, bytes] :
-       {std::pair<uint64_t, uint64_t>(3, all), {5, all}, {4, all - 1},
-        {4, head.size() - 1}}) {
+  for (const auto& [count, bytes] : {std::pair<uint64_t, uint64_t>(3, all),
+                                     {5, all},
+                                     {4, all - 1},
+                                     {4, head.size() - 1}}) {
     EXPECT_EQ(ReadArrayDeltaHead(head, count, bytes).status().code(),
               StatusCode::kDataLoss);
   }

@@ -59,7 +59,8 @@ Frequencies FrequenciesOf(const ByteCounts& counts) {
   int64_t excess = -int64_t{kRansTotal};
   for (int i = 0; i < kSymbolCount; ++i) {
     if (counts[i] == 0) continue;
-    const uint64_t share = (counts[i] * uint64_t{kRansTotal} + total / 2) / total;
+    const uint64_t share =
+        (counts[i] * uint64_t{kRansTotal} + total / 2) / total;
     frequencies[i] = static_cast<uint16_t>(std::max<uint64_t>(1, share));
     excess += frequencies[i];
   }
@@ -75,7 +76,8 @@ void WriteFrequencies(const Frequencies& frequencies, BitWriter& out) {
     const int width = std::bit_width(frequencies[i]);
     out.Put(static_cast<uint64_t>(width), kLengthBits);
     // The highest bit of the width is known.
-    if (width > 1) out.Put(frequencies[i] & ((1U << (width - 1)) - 1), width - 1);
+    if (width > 1)
+      out.Put(frequencies[i] & ((1U << (width - 1)) - 1), width - 1);
   }
 }
 

@@ -84,9 +84,8 @@ class Groups {
   }
   // A bit for each word that is there.
   uint64_t ValidAt(size_t group) const {
-    return IsWhole(group)
-               ? ~uint64_t{0}
-               : (uint64_t{1} << (word_count_ % kGroupWords)) - 1;
+    return IsWhole(group) ? ~uint64_t{0}
+                          : (uint64_t{1} << (word_count_ % kGroupWords)) - 1;
   }
 
  private:
@@ -289,8 +288,8 @@ using DepositBmi2 = DepositPlain;
 #endif
 
 // One loop over all changes of a group: which of the words change is as good as
-// random, and every loop that ends somewhere costs a jump that was not foreseen.
-// False when the classes have other counts of words than was said.
+// random, and every loop that ends somewhere costs a jump that was not
+// foreseen. False when the classes have other counts of words than was said.
 template <typename Deposit, typename Word>
 [[gnu::always_inline]] inline bool MergeInline(Word* words, size_t word_count,
                                                const Classes<Word>& classes,
@@ -452,8 +451,8 @@ class NumberReader {
     if (!decoder_->DecodeRun(frequencies_[run_++], symbols_)) return false;
     for (size_t i = 0; i < numbers.size(); ++i) {
       const uint8_t symbol = symbols_[i];
-      numbers[i] =
-          static_cast<Number>(starts_[symbol] + bits_.Take(bit_counts_[symbol]));
+      numbers[i] = static_cast<Number>(starts_[symbol] +
+                                       bits_.Take(bit_counts_[symbol]));
     }
     bits_.Align();
     return !bits_.is_past_end();
@@ -537,8 +536,8 @@ class Coder {
                             uint64_t change_count, FoundMemory& memory) const {
     std::vector<uint32_t> exponents;
     if (HasClasses()) {
-      exponents = ChooseThresholds(
-          CountExponents(kind_, base, changed, word_count_));
+      exponents =
+          ChooseThresholds(CountExponents(kind_, base, changed, word_count_));
     }
     const Classes<Word> classes(kind_, exponents);
     FoundChanges<Word> found(change_count, memory);
@@ -657,8 +656,7 @@ std::string SparseDelta::Encode(const WordKind& kind, std::string_view base,
     out += scratch_->change_count <= kTinyChangesMax
                ? coder.EncodeTiny(from, to, scratch_->changed)
                : coder.EncodeClasses(from, to, scratch_->changed,
-                                     scratch_->change_count,
-                                     scratch_->memory);
+                                     scratch_->change_count, scratch_->memory);
     return std::move(out);
   });
 }
@@ -676,8 +674,7 @@ bool SparseDelta::Apply(const WordKind& kind, std::string_view coded,
     if (change_count <= kTinyChangesMax) {
       return Coder<Word>::ApplyTiny(in, change_count, to, word_count);
     }
-    return Coder<Word>(kind, word_count)
-        .ApplyClasses(in, change_count, to);
+    return Coder<Word>(kind, word_count).ApplyClasses(in, change_count, to);
   });
 }
 

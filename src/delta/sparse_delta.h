@@ -14,7 +14,8 @@
 //   change count
 //   tiny (kTinyChangesMax changes at most): for each the words between, and the
 //     difference (zigzag)
-//   else: class count (a byte), class count - 1 thresholds, class change counts,
+//   else: class count (a byte), class count - 1 thresholds, class change
+//   counts,
 //     bytes of the bit stream; the bit stream: frequencies of distances and of
 //     differences for each class that has changes, then the bits behind the
 //     symbols, of each class the distances, then the differences; the rest is

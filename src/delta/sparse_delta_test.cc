@@ -32,7 +32,8 @@ WordPair RandomWords(const WordKind& kind, size_t word_count, double density,
       const uint64_t exponent_max =
           (uint64_t{1} << (sign_place - kind.mantissa_bits)) - 1;
       const auto below = static_cast<uint64_t>(-std::log2(part(random)));
-      const uint64_t exponent = exponent_max / 2 - std::min(below, exponent_max / 2);
+      const uint64_t exponent =
+          exponent_max / 2 - std::min(below, exponent_max / 2);
       word = (word & ((uint64_t{1} << kind.mantissa_bits) - 1)) |
              exponent << kind.mantissa_bits | (random() & 1) << sign_place;
     }
@@ -52,7 +53,7 @@ std::string KindName(const WordKind& kind) {
          std::to_string(kind.mantissa_bits);
 }
 
-const WordKind kKinds[] = {{1, -1}, {1, 2},  {1, 3},  {1, 4}, {2, -1},
+const WordKind kKinds[] = {{1, -1}, {1, 2},  {1, 3},  {1, 4},  {2, -1},
                            {2, 7},  {2, 10}, {4, -1}, {4, 23}, {8, -1}};
 
 // What ChooseThresholds and the masks do, word by word.
@@ -126,8 +127,7 @@ TEST(SparseDelta, TakesLittleMoreThanTheEntropyGivenTheExponent) {
     SparseDelta delta;
     const WordKind kind = WordKindOf(DType::kBfloat16);
     delta.CountChanges(kind, words.base, words.next);
-    const size_t byte_count =
-        delta.Encode(kind, words.base, words.next).size();
+    const size_t byte_count = delta.Encode(kind, words.base, words.next).size();
     EXPECT_LT(static_cast<double>(byte_count), 1.08 * EntropyBytes(words) + 500)
         << rate;
   }

@@ -64,9 +64,9 @@ struct Lanes<uint32_t> {
   static __m128i Equal(__m128i a, __m128i b) { return _mm_cmpeq_epi32(a, b); }
   static __m128i Greater(__m128i a, __m128i b) { return _mm_cmpgt_epi32(a, b); }
   static uint32_t Bits(const __m128i* masks) {
-    return static_cast<uint32_t>(
-        _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(masks[0], masks[1]),
-                                          _mm_packs_epi32(masks[2], masks[3]))));
+    return static_cast<uint32_t>(_mm_movemask_epi8(
+        _mm_packs_epi16(_mm_packs_epi32(masks[0], masks[1]),
+                        _mm_packs_epi32(masks[2], masks[3]))));
   }
 };
 #endif
@@ -113,8 +113,9 @@ template <typename Word>
 // bits[k]: which of 64 words have a magnitude of at least thresholds[k], which
 // is not 0.
 template <typename Word>
-[[gnu::always_inline]] inline void LargeWords(
-    const Word* words, std::span<const Word> thresholds, uint64_t* bits) {
+[[gnu::always_inline]] inline void LargeWords(const Word* words,
+                                              std::span<const Word> thresholds,
+                                              uint64_t* bits) {
 #if defined(__SSE2__)
   if constexpr (sizeof(Word) <= 4) {
     constexpr size_t kVectors = kGroupWords * sizeof(Word) / sizeof(__m128i);
@@ -136,8 +137,7 @@ template <typename Word>
   for (size_t k = 0; k < thresholds.size(); ++k) {
     bits[k] = 0;
     for (size_t i = 0; i < kGroupWords; ++i) {
-      const auto magnitude =
-          static_cast<Word>(words[i] & kMagnitudeMask<Word>);
+      const auto magnitude = static_cast<Word>(words[i] & kMagnitudeMask<Word>);
       bits[k] |= uint64_t{magnitude >= thresholds[k]} << i;
     }
   }

@@ -1,9 +1,9 @@
 // Elements as words: little-endian unsigned integers of 1, 2, 4 or 8 bytes, and
 // the differences between them.
 //
-// A difference is new - old in wrapping arithmetic, which for floats of one sign
-// counts representable numbers, as zigzag: 0, -1, 1, -2, ... are 0, 1, 2, 3.
-// Thread-safety: pure functions.
+// A difference is new - old in wrapping arithmetic, which for floats of one
+// sign counts representable numbers, as zigzag: 0, -1, 1, -2, ... are 0, 1,
+// 2, 3. Thread-safety: pure functions.
 #pragma once
 
 #include <cstdint>

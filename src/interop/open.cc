@@ -11,6 +11,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "holdfast/orbax/steps.h"
 #include "interop/dcp.h"
+#include "interop/delta_checkpoint.h"
 #include "interop/load_leaves.h"
 #include "interop/npz.h"
 #include "interop/safetensors.h"
@@ -109,16 +110,75 @@ Result<std::optional<TreeSidecar>> OrbaxSidecar(
   return all;
 }
 
-Result<std::unique_ptr<Checkpoint>> OpenOrbax(const Place& place,
-                                              const OpenOptions& options) {
+// What a delta says of itself; nullopt for any other checkpoint.
+Result<std::optional<DeltaInfo>> DeltaOf(const OpenedCheckpoint& checkpoint) {
+  if (checkpoint.items().size() != 1) return std::optional<DeltaInfo>();
+  const TreeMetadata* metadata = checkpoint.items()[0]->tree_metadata();
+  if (metadata == nullptr || !metadata->custom_metadata.is_object()) {
+    return std::optional<DeltaInfo>();
+  }
+  const auto found = metadata->custom_metadata.find(kDeltaKey);
+  if (found == metadata->custom_metadata.end()) {
+    return std::optional<DeltaInfo>();
+  }
+  auto info = ParseDeltaInfo(*found);
+  if (!info.ok()) return info.status().WithContext(checkpoint.info().path);
+  return std::optional(*std::move(info));
+}
+
+// A checkpoint of Orbax's as a tree, but for a delta, whose chain is not
+// followed.
+Result<OpenedStep> OpenOrbaxStep(const Place& place,
+                                 const OpenOptions& options) {
   HF_ASSIGN_OR_RETURN(std::unique_ptr<OpenedCheckpoint> opened,
                       OpenedCheckpoint::Open(place, options));
   opened->DescribeLeaves();
-  if (!options.use_sidecar)
-    return std::unique_ptr<Checkpoint>(std::move(opened));
+  OpenedStep step;
+  if (!options.use_sidecar) {
+    step.checkpoint = std::move(opened);
+    return step;
+  }
+  HF_ASSIGN_OR_RETURN(step.delta, DeltaOf(*opened));
   HF_ASSIGN_OR_RETURN(const auto sidecar, OrbaxSidecar(*opened));
-  if (!sidecar) return std::unique_ptr<Checkpoint>(std::move(opened));
-  return WithSidecar(std::move(opened), *sidecar);
+  step.checkpoint = std::move(opened);
+  if (sidecar) {
+    HF_ASSIGN_OR_RETURN(step.checkpoint,
+                        WithSidecar(std::move(step.checkpoint), *sidecar));
+  }
+  return step;
+}
+
+// `given`: what a step of the chain holds, with its path; or none.
+Result<std::unique_ptr<Checkpoint>> WithChain(
+    OpenedStep step, OpenOptions options, const std::string& given_path = "",
+    std::unique_ptr<Checkpoint> given = nullptr) {
+  options.step.reset();
+  options.item.clear();
+  const Place place(step.checkpoint->info().path);
+  return OpenDelta(
+      place, std::move(step), [&](const Place& base) -> Result<OpenedStep> {
+        if (given != nullptr && base.path() == given_path) {
+          return OpenedStep{std::move(given), std::nullopt};
+        }
+        const LookScope look(base);
+        HF_ASSIGN_OR_RETURN(const ForeignPlace found,
+                            FindForeignPlace(look.place(), options));
+        if (found.format == ForeignFormat::kNone) {
+          return OpenOrbaxStep(look.place(), options);
+        }
+        OpenedStep step;
+        HF_ASSIGN_OR_RETURN(
+            step.checkpoint,
+            OpenForeign(found.format, found.place, found.options));
+        return step;
+      });
+}
+
+Result<std::unique_ptr<Checkpoint>> OpenOrbax(const Place& place,
+                                              const OpenOptions& options) {
+  HF_ASSIGN_OR_RETURN(OpenedStep step, OpenOrbaxStep(place, options));
+  if (!step.delta) return std::move(step.checkpoint);
+  return WithChain(std::move(step), options);
 }
 
 // Orbax's checkpoints are restored chunk by chunk, unless a sidecar says that
@@ -130,6 +190,15 @@ Result<LoadResult> LoadOrbax(const Place& place, const LoadOptions& options) {
   HF_ASSIGN_OR_RETURN(auto opened, OpenedCheckpoint::Open(place, open));
   std::optional<TreeSidecar> sidecar;
   if (open.use_sidecar) {
+    HF_ASSIGN_OR_RETURN(auto delta, DeltaOf(*opened));
+    if (delta) {
+      opened->DescribeLeaves();
+      OpenedStep step{std::move(opened), std::move(delta)};
+      HF_ASSIGN_OR_RETURN(const auto chain, WithChain(std::move(step), open));
+      HF_ASSIGN_OR_RETURN(LoadResult loaded, LoadLeaves(*chain, options));
+      loaded.notes = chain->info().notes;
+      return loaded;
+    }
     HF_ASSIGN_OR_RETURN(sidecar, OrbaxSidecar(*opened));
   }
   if (sidecar || options.map != MapMode::kNever) {
@@ -230,6 +299,20 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
     return OpenForeign(found.format, found.place, found.options,
                        options.use_sidecar);
   });
+}
+
+Result<std::unique_ptr<Checkpoint>> OpenOver(const std::string& path,
+                                             const std::string& base_path,
+                                             std::unique_ptr<Checkpoint> base,
+                                             const OpenOptions& options) {
+  HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
+  const LookScope look(source);
+  HF_ASSIGN_OR_RETURN(const ForeignPlace found,
+                      FindForeignPlace(look.place(), options));
+  if (found.format != ForeignFormat::kNone) return Open(path, options);
+  HF_ASSIGN_OR_RETURN(OpenedStep step, OpenOrbaxStep(look.place(), options));
+  if (!step.delta) return std::move(step.checkpoint);
+  return WithChain(std::move(step), options, base_path, std::move(base));
 }
 
 // Here, above the steps, because a repository of a hub may lie in its cache.

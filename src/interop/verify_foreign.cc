@@ -249,6 +249,9 @@ class ForeignVerifier {
   VerifyReport report_;
 };
 
+// How much of an array is read at once.
+constexpr uint64_t kVerifySlabBytes = uint64_t{64} << 20;
+
 }  // namespace
 
 Result<ShareReport> VerifyForeign(ForeignFormat format, const Place& place,
@@ -258,6 +261,44 @@ Result<ShareReport> VerifyForeign(ForeignFormat format, const Place& place,
       .Execute(format, place);
 }
 
+namespace {
+
+// Of a delta: that its bases are there and give the elements that were saved.
+// Every rank of a group reads all of it.
+Status VerifyChain(const std::string& path, const OpenOptions& options,
+                   const RunOptions& run, VerifyReport& report) {
+  const auto add = [&](const std::string& leaf, const Status& status) {
+    if (!IsDamage(status)) return status;
+    report.damages.push_back({leaf, "", std::nullopt, status});
+    return Status();
+  };
+  OpenOptions open = options;
+  open.stored_sizes = false;
+  const auto opened = Open(path, open);
+  // Of any other step it has been reported.
+  if (!opened.ok())
+    return report.damages.empty() ? add("", opened.status()) : Status();
+  const Checkpoint& checkpoint = **opened;
+  if (checkpoint.info().bases.empty()) return Status();
+  for (size_t i = 0; i < checkpoint.leaves().size(); ++i) {
+    const LeafInfo& leaf = checkpoint.leaves()[i];
+    if (!HasElements(leaf.kind)) continue;
+    for (const Box& slab : SlabsOf(leaf, kVerifySlabBytes)) {
+      HF_ASSIGN_OR_RETURN(Array scratch,
+                          Array::Allocate(*leaf.dtype, slab.shape));
+      const Status read =
+          checkpoint.ReadInto({{i, slab.origin, scratch.mutable_view()}}, run)
+              .status();
+      if (read.ok()) continue;
+      HF_RETURN_IF_ERROR(add(leaf.name, read));
+      break;
+    }
+  }
+  return Status();
+}
+
+}  // namespace
+
 Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
                             const RunOptions& run, ProcessGroup* group) {
   const Result<Place> source = SourcePlace(path);
@@ -265,7 +306,10 @@ Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
   const Result<ForeignPlace> found =
       source.ok() ? FindForeignPlace(look.place(), options) : source.status();
   if (found.ok() && found->format == ForeignFormat::kNone) {
-    return VerifyCheckpoint(look.place(), options, run, group);
+    HF_ASSIGN_OR_RETURN(VerifyReport report,
+                        VerifyCheckpoint(look.place(), options, run, group));
+    HF_RETURN_IF_ERROR(VerifyChain(path, options, run, report));
+    return report;
   }
   return VerifyInShares(
       path, group, [&](WorkShare share) -> Result<ShareReport> {

@@ -96,8 +96,8 @@ Result<std::vector<std::string>> DisposeOfSteps(
     const DisposalOptions& options) {
   const Place at = Place(root).Absolute();
   std::vector<std::string> names = given;
-  HF_ASSIGN_OR_RETURN(const auto needed, NeededByViews(at, given));
-  for (const auto& [name, view] : needed) std::erase(names, name);
+  HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(at, given));
+  for (const auto& [name, by] : needed) std::erase(names, name);
   if (options.todelete_full_path) {
     HF_RETURN_IF_ERROR(MoveInBucket(at, names, *options.todelete_full_path));
     return std::vector<std::string>();

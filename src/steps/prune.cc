@@ -192,17 +192,16 @@ Status LabelRows(const PruneOptions& options, std::vector<PruneRow>& rows) {
   return Status();
 }
 
-// What a view refers to stays as long as it does.
+// What a view or a delta refers to stays as long as it does.
 Status KeepReferred(const Place& root, std::vector<PruneRow>& rows) {
   std::vector<std::string> going;
   for (const PruneRow& row : rows) {
     if (row.kept_by.empty()) going.push_back(row.step.name);
   }
-  HF_ASSIGN_OR_RETURN(const auto needed, NeededByViews(root, going));
+  HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(root, going));
   for (PruneRow& row : rows) {
-    const auto view = needed.find(row.step.name);
-    if (view == needed.end()) continue;
-    row.kept_by.push_back("the view " + view->second);
+    const auto by = needed.find(row.step.name);
+    if (by != needed.end()) row.kept_by.push_back(by->second);
   }
   return Status();
 }

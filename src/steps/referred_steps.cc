@@ -9,21 +9,22 @@
 #include "checkpoint/check/view_sources.h"
 #include "checkpoint/format/directory_names.h"
 #include "place/directory_ops.h"
+#include "place/look.h"
 
 namespace holdfast {
 namespace {
 
 namespace fs = std::filesystem;
 
-class LinkFinder {
+class ReferenceFinder {
  public:
-  explicit LinkFinder(const std::string& root) : root_(root) {
+  explicit ReferenceFinder(const Place& root) : root_(root) {
     std::error_code error;
-    real_root_ = fs::canonical(root, error);
+    if (!root.is_remote()) real_root_ = fs::canonical(root.path(), error);
   }
 
-  // The directories of the root that links in the step lead to.
-  Result<std::set<std::string>> Find(const std::string& step) {
+  // The directories of the root that the step refers to, and as what.
+  Result<std::map<std::string, std::string>> Find(const std::string& step) {
     found_.clear();
     HF_RETURN_IF_ERROR(LookIntoStep(root_ / step));
     found_.erase(step);
@@ -36,6 +37,8 @@ class LinkFinder {
   Status LookIntoStep(const Place& step) {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(step));
     for (const std::string& name : names) {
+      if (name == kBaseFile) HF_RETURN_IF_ERROR(AddBase(step));
+      if (root_.is_remote()) continue;  // no links there
       HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(step / name));
       if (kind == PathKind::kSymlink) Add(step / name);
       if (kind != PathKind::kDirectory) continue;
@@ -69,6 +72,21 @@ class LinkFinder {
     return Status();
   }
 
+  // The step that a delta was made from.
+  Status AddBase(const Place& step) {
+    const Result<Bytes> text = step.OpenStore()->Read(kBaseFile);
+    if (text.status().code() == StatusCode::kNotFound) return Status();
+    if (!text.ok()) return text.status();
+    const std::string base(text->view());
+    const Place path(base);
+    if (base.find('/') == std::string::npos) {
+      found_.emplace(base, "the delta");
+    } else if (path.parent().path() == root_.path()) {
+      found_.emplace(path.name(), "the delta");
+    }
+    return Status();
+  }
+
   // None of what is no directory, or has gone meanwhile.
   static Result<std::vector<std::string>> Names(const Place& directory) {
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
@@ -86,34 +104,36 @@ class LinkFinder {
     if (error) return;
     const fs::path inside = target.lexically_relative(real_root_);
     if (inside.empty() || *inside.begin() == "..") return;
-    found_.insert(inside.begin()->string());
+    found_.emplace(inside.begin()->string(), "the view");
   }
 
   const Place root_;
   fs::path real_root_;
-  std::set<std::string> found_;
+  std::map<std::string, std::string> found_;
 };
 
 }  // namespace
 
-Result<std::map<std::string, std::string>> NeededByViews(
+Result<std::map<std::string, std::string>> NeededByOthers(
     const Place& root, const std::vector<std::string>& names) {
   std::map<std::string, std::string> needed;
-  if (root.is_remote() || names.empty()) return needed;
-  HF_ASSIGN_OR_RETURN(const std::vector<std::string> all, ListDirectory(root));
+  if (names.empty()) return needed;
+  const LookScope look(root);  // in a bucket one list tells of all steps
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                      ListDirectory(look.place()));
   std::set<std::string> going(names.begin(), names.end());
   std::vector<std::string> staying;  // that nobody has looked into
   for (const std::string& name : all) {
     if (!going.contains(name)) staying.push_back(name);
   }
-  LinkFinder finder(root.path());
+  ReferenceFinder finder(look.place());
   while (!staying.empty()) {
-    const std::string view = std::move(staying.back());
+    const std::string step = std::move(staying.back());
     staying.pop_back();
-    HF_ASSIGN_OR_RETURN(const std::set<std::string> targets, finder.Find(view));
-    for (const std::string& target : targets) {
+    HF_ASSIGN_OR_RETURN(const auto targets, finder.Find(step));
+    for (const auto& [target, as_what] : targets) {
       if (going.erase(target) == 0) continue;
-      needed.emplace(target, view);
+      needed.emplace(target, as_what + " " + step);
       staying.push_back(target);
     }
   }

@@ -1,7 +1,7 @@
-// Which steps of a root a view among its other steps refers to: they must stay
-// as long as it does.
+// Which steps of a root a view or a delta among its other steps refers to: they
+// must stay as long as it does.
 //
-// Only links count: hard links and copies hold what they need.
+// Of views only links count: hard links and copies hold what they need.
 // Thread-safety: pure functions of the file system.
 // Errors: those of looking: who cannot look must not remove.
 #pragma once
@@ -16,8 +16,8 @@
 namespace holdfast {
 
 // Those of `names`, directories of `root`, that a directory which is none of
-// them refers to, be it by way of another; and by which one.
-Result<std::map<std::string, std::string>> NeededByViews(
+// them refers to, be it by way of another; and by which: "the view 7".
+Result<std::map<std::string, std::string>> NeededByOthers(
     const Place& root, const std::vector<std::string>& names);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// A view becomes a checkpoint with bytes of its own.
+// A view, or a delta, becomes a checkpoint with bytes of its own.
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "holdfast/tools/view.h"
@@ -14,10 +14,10 @@ Result<ConvertResult> Materialize(const std::string& view,
     open.verify = true;  // the list says what the view refers to
     HF_ASSIGN_OR_RETURN(const auto opened, Open(view, open));
     const std::string& path = opened->info().path;
-    if (opened->info().sources.empty()) {
-      return InvalidArgumentError(
-          "materialize " + path +
-          ": it is no view; it has bytes of its own, and convert copies them");
+    if (opened->info().sources.empty() && opened->info().bases.empty()) {
+      return InvalidArgumentError("materialize " + path +
+                                  ": it is neither a view nor a delta; it has "
+                                  "bytes of its own, and convert copies them");
     }
     ConvertOptions convert = options;
     convert.open.step.reset();  // chosen

@@ -111,7 +111,7 @@ struct DisposalOptions {
   std::optional<std::string> todelete_full_path;
 };
 // Lets the steps of these names disappear from a root at once, except those
-// that a view among the root's other directories refers to by links. Returns
+// that a view or a delta among the root's other directories refers to. Returns
 // what RemoveTrashed is left to remove: nothing of steps that stay elsewhere.
 // Unimplemented for todelete_full_path where there are no buckets.
 Result<std::vector<std::string>> DisposeOfSteps(

@@ -105,11 +105,12 @@ struct ViewResult {
 Result<ViewResult> View(const std::string& source, const std::string& target,
                         const ViewOptions& options = {});
 
-// Convert for a view (CheckpointInfo::sources): a checkpoint with bytes of its
-// own, at `target`, or when that is empty in the view's place, which it takes
-// when it is whole and has been compared (`overwrite` is implied). What the
-// view refers to stays as it is. Errors: those of Convert; InvalidArgument for
-// a checkpoint that is no view.
+// Convert for a view (CheckpointInfo::sources) or a delta
+// (CheckpointInfo::bases): a checkpoint with bytes of its own, at `target`, or
+// when that is empty in the view's place, which it takes when it is whole and
+// has been compared (`overwrite` is implied). What it refers to stays as it is,
+// and deltas that were made from it find their base. Errors: those of Convert;
+// InvalidArgument for a checkpoint that is neither.
 Result<ConvertResult> Materialize(const std::string& view,
                                   const std::string& target = "",
                                   const ConvertOptions& options = {});

@@ -1,0 +1,116 @@
+// Deltas: steps that are stored as what has changed since another.
+//
+//   holdfast::Save("/run/100", state);                  // the anchor
+//   holdfast::SaveDelta("/run/101", state, "/run/100");
+//   holdfast::SaveDelta("/run/102", state, "/run/101");
+//   auto loaded = holdfast::Load("/run/102");           // reads all three
+//
+// A delta is read, compared, verified and converted as any checkpoint is, by
+// every function that takes a path. It is an Orbax checkpoint of uint8 arrays
+// to tools that do not know of deltas. It needs the steps that it was made
+// from, where they were; Materialize (holdfast/tools/view.h) makes an ordinary
+// step of it.
+//
+// Small steps of training change 1 to 10 % of bfloat16 weights, which a delta
+// codes near the entropy of the change given each weight's exponent. Arrays are
+// compared with those of the same name; one of another dtype or shape, or that
+// the base does not have, is stored whole. Scalars and texts are stored as they
+// are. doc/history.md has the format.
+// Thread-safety, ownership: as Save and Load.
+// Units: bytes. Errors: those of Save and Load. Reading: NotFound for a base
+// that is gone, FailedPrecondition for one that is not what the delta was made
+// from, DataLoss for elements that do not have the hashes that were saved.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "holdfast/checkpoint.h"
+#include "holdfast/export.h"
+#include "holdfast/options.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+#include "holdfast/tree.h"
+
+namespace holdfast HOLDFAST_EXPORT {
+
+struct DeltaResult {
+  Stats stats;  // decoded_bytes are the result's, stored_bytes the delta's
+  uint64_t order = 0;  // deltas from the anchor to here
+  uint64_t array_count = 0;
+  uint64_t changed_array_count = 0;  // new ones among them
+};
+
+// Writes `tree` at `path` as the difference from the step at `base`, a
+// checkpoint of any format, or a root of steps, of which the newest is meant.
+// The encoded differences are held in memory until all are known. One process
+// only: Unimplemented for a group of several. `options.compression`,
+// `zarr_format` and chunk sizes are of no meaning here; of `save_args` the
+// dtypes are. FailedPrecondition when the base changes meanwhile.
+Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
+                              const std::string& base,
+                              const SaveOptions& options = {});
+
+// The base of the next step of a run that is whole once in `anchor_every`
+// steps: `newest` where that is a step whose chain is shorter, else empty, for
+// a whole step. REQUIRES: anchor_every >= 1.
+std::string BaseOfNextStep(const CheckpointInfo& newest, uint64_t anchor_every);
+
+// What a delta changes in one array: values[i] is the element at indices[i] of
+// the array in C order. Ascending.
+struct ArrayPatch {
+  std::string name;
+  Shape shape;  // of the whole array
+  std::vector<int64_t> indices;
+  Array values;  // one axis, of the array's dtype
+};
+
+// The patches of a delta, one array at a time, checked: what `take` fails with
+// ends it. Arrays that are not as in the base are all there, new ones with all
+// of their elements. FailedPrecondition when `path` is no delta.
+Status ReadPatches(const std::string& path,
+                   const std::function<Status(ArrayPatch patch)>& take,
+                   const RunOptions& run = {});
+
+// Keeps arrays in memory at the newest step of a run.
+//
+// `arrays`: by leaf name, memory of the leaf's dtype and shape, contiguous,
+// which is written in place. Where the chain of the newest step comes to the
+// step that memory holds, the deltas from there on are read, and memory changes
+// only when all that they make of it is known to be right; the changed elements
+// take memory until then. Any other step is read whole, beside the old one.
+// Thread-safety: one thread at a time. Ownership: borrows the memory, which
+// nobody else changes.
+class Follower {
+ public:
+  struct Update {
+    int64_t step = 0;
+    std::string path;
+    uint64_t delta_count = 0;          // applied; 0: the step was read whole
+    uint64_t read_bytes = 0;           // stored
+    std::vector<std::string> changed;  // names of arrays
+  };
+  struct Target {
+    std::string name;
+    ArrayView memory;
+  };
+
+  Follower(std::string root, std::vector<Target> arrays, RunOptions run = {});
+  ~Follower();
+  Follower(Follower&&) noexcept;
+
+  // Brings memory to the newest committed step; nullopt when it is there
+  // already, or the root has none. After a failure memory is as it was.
+  // InvalidArgument for memory of another dtype or shape than its leaf.
+  Result<std::optional<Update>> Poll();
+  // The step that memory holds.
+  std::optional<int64_t> step() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace holdfast

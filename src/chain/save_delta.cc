@@ -1,0 +1,439 @@
+// SaveDelta: the base is read and compared batch by batch, the differences are
+// kept, and one save writes them.
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
+
+#include "base/coding.h"
+#include "base/no_throw.h"
+#include "base/status_macros.h"
+#include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/restore/leaf_request.h"
+#include "checkpoint/save/array_source.h"
+#include "delta/array_delta.h"
+#include "delta/chunk_delta.h"
+#include "holdfast/delta.h"
+#include "holdfast/pending_save.h"
+#include "holdfast/process_group.h"
+#include "interop/delta_info.h"
+#include "record/call_record.h"
+#include "run/run.h"
+#include "tensor/copy.h"
+#include "tree/flatten.h"
+
+namespace holdfast {
+namespace {
+
+constexpr uint64_t kDeltaChunkBytes = uint64_t{8} << 20;
+constexpr size_t kNoLeaf = ~size_t{0};
+
+// An array of the new tree, and what becomes of it.
+struct NewArray {
+  std::string name;
+  ArraySource source;
+  DType dtype = DType::kUint8;  // as it is stored
+  size_t base_leaf = kNoLeaf;
+  ChunkGrid grid;
+  std::vector<std::string> deltas;  // of the chunks
+  std::vector<ChunkDeltaEntry> entries;
+
+  ArrayState state() const {
+    if (base_leaf == kNoLeaf) return ArrayState::kNew;
+    const bool is_same = std::ranges::all_of(
+        deltas, [](const std::string& delta) { return delta.empty(); });
+    return is_same ? ArrayState::kSame : ArrayState::kChanged;
+  }
+};
+
+struct ChunkTask {
+  size_t array = 0;
+  int64_t number = 0;
+  Box box;
+  uint64_t byte_count = 0;
+  Buffer base;
+};
+
+std::optional<ValueKind> KindOfLeaf(const Tree& leaf) {
+  if (!leaf.is_leaf()) {
+    switch (leaf.kind()) {
+      case NodeKind::kDict:
+        return ValueKind::kEmptyDict;
+      case NodeKind::kList:
+        return ValueKind::kEmptyList;
+      case NodeKind::kTuple:
+        return ValueKind::kEmptyTuple;
+      default:
+        return ValueKind::kNone;  // as Orbax has empty named tuples
+    }
+  }
+  switch (leaf.leaf_kind()) {
+    case LeafKind::kArray:
+      return ValueKind::kArray;
+    case LeafKind::kScalar:
+      return ValueKind::kScalar;
+    case LeafKind::kString:
+      return ValueKind::kString;
+    case LeafKind::kBytes:
+      return ValueKind::kBytes;
+    case LeafKind::kNone:
+      return ValueKind::kNone;
+    case LeafKind::kPlaceholder:
+      return ValueKind::kPlaceholder;
+    default:
+      return std::nullopt;
+  }
+}
+
+class DeltaSaver {
+ public:
+  DeltaSaver(const std::string& path, const SaveOptions& options)
+      : path_(path),
+        options_(options),
+        run_(options.run),
+        coders_(run_.executor().thread_count()) {}
+
+  Result<DeltaResult> Save(const Tree& tree, const std::string& base_path) {
+    HF_RETURN_IF_ERROR(OpenBase(base_path));
+    HF_RETURN_IF_ERROR(Describe(tree));
+    HF_RETURN_IF_ERROR(EncodeAll());
+    HF_RETURN_IF_ERROR(CheckBaseStayed());
+    return Write();
+  }
+
+ private:
+  Status OpenBase(const std::string& base_path) {
+    OpenOptions open;
+    open.stored_sizes = false;
+    HF_ASSIGN_OR_RETURN(base_, Open(base_path, open));
+    const Place base(base_->info().path);
+    const Place target = Place(path_).Absolute();
+    if (base.path() == target.path()) {
+      return InvalidArgumentError("save " + path_ +
+                                  ": a delta cannot be its own base");
+    }
+    const bool is_neighbour = base.parent().path() == target.parent().path();
+    info_.base_path = is_neighbour ? base.name() : base.path();
+    info_.base_id = base_->info().result_id;
+    info_.order = base_->info().bases.size() + 1;
+    info_.chunk_bytes = kDeltaChunkBytes;
+    if (info_.order > kChainLengthMax) {
+      return FailedPreconditionError(
+          "save " + path_ + ": its base is the last of a chain of " +
+          std::to_string(kChainLengthMax) +
+          " deltas; materialize it, or save a whole step");
+    }
+    HF_ASSIGN_OR_RETURN(info_.base_files, BaseFilesHash(base));
+    for (size_t i = 0; i < base_->leaves().size(); ++i) {
+      base_leaves_.emplace(base_->leaves()[i].name, i);
+    }
+    return Status();
+  }
+
+  Status Describe(const Tree& tree) {
+    HF_ASSIGN_OR_RETURN(
+        const std::vector<FlatLeaf> leaves,
+        Flatten(tree, {.support_rich_types = options_.support_rich_types}));
+    HF_RETURN_IF_ERROR(CheckParamNames(leaves));
+    info_.tree.custom_metadata = options_.custom_metadata;
+    info_.tree.item_custom_metadata = options_.item_custom_metadata;
+    info_.tree.value_metadata_tree = options_.value_metadata_tree;
+    std::set<std::string> names;
+    for (const FlatLeaf& leaf : leaves) {
+      HF_RETURN_IF_ERROR(DescribeLeaf(leaf));
+      names.insert(ParamName(leaf.path));
+    }
+    for (const auto& [name, args] : options_.save_args) {
+      if (!names.contains(name)) {
+        return InvalidArgumentError("save " + path_ + ": save_args of " + name +
+                                    ", which the tree does not have");
+      }
+    }
+    return Status();
+  }
+
+  Status DescribeLeaf(const FlatLeaf& flat) {
+    const std::optional<ValueKind> kind = KindOfLeaf(*flat.leaf);
+    const std::string name = ParamName(flat.path);
+    if (!kind) {
+      return InvalidArgumentError("save " + path_ + ": leaf " + name +
+                                  ": a delta holds arrays, scalars, texts and "
+                                  "empty values; this is none of them");
+    }
+    SidecarLeaf& leaf = info_.tree.leaves.emplace_back();
+    for (const KeyElement& element : flat.path) {
+      leaf.key.push_back(element.key);
+      leaf.key_kinds.push_back(element.kind);
+    }
+    leaf.kind = *kind;
+    leaf.value_type = flat.value_type;
+    if (HasText(*kind)) leaf.text = flat.leaf->text();
+    if (*kind == ValueKind::kScalar) {
+      const Scalar& scalar = flat.leaf->scalar();
+      leaf.dtype = scalar.dtype;
+      leaf.text.assign(reinterpret_cast<const char*>(scalar.bytes.data()),
+                       DTypeBytes(scalar.dtype));
+    }
+    return *kind == ValueKind::kArray ? DescribeArray(*flat.leaf, name, leaf)
+                                      : Status();
+  }
+
+  Status DescribeArray(const Tree& tree, const std::string& name,
+                       SidecarLeaf& leaf) {
+    NewArray array;
+    HF_ASSIGN_OR_RETURN(array.source, ArraySource::Of(tree));
+    const auto args = options_.save_args.find(name);
+    array.dtype = args == options_.save_args.end()
+                      ? array.source.dtype()
+                      : args->second.dtype.value_or(array.source.dtype());
+    leaf.dtype = array.dtype;
+    leaf.shape = array.source.shape();
+    if (tree.array_kind() == ArrayKind::kJax) {
+      leaf.sharding_json = tree.sharding_json();
+      leaf.prng_impl = tree.array_traits().prng_impl;
+      const Shape& write_shape = tree.array_traits().write_shape;
+      leaf.write_shape = write_shape.empty() ? leaf.shape : write_shape;
+    }
+    if (ElementCount(leaf.shape) == 0) return Status();  // has no bytes
+    array.name = leaf.stored = name.empty() ? "array" : name;
+    array.grid = {leaf.shape,
+                  DeltaChunkShape(leaf.shape, array.dtype, kDeltaChunkBytes)};
+    const auto found = base_leaves_.find(name);
+    if (found != base_leaves_.end()) {
+      const LeafInfo& base = base_->leaves()[found->second];
+      HF_RETURN_IF_ERROR(base.problem);
+      if (base.kind == ValueKind::kArray && base.dtype == array.dtype &&
+          base.shape == leaf.shape) {
+        array.base_leaf = found->second;
+      }
+    }
+    const auto chunk_count = static_cast<size_t>(array.grid.ChunkCount());
+    array.deltas.resize(chunk_count);
+    array.entries.resize(chunk_count);
+    arrays_.push_back(std::move(array));
+    return Status();
+  }
+
+  Status EncodeAll() {
+    std::vector<ChunkTask> tasks;
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      int64_t number = 0;
+      for (const Box& box : arrays_[i].grid.ChunkBoxes()) {
+        const uint64_t bytes = static_cast<uint64_t>(ElementCount(box.shape)) *
+                               DTypeBytes(arrays_[i].dtype);
+        total_bytes_ += bytes;
+        tasks.push_back({i, number++, box, bytes, {}});
+      }
+    }
+    run_.StartPhase("encode", total_bytes_);
+    // The base's elements, and perhaps as many that are cast or put together.
+    const uint64_t batch_bytes_max = options_.run.in_flight_bytes_max / 2;
+    for (size_t first = 0; first < tasks.size();) {
+      size_t end = first;
+      uint64_t batch_bytes = 0;
+      do {
+        batch_bytes += tasks[end++].byte_count;
+      } while (end < tasks.size() &&
+               (batch_bytes_max == 0 ||
+                batch_bytes + tasks[end].byte_count <= batch_bytes_max));
+      HF_RETURN_IF_ERROR(
+          EncodeBatch(std::span(tasks).subspan(first, end - first)));
+      first = end;
+    }
+    return Status();
+  }
+
+  Status EncodeBatch(std::span<ChunkTask> tasks) {
+    std::vector<ReadRequest> requests;
+    for (ChunkTask& task : tasks) {
+      const NewArray& array = arrays_[task.array];
+      task.base = Buffer(task.byte_count);
+      if (array.base_leaf == kNoLeaf) {
+        std::memset(task.base.data(), 0, task.byte_count);
+      } else {
+        requests.push_back({array.base_leaf, task.box.origin,
+                            ViewOf(array, task.box, task.base.data())});
+      }
+    }
+    if (!requests.empty()) {
+      RunOptions read = options_.run;
+      read.progress = nullptr;
+      HF_RETURN_IF_ERROR(base_->ReadInto(requests, read).status());
+    }
+    return run_.executor().ParallelFor(
+        tasks.size(),
+        [&](size_t i, int worker) -> Status {
+          HF_RETURN_IF_ERROR(EncodeChunk(tasks[i], coders_.Of(worker)));
+          tasks[i].base = Buffer();
+          run_.AddDone(tasks[i].byte_count);
+          return Status();
+        },
+        &run_.cancel());
+  }
+
+  static ArrayView ViewOf(const NewArray& array, const Box& box, char* data) {
+    return {array.dtype, data, box.shape,
+            ContiguousStrides(box.shape, DTypeBytes(array.dtype))};
+  }
+
+  // The chunk's new elements where they lie, if they are as they are stored.
+  static std::optional<std::string_view> FindElements(const NewArray& array,
+                                                      const ChunkTask& task) {
+    if (array.dtype != array.source.dtype()) return std::nullopt;
+    const std::optional<ConstArrayView> found = array.source.Find(task.box);
+    if (!found || !IsContiguous(*found)) return std::nullopt;
+    const std::string_view elements(found->data, task.byte_count);
+    const bool is_aligned =
+        reinterpret_cast<uintptr_t>(found->data) % DTypeBytes(array.dtype) == 0;
+    if (!is_aligned || HasUnusedBits(array.dtype, elements))
+      return std::nullopt;
+    return elements;
+  }
+
+  Status EncodeChunk(const ChunkTask& task, ChunkDelta& delta) {
+    NewArray& array = arrays_[task.array];
+    Buffer scratch;
+    std::optional<std::string_view> next = FindElements(array, task);
+    if (!next) {
+      scratch = Buffer(task.byte_count);
+      HF_RETURN_IF_ERROR(array.source.CopyTo(
+          task.box, ViewOf(array, task.box, scratch.data())));
+      ClearUnusedBits(array.dtype, scratch.data(),
+                      task.byte_count / DTypeBytes(array.dtype));
+      next = scratch.view();
+    }
+    HF_ASSIGN_OR_RETURN(
+        array.deltas[task.number],
+        delta.Encode(WordKindOf(array.dtype), task.base.view(), *next));
+    ChunkDeltaEntry& entry = array.entries[task.number];
+    entry.base_hash = ChunkHash(task.base.view());
+    entry.result_hash =
+        array.deltas[task.number].empty() ? entry.base_hash : ChunkHash(*next);
+    return Status();
+  }
+
+  // What was read may be of two steps when somebody wrote the base meanwhile.
+  Status CheckBaseStayed() const {
+    HF_ASSIGN_OR_RETURN(const std::string files,
+                        BaseFilesHash(Place(base_->info().path)));
+    if (files == info_.base_files) return Status();
+    return FailedPreconditionError("save " + path_ + ": the base " +
+                                   base_->info().path +
+                                   " has changed while it was read");
+  }
+
+  static Result<Array> BytesOfArray(NewArray& array) {
+    uint64_t end = 0;
+    for (size_t i = 0; i < array.deltas.size(); ++i) {
+      end += array.deltas[i].size();
+      array.entries[i].end = end;
+    }
+    const std::string head = WriteArrayDeltaHead(array.entries);
+    HF_ASSIGN_OR_RETURN(
+        Array bytes,
+        Array::Allocate(DType::kUint8,
+                        {static_cast<int64_t>(head.size() + end)}));
+    char* to = bytes.mutable_view().data;
+    std::memcpy(to, head.data(), head.size());
+    to += head.size();
+    for (std::string& delta : array.deltas) {
+      std::memcpy(to, delta.data(), delta.size());
+      to += delta.size();
+      delta = std::string();
+    }
+    return bytes;
+  }
+
+  Result<Tree> StoredTree() {
+    const std::string mark(1, '\0');
+    std::vector<Tree::Member> members = {
+        {std::string(kDeltaMarkArray),
+         Array::FromBytes(DType::kUint8, {1}, mark.data())}};
+    for (NewArray& array : arrays_) {
+      std::string hashes;
+      for (const ChunkDeltaEntry& entry : array.entries) {
+        PutU64Little(hashes, entry.result_hash);
+      }
+      info_.hashes.push_back(ChunkHash(hashes));
+      info_.states.push_back(array.state());
+      if (info_.states.back() == ArrayState::kSame) continue;
+      ++result_.changed_array_count;
+      HF_ASSIGN_OR_RETURN(Array bytes, BytesOfArray(array));
+      members.emplace_back(array.name, std::move(bytes));
+    }
+    info_.id = DeltaResultId(info_);
+    return Tree::Dict(std::move(members));
+  }
+
+  Result<DeltaResult> Write() {
+    HF_ASSIGN_OR_RETURN(const Tree tree, StoredTree());
+    SaveOptions save = options_;
+    save.compression = Compression::kNone;
+    save.save_args.clear();
+    save.also = nullptr;
+    save.value_metadata_tree.clear();
+    save.support_rich_types = false;
+    nlohmann::ordered_json metadata = {
+        {std::string(kDeltaKey), DeltaInfoToJson(info_)}};
+    save.item_custom_metadata = metadata.dump();
+    HF_ASSIGN_OR_RETURN(
+        const auto pending,
+        PendingSave::Begin(
+            path_,
+            {nullptr, options_.overwrite, options_.sync, options_.write_digests,
+             options_.now_ns, options_.commit_mode, options_.directory_mode}));
+    HF_ASSIGN_OR_RETURN(SaveResult saved, pending->SaveItem("", tree, save));
+    HF_RETURN_IF_ERROR(pending->WriteFile(kBaseFile, info_.base_path));
+    RootRecord root;
+    root.item_handlers_json = '"' + std::string(kPyTreeHandlerTypestr) + '"';
+    root.custom_metadata = options_.custom_metadata;
+    HF_RETURN_IF_ERROR(pending->Commit(root));
+    result_.stats = saved.stats;
+    result_.stats.decoded_bytes = total_bytes_;
+    result_.order = info_.order;
+    result_.array_count = arrays_.size();
+    return result_;
+  }
+
+  const std::string& path_;
+  const SaveOptions& options_;
+  Run run_;
+  WorkerDeltas coders_;
+  std::unique_ptr<Checkpoint> base_;
+  std::unordered_map<std::string_view, size_t> base_leaves_;
+  DeltaInfo info_;
+  std::vector<NewArray> arrays_;  // those of info_.tree that are stored
+  uint64_t total_bytes_ = 0;
+  DeltaResult result_;
+};
+
+}  // namespace
+
+Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
+                              const std::string& base,
+                              const SaveOptions& options) {
+  if (options.group != nullptr && options.group->size() > 1) {
+    return UnimplementedError(
+        "save " + path +
+        ": a delta is written by one process; a group saves whole steps");
+  }
+  if (options.format != Format::kOrbax) {
+    return InvalidArgumentError("save " + path +
+                                ": a delta has Orbax's first format (" +
+                                std::string(FormatName(Format::kOrbax)) + ")");
+  }
+  return InCall(CallKind::kSave, path, [&] {
+    return CatchBadAlloc([&]() -> Result<DeltaResult> {
+      const Stopwatch begun;
+      Stopwatch watch = begun;
+      HF_ASSIGN_OR_RETURN(DeltaResult result,
+                          DeltaSaver(path, options).Save(tree, base));
+      result.stats.total_seconds = watch.Lap();
+      return result;
+    });
+  });
+}
+
+}  // namespace holdfast

@@ -1,0 +1,50 @@
+// A chain of deltas as one checkpoint: the anchor's elements, made those of the
+// newest step chunk by chunk while they are read.
+//
+// Thread-safety, errors: as holdfast/checkpoint.h. The whole chain is opened
+// before anything is read: a base that is missing or is another step than the
+// delta was made from is NotFound or FailedPrecondition. What comes out has the
+// hashes that the delta says, or is DataLoss.
+// Ownership: owns the steps.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "holdfast/checkpoint.h"
+#include "interop/delta_info.h"
+#include "place/place.h"
+
+namespace holdfast {
+
+// A step as its files are: a delta's arrays of bytes.
+struct OpenedStep {
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::optional<DeltaInfo> delta;
+};
+// Opens a step without following its chain.
+using OpenStepFn = std::function<Result<OpenedStep>(const Place& place)>;
+
+// LeafInfo::codecs of an array that is as in the anchor.
+inline constexpr std::string_view kUnchangedCodecs = "as in the anchor";
+
+// Where the base of a delta at `place` is.
+Place BasePlaceOf(const Place& place, const DeltaInfo& info);
+
+// The step at `place`, which is a delta, with all those that it needs, as the
+// tree that was saved. Its info has `bases` and `result_id`.
+Result<std::unique_ptr<Checkpoint>> OpenDelta(const Place& place,
+                                              OpenedStep step,
+                                              const OpenStepFn& open_step);
+
+// The checkpoint at `path` read on top of `base`, which holds what the step at
+// `base_path` does, where its chain comes to that step: info().bases then ends
+// there. Any other checkpoint is opened as Open does, and `base` is left alone.
+Result<std::unique_ptr<Checkpoint>> OpenOver(const std::string& path,
+                                             const std::string& base_path,
+                                             std::unique_ptr<Checkpoint> base,
+                                             const OpenOptions& options);
+
+}  // namespace holdfast

@@ -1,0 +1,178 @@
+#include "interop/delta_info.h"
+
+#include "base/coding.h"
+#include "base/sha256.h"
+#include "base/status_macros.h"
+#include "base/text.h"
+#include "checkpoint/format/digest_file.h"
+#include "checkpoint/format/subchunking.h"
+#include "checkpoint/restore/leaf_request.h"
+
+namespace holdfast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDeltaVersion = 1;
+constexpr size_t kHashDigits = 16;
+
+std::string HashText(uint64_t hash) {
+  std::string bytes(sizeof hash, '\0');
+  for (size_t i = 0; i < sizeof hash; ++i) {
+    bytes[i] = static_cast<char>(hash >> 8 * (sizeof hash - 1 - i));
+  }
+  return ToHex(bytes);
+}
+
+std::optional<uint64_t> HashOfText(const std::string& text) {
+  if (text.size() != kHashDigits) return std::nullopt;
+  const std::optional<std::string> bytes = BytesOfHex(text);
+  if (!bytes) return std::nullopt;
+  uint64_t hash = 0;
+  for (const char byte : *bytes) hash = hash << 8 | static_cast<uint8_t>(byte);
+  return hash;
+}
+
+Status BadDelta(const std::string& why) {
+  return DataLossError("the description of a delta: " + why);
+}
+
+Result<std::string> TextOf(const Json& from, const char* name) {
+  const auto at = from.find(name);
+  if (at == from.end() || !at->is_string()) {
+    return BadDelta(std::string(name) + " is no string");
+  }
+  return at->get<std::string>();
+}
+
+Result<uint64_t> NumberOf(const Json& from, const char* name, uint64_t max) {
+  const auto at = from.find(name);
+  if (at == from.end() || !at->is_number_integer() ||
+      at->get<int64_t>() < 1 || at->get<uint64_t>() > max) {
+    return BadDelta(std::string(name) + " is no number from 1 to " +
+                    std::to_string(max));
+  }
+  return at->get<uint64_t>();
+}
+
+Status TakeArrays(const Json& document, DeltaInfo& info) {
+  size_t array_count = 0;
+  for (const SidecarLeaf& leaf : info.tree.leaves) {
+    if (leaf.stored.empty()) continue;
+    if (leaf.kind != ValueKind::kArray)
+      return BadDelta("a stored leaf is no array");
+    ++array_count;
+  }
+  HF_ASSIGN_OR_RETURN(const std::string states, TextOf(document, "states"));
+  const auto hashes = document.find("hashes");
+  if (hashes == document.end() || !hashes->is_array() ||
+      hashes->size() != array_count || states.size() != array_count) {
+    return BadDelta("it has not a state and a hash for each of " +
+                    std::to_string(array_count) + " arrays");
+  }
+  for (size_t i = 0; i < array_count; ++i) {
+    const Json& text = (*hashes)[i];
+    const auto hash = text.is_string() ? HashOfText(text.get<std::string>())
+                                       : std::optional<uint64_t>();
+    if (!hash) return BadDelta("a hash is not of 16 hex digits");
+    info.hashes.push_back(*hash);
+    const auto state = static_cast<ArrayState>(states[i]);
+    if (state != ArrayState::kSame && state != ArrayState::kChanged &&
+        state != ArrayState::kNew) {
+      return BadDelta("the state of an array is none of c, n, s");
+    }
+    info.states.push_back(state);
+  }
+  return Status();
+}
+
+}  // namespace
+
+Json DeltaInfoToJson(const DeltaInfo& info) {
+  Json hashes = Json::array();
+  for (const uint64_t hash : info.hashes) hashes.push_back(HashText(hash));
+  std::string states;
+  for (const ArrayState state : info.states) {
+    states.push_back(static_cast<char>(state));
+  }
+  return {{"version", kDeltaVersion},
+          {"base",
+           {{"path", info.base_path},
+            {"files", info.base_files},
+            {"id", info.base_id}}},
+          {"order", info.order},
+          {"id", info.id},
+          {"chunk_bytes", info.chunk_bytes},
+          {"states", states},
+          {"hashes", std::move(hashes)},
+          {"tree", SidecarText(info.tree)}};
+}
+
+Result<DeltaInfo> ParseDeltaInfo(const Json& document) {
+  if (!document.is_object()) return BadDelta("it is no JSON object");
+  const auto version = document.find("version");
+  if (version == document.end() || *version != kDeltaVersion) {
+    return BadDelta("its version is not 1, the only known one");
+  }
+  const auto base = document.find("base");
+  if (base == document.end() || !base->is_object())
+    return BadDelta("it has no base");
+  DeltaInfo info;
+  HF_ASSIGN_OR_RETURN(info.base_path, TextOf(*base, "path"));
+  HF_ASSIGN_OR_RETURN(info.base_files, TextOf(*base, "files"));
+  HF_ASSIGN_OR_RETURN(info.base_id, TextOf(*base, "id"));
+  HF_ASSIGN_OR_RETURN(info.id, TextOf(document, "id"));
+  HF_ASSIGN_OR_RETURN(info.order, NumberOf(document, "order", kChainLengthMax));
+  // As much as ChooseRowChunks can want, and words that a delta can count.
+  HF_ASSIGN_OR_RETURN(info.chunk_bytes,
+                      NumberOf(document, "chunk_bytes", uint64_t{1} << 30));
+  HF_ASSIGN_OR_RETURN(const std::string tree, TextOf(document, "tree"));
+  HF_ASSIGN_OR_RETURN(info.tree, ParseSidecar(tree));
+  HF_RETURN_IF_ERROR(TakeArrays(document, info));
+  if (DeltaResultId(info) != info.id) {
+    return BadDelta("its id is not that of its arrays");
+  }
+  return info;
+}
+
+std::string DeltaResultId(const DeltaInfo& info) {
+  Sha256 hash;
+  size_t array = 0;
+  for (const SidecarLeaf& leaf : info.tree.leaves) {
+    std::string line(ValueKindName(leaf.kind));
+    for (const std::string& key : leaf.key) line += '\0' + key;
+    if (leaf.dtype) {
+      line += '\1';
+      line += DTypeName(*leaf.dtype);
+      line += ShapeToString(leaf.shape);
+    }
+    line += '\2';
+    line += leaf.stored.empty() ? leaf.text : HashText(info.hashes[array++]);
+    hash.Update(std::to_string(line.size()) + ":" + line);
+  }
+  return hash.HexDigest();
+}
+
+Shape DeltaChunkShape(const Shape& shape, DType dtype, uint64_t chunk_bytes) {
+  return ChooseRowChunks(shape, dtype, static_cast<int64_t>(chunk_bytes));
+}
+
+Result<std::string> BaseFilesHash(const Place& place) {
+  const std::shared_ptr<Store> store = place.OpenStore();
+  Sha256 hash;
+  bool has_digests = false;
+  HF_RETURN_IF_ERROR(store->List(
+      "", [&](std::string_view key, const ObjectInfo& info) -> Status {
+        has_digests |= key == kDigestFile;
+        const std::string bytes = std::to_string(info.byte_count);
+        hash.Update(std::string(key) + '\0' + bytes + '\0');
+        return Status();
+      }));
+  if (has_digests) {
+    HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kDigestFile));
+    hash.Update(text.view());
+  }
+  return hash.HexDigest();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,66 @@
+// What a delta says of itself: the step that it was made from, the arrays that
+// it changes, and the tree of the result.
+//
+// A delta is an ordinary checkpoint whose arrays are uint8 (array_delta.h), one
+// for each array that is not as in the base, under the array's own name; this
+// document lies in the item's custom metadata under kDeltaKey.
+//
+// Thread-safety: values, pure functions; BaseFilesHash reads directories.
+// Errors: DataLoss for a document that no delta has.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "interop/tree_sidecar.h"
+#include "place/place.h"
+
+namespace holdfast {
+
+inline constexpr std::string_view kDeltaKey = "holdfast.delta";
+// An array of every delta, of one byte, since no checkpoint is empty.
+inline constexpr std::string_view kDeltaMarkArray = "holdfast_delta";
+
+// Longer chains are refused: they would take ages to read.
+inline constexpr uint64_t kChainLengthMax = 10'000;
+
+enum class ArrayState : char {
+  kSame = 's',     // as in the base
+  kChanged = 'c',  // coded against the base's array
+  kNew = 'n',      // coded against zeros
+};
+
+struct DeltaInfo {
+  // How the base is reached: a name beside the delta, or an absolute path.
+  std::string base_path;
+  // BaseFilesHash of the base when the delta was made, in hex.
+  std::string base_files;
+  // DeltaInfo::id of the base where it is a delta; else empty.
+  std::string base_id;
+  // What the result is: a sha256 over names, dtypes, shapes and hashes.
+  std::string id;
+  uint64_t order = 1;  // deltas from the anchor to here
+  uint64_t chunk_bytes = 0;
+  // Of each leaf of the tree that names a stored array, in their order: the
+  // ChunkHash of the hashes of its chunks, and what the delta has of it.
+  std::vector<uint64_t> hashes;
+  std::vector<ArrayState> states;
+  TreeSidecar tree;
+};
+
+nlohmann::ordered_json DeltaInfoToJson(const DeltaInfo& info);
+Result<DeltaInfo> ParseDeltaInfo(const nlohmann::ordered_json& document);
+// The id that belongs to the tree and the hashes.
+std::string DeltaResultId(const DeltaInfo& info);
+// The chunks in which an array's differences are coded.
+Shape DeltaChunkShape(const Shape& shape, DType dtype, uint64_t chunk_bytes);
+
+// Names and sizes of all files of a step, and its list of checksums where it
+// has one: another save has another, a copy of the files has the same.
+Result<std::string> BaseFilesHash(const Place& place);
+
+}  // namespace holdfast
