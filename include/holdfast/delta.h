@@ -15,7 +15,7 @@
 // codes near the entropy of the change given each weight's exponent. Arrays are
 // compared with those of the same name; one of another dtype or shape, or that
 // the base does not have, is stored whole. Scalars and texts are stored as they
-// are. doc/history.md has the format.
+// are. doc/deltas.md has the format.
 // Thread-safety, ownership: as Save and Load.
 // Units: bytes. Errors: those of Save and Load. Reading: NotFound for a base
 // that is gone, FailedPrecondition for one that is not what the delta was made
@@ -53,10 +53,11 @@ Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
                               const std::string& base,
                               const SaveOptions& options = {});
 
-// The base of the next step of a run that is whole once in `anchor_every`
-// steps: `newest` where that is a step whose chain is shorter, else empty, for
-// a whole step. REQUIRES: anchor_every >= 1.
-std::string BaseOfNextStep(const CheckpointInfo& newest, uint64_t anchor_every);
+// The base for the step that is to be written at `path`, in a run that is whole
+// once in `anchor_every` steps: the newest committed step beside it, or empty,
+// for a whole step: there is none, it cannot be opened, or its chain is as long
+// as may be. InvalidArgument for anchor_every of 0.
+Result<std::string> ChooseBase(const std::string& path, uint64_t anchor_every);
 
 // What a delta changes in one array: values[i] is the element at indices[i] of
 // the array in C order. Ascending.

@@ -46,6 +46,13 @@ from holdfast._convert import (
     convert,
     recipes,
 )
+from holdfast._delta import (
+    ArrayPatch,
+    DeltaPolicy,
+    Follower,
+    FollowerUpdate,
+    patches,
+)
 from holdfast._engine import version as __version__
 from holdfast._future import Future
 from holdfast._log import enable_logging
@@ -62,11 +69,15 @@ from holdfast._stats import last as last_stats
 from holdfast._view import CopiedLeaf, ViewResult, materialize, view
 
 __all__ = [
+    "ArrayPatch",
     "Checkpoint",
     "ConvertResult",
     "ConvertedLeaf",
     "CopiedLeaf",
+    "DeltaPolicy",
     "DiffResult",
+    "Follower",
+    "FollowerUpdate",
     "Future",
     "LeafDiff",
     "LeafStats",
@@ -92,6 +103,7 @@ __all__ = [
     "metrics",
     "metrics_text",
     "open",
+    "patches",
     "process_group",
     "recipes",
     "report",

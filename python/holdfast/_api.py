@@ -23,6 +23,7 @@ from holdfast import (
     errors,
 )
 from holdfast._adapt import make_adapt
+from holdfast._delta import DeltaPolicy
 from holdfast._future import Future, raise_earlier_failure
 from holdfast._log import log
 from holdfast._process_group import GroupArgument, telling
@@ -65,6 +66,8 @@ def save(
     compression: Compression = ...,
     also: Literal["safetensors"] | None = ...,
     overwrite: bool = ...,
+    base: PathLike | int | None = ...,
+    deltas: DeltaPolicy | None = ...,
     background: Literal[False] = ...,
     progress: ProgressArgument = ...,
     custom_metadata: Mapping[str, Any] | None = ...,
@@ -112,6 +115,8 @@ def save(
     compression: Compression = "planes",
     also: Literal["safetensors"] | None = None,
     overwrite: bool = False,
+    base: PathLike | int | None = None,
+    deltas: DeltaPolicy | None = None,
     background: bool = False,
     progress: ProgressArgument = False,
     custom_metadata: Mapping[str, Any] | None = None,
@@ -147,6 +152,12 @@ def save(
         being the keys joined with ".". Wants `ocdbt` and the default
         compression, which then is none, and a file system.
       overwrite: replace what is at `path`, after the new one is complete.
+      base: an earlier step: a delta is written, what has changed since then
+        (`doc/deltas.md`). A path, or a number: the step beside `path`. The
+        delta needs its base; `materialize` makes a whole step of it. One
+        process only.
+      deltas: choose the base: the newest step beside `path`, or none where a
+        whole step is due.
       background: copy everything that may change, continue in a thread and
         return a Future. Writing to the arrays afterwards does not change the
         checkpoint.
@@ -199,6 +210,7 @@ def save(
         ),
         "also": also,
         "also_shard_bytes_max": max(data_file_bytes or 0, 0),
+        "base": _base_path(path, base, deltas),
         "sync": durable,
         **_run_options(threads, memory_bytes),
     }
@@ -599,6 +611,22 @@ def _byte_count(name: str, value: int) -> int:
     if value < 0:
         raise errors.InvalidArgumentError(f"{name}: got {value}, want >= 0")
     return value
+
+
+def _base_path(
+    path: PathLike, base: PathLike | int | None, deltas: DeltaPolicy | None
+) -> str | None:
+    """A number is the step beside `path`."""
+    if deltas is not None:
+        if base is not None:
+            raise errors.InvalidArgumentError("base and deltas: want one")
+        return _engine.choose_base(os.fspath(path), deltas.anchor_every) or None
+    if base is None:
+        return None
+    if isinstance(base, int):
+        parent = os.fspath(path).rstrip("/").rpartition("/")[0]
+        return f"{parent or '.'}/{base}"
+    return os.fspath(base)
 
 
 def _json_object(metadata: Mapping[str, Any] | None) -> str:

@@ -211,9 +211,10 @@ def save(
     also: str | None = None,  # "safetensors"
     also_shard_bytes_max: int = 0,  # 0: the format's own
     group: ProcessGroup | None = None,
+    base: str | None = None,
     **options: Unpack[SaveItemOptions],
 ) -> Stats:
-    """`holdfast::Save`."""
+    """`holdfast::Save`; with a base `holdfast::SaveDelta`."""
 
 def save_item(
     directory: str, tree: Tree, **options: Unpack[SaveItemOptions]
@@ -1295,6 +1296,36 @@ def merge(
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
     """`holdfast::Merge`: sources are (path, prefix)."""
+
+class Follower:
+    """`holdfast::Follower`; arrays: pairs of a leaf's name and its memory."""
+
+    def __init__(
+        self,
+        root: str,
+        arrays: Sequence[tuple[str, npt.NDArray[Any]]],
+        *,
+        thread_count: int = 0,
+        in_flight_bytes_max: int = 256 << 20,
+    ) -> None: ...
+    # Step, path, delta_count, read_bytes, names of what has changed.
+    def poll(self) -> tuple[int, str, int, int, list[str]] | None: ...
+    @property
+    def step(self) -> int | None: ...
+
+def choose_base(path: str, anchor_every: int) -> str:
+    """`holdfast::ChooseBase`; "" for a whole step."""
+
+def read_patches(
+    path: str,
+    *,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> list[
+    tuple[str, tuple[int, ...], npt.NDArray[Any], npt.NDArray[Any]]
+]:
+    """`holdfast::ReadPatches`: name, shape of the array, indices, values."""
 
 class VirtualFiles:
     """`holdfast::VirtualFiles`; an entry: name, is_directory, byte_count."""

@@ -200,12 +200,13 @@ def materialize(
     memory_bytes: int | None = None,
     durable: bool = True,
 ) -> ConvertResult:
-    """Gives a view bytes of its own.
+    """Gives a view, or a delta, bytes of its own.
 
-    What it refers to stays as it is, and may go then.
+    What it refers to stays as it is, and may go then. Deltas that were made
+    from it still find their base.
 
     Args:
-      view: a checkpoint that refers to the files of another.
+      view: a checkpoint that refers to the files of another; a delta.
       target: the exact place of the new checkpoint; None: the view's own, which
         it takes once it is whole and has been compared.
       overwrite: replace a checkpoint at `target`, once the new one is whole.
@@ -213,7 +214,7 @@ def materialize(
         progress, threads, memory_bytes, durable: as of `convert`.
 
     Raises:
-      ValueError: a checkpoint that is no view.
+      ValueError: a checkpoint that is neither a view nor a delta.
       holdfast.errors.AlreadyExistsError: something is at `target`.
       holdfast.errors.DataLossError: a source that has changed or is gone;
         damaged bytes.

@@ -25,5 +25,6 @@ void BindRemote(nanobind::module_& module);
 void BindMetrics(nanobind::module_& module);
 void BindTorchFile(nanobind::module_& module);
 void BindVirtualFiles(nanobind::module_& module);
+void BindDeltas(nanobind::module_& module);
 
 }  // namespace holdfast::python

@@ -47,6 +47,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindMetrics(module);
   holdfast::python::BindTorchFile(module);
   holdfast::python::BindVirtualFiles(module);
+  holdfast::python::BindDeltas(module);
   module.attr("version") = HOLDFAST_VERSION;
   module.attr("processor_features") =
       std::string(holdfast::ProcessorFeatures());

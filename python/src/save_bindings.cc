@@ -18,6 +18,7 @@
 #include "errors.h"
 #include "group.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/delta.h"
 #include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/orbax/type_handlers.h"
 #include "holdfast/pending_save.h"
@@ -201,7 +202,8 @@ Stats BindingSave(SaveOptions options, nb::handle progress, nb::handle path,
                   bool overwrite, const std::string& custom_metadata,
                   const std::string& checkpointable_name,
                   const std::optional<std::string>& also,
-                  uint64_t also_shard_bytes_max, Group* group) {
+                  uint64_t also_shard_bytes_max, Group* group,
+                  const std::optional<std::string>& base) {
   options.also = AlsoOf(also, also_shard_bytes_max);
   options.format = FormatOf(format);
   options.overwrite = overwrite;
@@ -210,7 +212,12 @@ Stats BindingSave(SaveOptions options, nb::handle progress, nb::handle path,
   const std::string destination = PathOf(path);
   return RunSave(
       std::move(options), progress,
-      [&](const SaveOptions& o) { return Save(destination, tree.tree, o); },
+      [&](const SaveOptions& o) -> Result<SaveResult> {
+        if (!base) return Save(destination, tree.tree, o);
+        const auto saved = SaveDelta(destination, tree.tree, *base, o);
+        if (!saved.ok()) return saved.status();
+        return SaveResult{saved->stats};
+      },
       group);
 }
 
@@ -346,7 +353,7 @@ void BindSave(nb::module_& module) {
       nb::arg("format") = "orbax", nb::arg("overwrite") = false,
       nb::arg("custom_metadata") = "", nb::arg("checkpointable_name") = "state",
       nb::arg("also") = nb::none(), nb::arg("also_shard_bytes_max") = 0,
-      nb::arg("group").none() = nb::none());
+      nb::arg("group").none() = nb::none(), nb::arg("base") = nb::none());
   DefineItemSave(module, "save_item", &BindingSaveItem, {},
                  nb::arg("directory"), nb::arg("tree"), nb::kw_only());
   DefineItemSave(module, "save_item_part", &BindingSaveItemPart, {},

@@ -316,12 +316,16 @@ TEST_F(ChainTest, PatchesLeadFromTheBaseToTheResult) {
 }
 
 TEST_F(ChainTest, WholeStepsComeOnceInSoMany) {
-  SaveChain({{1}, {1}});
-  std::vector<std::string> bases;
-  for (const int64_t step : {0, 1, 2}) {
-    bases.push_back(BaseOfNextStep((*Open(Path(step)))->info(), 3));
-  }
-  EXPECT_EQ(bases, (std::vector<std::string>{Path(0), Path(1), ""}));
+  EXPECT_EQ(*ChooseBase(Path(0), 3), "");
+  SaveChain({{1}});
+  EXPECT_EQ(*ChooseBase(Path(2), 3), Path(1));
+  EXPECT_EQ(*ChooseBase(Path(2), 2), "");
+  // The step itself, which is written again, is no base.
+  EXPECT_EQ(*ChooseBase(Path(1), 2), Path(0));
+  fs::remove_all(Path(0));
+  EXPECT_EQ(*ChooseBase(Path(2), 3), "");
+  EXPECT_EQ(ChooseBase(Path(2), 0).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 class FollowerTest : public ChainTest {

@@ -121,9 +121,4 @@ Status ReadPatches(const std::string& path,
   });
 }
 
-std::string BaseOfNextStep(const CheckpointInfo& newest,
-                           uint64_t anchor_every) {
-  return newest.bases.size() + 1 < anchor_every ? newest.path : "";
-}
-
 }  // namespace holdfast

@@ -29,7 +29,7 @@ namespace holdfast {
 
 // Complex numbers are two words.
 WordKind WordKindOf(DType dtype);
-// What tells one content of a chunk from another. Source: doc/history.md.
+// What tells one content of a chunk from another. Source: doc/deltas.md.
 uint64_t ChunkHash(std::string_view words);
 
 class ChunkDelta {

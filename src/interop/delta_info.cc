@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using DeltaJson = nlohmann::ordered_json;
 
 constexpr int kDeltaVersion = 1;
 constexpr size_t kHashDigits = 16;
@@ -37,7 +37,7 @@ Status BadDelta(const std::string& why) {
   return DataLossError("the description of a delta: " + why);
 }
 
-Result<std::string> TextOf(const Json& from, const char* name) {
+Result<std::string> TextOf(const DeltaJson& from, const char* name) {
   const auto at = from.find(name);
   if (at == from.end() || !at->is_string()) {
     return BadDelta(std::string(name) + " is no string");
@@ -45,7 +45,7 @@ Result<std::string> TextOf(const Json& from, const char* name) {
   return at->get<std::string>();
 }
 
-Result<uint64_t> NumberOf(const Json& from, const char* name, uint64_t max) {
+Result<uint64_t> NumberOf(const DeltaJson& from, const char* name, uint64_t max) {
   const auto at = from.find(name);
   if (at == from.end() || !at->is_number_integer() ||
       at->get<int64_t>() < 1 || at->get<uint64_t>() > max) {
@@ -55,7 +55,7 @@ Result<uint64_t> NumberOf(const Json& from, const char* name, uint64_t max) {
   return at->get<uint64_t>();
 }
 
-Status TakeArrays(const Json& document, DeltaInfo& info) {
+Status TakeArrays(const DeltaJson& document, DeltaInfo& info) {
   size_t array_count = 0;
   for (const SidecarLeaf& leaf : info.tree.leaves) {
     if (leaf.stored.empty()) continue;
@@ -71,7 +71,7 @@ Status TakeArrays(const Json& document, DeltaInfo& info) {
                     std::to_string(array_count) + " arrays");
   }
   for (size_t i = 0; i < array_count; ++i) {
-    const Json& text = (*hashes)[i];
+    const DeltaJson& text = (*hashes)[i];
     const auto hash = text.is_string() ? HashOfText(text.get<std::string>())
                                        : std::optional<uint64_t>();
     if (!hash) return BadDelta("a hash is not of 16 hex digits");
@@ -88,8 +88,8 @@ Status TakeArrays(const Json& document, DeltaInfo& info) {
 
 }  // namespace
 
-Json DeltaInfoToJson(const DeltaInfo& info) {
-  Json hashes = Json::array();
+DeltaJson DeltaInfoToJson(const DeltaInfo& info) {
+  DeltaJson hashes = DeltaJson::array();
   for (const uint64_t hash : info.hashes) hashes.push_back(HashText(hash));
   std::string states;
   for (const ArrayState state : info.states) {
@@ -108,7 +108,7 @@ Json DeltaInfoToJson(const DeltaInfo& info) {
           {"tree", SidecarText(info.tree)}};
 }
 
-Result<DeltaInfo> ParseDeltaInfo(const Json& document) {
+Result<DeltaInfo> ParseDeltaInfo(const DeltaJson& document) {
   if (!document.is_object()) return BadDelta("it is no JSON object");
   const auto version = document.find("version");
   if (version == document.end() || *version != kDeltaVersion) {

@@ -1,0 +1,270 @@
+"""Deltas in memory: what a step changes, and arrays that follow a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from holdfast import _engine, _jax_arrays, _torch_arrays, errors
+from holdfast._progress import ProgressArgument, reporting
+from holdfast._pytree import joined, one_level
+
+__all__ = ["ArrayPatch", "DeltaPolicy", "Follower", "FollowerUpdate", "patches"]
+
+NumpyArray = np.ndarray[Any, np.dtype[Any]]
+PathLike = str | os.PathLike[str]
+
+_MEMORY_BYTES = 256 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class DeltaPolicy:
+    """When the steps of a run are whole, and when deltas.
+
+    Attributes:
+      anchor_every: a whole step once in so many; the others are deltas of the
+        newest step beside them.
+    """
+
+    anchor_every: int = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayPatch:
+    """The elements of one array that a delta changes.
+
+    Attributes:
+      name: the leaf's, keys joined with ".".
+      shape: of the whole array.
+      indices: int64, ascending, into the array in C order.
+      values: the new elements, one axis, in the array's dtype.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    indices: NumpyArray
+    values: NumpyArray
+
+
+@dataclasses.dataclass(frozen=True)
+class FollowerUpdate:
+    """What `Follower.poll` has done.
+
+    Attributes:
+      step: the step that the arrays hold now.
+      path: its path or URL.
+      delta_count: deltas that were applied; 0: the step was read whole.
+      read_bytes: bytes read from storage for the arrays.
+      changed: names of the arrays that are not as they were.
+    """
+
+    step: int
+    path: str
+    delta_count: int
+    read_bytes: int
+    changed: tuple[str, ...]
+
+
+def patches(
+    path: PathLike,
+    *,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+) -> list[ArrayPatch]:
+    """What the delta at `path` changes, for engines that take such patches.
+
+    All is checked as by a load. Arrays that are as in the base are left out;
+    one that the base does not have has all elements.
+
+    Args:
+      path: the delta.
+      progress: True for a bar, or f(phase, done_bytes, total_bytes).
+      threads: None: one a CPU.
+      memory_bytes: the most bytes of chunks at once; None: 256 MiB.
+
+    Raises:
+      errors.FailedPreconditionError: it is no delta, or its base is another
+        step than it was made from.
+      errors.NotFoundError, errors.DataLossError: as `load`.
+    """
+    with reporting(progress, "patches") as progress_fn:
+        return [
+            ArrayPatch(*values)
+            for values in _engine.read_patches(
+                os.fspath(path),
+                thread_count=threads or 0,
+                in_flight_bytes_max=memory_bytes or _MEMORY_BYTES,
+                progress=progress_fn,
+            )
+        ]
+
+
+class Follower:
+    """Arrays that are kept at the newest step of a run.
+
+    numpy arrays and torch tensors on the CPU are written in place; those of
+    torch on other devices get the new elements by `copy_`, and jax.Arrays are
+    replaced in `tree`, on their devices. Deltas of the step that the arrays
+    hold are applied, all at once, after all of them have been read and checked;
+    any other step is read whole, beside the arrays. Leaves of the target that
+    are no arrays stay as they are.
+
+    Thread-safety: one thread at a time; nobody else writes to the arrays.
+
+    Example::
+
+        follower = holdfast.Follower("/run", {"params": params})
+        for update in follower.updates():
+            serve(follower.tree["params"], update.step)
+    """
+
+    def __init__(
+        self,
+        root: PathLike,
+        target: Any,
+        *,
+        threads: int | None = None,
+        memory_bytes: int | None = None,
+    ) -> None:
+        """Nothing is read before the first `poll`.
+
+        Args:
+          root: the directory of the steps, or its URL.
+          target: a pytree; its arrays have the names, dtypes and shapes of
+            those of the steps.
+          threads: None: one a CPU.
+          memory_bytes: the most bytes of chunks at once; None: 256 MiB. What
+            changes takes memory beside that until it is written.
+
+        Raises:
+          errors.InvalidArgumentError: an array that cannot be written in place.
+        """
+        self._put: dict[str, Callable[[NumpyArray], None]] = {}
+        self._memory: dict[str, NumpyArray] = {}
+        self._make_tree = self._taken(target, ())
+        self._engine = _engine.Follower(
+            os.fspath(root),
+            list(self._memory.items()),
+            thread_count=threads or 0,
+            in_flight_bytes_max=memory_bytes or _MEMORY_BYTES,
+        )
+
+    @property
+    def tree(self) -> Any:
+        """The target with the arrays of `step`."""
+        return self._make_tree()
+
+    @property
+    def step(self) -> int | None:
+        """The step that the arrays hold; None before the first `poll`."""
+        return self._engine.step
+
+    def poll(self) -> FollowerUpdate | None:
+        """Brings the arrays to the newest committed step.
+
+        Returns:
+          What was done; None when the arrays are at the newest step already,
+          or there is none.
+
+        Raises:
+          errors.NotFoundError: a step that lacks an array of the target.
+          errors.InvalidArgumentError: an array of another dtype or shape.
+          errors.DataLossError: damage. After any failure the arrays are as they
+            were, and the next call tries again.
+        """
+        found = self._engine.poll()
+        if found is None:
+            return None
+        step, path, delta_count, read_bytes, changed = found
+        for name in changed:
+            if name in self._put:
+                self._put[name](self._memory[name])
+        return FollowerUpdate(
+            step, path, delta_count, read_bytes, tuple(changed)
+        )
+
+    def updates(
+        self, *, interval: float = 1.0, timeout: float | None = None
+    ) -> Iterator[FollowerUpdate]:
+        """Each update as its step is committed.
+
+        Args:
+          interval: seconds between two looks.
+          timeout: seconds without a new step after which it ends; None: never.
+
+        Raises:
+          Exception: as `poll`.
+        """
+        last = time.monotonic()
+        while True:
+            update = self.poll()
+            if update is not None:
+                yield update
+                last = time.monotonic()
+                continue
+            if timeout is not None and time.monotonic() - last >= timeout:
+                return
+            time.sleep(interval)
+
+    def _taken(self, value: Any, path: tuple[Any, ...]) -> Callable[[], Any]:
+        """Makes the value at `path`, with whatever its arrays are by then."""
+        level = one_level(value)
+        if level is None:
+            return self._taken_leaf(value, joined(path))
+        children = [
+            self._taken(child, (*path, name))
+            for name, child in zip(level.names, level.children, strict=True)
+        ]
+        return lambda: level.rebuild([child() for child in children])
+
+    def _taken_leaf(self, value: Any, name: str) -> Callable[[], Any]:
+        if isinstance(value, np.ndarray):
+            self._add(name, value)
+        elif _torch_arrays.is_tensor(value):
+            self._add_tensor(name, value)
+        elif _jax_arrays.is_array(value):
+            return self._add_jax(name, value)
+        return lambda: value
+
+    def _add(self, name: str, array: NumpyArray) -> None:
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise errors.InvalidArgumentError(
+                f"leaf {name!r}: an array that is followed must be contiguous"
+                " and writable"
+            )
+        self._memory[name] = array
+
+    def _add_tensor(self, name: str, tensor: Any) -> None:
+        if tensor.device.type == "cpu" and tensor.is_contiguous():
+            self._add(name, _torch_arrays.as_numpy(tensor, name))
+            return
+        self._add(name, np.array(_torch_arrays.as_numpy(tensor, name)))
+        kind = _torch_arrays.dtype_name(tensor)
+
+        def put(array: NumpyArray) -> None:
+            tensor.detach().copy_(_torch_arrays.tensor_on(array, kind))
+
+        self._put[name] = put
+
+    def _add_jax(self, name: str, array: Any) -> Callable[[], Any]:
+        import jax
+
+        if _jax_arrays.is_key_dtype(array.dtype):
+            raise errors.InvalidArgumentError(
+                f"leaf {name!r}: PRNG keys are not followed"
+            )
+        self._add(name, np.array(array))
+        current = [array]
+
+        def put(memory: NumpyArray) -> None:
+            # A copy: jax may use the memory that it is given as it is.
+            current[0] = jax.device_put(memory.copy(), array.sharding)
+
+        self._put[name] = put
+        return lambda: current[0]
