@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/status_macros.h"
+#include "chain/batches.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "delta/chunk_delta.h"
 #include "run/run.h"
@@ -17,7 +18,7 @@ struct PatchWork {
   size_t array = 0;
   Box box;
   uint64_t byte_count = 0;
-  Buffer elements;
+  Buffer* elements = nullptr;  // of the batch's place
   ChunkPatch patch;
 };
 
@@ -38,24 +39,27 @@ Status FindPatch(const PatchedArray& array, const LeafInfo& leaf,
   const size_t element_bytes = DTypeBytes(*leaf.dtype);
   work.patch.array = work.array;
   work.patch.box = work.box;
-  work.patch.places = FindChanges(element_bytes, old, work.elements.view());
-  GatherValues(element_bytes, work.elements.data(), work.patch);
-  work.elements = Buffer();
+  work.patch.places = FindChanges(
+      element_bytes, old, work.elements->view().substr(0, work.byte_count));
+  GatherValues(element_bytes, work.elements->data(), work.patch);
   return Status();
 }
 
 Status DoBatch(const Checkpoint& checkpoint,
                const std::vector<PatchedArray>& arrays,
-               std::span<PatchWork> works, const RunOptions& read, Run& run,
-               Stats& stats) {
+               std::span<PatchWork> works, std::vector<Buffer>& places,
+               const RunOptions& read, Run& run, Stats& stats) {
   std::vector<ReadRequest> requests;
-  for (PatchWork& work : works) {
+  places.resize(std::max(places.size(), works.size()));
+  for (size_t i = 0; i < works.size(); ++i) {
+    PatchWork& work = works[i];
     const size_t leaf = arrays[work.array].leaf;
     const DType dtype = *checkpoint.leaves()[leaf].dtype;
-    work.elements = Buffer(work.byte_count);
+    places[i].Reserve(work.byte_count);
+    work.elements = &places[i];
     requests.push_back(
         {leaf, work.box.origin,
-         ArrayView{dtype, work.elements.data(), work.box.shape,
+         ArrayView{dtype, work.elements->data(), work.box.shape,
                    ContiguousStrides(work.box.shape, DTypeBytes(dtype))}});
   }
   HF_ASSIGN_OR_RETURN(const Stats one, checkpoint.ReadInto(requests, read));
@@ -88,32 +92,24 @@ Status FindPatches(const Checkpoint& checkpoint,
       const uint64_t bytes = static_cast<uint64_t>(ElementCount(box.shape)) *
                              DTypeBytes(*leaf.dtype);
       total_bytes += bytes;
-      works.push_back({i, box, bytes, {}, {}});
+      works.push_back({i, box, bytes, nullptr, {}});
     }
   }
   Run run(options);
   run.StartPhase("read", total_bytes);
   RunOptions read = options;
   read.progress = nullptr;
-  const uint64_t batch_bytes_max = options.in_flight_bytes_max / 2;
-  for (size_t first = 0; first < works.size();) {
-    size_t end = first;
-    uint64_t batch_bytes = 0;
-    do {
-      batch_bytes += works[end++].byte_count;
-    } while (end < works.size() &&
-             (batch_bytes_max == 0 ||
-              batch_bytes + works[end].byte_count <= batch_bytes_max));
-    const std::span<PatchWork> batch =
-        std::span(works).subspan(first, end - first);
-    HF_RETURN_IF_ERROR(DoBatch(checkpoint, arrays, batch, read, run, stats));
-    for (PatchWork& work : batch) {
-      if (work.patch.places.empty()) continue;
-      HF_RETURN_IF_ERROR(take(std::move(work.patch)));
-    }
-    first = end;
-  }
-  return Status();
+  std::vector<Buffer> places;
+  return ForEachBatch(
+      std::span(works), options, [&](std::span<PatchWork> batch) -> Status {
+        HF_RETURN_IF_ERROR(
+            DoBatch(checkpoint, arrays, batch, places, read, run, stats));
+        for (PatchWork& work : batch) {
+          if (work.patch.places.empty()) continue;
+          HF_RETURN_IF_ERROR(take(std::move(work.patch)));
+        }
+        return Status();
+      });
 }
 
 }  // namespace holdfast

@@ -9,6 +9,7 @@
 #include "base/coding.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "chain/batches.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/restore/leaf_request.h"
@@ -53,7 +54,7 @@ struct ChunkTask {
   int64_t number = 0;
   Box box;
   uint64_t byte_count = 0;
-  Buffer base;
+  Buffer* base = nullptr;  // of the batch's place
 };
 
 std::optional<ValueKind> KindOfLeaf(const Tree& leaf) {
@@ -224,37 +225,28 @@ class DeltaSaver {
         const uint64_t bytes = static_cast<uint64_t>(ElementCount(box.shape)) *
                                DTypeBytes(arrays_[i].dtype);
         total_bytes_ += bytes;
-        tasks.push_back({i, number++, box, bytes, {}});
+        tasks.push_back({i, number++, box, bytes, nullptr});
       }
     }
     run_.StartPhase("encode", total_bytes_);
-    // The base's elements, and perhaps as many that are cast or put together.
-    const uint64_t batch_bytes_max = options_.run.in_flight_bytes_max / 2;
-    for (size_t first = 0; first < tasks.size();) {
-      size_t end = first;
-      uint64_t batch_bytes = 0;
-      do {
-        batch_bytes += tasks[end++].byte_count;
-      } while (end < tasks.size() &&
-               (batch_bytes_max == 0 ||
-                batch_bytes + tasks[end].byte_count <= batch_bytes_max));
-      HF_RETURN_IF_ERROR(
-          EncodeBatch(std::span(tasks).subspan(first, end - first)));
-      first = end;
-    }
-    return Status();
+    return ForEachBatch(
+        std::span(tasks), options_.run,
+        [&](std::span<ChunkTask> batch) { return EncodeBatch(batch); });
   }
 
   Status EncodeBatch(std::span<ChunkTask> tasks) {
     std::vector<ReadRequest> requests;
-    for (ChunkTask& task : tasks) {
+    places_.resize(std::max(places_.size(), tasks.size()));
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      ChunkTask& task = tasks[i];
       const NewArray& array = arrays_[task.array];
-      task.base = Buffer(task.byte_count);
+      places_[i].Reserve(task.byte_count);
+      task.base = &places_[i];
       if (array.base_leaf == kNoLeaf) {
-        std::memset(task.base.data(), 0, task.byte_count);
+        std::memset(task.base->data(), 0, task.byte_count);
       } else {
         requests.push_back({array.base_leaf, task.box.origin,
-                            ViewOf(array, task.box, task.base.data())});
+                            ViewOf(array, task.box, task.base->data())});
       }
     }
     if (!requests.empty()) {
@@ -266,7 +258,6 @@ class DeltaSaver {
         tasks.size(),
         [&](size_t i, int worker) -> Status {
           HF_RETURN_IF_ERROR(EncodeChunk(tasks[i], coders_.Of(worker)));
-          tasks[i].base = Buffer();
           run_.AddDone(tasks[i].byte_count);
           return Status();
         },
@@ -304,11 +295,11 @@ class DeltaSaver {
                       task.byte_count / DTypeBytes(array.dtype));
       next = scratch.view();
     }
-    HF_ASSIGN_OR_RETURN(
-        array.deltas[task.number],
-        delta.Encode(WordKindOf(array.dtype), task.base.view(), *next));
+    const std::string_view base = task.base->view().substr(0, task.byte_count);
+    HF_ASSIGN_OR_RETURN(array.deltas[task.number],
+                        delta.Encode(WordKindOf(array.dtype), base, *next));
     ChunkDeltaEntry& entry = array.entries[task.number];
-    entry.base_hash = ChunkHash(task.base.view());
+    entry.base_hash = ChunkHash(base);
     entry.result_hash =
         array.deltas[task.number].empty() ? entry.base_hash : ChunkHash(*next);
     return Status();
@@ -401,6 +392,7 @@ class DeltaSaver {
   const SaveOptions& options_;
   Run run_;
   WorkerDeltas coders_;
+  std::vector<Buffer> places_;  // the base's elements of a batch
   std::unique_ptr<Checkpoint> base_;
   std::unordered_map<std::string_view, size_t> base_leaves_;
   DeltaInfo info_;
