@@ -105,6 +105,9 @@ void PrintInfoText(const CheckpointInfo& info, const Summary& summary,
   if (info.step) printer.Line("step", std::to_string(*info.step));
   if (!info.items.empty()) printer.Line("items", ItemsText(info.items));
   if (!info.sources.empty()) printer.Line("view of", SourcesText(info));
+  for (const std::string& base : info.bases) {
+    printer.Line("delta of", PrintableText(base));
+  }
   if (HasLayout(info)) printer.Line("layout", LayoutText(info));
   printer.Line("leaves", std::to_string(summary.totals.leaf_count));
   printer.Line("parameters", HumanCount(summary.totals.parameter_count));
@@ -170,6 +173,7 @@ void PrintInfoJson(const CheckpointInfo& info, const Summary& summary,
   for (const auto& [name, directory] : info.items) json.Field(name, directory);
   json.EndObject();
   json.StringsField("sources", info.sources);
+  json.StringsField("bases", info.bases);
   json.Field("use_ocdbt", info.use_ocdbt);
   json.Field("zarr_format", info.zarr_format);
   WriteTotals(summary.totals, &json);

@@ -449,6 +449,7 @@ class Checkpoint:
 
     path: str  # absolute, after choosing the step
     format: str
+    bases: list[str]
     sources: list[str]
     notes: list[str]
     step: int | None

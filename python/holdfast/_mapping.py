@@ -221,13 +221,18 @@ class Checkpoint(Mapping[str, Any]):
         return self._live.notes
 
     @property
+    def bases(self) -> list[str]:
+        """Of a delta: the steps that it is read from, the anchor last."""
+        return self._live.bases
+
+    @property
     def sources(self) -> list[str]:
         """Of a view: the files that it refers to; empty for others."""
         return self._live.sources
 
     @property
     def format(self) -> str:
-        """ "orbax", "orbax-v1", "ocdbt", "zarr" or "zarr3"."""
+        """ "orbax", "orbax-v1", "ocdbt", "zarr", "zarr3" or "delta"."""
         return self._live.format
 
     @property

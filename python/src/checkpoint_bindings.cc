@@ -393,6 +393,9 @@ void BindCheckpointInfo(nb::class_<PythonCheckpoint>& bound) {
           [](const C& c) { return c.checkpoint->info().item_custom_metadata; });
   DefText(bound, "value_metadata_tree",
           [](const C& c) { return c.checkpoint->info().value_metadata_tree; });
+  DefValue(bound, "bases", [](const C& c) {
+    return ToPythonTexts(c.checkpoint->info().bases);
+  });
   DefValue(bound, "sources", [](const C& c) {
     return ToPythonTexts(c.checkpoint->info().sources);
   });

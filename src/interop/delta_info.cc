@@ -45,10 +45,11 @@ Result<std::string> TextOf(const DeltaJson& from, const char* name) {
   return at->get<std::string>();
 }
 
-Result<uint64_t> NumberOf(const DeltaJson& from, const char* name, uint64_t max) {
+Result<uint64_t> NumberOf(const DeltaJson& from, const char* name,
+                          uint64_t max) {
   const auto at = from.find(name);
-  if (at == from.end() || !at->is_number_integer() ||
-      at->get<int64_t>() < 1 || at->get<uint64_t>() > max) {
+  if (at == from.end() || !at->is_number_integer() || at->get<int64_t>() < 1 ||
+      at->get<uint64_t>() > max) {
     return BadDelta(std::string(name) + " is no number from 1 to " +
                     std::to_string(max));
   }

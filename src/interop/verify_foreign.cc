@@ -280,6 +280,7 @@ Status VerifyChain(const std::string& path, const OpenOptions& options,
     return report.damages.empty() ? add("", opened.status()) : Status();
   const Checkpoint& checkpoint = **opened;
   if (checkpoint.info().bases.empty()) return Status();
+  report.leaf_count = checkpoint.leaves().size();
   for (size_t i = 0; i < checkpoint.leaves().size(); ++i) {
     const LeafInfo& leaf = checkpoint.leaves()[i];
     if (!HasElements(leaf.kind)) continue;
