@@ -82,6 +82,16 @@ ArrayView BytesView(Buffer& buffer, uint64_t byte_count) {
       DType::kUint8, buffer.data(), {static_cast<int64_t>(byte_count)}, {1}};
 }
 
+// For as many bytes as a file says: the reader refuses what the stored bytes do
+// not explain before the memory is touched.
+Result<Buffer> BufferOf(uint64_t byte_count) {
+  if (byte_count == 0) return Buffer();
+  Buffer buffer = Buffer::TryAllocate(byte_count);
+  if (buffer.data() != nullptr) return buffer;
+  return ResourceExhaustedError("no memory for " + std::to_string(byte_count) +
+                                " bytes of a delta");
+}
+
 void AddTo(const Stats& from, Stats& sum) {
   sum.stored_bytes += from.stored_bytes;
   sum.chunk_count += from.chunk_count;
@@ -244,7 +254,7 @@ Status DeltaArrays::ReadHeads(std::map<size_t, ArrayHeads>& heads,
                              " bytes is shorter than its head");
       }
       Head& head = reads.emplace_back();
-      head.bytes = Buffer(head_bytes);
+      HF_ASSIGN_OR_RETURN(head.bytes, BufferOf(head_bytes));
       head.step = &step;
       head.entries = &of.of_steps[i];
       head.leaf = leaf;
@@ -426,7 +436,8 @@ Status DeltaArrays::FetchBatch(std::vector<ChunkWork>& works,
     }
     for (size_t i = 0; i < origin.steps.size(); ++i) {
       const DeltaRange range = RangeOf(chunk.heads->of_steps[i], chunk.number);
-      Buffer& delta = work.deltas.emplace_back(range.byte_count);
+      HF_ASSIGN_OR_RETURN(Buffer memory, BufferOf(range.byte_count));
+      Buffer& delta = work.deltas.emplace_back(std::move(memory));
       if (range.byte_count == 0) continue;
       by_layer[origin.steps[i].layer].push_back(
           {origin.steps[i].leaf,

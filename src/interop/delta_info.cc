@@ -15,6 +15,8 @@ using DeltaJson = nlohmann::ordered_json;
 
 constexpr int kDeltaVersion = 1;
 constexpr size_t kHashDigits = 16;
+constexpr int64_t kElementCountMax = int64_t{1} << 58;
+constexpr int64_t kElementCountMax = int64_t{1} << 58;
 
 std::string HashText(uint64_t hash) {
   std::string bytes(sizeof hash, '\0');
@@ -60,8 +62,13 @@ Status TakeArrays(const DeltaJson& document, DeltaInfo& info) {
   size_t array_count = 0;
   for (const SidecarLeaf& leaf : info.tree.leaves) {
     if (leaf.stored.empty()) continue;
-    if (leaf.kind != ValueKind::kArray)
+    if (leaf.kind != ValueKind::kArray) {
       return BadDelta("a stored leaf is no array");
+    }
+    // No sum of bytes overflows, whatever the dtype.
+    if (ElementCount(leaf.shape) > kElementCountMax) {
+      return BadDelta("an array of " + ShapeToString(leaf.shape) + " elements");
+    }
     ++array_count;
   }
   HF_ASSIGN_OR_RETURN(const std::string states, TextOf(document, "states"));
@@ -124,9 +131,8 @@ Result<DeltaInfo> ParseDeltaInfo(const DeltaJson& document) {
   HF_ASSIGN_OR_RETURN(info.base_id, TextOf(*base, "id"));
   HF_ASSIGN_OR_RETURN(info.id, TextOf(document, "id"));
   HF_ASSIGN_OR_RETURN(info.order, NumberOf(document, "order", kChainLengthMax));
-  // As much as ChooseRowChunks can want, and words that a delta can count.
   HF_ASSIGN_OR_RETURN(info.chunk_bytes,
-                      NumberOf(document, "chunk_bytes", uint64_t{1} << 30));
+                      NumberOf(document, "chunk_bytes", kDeltaChunkBytesMax));
   HF_ASSIGN_OR_RETURN(const std::string tree, TextOf(document, "tree"));
   HF_ASSIGN_OR_RETURN(info.tree, ParseSidecar(tree));
   HF_RETURN_IF_ERROR(TakeArrays(document, info));

@@ -28,6 +28,9 @@ inline constexpr std::string_view kDeltaMarkArray = "holdfast_delta";
 // Longer chains are refused: they would take ages to read.
 inline constexpr uint64_t kChainLengthMax = 10'000;
 
+// More than any writer has used; a reader takes as much memory for a chunk.
+inline constexpr uint64_t kDeltaChunkBytesMax = uint64_t{64} << 20;
+
 enum class ArrayState : char {
   kSame = 's',     // as in the base
   kChanged = 'c',  // coded against the base's array

@@ -8,9 +8,9 @@ usage: test_chains.py [--trials N] [--kills N]
   damage   N times: in a random chain a random file has a bit flipped, is cut,
            emptied, removed, or given by that of another step; every step must
            load as it was saved, or not at all
-  kills    a process that saves deltas, one after the other, is killed at a random
-           moment; every committed step loads as it was, and the next one can be
-           saved
+  kills    a process that saves deltas, one after the other, is killed at a
+           random moment; every committed step loads as it was, and the next one
+           can be saved
   behind   a follower that is 100 steps behind catches up
 """
 
@@ -156,7 +156,8 @@ def check_kills(folder: pathlib.Path, kills: int) -> str:
         newest = max(holdfast.steps(root))
         with subprocess.Popen(
                 [sys.executable, __file__, "--work", str(root), "1",
-                 str(newest + 1)], stdout=subprocess.PIPE, text=True) as process:
+                 str(newest + 1)],
+                stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout.readline(), "no save was finished"
             time.sleep(draw.random() * 0.1)
             process.send_signal(signal.SIGKILL)
