@@ -127,6 +127,16 @@ static bool IsFileOfCheckpoint(std::string_view name) {
          std::end(kNames);
 }
 
+Status CheckIsNoCheckpoint(const Place& root,
+                           const std::vector<std::string>& names) {
+  if (std::none_of(names.begin(), names.end(), IsFileOfCheckpoint)) {
+    return Status();
+  }
+  return NotFoundError("no steps in " + root.path() +
+                       ": it is a checkpoint itself; steps are listed of the "
+                       "directory above it");
+}
+
 Result<std::vector<StepInfo>> ListSteps(const std::string& root,
                                         CommitMode mode) {
   const Place place = Place(root).Absolute();
@@ -136,12 +146,7 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root,
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(place));
-  // Its own files are named like steps: "ocdbt.process_0".
-  if (std::any_of(names.begin(), names.end(), IsFileOfCheckpoint)) {
-    return NotFoundError("no steps in " + place.path() +
-                         ": it is a checkpoint itself; steps are listed of the "
-                         "directory above it");
-  }
+  HF_RETURN_IF_ERROR(CheckIsNoCheckpoint(place, names));
   std::vector<std::string> step_names;
   for (const std::string& name : names) {
     if (!StepOfName(FinalName(name).value_or(name))) continue;
