@@ -55,8 +55,8 @@ Result<Bytes> MetadataText(const CheckedFiles& files,
   return *found->metadata_text;
 }
 
-// Ok when nothing says when the step was committed.
-Status TakeCommitTime(const Result<Bytes>& text, StepInfo& step) {
+// Ok when nothing says when the step was begun and committed.
+Status TakeTimesOf(const Result<Bytes>& text, StepInfo& step) {
   if (text.status().code() == StatusCode::kNotFound) return Status();
   HF_RETURN_IF_ERROR(text.status());
   const auto metadata = ParseCheckpointMetadata(text->ToString());
@@ -64,6 +64,7 @@ Status TakeCommitTime(const Result<Bytes>& text, StepInfo& step) {
     return metadata.status().WithContext(step.path + "/" +
                                          std::string(kCheckpointMetadataFile));
   }
+  step.init_timestamp_ns = metadata->init_timestamp_nsecs;
   step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
   return Status();
 }
@@ -93,7 +94,7 @@ StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
   if (IsTemporaryName(name)) {
     // A save that ran out of time may have left half of the file.
     if (files.ok()) {
-      (void)TakeCommitTime(files->Read(kCheckpointMetadataFile), step);
+      (void)TakeTimesOf(files->Read(kCheckpointMetadataFile), step);
     }
     step.why_not = "temporary directory: a save is running or was interrupted";
     return step;
@@ -101,7 +102,7 @@ StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
   Result<FoundCheckpoint> found = FindCheckpoint(place, {.commit_mode = mode});
   const Result<Bytes> text =
       files.ok() ? MetadataText(*files, found) : files.status();
-  const Status time = TakeCommitTime(text, step);
+  const Status time = TakeTimesOf(text, step);
   Status damage = found.ok() ? found->damage : found.status();
   for (const Status& read : {time, metrics}) {
     if (damage.ok() && read.code() == StatusCode::kDataLoss) damage = read;
