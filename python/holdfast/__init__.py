@@ -48,6 +48,15 @@ from holdfast._convert import (
 )
 from holdfast._engine import version as __version__
 from holdfast._future import Future
+from holdfast._history import (
+    BisectProbe,
+    BisectResult,
+    BisectStep,
+    LogEntry,
+    bisect,
+    log,
+    resolve,
+)
 from holdfast._log import enable_logging
 from holdfast._mapping import Checkpoint, StoredArray
 from holdfast._metrics import metrics, metrics_text
@@ -62,6 +71,9 @@ from holdfast._stats import last as last_stats
 from holdfast._view import CopiedLeaf, ViewResult, materialize, view
 
 __all__ = [
+    "BisectProbe",
+    "BisectResult",
+    "BisectStep",
     "Checkpoint",
     "ConvertResult",
     "ConvertedLeaf",
@@ -70,6 +82,7 @@ __all__ = [
     "Future",
     "LeafDiff",
     "LeafStats",
+    "LogEntry",
     "MergeResult",
     "ProcessGroup",
     "ProcessTransport",
@@ -80,6 +93,7 @@ __all__ = [
     "VerifyReport",
     "ViewResult",
     "__version__",
+    "bisect",
     "convert",
     "diff",
     "digest",
@@ -87,6 +101,7 @@ __all__ = [
     "errors",
     "last_stats",
     "load",
+    "log",
     "materialize",
     "merge",
     "metrics",
@@ -95,6 +110,7 @@ __all__ = [
     "process_group",
     "recipes",
     "report",
+    "resolve",
     "save",
     "stats",
     "steps",
