@@ -31,6 +31,8 @@ enum class VerbId : uint8_t {
   kDigest,
   kVerify,
   kSteps,
+  kLog,
+  kBisect,
   kPrune,
   kDu,
   kPlan,
@@ -52,7 +54,7 @@ enum class VerbId : uint8_t {
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 27;
+inline constexpr int kVerbCount = 29;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -120,8 +122,17 @@ struct Args {
   std::string output = "report.html";  // "-": standard output
   std::string against;
   bool statistics = true;
-  std::string cache;  // of top, too
-  bool moved = false;
+  std::string cache;   // of top and log, too
+  bool moved = false;  // of log, too
+
+  // log
+  uint64_t step_count_max = 0;  // 0: all
+
+  // bisect
+  std::string bad_if;
+  std::string run_command;
+  std::optional<int64_t> good;
+  std::optional<int64_t> bad;
 
   // top
   bool follow = false;

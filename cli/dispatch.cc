@@ -69,6 +69,10 @@ int RunVerb(const Args& args, Env& env) {
       return RunVerify(args, env);
     case VerbId::kSteps:
       return RunSteps(args, env);
+    case VerbId::kLog:
+      return RunLog(args, env);
+    case VerbId::kBisect:
+      return RunBisect(args, env);
     case VerbId::kPrune:
       return RunPrune(args, env);
     case VerbId::kDu:

@@ -19,6 +19,8 @@ constexpr uint32_t kCat = Bit(VerbId::kCat);
 constexpr uint32_t kDigest = Bit(VerbId::kDigest);
 constexpr uint32_t kVerify = Bit(VerbId::kVerify);
 constexpr uint32_t kSteps = Bit(VerbId::kSteps);
+constexpr uint32_t kLog = Bit(VerbId::kLog);
+constexpr uint32_t kBisect = Bit(VerbId::kBisect);
 constexpr uint32_t kPrune = Bit(VerbId::kPrune);
 constexpr uint32_t kDu = Bit(VerbId::kDu);
 constexpr uint32_t kPlan = Bit(VerbId::kPlan);
@@ -46,14 +48,14 @@ constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
 // Long jobs on many threads.
 constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats | kView |
                            kMaterialize | kReport | kServe;
-constexpr uint32_t kLong = kWork | kCp;
+constexpr uint32_t kLong = kWork | kCp | kLog | kBisect;
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
-constexpr uint32_t kReports =
-    kOpen | kSteps | kPrune | kDu | kCp | kDoctor | kRecipes | kWatch;
+constexpr uint32_t kReports = kOpen | kSteps | kLog | kBisect | kPrune | kDu |
+                              kCp | kDoctor | kRecipes | kWatch;
 constexpr uint32_t kPatterns = kLs | kStats | kDigest | kPlan;
-constexpr uint32_t kPaged = kLs | kTree | kStats | kDiff | kSteps;
+constexpr uint32_t kPaged = kLs | kTree | kStats | kDiff | kSteps | kLog;
 constexpr uint32_t kTables =
-    kLs | kStats | kDiff | kSteps | kDu | kPrune | kPlan;
+    kLs | kStats | kDiff | kSteps | kLog | kDu | kPrune | kPlan;
 constexpr uint32_t kEvery = (1u << kVerbCount) - 1;
 
 constexpr std::string_view kWhen = "auto|always|never";
@@ -304,6 +306,39 @@ Status ApplyCache(std::string_view value, Args* args) {
   if (value.empty()) return BadValue("cache", value, "a file");
   args->cache = value;
   return Status();
+}
+
+Status ApplyCount(std::string_view value, Args* args) {
+  const auto count = ParseInt(value, 0, kCountMax);
+  if (!count) return BadValue("count", value, "a number of steps; 0: all");
+  args->step_count_max = static_cast<uint64_t>(*count);
+  return Status();
+}
+
+Status ApplyBadIf(std::string_view value, Args* args) {
+  if (value.empty()) return BadValue("bad-if", value, "a predicate");
+  args->bad_if = value;
+  return Status();
+}
+
+Status ApplyRunCommand(std::string_view value, Args* args) {
+  if (value.find("{}") == std::string_view::npos) {
+    return BadValue("run", value, "a command with {} for the step's path");
+  }
+  args->run_command = value;
+  return Status();
+}
+
+Status ApplyGood(std::string_view value, Args* args) {
+  args->good = ParseInt(value, 0, kCountMax);
+  if (args->good) return Status();
+  return BadValue("good", value, "a step number");
+}
+
+Status ApplyBad(std::string_view value, Args* args) {
+  args->bad = ParseInt(value, 0, kCountMax);
+  if (args->bad) return Status();
+  return BadValue("bad", value, "a step number");
 }
 
 Status ApplyNest(std::string_view, Args* args) {
@@ -670,10 +705,26 @@ constexpr Flag kFlags[] = {
      kServe, "", Completion::kNothing, "", ApplyToken},
     {"moved", 0, "",
      "Of a root: show how far tensors moved from step to step; reads all steps",
-     kReport, "", Completion::kNothing, "", Switch<&Args::moved>},
+     kReport | kLog, "", Completion::kNothing, "", Switch<&Args::moved>},
     {"cache", 0, "FILE",
      "Keep the statistics in FILE: what is in it is not read again",
-     kReport | kTop, "", Completion::kFile, "", ApplyCache},
+     kReport | kTop | kLog, "", Completion::kFile, "", ApplyCache},
+    {"count", 'n', "COUNT", "List the newest COUNT steps alone; 0: all", kLog,
+     "0", Completion::kNothing, "", ApplyCount},
+    {"bad-if", 0, "PREDICATE",
+     "Say when a step is bad, such as 'nan(params.*) or metric(loss) > 9': "
+     "nan, inf, zeros, l2, max, min, mean, absmax of a PATTERN, metric; "
+     "compared by > >= < <= == !=; and, or, not, parentheses",
+     kBisect, "", Completion::kNothing, "", ApplyBadIf},
+    {"run", 0, "COMMAND",
+     "Ask this command of the shell, with the step's path for {}: it ends with "
+     "0 where the step is good, with 125 where that cannot be said, and with 1 "
+     "to 127 where it is bad",
+     kBisect, "", Completion::kNothing, "", ApplyRunCommand},
+    {"good", 0, "STEP", "Begin at this step, which is good", kBisect,
+     "the oldest", Completion::kNothing, "", ApplyGood},
+    {"bad", 0, "STEP", "End at this step, which is bad", kBisect, "the newest",
+     Completion::kNothing, "", ApplyBad},
     {"watch", 0, "", "Look every second for new steps, and follow the newest",
      kTop, "", Completion::kNothing, "", Switch<&Args::follow>},
     {"follow-links", 0, "",
@@ -743,8 +794,9 @@ constexpr Flag kFlags[] = {
     {"keep-best", 0, "N", "Keep the N steps whose --metric is best", kPrune, "",
      Completion::kNothing, "", ApplyKeepBest},
     {"metric", 0, "NAME",
-     "Rank steps by this number in their metrics; NAME.NAME in nested ones",
-     kPrune, "", Completion::kNothing, "", ApplyMetric},
+     "prune: rank steps by this number in their metrics; log: draw it; "
+     "NAME.NAME in nested ones",
+     kPrune | kLog, "", Completion::kNothing, "", ApplyMetric},
     {"mode", 0, "WHICH",
      "Say whether the least or the greatest --metric is "
      "best",

@@ -1,9 +1,8 @@
 // steps: the step directories of a root.
 
-#include <nlohmann/json.hpp>
-
 #include "cli/json_out.h"
 #include "cli/report.h"
+#include "cli/step_text.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
@@ -12,21 +11,6 @@
 namespace holdfast::cli {
 namespace {
 
-// {"loss": 0.5, "acc": 0.9} as "acc=0.9 loss=0.5"; other text as it is.
-std::string MetricsText(const std::string& metrics) {
-  if (metrics.empty()) return "-";
-  const auto parsed = nlohmann::json::parse(metrics, nullptr, false);
-  if (!parsed.is_object()) return PrintableText(metrics);
-  std::string text;
-  for (const auto& [name, value] : parsed.items()) {
-    if (!text.empty()) text += ' ';
-    text +=
-        name + '=' +
-        value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  }
-  return text.empty() ? "-" : PrintableText(text);
-}
-
 std::string Join(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
@@ -34,14 +18,6 @@ std::string Join(const std::vector<std::string>& words) {
     text += word;
   }
   return text.empty() ? "-" : PrintableText(text);
-}
-
-std::string StateText(const StepInfo& step, bool color) {
-  if (step.committed && step.damage.empty()) return "committed";
-  const std::string why = step.committed
-                              ? "damaged: " + PrintableText(step.damage)
-                              : "no: " + PrintableText(step.why_not);
-  return color ? "\x1b[33m" + why + "\x1b[0m" : why;
 }
 
 void PrintStepsText(const std::vector<StepInfo>& steps, const Args& args,
@@ -65,31 +41,6 @@ void PrintStepsText(const std::vector<StepInfo>& steps, const Args& args,
   table.Print(TableStyleOf(args, env), env.out);
 }
 
-void WriteStep(const StepInfo& step, JsonWriter* json) {
-  json->BeginObject();
-  json->Field("name", step.name);
-  if (step.step) {
-    json->Field("step", *step.step);
-  } else {
-    json->NullField("step");
-  }
-  json->Field("path", step.path);
-  json->Field("committed", step.committed);
-  json->Field("why_not", step.why_not);
-  json->Field("damage", step.damage);
-  if (step.commit_timestamp_ns) {
-    json->Field("commit_timestamp", IsoTime(*step.commit_timestamp_ns));
-    json->Field("commit_timestamp_ns", *step.commit_timestamp_ns);
-  } else {
-    json->NullField("commit_timestamp");
-    json->NullField("commit_timestamp_ns");
-  }
-  json->Field("bytes", step.bytes);
-  json->StringsField("items", step.items);
-  json->EmbeddedField("metrics", step.metrics);
-  json->EndObject();
-}
-
 void PrintStepsJson(const std::string& root, const std::vector<StepInfo>& steps,
                     std::ostream& out) {
   JsonWriter json(out);
@@ -98,7 +49,11 @@ void PrintStepsJson(const std::string& root, const std::vector<StepInfo>& steps,
   json.Field("root", root);
   json.Key("steps");
   json.BeginArray();
-  for (const StepInfo& step : steps) WriteStep(step, &json);
+  for (const StepInfo& step : steps) {
+    json.BeginObject();
+    WriteStepFields(step, &json);
+    json.EndObject();
+  }
   json.EndArray();
   json.EndObject();
   out << '\n';

@@ -45,6 +45,23 @@ constexpr Example kStepsExamples[] = {
     {"holdfast steps --json /ckpt | jq '.steps[] | select(.committed).step'",
      "numbers of committed steps"},
 };
+constexpr Example kLogExamples[] = {
+    {"holdfast log /ckpt", "every step, the newest first"},
+    {"holdfast log -n 20 --metric loss /ckpt",
+     "the newest 20, and how loss "
+     "has gone"},
+    {"holdfast log --moved --cache /tmp/c /ckpt",
+     "and which tensors moved most since the step before"},
+};
+constexpr Example kBisectExamples[] = {
+    {"holdfast bisect /ckpt --bad-if 'nan(params.*)'",
+     "the first step with "
+     "a NaN"},
+    {"holdfast bisect /ckpt --bad-if 'l2(*.bias) > 50 or metric(loss) > 9'",
+     "of several conditions"},
+    {"holdfast bisect /ckpt --good 1000 --run 'python check.py {}'",
+     "asking a program, from step 1000 on"},
+};
 constexpr Example kPruneExamples[] = {
     {"holdfast prune /ckpt --keep-latest 3 --keep-every 1000", "what would go"},
     {"holdfast prune /ckpt --keep-best 2 --metric loss --mode min --yes",
@@ -209,6 +226,21 @@ constexpr Verb kVerbs[] = {
      "Lists the step directories of a root: time, size, items, metrics, and "
      "whether each is committed or why not.",
      kStepsExamples, Completion::kFile, "", false},
+    {VerbId::kLog, "log", "ROOT", 1, 1, "Show the history of a run",
+     "Prints a line for each step of a root, newest first: when it was "
+     "committed, its size, how long its save took where that is recorded, its "
+     "metrics, and whether it is whole. --metric draws one of them over the "
+     "steps, --moved names the tensors that moved most since the step before, "
+     "relative to what they were. No tensor is read without --moved.",
+     kLogExamples, Completion::kFile, "", false},
+    {VerbId::kBisect, "bisect", "ROOT", 1, 1, "Find the first bad step",
+     "Looks for the first step that is bad, by --bad-if or by --run, in as "
+     "many looks as the logarithm of the number of steps: first at the newest, "
+     "which must be bad, then at the oldest, which must be good. Only the "
+     "tensors that the predicate names are read. Steps that are damaged, or "
+     "lack what is asked for, are passed over and named; where they hide the "
+     "answer all candidates are printed, and the exit code is 1.",
+     kBisectExamples, Completion::kFile, "", false},
     {VerbId::kPrune, "prune", "ROOT", 1, 1,
      "Remove the steps that no --keep "
      "option keeps",

@@ -18,6 +18,8 @@ int RunCat(const Args& args, Env& env);
 int RunDigest(const Args& args, Env& env);
 int RunVerify(const Args& args, Env& env);
 int RunSteps(const Args& args, Env& env);
+int RunLog(const Args& args, Env& env);
+int RunBisect(const Args& args, Env& env);
 int RunPrune(const Args& args, Env& env);
 int RunDu(const Args& args, Env& env);
 int RunPlan(const Args& args, Env& env);

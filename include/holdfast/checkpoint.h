@@ -275,6 +275,7 @@ struct StepInfo {
   // Why a committed step cannot be opened as it was saved: what of it is gone.
   // Empty when nothing is. Bytes are not looked at; Verify does that.
   std::string damage;
+  std::optional<int64_t> init_timestamp_ns;  // when its save began
   std::optional<int64_t> commit_timestamp_ns;
   uint64_t bytes = 0;  // of all files below it
   std::vector<std::string> items;

@@ -55,6 +55,15 @@ from holdfast._delta import (
 )
 from holdfast._engine import version as __version__
 from holdfast._future import Future
+from holdfast._history import (
+    BisectProbe,
+    BisectResult,
+    BisectStep,
+    LogEntry,
+    bisect,
+    log,
+    resolve,
+)
 from holdfast._log import enable_logging
 from holdfast._mapping import Checkpoint, StoredArray
 from holdfast._metrics import metrics, metrics_text
@@ -70,6 +79,9 @@ from holdfast._view import CopiedLeaf, ViewResult, materialize, view
 
 __all__ = [
     "ArrayPatch",
+    "BisectProbe",
+    "BisectResult",
+    "BisectStep",
     "Checkpoint",
     "ConvertResult",
     "ConvertedLeaf",
@@ -81,6 +93,7 @@ __all__ = [
     "Future",
     "LeafDiff",
     "LeafStats",
+    "LogEntry",
     "MergeResult",
     "ProcessGroup",
     "ProcessTransport",
@@ -91,6 +104,7 @@ __all__ = [
     "VerifyReport",
     "ViewResult",
     "__version__",
+    "bisect",
     "convert",
     "diff",
     "digest",
@@ -98,6 +112,7 @@ __all__ = [
     "errors",
     "last_stats",
     "load",
+    "log",
     "materialize",
     "merge",
     "metrics",
@@ -107,6 +122,7 @@ __all__ = [
     "process_group",
     "recipes",
     "report",
+    "resolve",
     "save",
     "stats",
     "steps",

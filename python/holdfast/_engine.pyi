@@ -1276,6 +1276,55 @@ def report(
     """`holdfast::MakeReport`: the page; leaves, and of these those that cannot
     be read, are damaged, and are different; what ails the cache."""
 
+def resolve_step_address(path: str) -> str:
+    """`holdfast::ResolveStepAddress`."""
+
+def read_step_log(
+    root: str,
+    *,
+    count: int = 0,
+    moved: bool = False,
+    moved_count: int = 3,
+    cache: str | None = None,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> tuple[
+    list[
+        tuple[
+            StepInfo,
+            dict[str, float],
+            float | None,
+            str,
+            list[tuple[str, float]],
+            str,
+        ]
+    ],
+    str,
+]:
+    """`holdfast::ReadStepLog`: a row an entry; what ails the cache."""
+
+def bisect(
+    root: str,
+    bad_if: str | Callable[[str], bool | None],
+    *,
+    good: int | None = None,
+    bad: int | None = None,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+) -> tuple[
+    tuple[int, str, str] | None,
+    list[tuple[int, str, str]],
+    tuple[int, str, str],
+    list[tuple[tuple[int, str, str], str, str, int, int]],
+    int,
+    int,
+    int,
+]:
+    """`holdfast::Bisect`, or `BisectBy` of a function: number, name and path
+    of the first bad step, the candidates and the last good one; probes with
+    verdict, reason, leaves and bytes; steps, leaves and bytes in all."""
+
 def merge(
     sources: Sequence[tuple[str, str]],
     target: str,

@@ -17,6 +17,7 @@ void BindManager(nanobind::module_& module);
 void BindItemFiles(nanobind::module_& module);
 void BindSpec(nanobind::module_& module);
 void BindCompare(nanobind::module_& module);
+void BindHistory(nanobind::module_& module);
 void BindAggregate(nanobind::module_& module);
 void BindMsgpack(nanobind::module_& module);
 void BindMegatron(nanobind::module_& module);

@@ -39,6 +39,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindItemFiles(module);
   holdfast::python::BindSpec(module);
   holdfast::python::BindCompare(module);
+  holdfast::python::BindHistory(module);
   holdfast::python::BindAggregate(module);
   holdfast::python::BindMsgpack(module);
   holdfast::python::BindMegatron(module);

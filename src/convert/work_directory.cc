@@ -18,6 +18,7 @@
 #include "holdfast/checkpoint.h"
 #include "interop/may_replace.h"
 #include "place/directory_ops.h"
+#include "place/step_address.h"
 #include "remote/tree_listing.h"
 #include "storage/errno_status.h"
 #include "storage/path_parts.h"
@@ -115,6 +116,7 @@ Result<std::unique_ptr<WorkDirectory>> WorkDirectory::Begin(
     return InvalidArgumentError("convert to " + target_path +
                                 ": the path names no file or directory");
   }
+  HF_RETURN_IF_ERROR(CheckNamesNoStep(target_path));
   HF_RETURN_IF_ERROR(CheckTarget(target_path, options.overwrite));
   HF_RETURN_IF_ERROR(MakeParents(target_path));
   std::unique_ptr<WorkDirectory> work(

@@ -1,12 +1,15 @@
 #include "interop/source_place.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "checkpoint/commit/layout.h"
 #include "cloud/environment.h"
 #include "cloud/hub/hub_cache.h"
 #include "cloud/hub/hub_name.h"
@@ -16,6 +19,10 @@
 #include "interop/torch_checkpoint.h"
 #include "interop/weight_index.h"
 #include "place/directory_ops.h"
+#include "place/look.h"
+#include "place/step_address.h"
+#include "steps/step_choice.h"
+#include "steps/step_scan.h"
 
 namespace holdfast {
 namespace {
@@ -115,11 +122,94 @@ Result<Place> HubSource(const std::string& url) {
       name.id + ")");
 }
 
+Status NoRootOfSteps(const Place& root, const std::string& text) {
+  return InvalidArgumentError("\"@" + text + "\" names a step, but " +
+                              root.path() + " is not a directory of steps");
+}
+
+// As Open chooses it.
+Result<std::string> LatestStep(const Place& root, const StepAddress& address) {
+  HF_ASSIGN_OR_RETURN(const ForeignPlace foreign, FindForeignPlace(root, {}));
+  std::string path = foreign.place.path();
+  if (foreign.format == ForeignFormat::kNone) {
+    HF_ASSIGN_OR_RETURN(const FoundCheckpoint found, FindCheckpoint(root, {}));
+    HF_RETURN_IF_ERROR(found.damage);
+    path = found.directory.path();
+  }
+  if (path == root.path()) return NoRootOfSteps(root, address.text);
+  return path;
+}
+
+Result<std::string> StepAt(const StepAddress& address) {
+  const LookScope look(Place(address.root).Absolute());
+  const Place& root = look.place();
+  HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(root));
+  if (!is_there) {
+    return NotFoundError("no step \"@" + address.text + "\": " + root.path() +
+                         " is no directory");
+  }
+  if (address.kind == StepAddress::Kind::kLatest) {
+    return LatestStep(root, address);
+  }
+  HF_ASSIGN_OR_RETURN(const ForeignFormat format, FindForeignFormat(root));
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(root));
+  if (format != ForeignFormat::kNone ||
+      !CheckIsNoCheckpoint(root, names).ok()) {
+    return NoRootOfSteps(root, address.text);
+  }
+  ScanOptions options;
+  options.read_metadata = address.kind != StepAddress::Kind::kStep;
+  HF_ASSIGN_OR_RETURN(const std::vector<ScannedStep> steps,
+                      ScanStepsIn(root, options));
+  HF_ASSIGN_OR_RETURN(const std::string name, ChooseStep(steps, address));
+  return (root / name).path();
+}
+
+// The last '@' of a path's last part, behind a name; npos without.
+size_t LastAt(const std::string& path) {
+  const size_t at = path.rfind('@');
+  const size_t slash = path.rfind('/');
+  const size_t begin = std::max(UrlRoot(path).size(),
+                                slash == std::string::npos ? 0 : slash + 1);
+  return at == std::string::npos || at <= begin ? std::string::npos : at;
+}
+
+// InvalidArgument where a directory stands before the '@', so that what follows
+// was meant as an address.
+Status CheckIsNoAddress(const std::string& path, size_t at) {
+  const Place root = Place(path.substr(0, at)).Absolute();
+  const Result<bool> is_directory = LeadsToDirectory(root);
+  if (!is_directory.ok() || !*is_directory) return Status();
+  return InvalidArgumentError("open " + path +
+                              ": there is no such path, and no step of " +
+                              root.path() + " is named so; known are " +
+                              std::string(kStepAddressForms));
+}
+
 }  // namespace
 
+Result<std::string> ResolveStepAddress(const std::string& path) {
+  // A path with a NUL is for Open to refuse.
+  if (path.find('@') == std::string::npos) return path;
+  if (path.find('\0') != std::string::npos) return path;
+  const auto address = ParseStepAddress(path, SystemNowNs());
+  const size_t at = LastAt(path);
+  // In a hub's cache nothing need be looked for to tell that it is no address.
+  const bool is_plain = at == std::string::npos || UrlScheme(path) == "hf";
+  if (!address && is_plain) return path;
+  HF_ASSIGN_OR_RETURN(const bool is_there,
+                      LeadsToAnything(Place(path).Absolute()));
+  if (is_there) return path;
+  if (address) return StepAt(*address);
+  HF_RETURN_IF_ERROR(CheckIsNoAddress(path, at));
+  return path;
+}
+
 Result<Place> SourcePlace(const std::string& path) {
-  if (UrlScheme(path) == "hf") return HubSource(AbsolutePath(path));
-  return Place(path).Absolute();
+  HF_ASSIGN_OR_RETURN(const std::string found, ResolveStepAddress(path));
+  if (UrlScheme(found) == "hf") return HubSource(AbsolutePath(found));
+  return Place(found).Absolute();
 }
 
 }  // namespace holdfast

@@ -15,6 +15,7 @@
 #include "manager/root_metadata.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
+#include "place/step_address.h"
 #include "steps/make_directories.h"
 #include "steps/step_scan.h"
 #include "storage/url_path.h"
@@ -81,6 +82,7 @@ Status Manager::OpenRoot(const std::string& metadata) {
   const auto prepare = [&]() -> Status {
     if (!is_primary() || options_.read_only) return Status();
     if (options_.create) {
+      HF_RETURN_IF_ERROR(CheckNamesNoStep(directory_));
       HF_RETURN_IF_ERROR(MakeDirectories(directory_, options_.directory_mode));
     }
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory_));

@@ -11,12 +11,14 @@
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/orbax/steps.h"
 #include "holdfast/tools/commit.h"
 #include "holdfast/tools/remote.h"
 #include "interop/may_replace.h"
 #include "place/directory_ops.h"
 #include "place/open_store.h"
 #include "place/place.h"
+#include "place/step_address.h"
 #include "place/well_known_names.h"
 #include "record/call_record.h"
 #include "remote/copy_files.h"
@@ -455,6 +457,7 @@ class TreeCopier {
  private:
   Status ListTarget() {
     HF_RETURN_IF_ERROR(Place(target_path_).CheckWritable());
+    HF_RETURN_IF_ERROR(CheckNamesNoStep(target_path_));
     HF_ASSIGN_OR_RETURN(target_, ListWholeTree(target_path_));
     if (source_.is_file || !target_.is_file) return Status();
     return AlreadyThere(target_path_, "a file is there");
@@ -622,8 +625,10 @@ class TreeCopier {
 Result<CopyResult> Copy(const std::string& source, const std::string& target,
                         const CopyOptions& options) {
   return InCall(CallKind::kCopy, target, [&] {
-    return CatchBadAlloc(
-        [&] { return TreeCopier(source, target, options).Execute(); });
+    return CatchBadAlloc([&]() -> Result<CopyResult> {
+      HF_ASSIGN_OR_RETURN(const std::string path, ResolveStepAddress(source));
+      return TreeCopier(path, target, options).Execute();
+    });
   });
 }
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <unordered_map>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "history/step_pairs.h"
 #include "holdfast/tools/drift.h"
 #include "holdfast/tools/module_tree.h"
 
@@ -20,11 +20,6 @@ struct NodeSum {
   double moved = 0;  // squares, both
   double norm = 0;
   bool is_known = false;
-};
-
-struct OpenedStep {
-  std::unique_ptr<Checkpoint> checkpoint;
-  std::string identity;
 };
 
 class Mover {
@@ -47,60 +42,29 @@ class Mover {
         std::clamp<size_t>(kCharactersMax / tree_.nodes.size(), 1, kPairsMax);
     const size_t first =
         committed.size() - std::min(committed.size(), pairs_max + 1);
-    OpenedStep before;
-    for (size_t i = first; i < committed.size(); ++i) {
-      OpenedStep now = OpenStep(committed[i]->path);
-      if (i > first) {
-        moved_.steps.push_back(committed[i]->name);
-        HF_RETURN_IF_ERROR(AddPair(before, now));
-      }
-      before = std::move(now);
-    }
+    committed.erase(committed.begin(),
+                    committed.begin() + static_cast<ptrdiff_t>(first));
+    HF_RETURN_IF_ERROR(ForEachStepPair(
+        committed, run_, cache_, [&](const StepPair& pair) { AddPair(pair); }));
     return std::move(moved_);
   }
 
  private:
-  OpenedStep OpenStep(const std::string& path) const {
-    OpenedStep step;
-    auto opened = Open(path, {.stored_sizes = false});
-    if (!opened.ok()) return step;
-    step.checkpoint = std::move(opened).value();
-    if (cache_ != nullptr) {
-      step.identity = StatsCache::IdentityOf(*step.checkpoint);
-    }
-    return step;
-  }
-
-  Status AddPair(const OpenedStep& before, const OpenedStep& now) {
+  void AddPair(const StepPair& pair) {
+    moved_.steps.push_back(pair.now.name);
     std::vector<NodeSum> sums(tree_.nodes.size());
-    if (before.checkpoint != nullptr && now.checkpoint != nullptr) {
-      HF_RETURN_IF_ERROR(Measure(before, now, sums));
+    if (pair.drift.ok()) {
+      for (const LeafDrift& leaf : pair.drift->leaves) {
+        const auto node = nodes_.find(pair.opened->leaves()[leaf.now].name);
+        if (node == nodes_.end() || !leaf.problem.ok()) continue;
+        AddUp(node->second, leaf, sums);
+      }
     }
     for (size_t i = 0; i < sums.size(); ++i) {
       const double relative =
           sums[i].moved == 0 ? 0 : std::sqrt(sums[i].moved / sums[i].norm);
       moved_.strips[i] += sums[i].is_known ? MovedCharacter(relative) : '-';
     }
-    return Status();
-  }
-
-  Status Measure(const OpenedStep& before, const OpenedStep& now,
-                 std::vector<NodeSum>& sums) const {
-    DriftOptions options;
-    options.run = run_;
-    options.cache = cache_;
-    options.identity_before = before.identity;
-    options.identity_now = now.identity;
-    const auto drift =
-        ComputeDrift(*before.checkpoint, *now.checkpoint, options);
-    if (drift.status().code() == StatusCode::kCancelled) return drift.status();
-    if (!drift.ok()) return Status();
-    for (const LeafDrift& leaf : drift->leaves) {
-      const auto node = nodes_.find(now.checkpoint->leaves()[leaf.now].name);
-      if (node == nodes_.end() || !leaf.problem.ok()) continue;
-      AddUp(node->second, leaf, sums);
-    }
-    return Status();
   }
 
   void AddUp(size_t node, const LeafDrift& leaf,

@@ -7,6 +7,7 @@
 #include "holdfast/process_group.h"
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/drift.h"
+#include "holdfast/tools/history.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/serve.h"
 #include "holdfast/tools/stats.h"
@@ -332,6 +333,19 @@ Result<ReportResult> MakeReport(const std::string& path,
   result.different_count = 2;
   return result;
 }
+// history_test.cc has real roots for these.
+Result<StepLog> ReadStepLog(const std::string& root, const LogOptions&) {
+  return NotFoundError("no steps in " + root);
+}
+std::string_view StepVerdictName(StepVerdict) { return "skip"; }
+Result<BisectResult> BisectBy(const std::string& root, const StepTest&,
+                              const BisectOptions&) {
+  return NotFoundError("no steps in " + root);
+}
+Result<BisectResult> Bisect(const std::string& root, std::string_view,
+                            const BisectOptions&) {
+  return NotFoundError("no steps in " + root);
+}
 Result<std::unique_ptr<Server>> Server::Start(const ServeOptions&) {
   return UnimplementedError("no server here");
 }
@@ -347,7 +361,6 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root, CommitMode) {
   }
   return found->second;
 }
-
 
 bool IsRootOfSteps(const std::string& path) {
   return TheWorld().roots.contains(path);

@@ -108,7 +108,7 @@ TEST(FlagTable, IsConsistent) {
     const std::set<std::string_view> names = {
         "item",    "metric", "map-file", "select",       "drop",      "map",
         "report",  "region", "profile",  "user-project", "ca-bundle", "output",
-        "against", "host",   "token",    "cache",        "trace"};
+        "against", "host",   "token",    "cache",        "trace",     "bad-if"};
     if (!names.contains(flag.name)) {
       const char* rubbish = flag.name == "spec" ? "rub+,bish" : "rubbish";
       EXPECT_EQ(flag.apply(rubbish, &args).code(), StatusCode::kInvalidArgument)

@@ -76,6 +76,17 @@ Status CheckNewestStep(const std::string& root, const FoundStep& newest,
 // True when `path` is a directory of steps rather than a checkpoint.
 bool IsRootOfSteps(const std::string& path);
 
+// The path of the step that an address means, which Open and all that read take
+// as well: ROOT and one of
+//   @step=120  @latest  @2026-11-01  @2026-11-01T12:00  @2h ago
+//   @best:loss  @best:max:accuracy
+// A time (UTC; s, m, h, d and w ago) is the newest step committed by then; the
+// best is the step of the smallest, or the largest, metric, of equals the
+// newest. Any other path, and one at which something is by this very name, is
+// returned as it is. NotFound says which steps or metrics there are;
+// InvalidArgument for an '@' behind a directory and none of these forms.
+Result<std::string> ResolveStepAddress(const std::string& path);
+
 // --- Trash ---
 
 enum class TrashUse : uint8_t {

@@ -12,6 +12,7 @@
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
 #include "place/directory_ops.h"
+#include "place/step_address.h"
 
 namespace holdfast {
 namespace {
@@ -68,6 +69,7 @@ Status CreateParents(const Place& place) {
 
 Status CheckName(const Place& final_place) {
   HF_RETURN_IF_ERROR(final_place.CheckWritable());
+  HF_RETURN_IF_ERROR(CheckNamesNoStep(final_place));
   const std::string name = final_place.name();
   if (name.empty()) {
     return InvalidArgumentError("save to " + final_place.path() +

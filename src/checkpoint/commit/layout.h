@@ -76,6 +76,10 @@ Status MissingItemError(const std::string& directory, const std::string& name);
 // whole.
 Status DamagedStepError(const std::string& root, int64_t damaged_step,
                         const Status& why, std::optional<int64_t> whole_step);
+// NotFound for a directory whose names are a checkpoint's: its own files are
+// named like steps ("ocdbt.process_0").
+Status CheckIsNoCheckpoint(const Place& root,
+                           const std::vector<std::string>& names);
 // What ListSteps says of the step at `place`.
 StepInfo DescribeStepAt(const Place& place,
                         CommitMode mode = CommitMode::kAuto);

@@ -55,8 +55,8 @@ Result<Bytes> MetadataText(const CheckedFiles& files,
   return *found->metadata_text;
 }
 
-// Ok when nothing says when the step was committed.
-Status TakeCommitTime(const Result<Bytes>& text, StepInfo& step) {
+// Ok when nothing says when the step was begun and committed.
+Status TakeTimesOf(const Result<Bytes>& text, StepInfo& step) {
   if (text.status().code() == StatusCode::kNotFound) return Status();
   HF_RETURN_IF_ERROR(text.status());
   const auto metadata = ParseCheckpointMetadata(text->ToString());
@@ -64,6 +64,7 @@ Status TakeCommitTime(const Result<Bytes>& text, StepInfo& step) {
     return metadata.status().WithContext(step.path + "/" +
                                          std::string(kCheckpointMetadataFile));
   }
+  step.init_timestamp_ns = metadata->init_timestamp_nsecs;
   step.commit_timestamp_ns = metadata->commit_timestamp_nsecs;
   return Status();
 }
@@ -93,7 +94,7 @@ StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
   if (IsTemporaryName(name)) {
     // A save that ran out of time may have left half of the file.
     if (files.ok()) {
-      (void)TakeCommitTime(files->Read(kCheckpointMetadataFile), step);
+      (void)TakeTimesOf(files->Read(kCheckpointMetadataFile), step);
     }
     step.why_not = "temporary directory: a save is running or was interrupted";
     return step;
@@ -101,7 +102,7 @@ StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
   Result<FoundCheckpoint> found = FindCheckpoint(place, {.commit_mode = mode});
   const Result<Bytes> text =
       files.ok() ? MetadataText(*files, found) : files.status();
-  const Status time = TakeCommitTime(text, step);
+  const Status time = TakeTimesOf(text, step);
   Status damage = found.ok() ? found->damage : found.status();
   for (const Status& read : {time, metrics}) {
     if (damage.ok() && read.code() == StatusCode::kDataLoss) damage = read;
@@ -127,6 +128,16 @@ static bool IsFileOfCheckpoint(std::string_view name) {
          std::end(kNames);
 }
 
+Status CheckIsNoCheckpoint(const Place& root,
+                           const std::vector<std::string>& names) {
+  if (std::none_of(names.begin(), names.end(), IsFileOfCheckpoint)) {
+    return Status();
+  }
+  return NotFoundError("no steps in " + root.path() +
+                       ": it is a checkpoint itself; steps are listed of the "
+                       "directory above it");
+}
+
 Result<std::vector<StepInfo>> ListSteps(const std::string& root,
                                         CommitMode mode) {
   const Place place = Place(root).Absolute();
@@ -136,12 +147,7 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root,
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(place));
-  // Its own files are named like steps: "ocdbt.process_0".
-  if (std::any_of(names.begin(), names.end(), IsFileOfCheckpoint)) {
-    return NotFoundError("no steps in " + place.path() +
-                         ": it is a checkpoint itself; steps are listed of the "
-                         "directory above it");
-  }
+  HF_RETURN_IF_ERROR(CheckIsNoCheckpoint(place, names));
   std::vector<std::string> step_names;
   for (const std::string& name : names) {
     if (!StepOfName(FinalName(name).value_or(name))) continue;

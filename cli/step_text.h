@@ -1,0 +1,20 @@
+// A step of a root, as steps and log print it.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <string>
+
+#include "cli/json_out.h"
+#include "holdfast/checkpoint.h"
+
+namespace holdfast::cli {
+
+// {"loss": 0.5, "acc": 0.9} as "acc=0.9 loss=0.5"; other text as it is.
+std::string MetricsText(const std::string& metrics);
+// "committed", or why not, or what is damaged.
+std::string StateText(const StepInfo& step, bool color);
+// The members of a step's object.
+void WriteStepFields(const StepInfo& step, JsonWriter* json);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,234 @@
+"""What `holdfast.log`, `holdfast.bisect` and `holdfast.resolve` do."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import warnings
+from collections.abc import Callable
+
+from holdfast import _engine
+from holdfast._convert import _MEMORY_BYTES, PathLike
+from holdfast._progress import ProgressArgument, reporting
+
+__all__ = [
+    "BisectProbe",
+    "BisectResult",
+    "BisectStep",
+    "LogEntry",
+    "bisect",
+    "log",
+    "resolve",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class LogEntry:
+    """One step of a run.
+
+    Attributes:
+      step: its number; None where the directory's name has none.
+      path: its directory.
+      committed: a save was finished.
+      problem: why it was not, or what of a committed step is gone; "" for a
+        step that is whole.
+      commit_timestamp_ns: since 1970 UTC; None when it is not recorded.
+      save_seconds: from the beginning of the save to its commit, likewise.
+      bytes: of all files below it.
+      metrics: numbers, by their keys joined with ".".
+      moved_against: the step that `moved` is against; "": none was compared.
+      moved: names of the tensors that moved most and how far, relative to what
+        they were.
+      moved_problem: why the two steps could not be compared.
+    """
+
+    step: int | None
+    path: str
+    committed: bool
+    problem: str
+    commit_timestamp_ns: int | None
+    save_seconds: float | None
+    bytes: int
+    metrics: dict[str, float]
+    moved_against: str
+    moved: list[tuple[str, float]]
+    moved_problem: str
+
+
+@dataclasses.dataclass(frozen=True)
+class BisectStep:
+    step: int
+    name: str
+    path: str
+
+
+@dataclasses.dataclass(frozen=True)
+class BisectProbe:
+    """One look: `verdict` is "good", "bad" or "skip"."""
+
+    step: BisectStep
+    verdict: str
+    why: str
+    leaf_count: int
+    bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class BisectResult:
+    """What `bisect` found.
+
+    Attributes:
+      first_bad: None when steps before it were skipped.
+      candidates: the first bad step is one of these; all but the last were
+        skipped.
+      last_good: the step before them.
+      probes: the steps that were looked at, in this order.
+      step_count: of the range.
+      leaf_count: tensors that were read, all together.
+      bytes: of their elements.
+    """
+
+    first_bad: BisectStep | None
+    candidates: list[BisectStep]
+    last_good: BisectStep
+    probes: list[BisectProbe]
+    step_count: int
+    leaf_count: int
+    bytes: int
+
+
+def resolve(path: PathLike) -> str:
+    """The path of the step that an address means, such as `run@best:loss`.
+
+    `open`, `load`, `verify` and all else that reads take addresses as they are.
+    Any other path comes back as it is.
+
+    Raises:
+      holdfast.errors.NotFoundError: no such step; says which there are.
+      holdfast.errors.InvalidArgumentError: `@…` after a directory, of no known
+        form.
+    """
+    return _engine.resolve_step_address(os.fspath(path))
+
+
+def log(
+    root: PathLike,
+    *,
+    count: int = 0,
+    moved: bool = False,
+    moved_count: int = 3,
+    cache: PathLike | None = None,
+    progress: ProgressArgument = False,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+) -> list[LogEntry]:
+    """The steps of a run, newest first, whatever ails them.
+
+    Args:
+      root: the directory of steps.
+      count: the newest so many; 0: all.
+      moved: name the tensors that moved most since the step before; reads all
+        of these steps.
+      moved_count: so many tensors a step.
+      cache: a file that keeps what was measured; what is in it is not read
+        again.
+      progress: True for a bar, or f(phase, done_bytes, total_bytes).
+      threads: None: one a CPU.
+      memory_bytes: the most bytes of tensors held at once; None: 256 MiB.
+
+    Raises:
+      holdfast.errors.NotFoundError: no step in `root`.
+    """
+    with reporting(progress, "log") as progress_fn:
+        rows, warning = _engine.read_step_log(
+            os.fspath(root),
+            count=count,
+            moved=moved,
+            moved_count=moved_count,
+            cache=None if cache is None else os.fspath(cache),
+            progress=progress_fn,
+            thread_count=threads or 0,
+            in_flight_bytes_max=(
+                _MEMORY_BYTES if memory_bytes is None else memory_bytes
+            ),
+        )
+    if warning:
+        warnings.warn(f"cache: {warning}", stacklevel=2)
+    return [
+        LogEntry(
+            step=info.step,
+            path=info.path,
+            committed=info.committed,
+            problem=info.damage if info.committed else info.why_not,
+            commit_timestamp_ns=info.commit_timestamp_ns,
+            save_seconds=save_seconds,
+            bytes=info.bytes,
+            metrics=metrics,
+            moved_against=against,
+            moved=moved_leaves,
+            moved_problem=moved_problem,
+        )
+        for (
+            info,
+            metrics,
+            save_seconds,
+            against,
+            moved_leaves,
+            moved_problem,
+        ) in rows
+    ]
+
+
+def bisect(
+    root: PathLike,
+    bad_if: str | Callable[[str], bool | None],
+    *,
+    good: int | None = None,
+    bad: int | None = None,
+    threads: int | None = None,
+    memory_bytes: int | None = None,
+) -> BisectResult:
+    """Finds the first bad step of a run in about log2(steps) looks.
+
+        holdfast.bisect("/run", "nan(params.*) or metric(loss) > 9")
+        holdfast.bisect("/run", lambda step: evaluate(step) > 9)
+
+    Args:
+      root: the directory of steps, good up to one step and bad from there on.
+      bad_if: a predicate (doc/history.md), of which only the tensors that it
+        names are read; or a function of a step's path: True where it is bad,
+        None where that cannot be said.
+      good: begin at this step instead of at the oldest.
+      bad: end at this step instead of at the newest.
+      threads: None: one a CPU.
+      memory_bytes: the most bytes of tensors held at once; None: 256 MiB.
+
+    Raises:
+      holdfast.errors.FailedPreconditionError: the newest step is good, or the
+        oldest bad.
+      holdfast.errors.NotFoundError: no steps; or a glob or a metric that no
+        step has.
+      holdfast.errors.InvalidArgumentError: the text is no predicate.
+    """
+    first, candidates, last_good, probes, steps, leaves, read = _engine.bisect(
+        os.fspath(root),
+        bad_if,
+        good=good,
+        bad=bad,
+        thread_count=threads or 0,
+        in_flight_bytes_max=(
+            _MEMORY_BYTES if memory_bytes is None else memory_bytes
+        ),
+    )
+    return BisectResult(
+        None if first is None else BisectStep(*first),
+        [BisectStep(*row) for row in candidates],
+        BisectStep(*last_good),
+        [
+            BisectProbe(BisectStep(*row), verdict, why, leaf_count, byte_count)
+            for row, verdict, why, leaf_count, byte_count in probes
+        ],
+        steps,
+        leaves,
+        read,
+    )
