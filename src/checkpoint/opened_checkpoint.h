@@ -14,6 +14,7 @@
 #include "checkpoint/restore/item.h"
 #include "checkpoint/stored_extents.h"
 #include "holdfast/checkpoint.h"
+#include "place/look.h"
 #include "place/place.h"
 #include "tensor/box.h"
 #include "tree/flatten.h"
@@ -25,6 +26,9 @@ struct ItemEntries {
   const Item* item = nullptr;
   std::vector<UnflattenEntry> entries;
 };
+
+// What an opener with these options asks for.
+LookFor LookForOf(const OpenOptions& options);
 
 class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
  public:
