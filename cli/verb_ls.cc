@@ -109,7 +109,9 @@ int RunLs(const Args& args, Env& env) {
   if (args.sort > SortKey::kSize) {
     return FailUsage(env, "ls: --sort takes name or size");
   }
-  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
+  OpenOptions options = OpenOptionsOf(args);
+  options.leaves_only = true;
+  const auto opened = Open(args.operands[0], options);
   if (!opened.ok()) return Fail(env, opened.status());
   const Checkpoint& checkpoint = **opened;
   auto selected =

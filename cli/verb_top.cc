@@ -84,7 +84,9 @@ class TopLoop {
 
  private:
   top::WorkerOptions WorkerOptionsOf() {
-    return {.open = OpenOptionsOf(args_),
+    OpenOptions open = OpenOptionsOf(args_);
+    open.leaves_only = !args_.statistics;
+    return {.open = std::move(open),
             .run = RunOptionsOf(args_, env_),
             .measures = args_.statistics,
             .cache = cache_,
@@ -125,7 +127,7 @@ int RunTop(const Args& args, Env& env) {
   if (!env.open_terminal) {
     return Fail(env, FailedPreconditionError("top: there is no terminal here"));
   }
-  const bool is_root = !args.step && IsRootOfSteps(path);
+  const bool is_root = args.follow && !args.step && IsRootOfSteps(path);
   if (args.follow && !is_root) {
     return FailUsage(env, "--watch: " + path + " is no directory of steps");
   }

@@ -196,7 +196,9 @@ void PrintTreeText(const Checkpoint& checkpoint, const Forest& forest,
 }  // namespace
 
 int RunTree(const Args& args, Env& env) {
-  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
+  OpenOptions options = OpenOptionsOf(args);
+  options.leaves_only = true;
+  const auto opened = Open(args.operands[0], options);
   if (!opened.ok()) return Fail(env, opened.status());
   const Checkpoint& checkpoint = **opened;
   const Forest forest(checkpoint.leaves());

@@ -331,6 +331,14 @@ std::vector<Ask> Take(State& state, const StepsAnswer& answer) {
   return OpenSelected(state);
 }
 
+std::vector<Ask> Take(State& state, const RootAnswer& answer) {
+  if (answer.path != state.wanted) return {};
+  state.is_root = true;
+  state.pane = Pane::kSteps;
+  state.wanted.clear();
+  return FirstAsks(state);
+}
+
 std::vector<Ask> Take(State& state, const OpenedAnswer& answer) {
   if (answer.path != state.wanted) return {};
   const bool is_first = state.opened == nullptr;
@@ -460,7 +468,7 @@ State NewState(const std::string& path, bool is_root, bool follows) {
 
 std::vector<Ask> FirstAsks(const State& state) {
   if (state.is_root) return {{.kind = AskKind::kList, .path = state.path}};
-  return {{.kind = AskKind::kOpen, .path = state.path}};
+  return {{.kind = AskKind::kFirst, .path = state.path}};
 }
 
 std::vector<Ask> OnKey(State& state, Key key, size_t page_rows) {

@@ -11,6 +11,7 @@
 
 namespace holdfast::cli::top {
 
+// `is_root`: `path` is known to have steps; otherwise the worker finds out.
 State NewState(const std::string& path, bool is_root, bool follows);
 // What to ask first.
 std::vector<Ask> FirstAsks(const State& state);

@@ -48,6 +48,7 @@ struct TensorDrift {
 
 enum class AskKind : uint8_t {
   kList,    // the steps of `path`
+  kFirst,   // `path`, which is opened, unless it turns out to be a root
   kOpen,    // `path`; then its statistics, and its drift since `other`
   kValues,  // of `leaf` of what is open
   kDiff,    // what is open, and `other`
@@ -67,6 +68,10 @@ struct StepsAnswer {
   Status status;
   std::vector<StepInfo> steps;
   std::vector<LiveSave> live;
+};
+// To AskKind::kFirst: it has steps, and is none.
+struct RootAnswer {
+  std::string path;
 };
 struct OpenedAnswer {
   std::string path;
@@ -102,8 +107,8 @@ struct ProgressAnswer {
   uint64_t total = 0;
 };
 using Answer =
-    std::variant<StepsAnswer, OpenedAnswer, NumbersAnswer, DriftAnswer,
-                 ValuesAnswer, TextAnswer, ProgressAnswer>;
+    std::variant<StepsAnswer, RootAnswer, OpenedAnswer, NumbersAnswer,
+                 DriftAnswer, ValuesAnswer, TextAnswer, ProgressAnswer>;
 
 // --- In between ---
 

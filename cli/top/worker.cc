@@ -15,6 +15,7 @@
 #include "cli/read_selection.h"
 #include "cli/slice.h"
 #include "cli/units.h"
+#include "holdfast/orbax/steps.h"
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/drift.h"
 #include "holdfast/tools/stats.h"
@@ -60,6 +61,10 @@ TensorNumbers NumbersOf(const LeafStats& stats) {
   return numbers;
 }
 
+bool IsOpening(const Ask& ask) {
+  return ask.kind == AskKind::kFirst || ask.kind == AskKind::kOpen;
+}
+
 std::string RowText(const LeafDiff& leaf) {
   std::string text(DiffVerdictName(leaf.verdict));
   text.resize(std::max<size_t>(text.size(), 11), ' ');
@@ -96,10 +101,9 @@ class Worker::Impl {
   void Put(Ask ask) {
     {
       const std::lock_guard lock(mutex_);
-      const bool cuts_all =
-          ask.kind == AskKind::kOpen || ask.kind == AskKind::kCancel;
+      const bool cuts_all = IsOpening(ask) || ask.kind == AskKind::kCancel;
       if (cuts_all || is_measuring_) cancel_ = true;
-      if (ask.kind == AskKind::kOpen) {
+      if (IsOpening(ask)) {
         std::erase_if(asks_, [](const Ask& waiting) {
           return waiting.kind != AskKind::kList;
         });
@@ -141,6 +145,7 @@ class Worker::Impl {
     switch (ask.kind) {
       case AskKind::kList:
         return List(ask.path);
+      case AskKind::kFirst:
       case AskKind::kOpen:
         return OpenPath(ask);
       case AskKind::kValues:
@@ -192,7 +197,12 @@ class Worker::Impl {
     before_.reset();
     measured_ = drifted_ = 0;
     since_ = ask.other;
-    auto result = Open(ask.path, options_.open);
+    const bool may_be_root = ask.kind == AskKind::kFirst && !options_.open.step;
+    auto result = may_be_root ? OpenUnlessRoot(ask.path, options_.open)
+                              : Open(ask.path, options_.open);
+    if (result.ok() && *result == nullptr) {
+      return options_.post(RootAnswer{ask.path});
+    }
     OpenedAnswer answer;
     answer.path = path_ = ask.path;
     answer.status = result.ok() ? Status() : result.status();

@@ -221,6 +221,11 @@ struct OpenOptions {
   // Find LeafInfo::stored_bytes too; costs a walk of the directories, or of the
   // whole B+tree.
   bool stored_sizes = true;
+  // Only leaves() are asked for. From a bucket nothing is fetched along that
+  // only values need; and what CheckpointInfo has from `_CHECKPOINT_METADATA`
+  // may be left out, unless that tells which items there are. Values can be
+  // read as ever.
+  bool leaves_only = false;
   // How the checkpoint was committed. kMarkerFile: one without
   // `commit_success.txt` is refused, and is no step of a root. Otherwise a
   // checkpoint without the marker is refused only when it says itself that it

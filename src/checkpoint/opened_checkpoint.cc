@@ -10,7 +10,6 @@
 #include "checkpoint/format/json_text.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "checkpoint/restore/restore.h"
-#include "place/look.h"
 #include "record/recorder.h"
 #include "storage/url_path.h"
 #include "tensor/copy.h"
@@ -61,10 +60,14 @@ Status CheckStillThat(const Place& place, const OpenOptions& options,
 
 }  // namespace
 
+LookFor LookForOf(const OpenOptions& options) {
+  return options.leaves_only ? LookFor::kLeaves : LookFor::kValues;
+}
+
 Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     const Place& place, const OpenOptions& options) {
   const PhaseScope scope(Phase::kOpen, place.path());
-  const LookScope look(place);
+  const LookScope look(place, LookForOf(options));
   const std::string before = PlaceId(look.place());
   HF_ASSIGN_OR_RETURN(FoundCheckpoint found,
                       FindCheckpoint(look.place(), options));

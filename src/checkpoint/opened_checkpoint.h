@@ -14,6 +14,7 @@
 #include "checkpoint/restore/item.h"
 #include "checkpoint/stored_extents.h"
 #include "holdfast/checkpoint.h"
+#include "place/look.h"
 #include "place/place.h"
 #include "tensor/box.h"
 #include "tree/flatten.h"
@@ -29,6 +30,9 @@ struct ItemEntries {
 // In the custom metadata of an item that a delta was made into: the result_id
 // of the delta, so that those made from it still find their base.
 inline constexpr std::string_view kResultIdKey = "holdfast.delta_result";
+
+// What an opener with these options asks for.
+LookFor LookForOf(const OpenOptions& options);
 
 class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
  public:

@@ -99,6 +99,47 @@ TEST_F(RemoteReadTest, TwentyThousandLeavesOpenInThreeRoundTripsAndAList) {
       << testing::PrintToString(mem_.bucket->requests());
 }
 
+// Four files tell of the leaves, and each is checked; the rest can be read
+// afterwards.
+TEST_F(RemoteReadTest, LeavesAloneTakeFourRequestsAndAList) {
+  const Tree tree = ManyLeaves(300);
+  SaveToBucket(tree);
+  const OpenOptions options{.leaves_only = true};
+  const auto opened = OpenCheckpoint(kUrl, options);
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  ASSERT_EQ((*opened)->leaves().size(), 300u);
+  EXPECT_EQ(Gets(), 4u) << testing::PrintToString(mem_.bucket->requests());
+  EXPECT_EQ(mem_.bucket->counters().of(BucketRequest::kList), 1u);
+  EXPECT_EQ((*opened)->info().checkpoint_metadata, "");
+  const Array value = (*opened)->Read("layer_5").value();
+  EXPECT_EQ(
+      std::memcmp(value.view().data, tree.Find("layer_5")->array().view().data,
+                  value.byte_count()),
+      0);
+}
+
+TEST_F(RemoteReadTest, WhatTellsOfTheLeavesIsChecked) {
+  const OpenOptions leaves_only{.leaves_only = true};
+  for (const std::string name : {"_METADATA", "manifest.ocdbt"}) {
+    SaveToBucket(ManyLeaves(3));
+    std::string content =
+        Place(kUrl).OpenStore()->Read(name).value().ToString();
+    content[content.size() / 2] ^= 1;
+    mem_.Put("ckpt/" + name, content);
+    EXPECT_EQ(OpenCheckpoint(kUrl, leaves_only).status().code(),
+              StatusCode::kDataLoss)
+        << name;
+  }
+  // What is not read is not checked, but must be there.
+  SaveToBucket(ManyLeaves(3));
+  mem_.Put("ckpt/_CHECKPOINT_METADATA", "{}");
+  EXPECT_EQ(OpenCheckpoint(kUrl, {}).status().code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(OpenCheckpoint(kUrl, leaves_only).ok());
+  ASSERT_TRUE(Place(kUrl).OpenStore()->Delete("_CHECKPOINT_METADATA").ok());
+  EXPECT_EQ(OpenCheckpoint(kUrl, leaves_only).status().code(),
+            StatusCode::kDataLoss);
+}
+
 TEST_F(RemoteReadTest, LoadsWhatWasSaved) {
   const Tree tree = ManyLeaves(300);
   for (const bool use_ocdbt : {true, false}) {

@@ -218,6 +218,15 @@ Result<LoadResult> LoadOrbax(const Place& place, const LoadOptions& options) {
   return result;
 }
 
+Result<std::unique_ptr<Checkpoint>> OpenSeen(const Place& place,
+                                             const OpenOptions& options) {
+  HF_ASSIGN_OR_RETURN(const ForeignPlace found,
+                      FindForeignPlace(place, options));
+  if (found.format == ForeignFormat::kNone) return OpenOrbax(place, options);
+  return OpenForeign(found.format, found.place, found.options,
+                     options.use_sidecar);
+}
+
 Result<LoadResult> LoadAny(const std::string& path,
                            const LoadOptions& options) {
   HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
@@ -290,14 +299,8 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
     HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
-    const LookScope look(source);
-    HF_ASSIGN_OR_RETURN(const ForeignPlace found,
-                        FindForeignPlace(look.place(), options));
-    if (found.format == ForeignFormat::kNone) {
-      return OpenOrbax(look.place(), options);
-    }
-    return OpenForeign(found.format, found.place, found.options,
-                       options.use_sidecar);
+    const LookScope look(source, LookForOf(options));
+    return OpenSeen(look.place(), options);
   });
 }
 
@@ -313,6 +316,17 @@ Result<std::unique_ptr<Checkpoint>> OpenOver(const std::string& path,
   HF_ASSIGN_OR_RETURN(OpenedStep step, OpenOrbaxStep(look.place(), options));
   if (!step.delta) return std::move(step.checkpoint);
   return WithChain(std::move(step), options, base_path, std::move(base));
+}
+
+Result<std::unique_ptr<Checkpoint>> OpenUnlessRoot(const std::string& path,
+                                                   const OpenOptions& options) {
+  return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
+    HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
+    const LookScope look(source, LookForOf(options));
+    const Result<bool> is_root = IsManagerRoot(look.place());
+    if (is_root.ok() && *is_root) return std::unique_ptr<Checkpoint>();
+    return OpenSeen(look.place(), options);
+  });
 }
 
 // Here, above the steps, because a repository of a hub may lie in its cache.

@@ -38,6 +38,13 @@ bool IsDataFile(std::string_view key) {
   return DirectoryPart(key) == kDataDirectory;
 }
 
+// Returns "x/" for "x/a/".
+std::string ParentOfPrefix(std::string_view prefix) {
+  prefix.remove_suffix(prefix.empty() ? 0 : 1);
+  const size_t slash = prefix.rfind('/');
+  return std::string(prefix.substr(0, slash == prefix.npos ? 0 : slash + 1));
+}
+
 size_t DepthOf(std::string_view key) {
   return std::count(key.begin(), key.end(), '/');
 }
@@ -54,8 +61,9 @@ std::string EndOf(const std::string& prefix) {
 
 Store& Look::store() { return *store_; }
 
-Look::Look(BucketPlace root)
+Look::Look(BucketPlace root, LookFor what)
     : root_(std::move(root)),
+      what_(what),
       store_(std::make_shared<BucketStore>(root_.bucket, root_.key)) {}
 
 bool Look::Covers(const BucketPlace& place) const {
@@ -238,6 +246,29 @@ void Look::Keep(const std::string& key, Bytes content) {
   contents_.insert_or_assign(key, std::move(content));
 }
 
+// Whether one of the files that are fetched together is read by those for whom
+// the Look is.
+bool Look::IsWanted(const std::string& key) const {
+  const std::string directory = ParentPrefix(key);
+  const std::string_view name = NameOfKey(key);
+  // Its text counts only where the list of which it tells is gone.
+  if (name == kPlaceCommitMarker &&
+      files_.contains(directory + std::string(kDigestsName))) {
+    return false;
+  }
+  if (what_ == LookFor::kStep && !IsOneOf(name, kStepNames)) return false;
+  if (what_ == LookFor::kLeaves && name == kMetadataName) return false;
+  const std::string database =
+      IsDataFile(key) ? ParentOfPrefix(directory) : directory;
+  const bool is_part =
+      !database.empty() &&
+      files_.contains(ParentOfPrefix(database) + std::string(kManifestName));
+  if (!is_part) return true;
+  // A part's nodes are in the database that joins it with others, too.
+  if (IsDataFile(key)) return what_ == LookFor::kValues;
+  return name != kManifestName;
+}
+
 // Gives `key` first, then all opening files below its directory, the highest
 // first, then data files.
 std::vector<const ObjectEntry*> Look::WorthFetching(
@@ -248,6 +279,7 @@ std::vector<const ObjectEntry*> Look::WorthFetching(
        file != files_.end() && file->first.starts_with(around); ++file) {
     const ObjectEntry& object = file->second;
     if (contents_.contains(file->first)) continue;
+    if (file->first != key && !IsWanted(file->first)) continue;
     if (IsOpeningFile(file->first)) {
       if (object.byte_count <= kOpeningFileBytesMax) opening.push_back(&object);
     } else if (IsDataFile(file->first) &&
@@ -335,13 +367,13 @@ void Look::Settle() {
   });
 }
 
-LookScope::LookScope(const Place& place) : place_(place) {
+LookScope::LookScope(const Place& place, LookFor what) : place_(place) {
   // A bare file stands for what lies beside it.
   const bool is_bare = IsOneOf(place.name(), kBareNames);
   const Result<BucketPlace> root =
       is_bare ? place.parent().InBucket() : place.InBucket();
   if (!root.ok() || place.look() != nullptr) return;
-  look_ = std::make_shared<Look>(*root);
+  look_ = std::make_shared<Look>(*root, what);
   place_ = place.WithLook(look_);
 }
 

@@ -8,7 +8,8 @@
 // flat, in at most kFlatPagesMax pages; what those did not reach is listed
 // directory by directory when somebody asks, and kept. The first read of one of
 // the small files that checkpoints are opened with (well_known_names.h) fetches
-// all of them around it in one batch, and small data files with them. Where
+// all of them around it in one batch, and small data files with them; what a
+// LookFor has no use for costs a request of its own when somebody asks. Where
 // nothing can be listed (a web server, or credentials that may read but not
 // list), the known names are asked for, all at once, and
 // `_HOLDFAST_DIGESTS` and `_CHECKPOINT_METADATA` tell of other files.
@@ -44,11 +45,18 @@ namespace holdfast {
 inline constexpr int kFlatPagesMax = 2;
 inline constexpr uint64_t kFetchedBytesMax = 64 << 20;
 
+// What of a checkpoint is asked for.
+enum class LookFor : uint8_t {
+  kValues,  // all
+  kLeaves,  // names, shapes and dtypes: no values, no `_CHECKPOINT_METADATA`
+  kStep,    // whether it is whole, its times, items and metrics
+};
+
 class BucketStore;
 
 class Look {
  public:
-  explicit Look(BucketPlace root);
+  Look(BucketPlace root, LookFor what);
 
   const BucketPlace& root() const { return root_; }
   bool Covers(const BucketPlace& place) const;
@@ -104,11 +112,13 @@ class Look {
   bool HasBelow(const std::string& prefix) const;
   Known FindLocked(const std::string& key) const;
   Status FetchAround(const std::string& key);
+  bool IsWanted(const std::string& key) const;
   std::vector<const ObjectEntry*> WorthFetching(const std::string& key) const;
   void Keep(const std::string& key, Bytes content);
   std::string ParentPrefix(const std::string& key) const;
 
   const BucketPlace root_;
+  const LookFor what_;
   const std::shared_ptr<BucketStore> store_;
 
   std::mutex mutex_;
@@ -127,7 +137,7 @@ class LookScope {
  public:
   // No new Look for paths, for URLs that lead nowhere, and for a place that has
   // one.
-  explicit LookScope(const Place& place);
+  explicit LookScope(const Place& place, LookFor what = LookFor::kValues);
   ~LookScope();
   LookScope(const LookScope&) = delete;
   LookScope& operator=(const LookScope&) = delete;

@@ -11,8 +11,6 @@
 namespace holdfast {
 namespace {
 
-constexpr std::string_view kMetadataName = "_CHECKPOINT_METADATA";
-constexpr std::string_view kDigestsName = "_HOLDFAST_DIGESTS";
 constexpr uint64_t kParsedBytesMax = 64 << 20;
 constexpr size_t kItemCountMax = 64;
 

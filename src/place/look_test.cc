@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
 #include "place/open_store.h"
@@ -62,6 +64,75 @@ TEST_F(LookTest, OneListAndOneBatchAnswerAnOpening) {
   EXPECT_EQ(mem_.bucket->counters().of(BucketRequest::kHead), 0u);
   EXPECT_EQ(item->Read("d/large", {5, 2}).value().view(), "ll");
   EXPECT_EQ(RoundTrips(), 3u);
+}
+
+// What is fetched along when `first` is read.
+class LookForTest : public LookTest {
+ protected:
+  static constexpr const char* kKeys[] = {"_CHECKPOINT_METADATA",
+                                          "_HOLDFAST_DIGESTS",
+                                          "_METADATA",
+                                          "commit_success.txt",
+                                          "d/root",
+                                          "manifest.ocdbt",
+                                          "metrics/metrics",
+                                          "ocdbt.process_0/d/values",
+                                          "ocdbt.process_0/manifest.ocdbt"};
+
+  std::set<std::string> FetchedWith(const std::string& first, LookFor what) {
+    const LookScope scope(kRoot, what);
+    const auto store = scope.place().OpenStore();
+    EXPECT_TRUE(store->Read(first).ok());
+    std::set<std::string> fetched;
+    for (const std::string key : kKeys) {
+      const uint64_t before = RoundTrips();
+      EXPECT_EQ(store->Read(key).value().view(), key);
+      if (RoundTrips() == before) fetched.insert(key);
+    }
+    return fetched;
+  }
+  void SetUp() override {
+    for (const std::string key : kKeys) {
+      mem_.Put("c/" + key, key);
+    }
+  }
+};
+
+// Neither the marker beside a list of checksums, nor the manifest of a database
+// that is part of another, is read by an opening.
+TEST_F(LookForTest, ValuesComeAlong) {
+  EXPECT_THAT(FetchedWith("_HOLDFAST_DIGESTS", LookFor::kValues),
+              ElementsAre("_CHECKPOINT_METADATA", "_HOLDFAST_DIGESTS",
+                          "_METADATA", "d/root", "manifest.ocdbt",
+                          "metrics/metrics", "ocdbt.process_0/d/values"));
+}
+
+TEST_F(LookForTest, LeavesWantNoValues) {
+  EXPECT_THAT(FetchedWith("_HOLDFAST_DIGESTS", LookFor::kLeaves),
+              ElementsAre("_HOLDFAST_DIGESTS", "_METADATA", "d/root",
+                          "manifest.ocdbt", "metrics/metrics"));
+  // Who asks for one of the others gets the rest with it.
+  EXPECT_THAT(
+      FetchedWith("_CHECKPOINT_METADATA", LookFor::kLeaves),
+      ElementsAre("_CHECKPOINT_METADATA", "_HOLDFAST_DIGESTS", "_METADATA",
+                  "d/root", "manifest.ocdbt", "metrics/metrics"));
+}
+
+TEST_F(LookForTest, AStepIsItsTimesAndItsMetrics) {
+  EXPECT_THAT(FetchedWith("_HOLDFAST_DIGESTS", LookFor::kStep),
+              ElementsAre("_CHECKPOINT_METADATA", "_HOLDFAST_DIGESTS",
+                          "metrics/metrics"));
+}
+
+TEST_F(LookForTest, TheMarkerTellsOfAListThatIsGone) {
+  ASSERT_TRUE(
+      Place("mem://test/c").OpenStore()->Delete("_HOLDFAST_DIGESTS").ok());
+  const LookScope scope(kRoot, LookFor::kLeaves);
+  const auto store = scope.place().OpenStore();
+  ASSERT_TRUE(store->Read("_METADATA").ok());
+  const uint64_t before = RoundTrips();
+  EXPECT_TRUE(store->Read("commit_success.txt").ok());
+  EXPECT_EQ(RoundTrips(), before);
 }
 
 TEST_F(LookTest, WhatIsListedOfTheStoreIsWhatIsThere) {

@@ -17,6 +17,10 @@ inline constexpr std::string_view kSaveLease = "_HOLDFAST_SAVE";
 // Belongs to a copy that has not ended; lies there, too.
 inline constexpr std::string_view kCopyJournal = "_HOLDFAST_COPY";
 
+inline constexpr std::string_view kMetadataName = "_CHECKPOINT_METADATA";
+inline constexpr std::string_view kDigestsName = "_HOLDFAST_DIGESTS";
+inline constexpr std::string_view kManifestName = "manifest.ocdbt";
+
 // Small files that opening a checkpoint reads, wherever in it they lie.
 inline constexpr std::string_view kOpeningNames[] = {
     "commit_success.txt",
@@ -39,6 +43,12 @@ inline constexpr std::string_view kOpeningNames[] = {
     "model.safetensors.index.json",
     "pytorch_model.bin.index.json",
 };
+
+// Those of them that tell whether a step is whole, when it was saved, and its
+// metrics.
+inline constexpr std::string_view kStepNames[] = {
+    "commit_success.txt", "_CHECKPOINT_METADATA", "_HOLDFAST_DIGESTS",
+    "orbax.checkpoint", "metrics"};
 
 // Names in directories of that name are read, too
 // ("array_metadatas/process_0").

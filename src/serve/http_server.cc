@@ -161,6 +161,7 @@ class Session : public std::enable_shared_from_this<Session> {
     head_->keep_alive(keeps_);
     serializer_.emplace(*head_);
     done_bytes_ = 0;
+    ForgetUnsent(true);
     stream_.expires_after(Milliseconds(shared_.options.write_seconds_max));
     http::async_write_header(
         stream_, *serializer_,
@@ -214,13 +215,23 @@ class Session : public std::enable_shared_from_this<Session> {
   void EndResponse() {
     response_ = {};
     piece_ = {};
+    ForgetUnsent(false);
     if (!keeps_) return Close();
     ReadRequest();
+  }
+
+  // Whether what the client has not taken yet goes with the connection. A write
+  // that takes too long closes it; the system would keep megabytes for a client
+  // that does not read.
+  void ForgetUnsent(bool forgets) {
+    error_code ignored;
+    stream_.socket().set_option(asio::socket_base::linger(forgets, 0), ignored);
   }
 
   // Nothing waits for it any more, so it goes.
   void Close() {
     error_code ignored;
+    ForgetUnsent(false);
     stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
     stream_.close();
   }

@@ -258,6 +258,69 @@ TEST_F(ServeTest, SlowClientsAreCutOff) {
   EXPECT_EQ(BodyOf(Get("/healthz")), "ok\n");
 }
 
+// More of them than there are threads: some read nothing of a large answer,
+// some byte by byte. The others are answered meanwhile, and in the end these
+// have gone, with a part of what they asked for.
+TEST_F(ServeTest, SlowReadersOfLargeAnswersAreCutOff) {
+  constexpr size_t kSlowCount = 24;
+  constexpr int64_t kBytes = 64 << 20;
+  Tree tree = Tree::Dict();
+  tree.Add("large", Tree(RandomArray(DType::kInt8, {kBytes}, 2)));
+  SaveOptions save;
+  save.sync = false;
+  ASSERT_TRUE(Save(scratch_.path() + "/large", tree, save).ok());
+  options_.paths = {scratch_.path() + "/large"};
+  options_.client_count_max = kSlowCount + 1;
+  options_.write_seconds_max = 1;
+  Start();
+  std::vector<UniqueFd> slow;
+  std::vector<size_t> seen(kSlowCount);
+  std::string request = "GET " + std::string(kModel) +
+                        " HTTP/1.1\r\nHost: localhost\r\nConnection: "
+                        "close\r\nRange: bytes=100-\r\n\r\n";
+  char byte;
+  for (size_t i = 0; i < kSlowCount; ++i) {
+    slow.push_back(Connect(server_->port()));
+    const int few_bytes = 4096;
+    setsockopt(slow[i].get(), SOL_SOCKET, SO_RCVBUF, &few_bytes,
+               sizeof few_bytes);
+    Send(slow[i], request);
+    seen[i] = static_cast<size_t>(recv(slow[i].get(), &byte, 1, 0));
+    ASSERT_EQ(seen[i], 1u);
+  }
+  EXPECT_EQ(BodyOf(Get("/healthz")), "ok\n");
+  EXPECT_EQ(BodyOf(Get(kModel, "Range: bytes=0-7\r\n")).size(), 8u);
+  // While they are there, one more is turned away after one other.
+  std::vector<UniqueFd> others;
+  const auto all_have_gone = [&] {
+    others.clear();
+    for (size_t i = 0; i < kSlowCount + 1; ++i) {
+      others.push_back(Connect(server_->port()));
+      Send(others[i], "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+      char start[13] = {};
+      if (recv(others[i].get(), start, 12, MSG_WAITALL) != 12 ||
+          std::string_view(start) != "HTTP/1.1 200") {
+        return false;
+      }
+    }
+    return true;
+  };
+  EXPECT_FALSE(all_have_gone());
+  bool have_gone = false;
+  for (int i = 0; i < 1500 && !have_gone; ++i) {
+    for (size_t k = 0; k < kSlowCount; k += 2) {
+      const ssize_t count = recv(slow[k].get(), &byte, 1, MSG_DONTWAIT);
+      if (count > 0) ++seen[k];
+    }
+    poll(nullptr, 0, 20);
+    have_gone = all_have_gone();
+  }
+  EXPECT_TRUE(have_gone);
+  for (size_t i = 0; i < kSlowCount; ++i) {
+    EXPECT_LT(seen[i] + ReadAll(slow[i]).size(), size_t{kBytes});
+  }
+}
+
 TEST_F(ServeTest, TooManyClientsAreTurnedAway) {
   options_.client_count_max = 4;
   Start();

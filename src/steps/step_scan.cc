@@ -90,7 +90,7 @@ Status DescribeFiles(const Place& place, ScannedStep& step) {
 // Returns false when the step is gone.
 Result<bool> DescribeStep(const Place& at, const CommittedBy& rule,
                           ScannedStep& step) {
-  const LookScope scope(at);
+  const LookScope scope(at, LookFor::kStep);
   const Place& place = scope.place();
   HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(place));
   if (!is_there) return false;

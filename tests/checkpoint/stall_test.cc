@@ -1,15 +1,20 @@
-// Ranks that are processes, one of which stops on its way into a meeting: it is
-// named on standard error within five seconds, and no other is; when it goes
-// on, the save succeeds, and nothing is left of what the ranks said.
+// Ranks that are processes, one of which stops: on its way into a meeting,
+// while it takes the elements of an array, or in a write to a store that does
+// not come back. It is named on standard error within five seconds, and no
+// other is; when it goes on, the save succeeds, and nothing is left of what the
+// ranks said.
 //
-// HOLDFAST_STALLS: how many stops there are (12 by default), all at once.
+// HOLDFAST_STALLS: how many stops there are (21 by default), as many at once.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -25,17 +30,70 @@
 #include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 
+// The store of one process: its next write says so, and waits for a byte.
+static std::atomic<bool> next_write_waits = false;
+static int waiting_fd = -1, go_on_fd = -1;
+
+extern "C" ssize_t pwritev(int fd, const iovec* pieces, int count,
+                           off_t offset) {
+  char byte = 'w';
+  if (next_write_waits.exchange(false)) {
+    (void)!::write(waiting_fd, &byte, 1);
+    (void)!::read(go_on_fd, &byte, 1);
+  }
+  return ::syscall(SYS_pwritev, fd, pieces, count, offset, 0);
+}
+
 namespace holdfast {
 namespace {
 
 constexpr int64_t kStallRanks = 3;
-constexpr std::string_view kStopPhases[] = {"begin", "write", "merge", "ready",
-                                            "commit"};
+// Meetings; then where a rank does its own part.
+constexpr std::string_view kElements = "elements", kStore = "store";
+constexpr std::string_view kStopPhases[] = {
+    "begin", "write", "merge", "ready", "commit", kElements, kStore};
+constexpr int kStopPhaseCount = std::size(kStopPhases);
 
 struct Stop {
   int64_t rank = 0;
   std::string phase;
 };
+
+// An array whose elements stop the process that first asks for them, where
+// they are to.
+class StoppingReader : public ArrayReader {
+ public:
+  explicit StoppingReader(bool stops) : stops_(stops) {}
+  Status Read(const Shape& /*origin*/, const ArrayView& target) const override {
+    if (stops_.exchange(false)) raise(SIGSTOP);
+    std::memset(target.data, 1, ElementCount(target.shape) * 4);
+    return Status();
+  }
+
+ private:
+  mutable std::atomic<bool> stops_;
+};
+
+Tree StallTree(int64_t rank, const Stop& stop) {
+  Tree tree = Tree::Dict();
+  tree.Add("step", Tree(int64_t{7}));
+  // Shared out among the ranks: each has some of them.
+  const auto reader = std::make_shared<StoppingReader>(
+      stop.phase == kElements && rank == stop.rank);
+  for (int i = 0; i < 12; ++i) {
+    tree.Add("deferred" + std::to_string(i),
+             Tree::DeferredArray(DType::kFloat32, {1000}, reader));
+  }
+  ArrayTraits traits;
+  traits.write_shape = {1000};
+  std::vector<ArrayShard> shards;
+  shards.push_back(
+      {{rank * 1000}, Array::Allocate(DType::kInt8, {1000}).value()});
+  tree.Add("w", Tree::ShardedArray(
+                    {kStallRanks * 1000}, std::move(shards),
+                    std::make_shared<const ArrayTraits>(std::move(traits))));
+  return tree;
+}
 
 class StoppingGroup : public ForwardingGroup {
  public:
@@ -54,10 +112,10 @@ class StoppingGroup : public ForwardingGroup {
   Stop stop_;
 };
 
-// A line of the pipe; "" when none comes within the five seconds promised.
-std::string LineFrom(int fd) {
-  using std::chrono::steady_clock;
-  const auto deadline = steady_clock::now() + std::chrono::seconds(5);
+using std::chrono::steady_clock;
+
+// A line of the pipe; "" when none comes before the deadline.
+std::string LineFrom(int fd, steady_clock::time_point deadline) {
   std::string line;
   while (!line.ends_with('\n')) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -100,10 +158,39 @@ bool OnStoppingRanks(
   return is_fine;
 }
 
+// Whether a line within the five seconds promised names the rank, and none
+// names another.
+bool IsNamedIn(int fd, const std::string& path, const Stop& stop) {
+  const auto deadline = steady_clock::now() + std::chrono::seconds(5);
+  const bool is_meeting = stop.phase != kElements && stop.phase != kStore;
+  while (true) {
+    const std::string line = LineFrom(fd, deadline);
+    // What a rank says of its own call.
+    const bool is_of_call = line.find(" has taken ") != std::string::npos;
+    if (!is_meeting && is_of_call) continue;
+    const bool is_named =
+        line.starts_with("holdfast: " + (is_meeting ? stop.phase : "write") +
+                         ": " + path) &&
+        line.find("for rank " + std::to_string(stop.rank) + ":") !=
+            std::string::npos;
+    if (!is_named) {
+      std::fprintf(stderr, "rank %d at %s: got \"%s\"\n",
+                   static_cast<int>(stop.rank), stop.phase.c_str(),
+                   line.c_str());
+    }
+    return is_named;
+  }
+}
+
 // Whether the rank was named, and the save that it holds up succeeded.
 bool IsNamed(const std::string& path, const Stop& stop) {
-  int pipe[2];
-  if (::pipe2(pipe, O_CLOEXEC) != 0) return false;
+  int pipe[2], waiting[2], go_on[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0 || ::pipe2(waiting, O_CLOEXEC) != 0 ||
+      ::pipe2(go_on, O_CLOEXEC) != 0) {
+    return false;
+  }
+  waiting_fd = waiting[1];
+  go_on_fd = go_on[0];
   bool is_named = false;
   const bool is_saved = OnStoppingRanks(
       [&](ProcessGroup& group) {
@@ -112,24 +199,21 @@ bool IsNamed(const std::string& path, const Stop& stop) {
         SaveOptions options;
         options.group = &stopping;
         options.sync = false;
-        Tree tree = Tree::Dict();
-        tree.Add("step", Tree(int64_t{7}));
-        return Save(path, tree, options).status();
+        next_write_waits = stop.phase == kStore && group.rank() == stop.rank;
+        return Save(path, StallTree(group.rank(), stop), options).status();
       },
       [&](const std::vector<pid_t>& children) {
         const pid_t stopped = children[static_cast<size_t>(stop.rank)];
         siginfo_t info;
-        ::waitid(P_PID, static_cast<id_t>(stopped), &info,
-                 WSTOPPED | WEXITED | WNOWAIT);
-        const std::string line = LineFrom(pipe[0]);
-        is_named = line.starts_with("holdfast: " + stop.phase + ": " + path) &&
-                   line.find("for rank " + std::to_string(stop.rank) + ":") !=
-                       std::string::npos;
-        if (!is_named) {
-          std::fprintf(stderr, "rank %d at %s: got \"%s\"\n",
-                       static_cast<int>(stop.rank), stop.phase.c_str(),
-                       line.c_str());
+        char byte = 'g';
+        if (stop.phase == kStore) {
+          (void)!::read(waiting[0], &byte, 1);
+        } else {
+          ::waitid(P_PID, static_cast<id_t>(stopped), &info,
+                   WSTOPPED | WEXITED | WNOWAIT);
         }
+        is_named = IsNamedIn(pipe[0], path, stop);
+        (void)!::write(go_on[1], &byte, 1);
         ::kill(stopped, SIGCONT);
       });
   return is_named && is_saved && OpenCheckpoint(path).ok();
@@ -137,14 +221,15 @@ bool IsNamed(const std::string& path, const Stop& stop) {
 
 TEST(Stalls, EveryRankThatStopsIsNamed) {
   const char* const asked = std::getenv("HOLDFAST_STALLS");
-  const int stall_count = asked == nullptr ? 12 : std::atoi(asked);
-  constexpr int kAtOnce = 12;
+  const int stall_count = asked == nullptr ? 21 : std::atoi(asked);
+  constexpr int kAtOnce = 21;
   const ScratchDirectory scratch;
   for (int first = 0; first < stall_count; first += kAtOnce) {
     std::vector<pid_t> cases;
     for (int i = first; i < std::min(stall_count, first + kAtOnce); ++i) {
-      const Stop stop{i % kStallRanks,
-                      std::string(kStopPhases[i / kStallRanks % 5])};
+      const Stop stop{
+          i % kStallRanks,
+          std::string(kStopPhases[i / kStallRanks % kStopPhaseCount])};
       const pid_t child = ::fork();
       if (child == 0) {
         ::_exit(IsNamed(scratch.path() + "/" + std::to_string(i), stop) ? 0

@@ -366,6 +366,12 @@ bool IsRootOfSteps(const std::string& path) {
   return TheWorld().roots.contains(path);
 }
 
+Result<std::unique_ptr<Checkpoint>> OpenUnlessRoot(const std::string& path,
+                                                   const OpenOptions& options) {
+  if (IsRootOfSteps(path)) return std::unique_ptr<Checkpoint>();
+  return Open(path, options);
+}
+
 Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
                                            const ScanOptions&) {
   std::vector<ScannedStep> steps;

@@ -96,6 +96,26 @@ TEST_F(TopTest, OpensTheNewestStepAndMeasuresItsDriftFromTheOneBefore) {
   EXPECT_EQ(state.step, 1u);
 }
 
+TEST_F(TopTest, WhetherThereAreStepsTurnsOutAfterwards) {
+  State state = NewState("/run", false, false);
+  auto asks = FirstAsks(state);
+  ASSERT_EQ(asks.size(), 1u);
+  EXPECT_EQ(asks[0].kind, AskKind::kFirst);
+  EXPECT_EQ(asks[0].path, "/run");
+  // Of another path, which is not wanted any more.
+  EXPECT_TRUE(OnAnswer(state, RootAnswer{"/other"}).empty());
+  EXPECT_FALSE(state.is_root);
+  asks = OnAnswer(state, RootAnswer{"/run"});
+  ASSERT_EQ(asks.size(), 1u);
+  EXPECT_EQ(asks[0].kind, AskKind::kList);
+  EXPECT_TRUE(state.is_root);
+  EXPECT_EQ(state.pane, Pane::kSteps);
+  asks = OnAnswer(state, StepsAnswer{{}, {Step(1), Step(2)}, {}});
+  ASSERT_EQ(asks.size(), 1u);
+  EXPECT_EQ(asks[0].kind, AskKind::kOpen);
+  EXPECT_EQ(asks[0].path, "/run/2");
+}
+
 TEST_F(TopTest, WalksThroughStepsAndTree) {
   State state = Root();
   Give(state);

@@ -6,18 +6,21 @@ safetensors (a download), numpy (npz by ranges), TensorStore (zarr over HTTP,
 and the served OCDBT database), zarr-python, xarray and dask, are compared with
 those of holdfast.load, and the virtual files with what `holdfast convert`
 writes, by sha256. Then hostile requests: none may end the server, or get a byte
-that is not served.
+that is not served. Then readers of large answers that hardly read.
 
 usage: test_doors.py HOLDFAST [--checkpoints N] [--hostile N] [--seed N]
 """
 
 import argparse
+import contextlib
 import hashlib
 import http.client
 import io
 import json
+import os
 import pathlib
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -244,6 +247,63 @@ def check_hostile(served, names, count, seed):
         raise AssertionError("the server is not what it was")
 
 
+def memory_bytes(process):
+    """The most that the process has had."""
+    text = pathlib.Path(f"/proc/{process.pid}/status").read_text("ascii")
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", text)[1])
+
+
+def connection_count(process):
+    files = pathlib.Path(f"/proc/{process.pid}/fd").iterdir()
+    return sum(os.readlink(file).startswith("socket:") for file in files)
+
+
+def check_slow_readers(command, folder, count=200):
+    """Clients that read nothing, or little, of large answers cost little, keep
+    nobody waiting, and are gone after the bound of 30 s for each piece."""
+    large_bytes = 64 << 20
+    path = folder / "large"
+    holdfast.save(path, {"w": np.zeros(large_bytes, np.int8)}, durable=False)
+    served = Served(command, [path])
+    try:
+        model = "/as/safetensors/model.safetensors"
+        whole = len(served.whole(model))
+        before, alone = memory_bytes(served.process), connection_count(
+            served.process)
+        clients = []
+        for i in range(count):
+            client = socket.create_connection(("127.0.0.1", served.port), 60)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.sendall(f"GET {model} HTTP/1.1\r\nHost: localhost\r\n"
+                           f"Range: bytes={i}-\r\n\r\n".encode())
+            clients.append((client, len(client.recv(1))))
+        begun = time.monotonic()
+        if served.get(model, Range="bytes=8-99")[0] != 206:
+            raise AssertionError("slow readers keep others out")
+        waited = time.monotonic() - begun
+        # A piece each, twice.
+        grown = memory_bytes(served.process) - before
+        if grown > count * (512 << 10):
+            raise AssertionError(f"{count} slow readers cost {grown} bytes")
+        while connection_count(served.process) > alone:
+            if time.monotonic() - begun > 120:
+                raise AssertionError("slow readers stay for ever")
+            for client, _ in clients[::2]:
+                with contextlib.suppress(OSError):
+                    client.recv(1, socket.MSG_DONTWAIT)
+            time.sleep(0.1)
+        for client, got in clients:
+            with client, contextlib.suppress(OSError):
+                while piece := client.recv(1 << 16):
+                    got += len(piece)
+            if got >= whole:
+                raise AssertionError("a slow reader was given all")
+        print(f"{count} slow readers: {grown >> 10} KiB, another waited "
+              f"{waited:.3f} s, gone after {time.monotonic() - begun:.0f} s")
+    finally:
+        served.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("command")
@@ -271,6 +331,7 @@ def main():
                           args.hostile, args.seed)
         finally:
             served.close()
+        check_slow_readers(args.command, folder)
     print(f"{args.checkpoints - failed} of {args.checkpoints} checkpoints with "
           f"{leaf_count} arrays, {args.hostile} hostile requests, "
           f"{time.monotonic() - begun:.0f} s")

@@ -58,10 +58,11 @@ def seconds_to_view(cli: str, url: str, environment: dict[str, str]) -> float:
     return seconds
 
 
-# Bounds: one that asks more has to say why. A checkpoint is eight files, which
-# are asked for in three batches; whether it is a root of steps costs a list, of
-# a root what is there costs three more, and what each step lacks its files.
-@pytest.mark.parametrize(("below", "requests"), [("/7", 10), ("", 23)])
+# Bounds: one that asks more has to say why. Of the eight files of a checkpoint
+# the view needs four: the checksums, the tree, the manifest and its root; a list
+# tells of them. Of a root what is there costs four more, and of each step a
+# list, its checksums and its times.
+@pytest.mark.parametrize(("below", "requests"), [("/7", 5), ("", 13)])
 def test_a_large_tree_is_seen_after_few_requests(
         moto: servers.Server, cli: str, run: Callable[..., Any], large: Path,
         below: str, requests: int) -> None:
@@ -72,3 +73,20 @@ def test_a_large_tree_is_seen_after_few_requests(
         asked = counting.requests()
     print(below, len(asked), f"{seconds:.3f} s", *asked, sep="\n  ")
     assert len(asked) <= requests
+
+
+@pytest.mark.parametrize("verb", ["ls", "tree"])
+def test_a_listing_asks_as_little(
+        moto: servers.Server, cli: str, run: Callable[..., Any], large: Path,
+        verb: str) -> None:
+    root = f"{moto.root}/{uuid.uuid4().hex}"
+    assert run(moto, "cp", str(large), root).returncode == 0
+    with servers.chaos(moto) as counting:
+        listed = subprocess.run([cli, verb, "--json", root + "/7"], check=True,
+                                env=counting.environment(), capture_output=True)
+        asked = counting.requests()
+    here = subprocess.run([cli, verb, "--json", str(large / "7")], check=True,
+                          capture_output=True)
+    assert listed.stdout.replace(root.encode(), str(large).encode()) \
+        == here.stdout
+    assert len(asked) <= 5, asked

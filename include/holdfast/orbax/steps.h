@@ -75,6 +75,10 @@ Status CheckNewestStep(const std::string& root, const FoundStep& newest,
 
 // True when `path` is a directory of steps rather than a checkpoint.
 bool IsRootOfSteps(const std::string& path);
+// Open, but null for a directory of steps: the same look answers both, which in
+// a bucket saves a list.
+Result<std::unique_ptr<Checkpoint>> OpenUnlessRoot(
+    const std::string& path, const OpenOptions& options = {});
 
 // The path of the step that an address means, which Open and all that read take
 // as well: ROOT and one of

@@ -267,10 +267,14 @@ Result<FoundCheckpoint> PlaceOfStepOrItem(const Place& at,
   place.directory = at;
   place.info.path = at.path();
   place.info.step = StepOfName(at.name());
-  HF_ASSIGN_OR_RETURN(const CompositeHandlers items,
-                      ReadCheckpointMetadata(place, sight));
   HF_ASSIGN_OR_RETURN(ItemPlace self, ClassifyItem(at, options));
-  if (self.kind != ItemKind::kUnknown) {
+  CompositeHandlers items;
+  const bool is_item = self.kind != ItemKind::kUnknown;
+  const bool goes_without = is_item && options.leaves_only && at.is_remote();
+  if (!goes_without) {
+    HF_ASSIGN_OR_RETURN(items, ReadCheckpointMetadata(place, sight));
+  }
+  if (is_item) {
     place.info.format = FormatOfItem(self, sight);
     place.items.push_back(std::move(self));
   } else {

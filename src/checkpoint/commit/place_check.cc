@@ -84,10 +84,12 @@ Status CheckFound(const OpenOptions& options, FoundCheckpoint& place) {
 
 Status CheckFoundBy(const CheckedFiles& files, const OpenOptions& options,
                     FoundCheckpoint& place) {
-  HF_RETURN_IF_ERROR(
-      place.metadata_text
-          ? files.Check(kCheckpointMetadataFile, place.metadata_text->view())
-          : files.CheckGone(kCheckpointMetadataFile));
+  if (place.metadata_text) {
+    HF_RETURN_IF_ERROR(
+        files.Check(kCheckpointMetadataFile, place.metadata_text->view()));
+  } else if (!files.store().Stat(kCheckpointMetadataFile).ok()) {
+    HF_RETURN_IF_ERROR(files.CheckGone(kCheckpointMetadataFile));
+  }  // else it was not asked for
   if (files.Lists(kV1MarkerFile)) {
     HF_RETURN_IF_ERROR(files.Read(kV1MarkerFile).status());
   }

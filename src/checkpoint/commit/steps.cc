@@ -80,7 +80,7 @@ Status DamageOf(const CheckedFiles& files, CommitMode mode,
 }  // namespace
 
 StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
-  const LookScope scope(at);
+  const LookScope scope(at, LookFor::kStep);
   const Place& place = scope.place();
   const std::string name = place.name();
   StepInfo step;
