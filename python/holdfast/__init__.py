@@ -73,6 +73,12 @@ from holdfast._process_group import (
     process_group,
 )
 from holdfast._report import Report, report
+from holdfast._resume import (
+    ResumeDifference,
+    ResumeReport,
+    resume_check,
+    resume_record,
+)
 from holdfast._stats import Stats
 from holdfast._stats import last as last_stats
 from holdfast._view import CopiedLeaf, ViewResult, materialize, view
@@ -98,6 +104,8 @@ __all__ = [
     "ProcessGroup",
     "ProcessTransport",
     "Report",
+    "ResumeDifference",
+    "ResumeReport",
     "Stats",
     "StatsResult",
     "StoredArray",
@@ -122,6 +130,8 @@ __all__ = [
     "process_group",
     "recipes",
     "report",
+    "resume_check",
+    "resume_record",
     "resolve",
     "save",
     "stats",

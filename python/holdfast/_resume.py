@@ -1,0 +1,355 @@
+"""Does a run go on exactly where it was? What decides that, and what differs.
+
+A run that is resumed repeats itself bit by bit only with the same random state,
+the same next batch, the same values, libraries and flags. A record of all that
+is a small JSON object, kept beside the tree; a later process compares itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from holdfast import _jax_arrays, _torch_arrays, errors
+from holdfast._api import PathLike
+from holdfast._api import open as open_checkpoint
+from holdfast._pytree import jax_if_imported, joined, one_level
+
+__all__ = [
+    "ResumeDifference",
+    "ResumeReport",
+    "resume_check",
+    "resume_record",
+]
+
+METADATA_KEY = "resume"
+# In the order in which a difference in one explains those in the next.
+_SECTIONS = (
+    "step",
+    "libraries",
+    "settings",
+    "flags",
+    "devices",
+    "rng",
+    "data",
+    "state",
+)
+# Larger integers are texts: not every reader of JSON has them.
+_EXACT_INT_MAX = 2**53
+_SHOWN_TEXT_MAX = 80
+# Distributions that change what a program computes, by their modules.
+_LIBRARIES = {
+    "flax": "flax",
+    "grain": "grain",
+    "holdfast": "holdfast",
+    "jax": "jax",
+    "jaxlib": "jaxlib",
+    "ml_dtypes": "ml_dtypes",
+    "numpy": "numpy",
+    "optax": "optax",
+    "tensorflow": "tensorflow",
+    "torch": "torch",
+    "transformers": "transformers",
+}
+_ENVIRONMENT = ("CUBLAS_WORKSPACE_CONFIG", "PYTHONHASHSEED", "XLA_FLAGS")
+_ENVIRONMENT_PREFIXES = ("JAX_", "LIBTPU_", "NVIDIA_TF32_", "TF_")
+_JAX_FLAGS = (
+    "jax_default_dtype_bits",
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_enable_x64",
+    "jax_threefry_partitionable",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ResumeDifference:
+    """One thing that is not as it was.
+
+    Attributes:
+      what: where: "rng.dropout", "libraries.jax", "state.params.w".
+      recorded: what was there; None: nothing.
+      found: what is there now; None: nothing.
+    """
+
+    what: str
+    recorded: Any
+    found: Any
+
+    def __str__(self) -> str:
+        return f"{self.what}: was {self.recorded}, is {self.found}"
+
+
+@dataclasses.dataclass(frozen=True)
+class ResumeReport:
+    """What `resume_check` found; true when nothing differs.
+
+    Attributes:
+      differences: in the order in which one may explain the next: step,
+        libraries, settings, flags, devices, rng, data, state.
+      compared_count: values that were compared.
+    """
+
+    differences: tuple[ResumeDifference, ...]
+    compared_count: int
+
+    @property
+    def first(self) -> ResumeDifference | None:
+        """The first difference, which may explain the others."""
+        return self.differences[0] if self.differences else None
+
+    def __bool__(self) -> bool:
+        return not self.differences
+
+    def __str__(self) -> str:
+        if not self.differences:
+            return f"nothing differs: {self.compared_count} values agree"
+        lines = "\n".join(f"  {difference}" for difference in self.differences)
+        return (
+            f"{len(self.differences)} of {self.compared_count} values differ;"
+            f" the first may explain the others:\n{lines}"
+        )
+
+
+def resume_record(
+    *,
+    step: int,
+    rng: Any = None,
+    data: Any = None,
+    state: Any = None,
+    flags: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What decides how a run goes on, as a JSON object.
+
+    Save it beside the tree: `save(..., custom_metadata={"resume": record})`.
+
+    Args:
+      step: the step that was done last.
+      rng: a pytree of random states: jax keys, numpy's and torch's generators,
+        `random.Random`, arrays, numbers.
+      data: a pytree of what the next batch depends on: data iterators with
+        `state_dict()` or `get_state()`, arrays, numbers, texts.
+      state: a pytree of arrays, e.g. what is saved; each is hashed (sha256 of
+        its elements in C order, as `digest` has it).
+      flags: the program's own settings by name, JSON values.
+
+    Returns:
+      step, versions of Python and of the imported libraries that compute, flags
+      of jax and torch and the environment variables that they read, devices,
+      and a fingerprint of each leaf.
+
+    Raises:
+      errors.InvalidArgumentError: a leaf whose state cannot be told.
+    """
+    record = {
+        "step": {"": step},
+        "libraries": _libraries(),
+        "settings": dict(flags or {}),
+        "flags": _flags(),
+        "devices": _devices(),
+        "rng": dict(_fingerprints(rng)),
+        "data": dict(_fingerprints(data)),
+        "state": dict(_fingerprints(state)),
+    }
+    # As it will be read back: tuples are lists, keys are texts.
+    result: dict[str, Any] = json.loads(json.dumps(record))
+    return result
+
+
+def resume_check(
+    record: PathLike | Mapping[str, Any],
+    *,
+    step: int,
+    rng: Any = None,
+    data: Any = None,
+    state: Any = None,
+    flags: Mapping[str, Any] | None = None,
+) -> ResumeReport:
+    """Compares this process with a record.
+
+    Args:
+      record: of `resume_record`, or a checkpoint whose custom metadata has it
+        under "resume".
+      step, rng, data, state, flags: as `resume_record`. An argument that is
+        left out here, or was there, is not compared.
+
+    Returns:
+      The differences; false when there is one.
+
+    Raises:
+      errors.NotFoundError: a checkpoint without a record; others as `open`.
+      errors.InvalidArgumentError: as `resume_record`.
+    """
+    recorded = record if isinstance(record, Mapping) else _read(record)
+    found = resume_record(
+        step=step, rng=rng, data=data, state=state, flags=flags
+    )
+    differences = []
+    count = 0
+    for section in _SECTIONS:
+        was, is_now = recorded.get(section) or {}, found[section]
+        if not was or not is_now:
+            continue
+        for name in dict.fromkeys([*was, *is_now]):
+            count += 1
+            if was.get(name) != is_now.get(name):
+                differences.append(
+                    ResumeDifference(
+                        joined([part for part in (section, name) if part]),
+                        was.get(name),
+                        is_now.get(name),
+                    )
+                )
+    return ResumeReport(tuple(differences), count)
+
+
+def _read(path: PathLike) -> Mapping[str, Any]:
+    checkpoint = open_checkpoint(path)
+    metadata = checkpoint.custom_metadata
+    found = metadata.get(METADATA_KEY) if isinstance(metadata, dict) else None
+    if not isinstance(found, dict):
+        raise errors.NotFoundError(
+            f"{os.fspath(path)}: no record in its custom metadata; save with"
+            ' custom_metadata={"resume": holdfast.resume_record(...)}'
+        )
+    return found
+
+
+def _libraries() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for module, distribution in _LIBRARIES.items():
+        if module in sys.modules:
+            try:
+                versions[module] = importlib.metadata.version(distribution)
+            except importlib.metadata.PackageNotFoundError:
+                versions[module] = "unknown"
+    return versions
+
+
+def _flags() -> dict[str, Any]:
+    found: dict[str, Any] = {
+        f"environment.{name}": value
+        for name, value in sorted(os.environ.items())
+        if name in _ENVIRONMENT or name.startswith(_ENVIRONMENT_PREFIXES)
+    }
+    jax = jax_if_imported()
+    if jax is not None:
+        for name in _JAX_FLAGS:
+            if hasattr(jax.config, name):
+                found[name] = str(getattr(jax.config, name))
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        backends = torch.backends
+        found |= {
+            "torch.cudnn.allow_tf32": backends.cudnn.allow_tf32,
+            "torch.cudnn.benchmark": backends.cudnn.benchmark,
+            "torch.cudnn.deterministic": backends.cudnn.deterministic,
+            "torch.default_dtype": str(torch.get_default_dtype()),
+            "torch.deterministic": (
+                torch.are_deterministic_algorithms_enabled()
+            ),
+            "torch.matmul_precision": torch.get_float32_matmul_precision(),
+        }
+    return found
+
+
+def _devices() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    jax = jax_if_imported()
+    if jax is not None:
+        kinds = sorted({device.device_kind for device in jax.devices()})
+        found |= {
+            "jax.count": jax.device_count(),
+            "jax.kind": ", ".join(kinds),
+            "jax.processes": jax.process_count(),
+        }
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        found["torch.cuda.count"] = torch.cuda.device_count()
+    return found
+
+
+def _fingerprints(
+    value: Any, path: tuple[Any, ...] = ()
+) -> Iterator[tuple[str, Any]]:
+    if value is None:
+        return
+    told = _state_of(value)
+    if told is not None:
+        yield from _fingerprints(told(), path)
+        return
+    level = one_level(value)
+    if level is None:
+        yield joined(path), _fingerprint(value, joined(path))
+        return
+    for name, child in zip(level.names, level.children, strict=True):
+        yield from _fingerprints(child, (*path, name))
+
+
+def _state_of(value: Any) -> Callable[[], Any] | None:
+    """What tells the state of a generator or an iterator; None for others."""
+    if isinstance(value, np.random.Generator):
+        return lambda: value.bit_generator.state
+    if isinstance(value, np.random.RandomState):
+        return lambda: value.get_state(legacy=False)
+    if isinstance(value, random.Random):
+        return lambda: {"state": repr(value.getstate())}
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Generator):
+        return lambda: {"state": value.get_state()}
+    if one_level(value) is not None or isinstance(value, type):
+        return None
+    for name in ("state_dict", "get_state"):
+        method = getattr(value, name, None)
+        if callable(method):
+            return lambda: {"state": method()}
+    return None
+
+
+def _fingerprint(value: Any, name: str) -> Any:
+    if isinstance(value, str) and len(value) <= _SHOWN_TEXT_MAX:
+        return value
+    if isinstance(value, int) and abs(value) <= _EXACT_INT_MAX:
+        return value
+    if isinstance(value, (int, float, complex)):
+        return repr(value)  # NaN equals itself here
+    if isinstance(value, (str, bytes)):
+        content = value.encode() if isinstance(value, str) else value
+        return f"{type(value).__name__}, {hashlib.sha256(content).hexdigest()}"
+    array = _as_array(value, name)
+    if array is None or array.dtype.hasobject:
+        raise errors.InvalidArgumentError(
+            f"leaf {name!r}: nothing tells the state of a"
+            f" {type(value).__name__}; want an array, a number, a text, a"
+            " random generator, or something with state_dict() or get_state()"
+        )
+    elements = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    digest = hashlib.sha256(elements.data).hexdigest()
+    shape = ",".join(map(str, array.shape))
+    return f"{array.dtype}[{shape}] {digest}"
+
+
+def _as_array(
+    value: Any, name: str
+) -> np.ndarray[Any, np.dtype[Any]] | None:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value)
+    if _torch_arrays.is_tensor(value):
+        return _torch_arrays.as_numpy(value, name)
+    if _jax_arrays.is_array(value):
+        jax = jax_if_imported()
+        assert jax is not None
+        if _jax_arrays.is_key_dtype(value.dtype):
+            value = jax.random.key_data(value)
+        return np.asarray(value)
+    return None
