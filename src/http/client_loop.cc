@@ -33,6 +33,10 @@ using std::chrono::steady_clock;
 constexpr milliseconds kSweepEvery{50};
 constexpr milliseconds kHedgeSweepEvery{10};
 constexpr int kHedgesMax = 2;  // of one request
+// A copy that has lagged so long, and so many times what is lagging, without a
+// byte is given up for another.
+constexpr milliseconds kSilence{1'000};
+constexpr int kSilenceFactor = 3;
 // Of a request of which no others are known.
 constexpr std::chrono::microseconds kUnknownLag{3'000'000};
 constexpr milliseconds kIdleWait{600'000};
@@ -648,7 +652,9 @@ void ClientLoop::SweepStalled(ActiveList::iterator active, TimePoint now) {
 
 // Another copy is sent when the last one lags, too: of a server that stalls one
 // of a hundred requests, one of a hundred copies stalls. The budget keeps a
-// server that is slow as a whole from being made slower.
+// server that is slow as a whole from being made slower. Where it is used up, a
+// copy of which nothing has come for very long makes room for the next one,
+// which then costs no byte twice.
 void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
   Transfer& transfer = **active;
   if (!options_.hedge || !transfer.request.may_hedge ||
@@ -659,11 +665,23 @@ void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
   const uint64_t byte_count = SizeOf(transfer.request);
   const auto lags_after =
       latencies_.LagsAfter(byte_count).value_or(kUnknownLag);
-  if (now - transfer.running.back().begun < lags_after) return;
-  if (!hedge_budget_.MayHedge(byte_count)) return;
-  ++transfer.hedge_count;
+  const auto lags_for = now - transfer.running.back().begun;
+  if (lags_for < lags_after) return;
+  if (hedge_budget_.MayHedge(byte_count)) {
+    ++transfer.hedge_count;
+    if (!StartAttempt(active, now, true)) return;
+    hedge_budget_.OnHedge(byte_count);
+    Count(&RequestCounts::hedges);
+    return;
+  }
+  const Attempt& last = *transfer.running.back().attempt;
+  const bool is_silent = last.received_bytes() == 0 && lags_for >= kSilence &&
+                         lags_for >= kSilenceFactor * lags_after;
+  if (!is_silent || transfer.replaced_count == kHedgesMax) return;
+  CURL* const silent = last.easy();
+  ++transfer.replaced_count;
   if (!StartAttempt(active, now, true)) return;
-  hedge_budget_.OnHedge(byte_count);
+  Drop(TakeRunning(transfer, silent));
   Count(&RequestCounts::hedges);
 }
 

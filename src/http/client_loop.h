@@ -65,6 +65,7 @@ class ClientLoop {
     int unseen_send_count = 0;  // by libcurl itself
     int redirect_count = 0;
     int hedge_count = 0;
+    int replaced_count = 0;
     std::string last_trouble;  // why the attempt before failed
     std::vector<RunningAttempt> running;
   };

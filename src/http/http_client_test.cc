@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -718,6 +719,48 @@ TEST(HttpClientTest, AThirdCopyOvertakesTwoThatLag) {
   EXPECT_EQ(target, "12345678");
   EXPECT_EQ(client.counters().hedges, before.hedges + 2);
   EXPECT_EQ(client.counters().hedge_bytes, before.hedge_bytes);
+}
+
+// The hedges of four requests that stall for ever are all that there may be.
+TEST(HttpClientTest, WithoutABudgetASilentOneIsReplaced) {
+  std::atomic<bool> lags = false;
+  std::atomic<int> last_count = 0;
+  HttpTestServer server([&](const TestRequest& request) {
+    TestAnswer answer{.status = 206, .body = "12345678"};
+    answer.hang = lags && (request.target != "/last" || last_count++ == 0);
+    return answer;
+  });
+  HttpClient client(QuickOptions());
+  std::array<std::string, 5> targets;
+  targets.fill(std::string(8, '.'));
+  const auto request_of = [&](size_t i, const char* path) {
+    HttpRequest request = GetOf(server.Url(path));
+    request.target = {targets[i].data(), targets[i].size()};
+    request.may_hedge = true;
+    return request;
+  };
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(client.Send(request_of(0, "/x")).ok());
+  }
+  lags = true;
+  CancelToken cancel;
+  std::vector<std::promise<void>> ended(4);
+  for (size_t i = 0; i < 4; ++i) {
+    HttpRequest request = request_of(i, "/x");
+    request.cancel = &cancel;
+    client.Start(request,
+                 [&, i](Result<HttpResponse>) { ended[i].set_value(); });
+  }
+  // Each of them, and a hedge.
+  server.WaitForRequests(10 + 8);
+  const auto answer = client.Send(request_of(4, "/last"));
+  ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+  EXPECT_EQ(targets[4], "12345678");
+  EXPECT_EQ(answer->attempt_count, 1);
+  EXPECT_EQ(client.counters().hedge_bytes, 0u);
+  EXPECT_EQ(last_count, 2);
+  cancel.Cancel();
+  for (std::promise<void>& each : ended) each.get_future().wait();
 }
 
 TEST(HttpClientTest, FollowsRedirectsWithoutCredentialsToOthers) {

@@ -112,15 +112,15 @@ def v1_training(counted: Counted, root: RemotePath) -> None:
 BOUNDS: list[tuple[Any, dict[str, tuple[int, int]]]] = [
     (
         plain,
-        {"save": (22, 0), "latest": (13, 1), "open": (9, 0), "restore": (9, 0)},
+        {"save": (22, 0), "latest": (7, 1), "open": (7, 0), "restore": (7, 0)},
     ),
     (
         v0,
-        {"save": (36, 1), "open": (1, 0), "latest": (0, 0), "restore": (16, 0)},
+        {"save": (36, 1), "open": (1, 0), "latest": (0, 0), "restore": (14, 0)},
     ),
     (
         v1_training,
-        {"save": (27, 2), "open": (1, 0), "latest": (3, 0), "restore": (23, 1)},
+        {"save": (27, 2), "open": (1, 0), "latest": (3, 0), "restore": (21, 1)},
     ),
 ]
 
