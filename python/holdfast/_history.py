@@ -57,6 +57,8 @@ class LogEntry:
 
 @dataclasses.dataclass(frozen=True)
 class BisectStep:
+    """A step by its number, and its directory's name and path."""
+
     step: int
     name: str
     path: str

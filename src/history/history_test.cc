@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <filesystem>
@@ -107,6 +108,16 @@ TEST_F(HistoryTest, ALogHasEveryStepNewestFirst) {
             (std::map<std::string, double>{{"loss", 3}, {"a.b", 1}}));
   EXPECT_FALSE(log->entries[4].step.committed);
   EXPECT_TRUE(log->entries[4].moved_against.empty());
+  for (size_t count = 1; count <= 6; ++count) {
+    LogOptions options;
+    options.step_count_max = count;
+    const auto newest = ReadStepLog(root_, options);
+    ASSERT_TRUE(newest.ok()) << newest.status().ToString();
+    ASSERT_EQ(newest->entries.size(), std::min<size_t>(count, 5));
+    for (size_t i = 0; i < newest->entries.size(); ++i) {
+      EXPECT_EQ(newest->entries[i].step.name, names[i]);
+    }
+  }
 }
 
 TEST_F(HistoryTest, ALogOfTheNewestStepsSaysWhatMoved) {

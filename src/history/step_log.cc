@@ -5,6 +5,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/commit/step_list.h"
 #include "history/step_pairs.h"
 #include "holdfast/orbax/step_record.h"
 #include "holdfast/tools/history.h"
@@ -76,7 +77,11 @@ Status AddMoved(const std::vector<StepInfo>& steps, const LogOptions& options,
 }
 
 Result<StepLog> ReadLog(const std::string& root, const LogOptions& options) {
-  HF_ASSIGN_OR_RETURN(std::vector<StepInfo> steps, ListSteps(root));
+  // What moved needs the step before the oldest, too, wherever that is.
+  HF_ASSIGN_OR_RETURN(
+      std::vector<StepInfo> steps,
+      ListNewestSteps(root, CommitMode::kAuto,
+                      options.moved ? 0 : options.step_count_max));
   std::stable_sort(steps.begin(), steps.end(), IsNewer);
   const size_t count = options.step_count_max == 0
                            ? steps.size()

@@ -103,13 +103,10 @@ std::optional<StepAddress> ParseStepAddress(const std::string& path,
   size_t at = UrlRoot(path).size();
   while ((at = path.find('@', at)) != std::string::npos) {
     const std::string_view text = std::string_view(path).substr(at + 1);
-    const bool is_last_part = text.find('/') == std::string_view::npos;
-    if (is_last_part || text.starts_with(kBestForm)) {
-      auto address = ParseForm(text, now_ns);
-      if (address) {
-        address->root = at == 0 ? "." : path.substr(0, at);
-        return address;
-      }
+    // Of all forms a metric's alone may hold slashes.
+    if (auto address = ParseForm(text, now_ns)) {
+      address->root = at == 0 ? "." : path.substr(0, at);
+      return address;
     }
     ++at;
   }

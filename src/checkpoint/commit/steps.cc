@@ -1,11 +1,13 @@
 // ListSteps: the step directories of a manager root.
 #include <algorithm>
+#include <utility>
 
 #include "base/executor.h"
 #include "base/status_macros.h"
 #include "checkpoint/check/checked_files.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/commit/place_check.h"
+#include "checkpoint/commit/step_list.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
@@ -138,8 +140,29 @@ Status CheckIsNoCheckpoint(const Place& root,
                        "directory above it");
 }
 
-Result<std::vector<StepInfo>> ListSteps(const std::string& root,
-                                        CommitMode mode) {
+namespace {
+
+// Leaves the names of the highest numbers, of one number those of saves that
+// have not ended first, as ListSteps has them last.
+void KeepNewest(size_t count_max, std::vector<std::string>& names) {
+  if (count_max == 0 || names.size() <= count_max) return;
+  const auto rank = [](const std::string& name) {
+    const auto final_name = FinalName(name);
+    return std::pair(*StepOfName(final_name.value_or(name)),
+                     final_name.has_value());
+  };
+  std::stable_sort(names.begin(), names.end(),
+                   [&](const std::string& a, const std::string& b) {
+                     return rank(a) > rank(b);
+                   });
+  names.resize(count_max);
+}
+
+}  // namespace
+
+Result<std::vector<StepInfo>> ListNewestSteps(const std::string& root,
+                                              CommitMode mode,
+                                              size_t count_max) {
   const Place place = Place(root).Absolute();
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
   if (kind == PathKind::kMissing) {
@@ -154,6 +177,7 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root,
     HF_ASSIGN_OR_RETURN(const PathKind child, GetPathKind(place / name));
     if (child == PathKind::kDirectory) step_names.push_back(name);
   }
+  KeepNewest(count_max, step_names);
   std::vector<StepInfo> steps(step_names.size());
   Executor executor;
   HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
@@ -173,6 +197,11 @@ Result<std::vector<StepInfo>> ListSteps(const std::string& root,
                      return a.step < b.step;
                    });
   return steps;
+}
+
+Result<std::vector<StepInfo>> ListSteps(const std::string& root,
+                                        CommitMode mode) {
+  return ListNewestSteps(root, mode, 0);
 }
 
 }  // namespace holdfast
