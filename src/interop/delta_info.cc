@@ -16,7 +16,6 @@ using DeltaJson = nlohmann::ordered_json;
 constexpr int kDeltaVersion = 1;
 constexpr size_t kHashDigits = 16;
 constexpr int64_t kElementCountMax = int64_t{1} << 58;
-constexpr int64_t kElementCountMax = int64_t{1} << 58;
 
 std::string HashText(uint64_t hash) {
   std::string bytes(sizeof hash, '\0');
