@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _engine, _jax_arrays, _torch_arrays, errors
+from holdfast import _engine, _torch_arrays, errors
+from holdfast._lazy import importing
 from holdfast._progress import ProgressArgument, reporting
-from holdfast._pytree import joined, one_level
+from holdfast._pytree import jax_if_imported, joined, one_level
 
 __all__ = ["ArrayPatch", "DeltaPolicy", "Follower", "FollowerUpdate", "patches"]
 
@@ -228,8 +229,8 @@ class Follower:
             self._add(name, value)
         elif _torch_arrays.is_tensor(value):
             self._add_tensor(name, value)
-        elif _jax_arrays.is_array(value):
-            return self._add_jax(name, value)
+        elif jax_if_imported() is not None:
+            return self._taken_jax(name, value)
         return lambda: value
 
     def _add(self, name: str, array: NumpyArray) -> None:
@@ -252,9 +253,14 @@ class Follower:
 
         self._put[name] = put
 
-    def _add_jax(self, name: str, array: Any) -> Callable[[], Any]:
-        import jax
+    def _taken_jax(self, name: str, array: Any) -> Callable[[], Any]:
+        with importing:
+            import jax
 
+            from holdfast import _jax_arrays
+
+        if not _jax_arrays.is_array(array):
+            return lambda: array
         if _jax_arrays.is_key_dtype(array.dtype):
             raise errors.InvalidArgumentError(
                 f"leaf {name!r}: PRNG keys are not followed"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib.metadata
 import json
 import os
 import platform
@@ -20,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _jax_arrays, _torch_arrays, errors
+from holdfast import _torch_arrays, errors
 from holdfast._api import PathLike
 from holdfast._api import open as open_checkpoint
+from holdfast._lazy import importing
 from holdfast._pytree import jax_if_imported, joined, one_level
 
 __all__ = [
@@ -226,6 +226,8 @@ def _read(path: PathLike) -> Mapping[str, Any]:
 
 
 def _libraries() -> dict[str, str]:
+    import importlib.metadata
+
     versions = {"python": platform.python_version()}
     for module, distribution in _LIBRARIES.items():
         if module in sys.modules:
@@ -346,9 +348,12 @@ def _as_array(
         return np.asarray(value)
     if _torch_arrays.is_tensor(value):
         return _torch_arrays.as_numpy(value, name)
+    jax = jax_if_imported()
+    if jax is None:
+        return None
+    with importing:
+        from holdfast import _jax_arrays
     if _jax_arrays.is_array(value):
-        jax = jax_if_imported()
-        assert jax is not None
         if _jax_arrays.is_key_dtype(value.dtype):
             value = jax.random.key_data(value)
         return np.asarray(value)

@@ -151,5 +151,5 @@ def test_materialize(tmp_path: pathlib.Path) -> None:
         assert holdfast.verify(path).ok
         for name, array in holdfast.load(path).items():
             assert np.array_equal(array, model[name])
-        with pytest.raises(ValueError, match="it is no view"):
+        with pytest.raises(ValueError, match="neither a view nor"):
             holdfast.materialize(path)

@@ -51,6 +51,7 @@ Status CheckTarget(const Follower::Target& target) {
 
 }  // namespace
 
+// All of it in the class: what is defined outside would be exported with it.
 struct Follower::Impl {
   std::string root;
   std::vector<Target> targets;
@@ -59,139 +60,133 @@ struct Follower::Impl {
   std::string path;       // of the step that memory holds
   std::string result_id;  // of it, or empty
 
-  Result<std::optional<Update>> Poll();
-  Result<std::vector<size_t>> FindLeaves(const Checkpoint& checkpoint) const;
-  Status ApplyChain(const Checkpoint& checkpoint, Update& update) const;
-  Status ReadWhole(const Checkpoint& checkpoint, Update& update) const;
-  Result<std::unique_ptr<Checkpoint>> OpenStep(const std::string& at) const;
+  // Of each target the leaf.
+  Result<std::vector<size_t>> FindLeaves(const Checkpoint& checkpoint) const {
+    std::vector<size_t> leaves;
+    for (const Target& target : targets) {
+      HF_ASSIGN_OR_RETURN(const size_t leaf, checkpoint.Find(target.name));
+      const LeafInfo& info = checkpoint.leaves()[leaf];
+      HF_RETURN_IF_ERROR(info.problem);
+      if (info.dtype != target.memory.dtype ||
+          info.shape != target.memory.shape) {
+        return InvalidArgumentError(
+            checkpoint.info().path + ": leaf " + target.name + " is " +
+            (info.dtype ? std::string(DTypeName(*info.dtype)) : "no array ") +
+            ShapeToString(info.shape) + ", the memory for it is " +
+            std::string(DTypeName(target.memory.dtype)) +
+            ShapeToString(target.memory.shape));
+      }
+      leaves.push_back(leaf);
+    }
+    return leaves;
+  }
+
+  Status ApplyChain(const Checkpoint& checkpoint, Update& update) const {
+    HF_ASSIGN_OR_RETURN(const std::vector<size_t> leaves,
+                        FindLeaves(checkpoint));
+    std::vector<PatchedArray> arrays;
+    std::vector<size_t> target_of;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      if (checkpoint.leaves()[leaves[i]].codecs == kUnchangedCodecs) continue;
+      const ArrayView& memory = targets[i].memory;
+      target_of.push_back(i);
+      arrays.push_back({leaves[i], [&memory](const Box& box, Buffer&) {
+                          const size_t bytes =
+                              static_cast<size_t>(ElementCount(box.shape)) *
+                              DTypeBytes(memory.dtype);
+                          return Result<std::string_view>(
+                              std::string_view(ChunkIn(memory, box), bytes));
+                        }});
+    }
+    Stats stats;
+    std::vector<ChunkPatch> patches;
+    HF_RETURN_IF_ERROR(
+        FindPatches(checkpoint, arrays, run, stats, [&](ChunkPatch patch) {
+          patches.push_back(std::move(patch));
+          return Status();
+        }));
+    // From here on nothing fails.
+    Run writing(run);
+    const Status written = writing.executor().ParallelFor(
+        patches.size(), [&](size_t i, int) -> Status {
+          WritePatch(patches[i], targets[target_of[patches[i].array]].memory);
+          return Status();
+        });
+    for (const ChunkPatch& patch : patches) {
+      const std::string& name = targets[target_of[patch.array]].name;
+      if (update.changed.empty() || update.changed.back() != name) {
+        update.changed.push_back(name);
+      }
+    }
+    update.read_bytes = stats.stored_bytes;
+    return written;
+  }
+
+  Status ReadWhole(const Checkpoint& checkpoint, Update& update) const {
+    HF_ASSIGN_OR_RETURN(const std::vector<size_t> leaves,
+                        FindLeaves(checkpoint));
+    std::vector<Array> arrays;
+    std::vector<ReadRequest> requests;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      const ArrayView& memory = targets[i].memory;
+      HF_ASSIGN_OR_RETURN(Array array,
+                          Array::Allocate(memory.dtype, memory.shape));
+      requests.push_back(
+          {leaves[i], Shape(memory.shape.size(), 0), array.mutable_view()});
+      arrays.push_back(std::move(array));
+    }
+    HF_ASSIGN_OR_RETURN(const Stats stats, checkpoint.ReadInto(requests, run));
+    for (size_t i = 0; i < targets.size(); ++i) {
+      CopyStrided(arrays[i].view(), targets[i].memory);
+      update.changed.push_back(targets[i].name);
+    }
+    update.read_bytes = stats.stored_bytes;
+    return Status();
+  }
+
+  Result<std::unique_ptr<Checkpoint>> OpenStep(const std::string& at) const {
+    OpenOptions open;
+    open.stored_sizes = false;
+    if (!step) return Open(at, open);
+    auto over = OpenOver(
+        at, path, std::make_unique<MemoryCheckpoint>(targets, path, result_id),
+        open);
+    // The step that memory holds may have gone, or be another now.
+    if (over.ok() || over.status().code() == StatusCode::kCancelled)
+      return over;
+    return Open(at, open);
+  }
+
+  Result<std::optional<Update>> Poll() {
+    for (const Target& target : targets)
+      HF_RETURN_IF_ERROR(CheckTarget(target));
+    ScanOptions scan;
+    scan.read_metadata = false;
+    HF_ASSIGN_OR_RETURN(const std::vector<ScannedStep> steps,
+                        ScanSteps(root, scan));
+    const auto newest =
+        std::find_if(steps.rbegin(), steps.rend(),
+                     [](const ScannedStep& found) { return found.committed; });
+    if (newest == steps.rend() || newest->step == step) {
+      return std::optional<Update>();
+    }
+    Update update;
+    update.step = newest->step;
+    HF_ASSIGN_OR_RETURN(const auto checkpoint,
+                        OpenStep(root + "/" + newest->name));
+    const CheckpointInfo& info = checkpoint->info();
+    update.path = info.path;
+    const bool is_on_memory =
+        step && !info.bases.empty() && info.bases.back() == path;
+    if (is_on_memory) update.delta_count = info.bases.size();
+    HF_RETURN_IF_ERROR(is_on_memory ? ApplyChain(*checkpoint, update)
+                                    : ReadWhole(*checkpoint, update));
+    step = newest->step;
+    path = info.path;
+    result_id = info.result_id;
+    return std::optional(std::move(update));
+  }
 };
-
-// Of each target the leaf.
-Result<std::vector<size_t>> Follower::Impl::FindLeaves(
-    const Checkpoint& checkpoint) const {
-  std::vector<size_t> leaves;
-  for (const Target& target : targets) {
-    HF_ASSIGN_OR_RETURN(const size_t leaf, checkpoint.Find(target.name));
-    const LeafInfo& info = checkpoint.leaves()[leaf];
-    HF_RETURN_IF_ERROR(info.problem);
-    if (info.dtype != target.memory.dtype ||
-        info.shape != target.memory.shape) {
-      return InvalidArgumentError(
-          checkpoint.info().path + ": leaf " + target.name + " is " +
-          (info.dtype ? std::string(DTypeName(*info.dtype)) : "no array ") +
-          ShapeToString(info.shape) + ", the memory for it is " +
-          std::string(DTypeName(target.memory.dtype)) +
-          ShapeToString(target.memory.shape));
-    }
-    leaves.push_back(leaf);
-  }
-  return leaves;
-}
-
-Status Follower::Impl::ApplyChain(const Checkpoint& checkpoint,
-                                  Update& update) const {
-  HF_ASSIGN_OR_RETURN(const std::vector<size_t> leaves, FindLeaves(checkpoint));
-  std::vector<PatchedArray> arrays;
-  std::vector<size_t> target_of;
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (checkpoint.leaves()[leaves[i]].codecs == kUnchangedCodecs) continue;
-    const ArrayView& memory = targets[i].memory;
-    target_of.push_back(i);
-    arrays.push_back({leaves[i], [&memory](const Box& box, Buffer&) {
-                        const size_t bytes =
-                            static_cast<size_t>(ElementCount(box.shape)) *
-                            DTypeBytes(memory.dtype);
-                        return Result<std::string_view>(
-                            std::string_view(ChunkIn(memory, box), bytes));
-                      }});
-  }
-  Stats stats;
-  std::vector<ChunkPatch> patches;
-  HF_RETURN_IF_ERROR(
-      FindPatches(checkpoint, arrays, run, stats, [&](ChunkPatch patch) {
-        patches.push_back(std::move(patch));
-        return Status();
-      }));
-  // From here on nothing fails.
-  Run writing(run);
-  const Status written = writing.executor().ParallelFor(
-      patches.size(), [&](size_t i, int) -> Status {
-        WritePatch(patches[i], targets[target_of[patches[i].array]].memory);
-        return Status();
-      });
-  for (const ChunkPatch& patch : patches) {
-    const std::string& name = targets[target_of[patch.array]].name;
-    if (update.changed.empty() || update.changed.back() != name) {
-      update.changed.push_back(name);
-    }
-  }
-  update.read_bytes = stats.stored_bytes;
-  return written;
-}
-
-Status Follower::Impl::ReadWhole(const Checkpoint& checkpoint,
-                                 Update& update) const {
-  HF_ASSIGN_OR_RETURN(const std::vector<size_t> leaves, FindLeaves(checkpoint));
-  std::vector<Array> arrays;
-  std::vector<ReadRequest> requests;
-  for (size_t i = 0; i < targets.size(); ++i) {
-    const ArrayView& memory = targets[i].memory;
-    HF_ASSIGN_OR_RETURN(Array array,
-                        Array::Allocate(memory.dtype, memory.shape));
-    requests.push_back(
-        {leaves[i], Shape(memory.shape.size(), 0), array.mutable_view()});
-    arrays.push_back(std::move(array));
-  }
-  HF_ASSIGN_OR_RETURN(const Stats stats, checkpoint.ReadInto(requests, run));
-  for (size_t i = 0; i < targets.size(); ++i) {
-    CopyStrided(arrays[i].view(), targets[i].memory);
-    update.changed.push_back(targets[i].name);
-  }
-  update.read_bytes = stats.stored_bytes;
-  return Status();
-}
-
-Result<std::unique_ptr<Checkpoint>> Follower::Impl::OpenStep(
-    const std::string& at) const {
-  OpenOptions open;
-  open.stored_sizes = false;
-  if (!step) return Open(at, open);
-  auto over = OpenOver(
-      at, path, std::make_unique<MemoryCheckpoint>(targets, path, result_id),
-      open);
-  // The step that memory holds may have gone, or be another now.
-  if (over.ok() || over.status().code() == StatusCode::kCancelled) return over;
-  return Open(at, open);
-}
-
-Result<std::optional<Follower::Update>> Follower::Impl::Poll() {
-  for (const Target& target : targets) HF_RETURN_IF_ERROR(CheckTarget(target));
-  ScanOptions scan;
-  scan.read_metadata = false;
-  HF_ASSIGN_OR_RETURN(const std::vector<ScannedStep> steps,
-                      ScanSteps(root, scan));
-  const auto newest =
-      std::find_if(steps.rbegin(), steps.rend(),
-                   [](const ScannedStep& found) { return found.committed; });
-  if (newest == steps.rend() || newest->step == step) {
-    return std::optional<Update>();
-  }
-  Update update;
-  update.step = newest->step;
-  HF_ASSIGN_OR_RETURN(const auto checkpoint,
-                      OpenStep(root + "/" + newest->name));
-  const CheckpointInfo& info = checkpoint->info();
-  update.path = info.path;
-  const bool is_on_memory =
-      step && !info.bases.empty() && info.bases.back() == path;
-  if (is_on_memory) update.delta_count = info.bases.size();
-  HF_RETURN_IF_ERROR(is_on_memory ? ApplyChain(*checkpoint, update)
-                                  : ReadWhole(*checkpoint, update));
-  step = newest->step;
-  path = info.path;
-  result_id = info.result_id;
-  return std::optional(std::move(update));
-}
 
 Follower::Follower(std::string root, std::vector<Target> arrays, RunOptions run)
     : impl_(std::make_unique<Impl>(

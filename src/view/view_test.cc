@@ -449,7 +449,8 @@ TEST_F(ViewTest, MaterializeGivesAViewItsOwnBytes) {
     EXPECT_TRUE((*Open(path))->info().sources.empty());
     const Status again = Materialize(path).status();
     EXPECT_EQ(again.code(), StatusCode::kInvalidArgument);
-    EXPECT_THAT(again.ToString(), HasSubstr("it is no view"));
+    EXPECT_THAT(again.ToString(),
+                HasSubstr("it is neither a view nor a delta"));
   }
 }
 
