@@ -170,7 +170,7 @@ TEST_F(VirtualFilesTest, ManyReadersSeeTheSameBytes) {
       // Parts that lie apart: each makes its blocks anew, which takes long
       // under sanitizers.
       for (size_t at = i * 777; at + part.size() < whole.size();
-           at += 10 * part.size()) {
+           at += 40 * part.size()) {
         const Status read = files->ReadInto(name, at, part);
         if (!read.ok() || part != whole.substr(at, part.size())) ++wrong_count;
       }
