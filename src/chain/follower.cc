@@ -49,10 +49,10 @@ Status CheckTarget(const Follower::Target& target) {
   return Status();
 }
 
-}  // namespace
+struct FollowedMemory {
+  using Target = Follower::Target;
+  using Update = Follower::Update;
 
-// All of it in the class: what is defined outside would be exported with it.
-struct Follower::Impl {
   std::string root;
   std::vector<Target> targets;
   RunOptions run;
@@ -188,17 +188,24 @@ struct Follower::Impl {
   }
 };
 
+}  // namespace
+
+struct Follower::Impl {
+  FollowedMemory memory;
+};
+
 Follower::Follower(std::string root, std::vector<Target> arrays, RunOptions run)
     : impl_(std::make_unique<Impl>(
-          Impl{std::move(root), std::move(arrays), run, {}, "", ""})) {}
+          Impl{{std::move(root), std::move(arrays), run, {}, "", ""}})) {}
 Follower::~Follower() = default;
 Follower::Follower(Follower&&) noexcept = default;
 
 Result<std::optional<Follower::Update>> Follower::Poll() {
-  return InCall(CallKind::kLoad, impl_->root,
-                [&] { return CatchBadAlloc([&] { return impl_->Poll(); }); });
+  return InCall(CallKind::kLoad, impl_->memory.root, [&] {
+    return CatchBadAlloc([&] { return impl_->memory.Poll(); });
+  });
 }
 
-std::optional<int64_t> Follower::step() const { return impl_->step; }
+std::optional<int64_t> Follower::step() const { return impl_->memory.step; }
 
 }  // namespace holdfast
