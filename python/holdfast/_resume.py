@@ -8,7 +8,6 @@ is a small JSON object, kept beside the tree; a later process compares itself.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import platform
@@ -327,7 +326,7 @@ def _fingerprint(value: Any, name: str) -> Any:
         return repr(value)  # NaN equals itself here
     if isinstance(value, (str, bytes)):
         content = value.encode() if isinstance(value, str) else value
-        return f"{type(value).__name__}, {hashlib.sha256(content).hexdigest()}"
+        return f"{type(value).__name__}, {_sha256(content)}"
     array = _as_array(value, name)
     if array is None or array.dtype.hasobject:
         raise errors.InvalidArgumentError(
@@ -336,9 +335,14 @@ def _fingerprint(value: Any, name: str) -> Any:
             " random generator, or something with state_dict() or get_state()"
         )
     elements = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    digest = hashlib.sha256(elements.data).hexdigest()
     shape = ",".join(map(str, array.shape))
-    return f"{array.dtype}[{shape}] {digest}"
+    return f"{array.dtype}[{shape}] {_sha256(elements.data)}"
+
+
+def _sha256(content: bytes | memoryview) -> str:
+    import hashlib  # which loads a library of the system
+
+    return hashlib.sha256(content).hexdigest()
 
 
 def _as_array(
