@@ -57,35 +57,21 @@ struct ChunkTask {
   Buffer* base = nullptr;  // of the batch's place
 };
 
-std::optional<ValueKind> KindOfLeaf(const Tree& leaf) {
-  if (!leaf.is_leaf()) {
-    switch (leaf.kind()) {
-      case NodeKind::kDict:
-        return ValueKind::kEmptyDict;
-      case NodeKind::kList:
-        return ValueKind::kEmptyList;
-      case NodeKind::kTuple:
-        return ValueKind::kEmptyTuple;
+// Nullopt for what a delta cannot hold.
+std::optional<ValueKind> KindOfLeaf(const FlatLeaf& flat) {
+  if (flat.leaf->is_leaf()) {
+    switch (flat.leaf->leaf_kind()) {
+      case LeafKind::kReference:
+      case LeafKind::kExternal:
+      case LeafKind::kObject:
+        return std::nullopt;
+      case LeafKind::kBytes:
+        return ValueKind::kBytes;
       default:
-        return ValueKind::kNone;  // as Orbax has empty named tuples
+        break;
     }
   }
-  switch (leaf.leaf_kind()) {
-    case LeafKind::kArray:
-      return ValueKind::kArray;
-    case LeafKind::kScalar:
-      return ValueKind::kScalar;
-    case LeafKind::kString:
-      return ValueKind::kString;
-    case LeafKind::kBytes:
-      return ValueKind::kBytes;
-    case LeafKind::kNone:
-      return ValueKind::kNone;
-    case LeafKind::kPlaceholder:
-      return ValueKind::kPlaceholder;
-    default:
-      return std::nullopt;
-  }
+  return KindOfValueType(flat.value_type);
 }
 
 class DeltaSaver {
@@ -156,7 +142,7 @@ class DeltaSaver {
   }
 
   Status DescribeLeaf(const FlatLeaf& flat) {
-    const std::optional<ValueKind> kind = KindOfLeaf(*flat.leaf);
+    const std::optional<ValueKind> kind = KindOfLeaf(flat);
     const std::string name = ParamName(flat.path);
     if (!kind) {
       return InvalidArgumentError("save " + path_ + ": leaf " + name +
