@@ -254,8 +254,12 @@ def memory_bytes(process):
 
 
 def connection_count(process):
-    files = pathlib.Path(f"/proc/{process.pid}/fd").iterdir()
-    return sum(os.readlink(file).startswith("socket:") for file in files)
+    count = 0
+    for file in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
+        # The server closes files while they are listed.
+        with contextlib.suppress(FileNotFoundError):
+            count += os.readlink(file).startswith("socket:")
+    return count
 
 
 def check_slow_readers(command, folder, count=200):
