@@ -59,6 +59,14 @@ Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
 // as may be. InvalidArgument for anchor_every of 0.
 Result<std::string> ChooseBase(const std::string& path, uint64_t anchor_every);
 
+// SaveItem (pending_save.h) in a run of deltas: writes `directory`, an item of
+// a step that is not committed yet, as the difference from the item of that
+// name of the step that ChooseBase gives, or whole (order 0) where it gives
+// none, or that step has no such item. One process only.
+Result<DeltaResult> SaveItemInChain(const std::string& directory,
+                                    const Tree& tree, uint64_t anchor_every,
+                                    const SaveOptions& options = {});
+
 // What a delta changes in one array: values[i] is the element at indices[i] of
 // the array in C order. Ascending.
 struct ArrayPatch {

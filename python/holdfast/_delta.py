@@ -30,9 +30,18 @@ class DeltaPolicy:
     Attributes:
       anchor_every: a whole step once in so many; the others are deltas of the
         newest step beside them.
+
+    Raises:
+      InvalidArgumentError: `anchor_every` is not 1 or more.
     """
 
     anchor_every: int = 16
+
+    def __post_init__(self) -> None:
+        if self.anchor_every < 1:
+            raise errors.InvalidArgumentError(
+                f"anchor_every: got {self.anchor_every}, want 1 or more"
+            )
 
 
 @dataclasses.dataclass(frozen=True)

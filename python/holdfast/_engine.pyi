@@ -217,7 +217,11 @@ def save(
     """`holdfast::Save`; with a base `holdfast::SaveDelta`."""
 
 def save_item(
-    directory: str, tree: Tree, **options: Unpack[SaveItemOptions]
+    directory: str,
+    tree: Tree,
+    *,
+    anchor_every: int | None = None,  # else `holdfast::SaveItemInChain`
+    **options: Unpack[SaveItemOptions],
 ) -> Stats:
     """`holdfast::SaveItem`: a pytree item in a directory, without commit."""
 
@@ -846,10 +850,11 @@ def dispose_of_steps(
     *,
     todelete_subdir: str | None = None,
     todelete_full_path: str | None = None,
-) -> list[str]:
+) -> tuple[list[str], list[str]]:
     """`holdfast::DisposeOfSteps`: they are no steps of the root any more.
 
-    Gives the paths that `remove_trashed` is left to remove.
+    Gives the paths that `remove_trashed` is left to remove, and the names of
+    steps that stay because others refer to them.
     """
 
 def disposal_leftovers(root: str) -> list[str]:

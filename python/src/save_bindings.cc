@@ -222,11 +222,18 @@ Stats BindingSave(SaveOptions options, nb::handle progress, nb::handle path,
 }
 
 Stats BindingSaveItem(SaveOptions options, nb::handle progress,
-                      nb::handle directory, const BuiltTree& tree) {
+                      nb::handle directory, const BuiltTree& tree,
+                      std::optional<uint64_t> anchor_every) {
   const std::string destination = PathOf(directory);
-  return RunSave(std::move(options), progress, [&](const SaveOptions& o) {
-    return SaveItem(destination, tree.tree, o);
-  });
+  return RunSave(std::move(options), progress,
+                 [&](const SaveOptions& o) -> Result<SaveResult> {
+                   if (!anchor_every)
+                     return SaveItem(destination, tree.tree, o);
+                   const auto saved = SaveItemInChain(destination, tree.tree,
+                                                      *anchor_every, o);
+                   if (!saved.ok()) return saved.status();
+                   return SaveResult{saved->stats};
+                 });
 }
 
 Stats BindingSaveItemPart(SaveOptions options, nb::handle progress,
@@ -355,7 +362,8 @@ void BindSave(nb::module_& module) {
       nb::arg("also") = nb::none(), nb::arg("also_shard_bytes_max") = 0,
       nb::arg("group").none() = nb::none(), nb::arg("base") = nb::none());
   DefineItemSave(module, "save_item", &BindingSaveItem, {},
-                 nb::arg("directory"), nb::arg("tree"), nb::kw_only());
+                 nb::arg("directory"), nb::arg("tree"), nb::kw_only(),
+                 nb::arg("anchor_every").none() = nb::none());
   DefineItemSave(module, "save_item_part", &BindingSaveItemPart, {},
                  nb::arg("directory"), nb::arg("tree"), nb::kw_only(),
                  nb::arg("rank"), nb::arg("is_primary"), nb::arg("id") = "",

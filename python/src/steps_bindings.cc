@@ -137,14 +137,17 @@ nb::list BindingTrashSteps(nb::handle root,
   }));
 }
 
-nb::list BindingDisposeOfSteps(
+// What is left to remove, and the names that others refer to.
+nb::tuple BindingDisposeOfSteps(
     nb::handle root, const std::vector<std::string>& names,
     const std::optional<std::string>& todelete_subdir,
     const std::optional<std::string>& todelete_full_path) {
   const std::string directory = PathOf(root);
   const DisposalOptions options{todelete_subdir, todelete_full_path};
-  return ToPythonTexts(RunPlain<std::vector<std::string>>(
-      [&] { return DisposeOfSteps(directory, names, options); }));
+  const auto disposed = RunPlain<DisposedSteps>(
+      [&] { return DisposeOfSteps(directory, names, options); });
+  return nb::make_tuple(ToPythonTexts(disposed.to_remove),
+                        ToPythonTexts(disposed.needed));
 }
 
 nb::list BindingDisposalLeftovers(nb::handle root) {

@@ -14,6 +14,8 @@
 #include "holdfast/checkpoint.h"
 #include "holdfast/delta.h"
 #include "holdfast/orbax/steps.h"
+#include "holdfast/pending_save.h"
+#include "steps/referred_steps.h"
 #include "tensor/box.h"
 #include "twins/file_bytes.h"
 #include "twins/scratch_directory.h"
@@ -217,6 +219,53 @@ TEST_F(ChainTest, AStepThatHasMovedWithItsBaseIsRead) {
   EXPECT_TRUE(loaded->tree == SavedAndLoaded(trees_[2]));
 }
 
+// The steps of a manager: items beside each other, of which some are deltas.
+TEST_F(ChainTest, ItemsOfStepsAreDeltas) {
+  std::vector<Tree> others;
+  for (int64_t step = 0; step < 5; ++step) {
+    trees_.push_back(run_.Next({20, step == 2}));
+    others.push_back(
+        Tree::Dict({{"v", RandomArray(DType::kFloat32, {20, 30}, 40)},
+                    {"n", Tree(step)}}));
+    auto pending = PendingSave::Begin(Path(step), {});
+    ASSERT_TRUE(pending.ok());
+    const std::string directory = (*pending)->directory();
+    for (const bool is_other : {false, true}) {
+      if (is_other && step == 3) continue;  // this step does not have it
+      const std::string name = is_other ? "other" : "default";
+      const auto saved = SaveItemInChain(
+          directory + "/" + name, is_other ? others.back() : trees_.back(), 4);
+      ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+      // Step 3 has no "other" for that of step 4 to be made from.
+      const bool is_whole = is_other && step == 4;
+      EXPECT_EQ(saved->order, is_whole ? 0U : static_cast<uint64_t>(step % 4));
+      ASSERT_TRUE((*pending)->AdoptItem(name).ok());
+    }
+    ASSERT_TRUE((*pending)->WriteFile("metrics/metrics", "{\"loss\": 1}").ok());
+    ASSERT_TRUE((*pending)->Commit({}).ok());
+  }
+  for (int64_t step = 0; step < 5; ++step) {
+    const Tree tree = SavedAndLoaded(trees_[step]);
+    const auto by_step = Load(Path(step));
+    ASSERT_TRUE(by_step.ok()) << by_step.status().ToString();
+    EXPECT_TRUE(*by_step->tree.Find("default") == tree) << step;
+    EXPECT_EQ(by_step->tree.Find("metrics") != nullptr, true);
+    EXPECT_EQ(by_step->tree.Find("other") != nullptr, step != 3);
+    const auto by_item = Load(Path(step) + "/default");
+    ASSERT_TRUE(by_item.ok()) << by_item.status().ToString();
+    EXPECT_TRUE(by_item->tree == tree) << step;
+    const auto verified = Verify(Path(step));
+    ASSERT_TRUE(verified.ok());
+    EXPECT_TRUE(verified->damages.empty());
+  }
+  const auto needed = NeededByOthers(Place(Root()), {"0", "1", "2"});
+  ASSERT_TRUE(needed.ok());
+  EXPECT_EQ(needed->size(), 3U);
+  fs::rename(Path(1), Path(1) + "x");
+  EXPECT_EQ(Load(Path(3)).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(Load(Path(2) + "/other").status().code(), StatusCode::kNotFound);
+}
+
 TEST_F(ChainTest, WhatADeltaCannotBeIsRefused) {
   SaveChain({});
   const Tree tree = run_.Next({});
@@ -280,7 +329,9 @@ TEST_F(ChainTest, StepsThatADeltaNeedsAreNotPruned) {
   ASSERT_EQ(plan->rows.size(), 4U);
   EXPECT_EQ(plan->rows[0].kept_by, std::vector<std::string>{"the delta 1"});
   EXPECT_EQ(plan->rows[1].kept_by, std::vector<std::string>{"the delta 2"});
-  ASSERT_TRUE(DisposeOfSteps(Root(), {"0", "1"}).ok());
+  const auto disposed = DisposeOfSteps(Root(), {"0", "1"});
+  ASSERT_TRUE(disposed.ok());
+  EXPECT_EQ(disposed->needed, (std::vector<std::string>{"0", "1"}));
   ExpectLoads(2);
   ASSERT_TRUE(DisposeOfSteps(Root(), {"0", "1", "2"}).ok());
   EXPECT_FALSE(fs::exists(Path(0)));

@@ -1,4 +1,6 @@
 // Which step a delta is made from, and when a whole step is due.
+#include "chain/choose_base.h"
+
 #include "base/status_macros.h"
 #include "holdfast/delta.h"
 #include "holdfast/orbax/steps.h"
@@ -7,6 +9,12 @@
 namespace holdfast {
 
 Result<std::string> ChooseBase(const std::string& path, uint64_t anchor_every) {
+  return ChooseBaseOf(path, "", anchor_every);
+}
+
+Result<std::string> ChooseBaseOf(const std::string& path,
+                                 const std::string& item,
+                                 uint64_t anchor_every) {
   if (anchor_every == 0) {
     return InvalidArgumentError("save " + path +
                                 ": a whole step every 0 steps; want 1 or more");
@@ -24,6 +32,7 @@ Result<std::string> ChooseBase(const std::string& path, uint64_t anchor_every) {
   if (newest.empty()) return newest;
   OpenOptions open;
   open.stored_sizes = false;
+  open.item = item;
   const auto base = Open(root + "/" + newest, open);
   // A run goes on beside a step that is damaged, and does not build on it.
   if (!base.ok() && IsDamage(base.status())) return std::string();

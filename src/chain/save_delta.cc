@@ -10,6 +10,7 @@
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "chain/batches.h"
+#include "chain/choose_base.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/restore/leaf_request.h"
@@ -74,10 +75,22 @@ std::optional<ValueKind> KindOfLeaf(const FlatLeaf& flat) {
   return KindOfValueType(flat.value_type);
 }
 
+// The name that the item will have: until it is committed a directory may have
+// another.
+std::string ItemNameOf(const std::string& directory) {
+  if (directory.empty()) return directory;
+  const std::string name = Place(directory).name();
+  return FinalName(name).value_or(name);
+}
+
 class DeltaSaver {
  public:
-  DeltaSaver(const std::string& path, const SaveOptions& options)
-      : path_(path),
+  // `item`: the delta is an item of the step, which is written here; empty:
+  // it is all of the step.
+  DeltaSaver(const std::string& step, const std::string& item,
+             const SaveOptions& options)
+      : path_(step),
+        item_(item),
         options_(options),
         run_(options.run),
         coders_(run_.executor().thread_count()) {}
@@ -94,6 +107,7 @@ class DeltaSaver {
   Status OpenBase(const std::string& base_path) {
     OpenOptions open;
     open.stored_sizes = false;
+    open.item = info_.item = ItemNameOf(item_);
     HF_ASSIGN_OR_RETURN(base_, Open(base_path, open));
     const Place base(base_->info().path);
     const Place target = Place(path_).Absolute();
@@ -355,6 +369,7 @@ class DeltaSaver {
     nlohmann::ordered_json metadata = {
         {std::string(kDeltaKey), DeltaInfoToJson(info_)}};
     save.item_custom_metadata = metadata.dump();
+    if (!item_.empty()) return WriteItem(tree, std::move(save));
     HF_ASSIGN_OR_RETURN(
         const auto pending,
         PendingSave::Begin(
@@ -367,6 +382,20 @@ class DeltaSaver {
     root.item_handlers_json = '"' + std::string(kPyTreeHandlerTypestr) + '"';
     root.custom_metadata = options_.custom_metadata;
     HF_RETURN_IF_ERROR(pending->Commit(root));
+    return Finished(saved);
+  }
+
+  // The file of the base is the item's: whoever commits the step knows only
+  // items.
+  Result<DeltaResult> WriteItem(const Tree& tree, SaveOptions save) {
+    HF_RETURN_IF_ERROR(
+        Place(item_).OpenStore()->Write(kBaseFile, info_.base_path));
+    save.adopt_existing = true;
+    HF_ASSIGN_OR_RETURN(const SaveResult saved, SaveItem(item_, tree, save));
+    return Finished(saved);
+  }
+
+  DeltaResult Finished(const SaveResult& saved) {
     result_.stats = saved.stats;
     result_.stats.decoded_bytes = total_bytes_;
     result_.order = info_.order;
@@ -374,7 +403,8 @@ class DeltaSaver {
     return result_;
   }
 
-  const std::string& path_;
+  const std::string path_;
+  const std::string item_;
   const SaveOptions& options_;
   Run run_;
   WorkerDeltas coders_;
@@ -388,6 +418,39 @@ class DeltaSaver {
 };
 
 }  // namespace
+
+namespace {
+
+Result<DeltaResult> SaveIn(const std::string& step, const std::string& item,
+                           const Tree& tree, const std::string& base,
+                           const SaveOptions& options) {
+  const Stopwatch begun;
+  Stopwatch watch = begun;
+  HF_ASSIGN_OR_RETURN(DeltaResult result,
+                      DeltaSaver(step, item, options).Save(tree, base));
+  result.stats.total_seconds = watch.Lap();
+  return result;
+}
+
+}  // namespace
+
+Result<DeltaResult> SaveItemInChain(const std::string& directory,
+                                    const Tree& tree, uint64_t anchor_every,
+                                    const SaveOptions& options) {
+  return InCall(CallKind::kSave, directory, [&] {
+    return CatchBadAlloc([&]() -> Result<DeltaResult> {
+      const std::string item = Place(directory).Absolute().path();
+      const std::string step = Place(item).parent().path();
+      HF_ASSIGN_OR_RETURN(const std::string base,
+                          ChooseBaseOf(step, ItemNameOf(item), anchor_every));
+      if (!base.empty()) return SaveIn(step, item, tree, base, options);
+      HF_ASSIGN_OR_RETURN(SaveResult saved, SaveItem(directory, tree, options));
+      DeltaResult whole;
+      whole.stats = saved.stats;
+      return whole;
+    });
+  });
+}
 
 Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
                               const std::string& base,
@@ -403,14 +466,7 @@ Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
                                 std::string(FormatName(Format::kOrbax)) + ")");
   }
   return InCall(CallKind::kSave, path, [&] {
-    return CatchBadAlloc([&]() -> Result<DeltaResult> {
-      const Stopwatch begun;
-      Stopwatch watch = begun;
-      HF_ASSIGN_OR_RETURN(DeltaResult result,
-                          DeltaSaver(path, options).Save(tree, base));
-      result.stats.total_seconds = watch.Lap();
-      return result;
-    });
+    return CatchBadAlloc([&] { return SaveIn(path, "", tree, base, options); });
   });
 }
 

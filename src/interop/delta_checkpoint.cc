@@ -583,7 +583,7 @@ Result<std::unique_ptr<Checkpoint>> OpenDelta(const Place& place,
     at = BasePlaceOf(at, *layer->step.delta);
     layers.push_back(std::move(layer));
     const std::string from = layers.back()->place.path();
-    Result<OpenedStep> base = open_step(at);
+    Result<OpenedStep> base = open_step(at, layers.back()->step.delta->item);
     if (!base.ok()) {
       return base.status().WithContext(from + ": a delta whose base is needed");
     }

@@ -23,9 +23,13 @@ namespace holdfast {
 struct OpenedStep {
   std::unique_ptr<Checkpoint> checkpoint;
   std::optional<DeltaInfo> delta;
+  bool is_item = false;          // the delta is one, opened by its own path
+  bool has_delta_items = false;  // of several; `delta` is empty then
 };
-// Opens a step without following its chain.
-using OpenStepFn = std::function<Result<OpenedStep>(const Place& place)>;
+// Opens a step, or the item of it if that has a name, without following its
+// chain.
+using OpenStepFn = std::function<Result<OpenedStep>(const Place& place,
+                                                    const std::string& item)>;
 
 // LeafInfo::codecs of an array that is as in the anchor.
 inline constexpr std::string_view kUnchangedCodecs = "as in the anchor";

@@ -102,17 +102,19 @@ DeltaJson DeltaInfoToJson(const DeltaInfo& info) {
   for (const ArrayState state : info.states) {
     states.push_back(static_cast<char>(state));
   }
-  return {{"version", kDeltaVersion},
-          {"base",
-           {{"path", info.base_path},
-            {"files", info.base_files},
-            {"id", info.base_id}}},
-          {"order", info.order},
-          {"id", info.id},
-          {"chunk_bytes", info.chunk_bytes},
-          {"states", states},
-          {"hashes", std::move(hashes)},
-          {"tree", SidecarText(info.tree)}};
+  DeltaJson document = {{"version", kDeltaVersion},
+                        {"base",
+                         {{"path", info.base_path},
+                          {"files", info.base_files},
+                          {"id", info.base_id}}},
+                        {"order", info.order},
+                        {"id", info.id},
+                        {"chunk_bytes", info.chunk_bytes},
+                        {"states", states},
+                        {"hashes", std::move(hashes)},
+                        {"tree", SidecarText(info.tree)}};
+  if (!info.item.empty()) document["item"] = info.item;
+  return document;
 }
 
 Result<DeltaInfo> ParseDeltaInfo(const DeltaJson& document) {
@@ -128,6 +130,9 @@ Result<DeltaInfo> ParseDeltaInfo(const DeltaJson& document) {
   HF_ASSIGN_OR_RETURN(info.base_path, TextOf(*base, "path"));
   HF_ASSIGN_OR_RETURN(info.base_files, TextOf(*base, "files"));
   HF_ASSIGN_OR_RETURN(info.base_id, TextOf(*base, "id"));
+  if (document.contains("item")) {
+    HF_ASSIGN_OR_RETURN(info.item, TextOf(document, "item"));
+  }
   HF_ASSIGN_OR_RETURN(info.id, TextOf(document, "id"));
   HF_ASSIGN_OR_RETURN(info.order, NumberOf(document, "order", kChainLengthMax));
   HF_ASSIGN_OR_RETURN(info.chunk_bytes,

@@ -38,7 +38,10 @@ enum class ArrayState : char {
 };
 
 struct DeltaInfo {
-  // How the base is reached: a name beside the delta, or an absolute path.
+  // Where the delta is an item of a step, as managers write them, its name: the
+  // base is then that item of a step.
+  std::string item;
+  // How the base is reached: a name beside the step, or an absolute path.
   std::string base_path;
   // BaseFilesHash of the base when the delta was made, in hex.
   std::string base_files;

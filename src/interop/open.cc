@@ -12,6 +12,7 @@
 #include "holdfast/orbax/steps.h"
 #include "interop/dcp.h"
 #include "interop/delta_checkpoint.h"
+#include "interop/joined_items.h"
 #include "interop/load_leaves.h"
 #include "interop/npz.h"
 #include "interop/safetensors.h"
@@ -110,20 +111,31 @@ Result<std::optional<TreeSidecar>> OrbaxSidecar(
   return all;
 }
 
-// What a delta says of itself; nullopt for any other checkpoint.
-Result<std::optional<DeltaInfo>> DeltaOf(const OpenedCheckpoint& checkpoint) {
-  if (checkpoint.items().size() != 1) return std::optional<DeltaInfo>();
-  const TreeMetadata* metadata = checkpoint.items()[0]->tree_metadata();
+// Where a delta says what it is; null in any other item.
+const nlohmann::ordered_json* FindDelta(const Item& item) {
+  const TreeMetadata* metadata = item.tree_metadata();
   if (metadata == nullptr || !metadata->custom_metadata.is_object()) {
-    return std::optional<DeltaInfo>();
+    return nullptr;
   }
   const auto found = metadata->custom_metadata.find(kDeltaKey);
-  if (found == metadata->custom_metadata.end()) {
-    return std::optional<DeltaInfo>();
+  return found == metadata->custom_metadata.end() ? nullptr : &*found;
+}
+
+// Fills in what the step says of deltas.
+Status FindDeltas(const OpenedCheckpoint& checkpoint, OpenedStep& step) {
+  const auto& items = checkpoint.items();
+  if (items.size() > 1) {
+    step.has_delta_items = std::ranges::any_of(
+        items, [](const auto& item) { return FindDelta(*item) != nullptr; });
+    return Status();
   }
+  const nlohmann::ordered_json* const found = FindDelta(*items[0]);
+  if (found == nullptr) return Status();
   auto info = ParseDeltaInfo(*found);
   if (!info.ok()) return info.status().WithContext(checkpoint.info().path);
-  return std::optional(*std::move(info));
+  step.delta = *std::move(info);
+  step.is_item = !step.delta->item.empty() && items[0]->place().name.empty();
+  return Status();
 }
 
 // A checkpoint of Orbax's as a tree, but for a delta, whose chain is not
@@ -138,7 +150,7 @@ Result<OpenedStep> OpenOrbaxStep(const Place& place,
     step.checkpoint = std::move(opened);
     return step;
   }
-  HF_ASSIGN_OR_RETURN(step.delta, DeltaOf(*opened));
+  HF_RETURN_IF_ERROR(FindDeltas(*opened, step));
   HF_ASSIGN_OR_RETURN(const auto sidecar, OrbaxSidecar(*opened));
   step.checkpoint = std::move(opened);
   if (sidecar) {
@@ -148,17 +160,27 @@ Result<OpenedStep> OpenOrbaxStep(const Place& place,
   return step;
 }
 
+// The step of a delta that is opened, be it as a step or as the item that it
+// is.
+Place StepPlaceOf(const OpenedStep& step) {
+  const Place opened(step.checkpoint->info().path);
+  return step.is_item ? opened.parent() : opened;
+}
+
 // `given`: what a step of the chain holds, with its path; or none.
 Result<std::unique_ptr<Checkpoint>> WithChain(
     OpenedStep step, OpenOptions options, const std::string& given_path = "",
     std::unique_ptr<Checkpoint> given = nullptr) {
   options.step.reset();
-  options.item.clear();
-  const Place place(step.checkpoint->info().path);
+  const Place place = StepPlaceOf(step);
   return OpenDelta(
-      place, std::move(step), [&](const Place& base) -> Result<OpenedStep> {
+      place, std::move(step),
+      [&](const Place& base, const std::string& item) -> Result<OpenedStep> {
+        options.item = item;
         if (given != nullptr && base.path() == given_path) {
-          return OpenedStep{std::move(given), std::nullopt};
+          OpenedStep step;
+          step.checkpoint = std::move(given);
+          return step;
         }
         const LookScope look(base);
         HF_ASSIGN_OR_RETURN(const ForeignPlace found,
@@ -175,10 +197,33 @@ Result<std::unique_ptr<Checkpoint>> WithChain(
 }
 
 Result<std::unique_ptr<Checkpoint>> OpenOrbax(const Place& place,
+                                              const OpenOptions& options);
+
+// Of a step with several items, each with its chain.
+Result<std::unique_ptr<Checkpoint>> OpenItems(const CheckpointInfo& info,
+                                              OpenOptions options) {
+  options.step.reset();
+  std::vector<OpenedItem> items;
+  for (const auto& [name, directory] : info.items) {
+    options.item = name;
+    HF_ASSIGN_OR_RETURN(auto item, OpenOrbax(Place(info.path), options));
+    items.push_back({name, std::move(item)});
+  }
+  return JoinItems(info, std::move(items));
+}
+
+// The step as the tree that was saved.
+Result<std::unique_ptr<Checkpoint>> WithChains(OpenedStep step,
+                                               const OpenOptions& options) {
+  if (step.delta) return WithChain(std::move(step), options);
+  if (step.has_delta_items) return OpenItems(step.checkpoint->info(), options);
+  return std::move(step.checkpoint);
+}
+
+Result<std::unique_ptr<Checkpoint>> OpenOrbax(const Place& place,
                                               const OpenOptions& options) {
   HF_ASSIGN_OR_RETURN(OpenedStep step, OpenOrbaxStep(place, options));
-  if (!step.delta) return std::move(step.checkpoint);
-  return WithChain(std::move(step), options);
+  return WithChains(std::move(step), options);
 }
 
 // Orbax's checkpoints are restored chunk by chunk, unless a sidecar says that
@@ -190,11 +235,12 @@ Result<LoadResult> LoadOrbax(const Place& place, const LoadOptions& options) {
   HF_ASSIGN_OR_RETURN(auto opened, OpenedCheckpoint::Open(place, open));
   std::optional<TreeSidecar> sidecar;
   if (open.use_sidecar) {
-    HF_ASSIGN_OR_RETURN(auto delta, DeltaOf(*opened));
-    if (delta) {
+    OpenedStep step;
+    HF_RETURN_IF_ERROR(FindDeltas(*opened, step));
+    if (step.delta || step.has_delta_items) {
       opened->DescribeLeaves();
-      OpenedStep step{std::move(opened), std::move(delta)};
-      HF_ASSIGN_OR_RETURN(const auto chain, WithChain(std::move(step), open));
+      step.checkpoint = std::move(opened);
+      HF_ASSIGN_OR_RETURN(const auto chain, WithChains(std::move(step), open));
       HF_ASSIGN_OR_RETURN(LoadResult loaded, LoadLeaves(*chain, options));
       loaded.notes = chain->info().notes;
       return loaded;
@@ -314,7 +360,7 @@ Result<std::unique_ptr<Checkpoint>> OpenOver(const std::string& path,
                       FindForeignPlace(look.place(), options));
   if (found.format != ForeignFormat::kNone) return Open(path, options);
   HF_ASSIGN_OR_RETURN(OpenedStep step, OpenOrbaxStep(look.place(), options));
-  if (!step.delta) return std::move(step.checkpoint);
+  if (!step.delta) return WithChains(std::move(step), options);
   return WithChain(std::move(step), options, base_path, std::move(base));
 }
 

@@ -42,12 +42,18 @@ Status StepDisposal::Dispose(const std::vector<std::string>& names,
 Status StepDisposal::DisposeOf(const std::string& name) { return Move({name}); }
 
 Status StepDisposal::Move(const std::vector<std::string>& names) {
-  HF_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
-                      DisposeOfSteps(root_, names, options_));
-  for (const std::string& path : paths) remover_.Remove(path);
-  if (!Place(root_).can_rename() && !paths.empty()) {
+  std::vector<std::string> all = names;
+  {
     const std::lock_guard lock(mutex_);
-    going_.insert(names.begin(), names.end());
+    all.insert(all.end(), needed_.begin(), needed_.end());
+  }
+  HF_ASSIGN_OR_RETURN(const DisposedSteps disposed,
+                      DisposeOfSteps(root_, all, options_));
+  for (const std::string& path : disposed.to_remove) remover_.Remove(path);
+  const std::lock_guard lock(mutex_);
+  needed_ = {disposed.needed.begin(), disposed.needed.end()};
+  if (!Place(root_).can_rename() && !disposed.to_remove.empty()) {
+    going_.insert(all.begin(), all.end());
   }
   return Status();
 }

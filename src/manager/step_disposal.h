@@ -48,6 +48,8 @@ class StepDisposal {
   StepRemover remover_;
   std::mutex mutex_;
   std::set<std::string> going_;  // names of steps that may still be removed
+  // Steps that went, but which a view or a delta still refers to.
+  std::set<std::string> needed_;
 };
 
 }  // namespace holdfast

@@ -91,22 +91,28 @@ std::vector<std::string> UncommittedLeases(const Place& root) {
 
 }  // namespace
 
-Result<std::vector<std::string>> DisposeOfSteps(
-    const std::string& root, const std::vector<std::string>& given,
-    const DisposalOptions& options) {
+Result<DisposedSteps> DisposeOfSteps(const std::string& root,
+                                     const std::vector<std::string>& given,
+                                     const DisposalOptions& options) {
   const Place at = Place(root).Absolute();
   std::vector<std::string> names = given;
+  DisposedSteps disposed;
   HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(at, given));
-  for (const auto& [name, by] : needed) std::erase(names, name);
+  for (const auto& [name, by] : needed) {
+    std::erase(names, name);
+    disposed.needed.push_back(name);
+  }
   if (options.todelete_full_path) {
     HF_RETURN_IF_ERROR(MoveInBucket(at, names, *options.todelete_full_path));
-    return std::vector<std::string>();
+    return disposed;
   }
   if (options.todelete_subdir && UrlScheme(at.path()) != "gs") {
     HF_RETURN_IF_ERROR(MoveToSubdirectory(at, names, *options.todelete_subdir));
-    return std::vector<std::string>();
+    return disposed;
   }
-  return TrashSteps(at.path(), names, TrashUse::kRemove);
+  HF_ASSIGN_OR_RETURN(disposed.to_remove,
+                      TrashSteps(at.path(), names, TrashUse::kRemove));
+  return disposed;
 }
 
 std::vector<std::string> DisposalLeftovers(const std::string& root) {

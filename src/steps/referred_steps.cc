@@ -38,7 +38,6 @@ class ReferenceFinder {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(step));
     for (const std::string& name : names) {
       if (name == kBaseFile) HF_RETURN_IF_ERROR(AddBase(step));
-      if (root_.is_remote()) continue;  // no links there
       HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(step / name));
       if (kind == PathKind::kSymlink) Add(step / name);
       if (kind != PathKind::kDirectory) continue;
@@ -50,6 +49,10 @@ class ReferenceFinder {
 
   Status LookIntoItem(const Place& item) {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(item));
+    if (std::ranges::find(names, kBaseFile) != names.end()) {
+      HF_RETURN_IF_ERROR(AddBase(item));
+    }
+    if (root_.is_remote()) return Status();  // no links there
     const bool is_listed =
         std::find(names.begin(), names.end(), kDigestFile) != names.end();
     if (!is_listed) return Status();

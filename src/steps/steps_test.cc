@@ -217,11 +217,12 @@ TEST_F(Steps, TheTrashGoesWithItsLastStep) {
   PutStep(root_, "2", 2);
   const auto left = DisposeOfSteps(root_, {"1", "2"});
   ASSERT_TRUE(left.ok()) << left.status().ToString();
-  ASSERT_EQ(left->size(), 2u);
-  EXPECT_THAT(DisposalLeftovers(root_), ElementsAre(left->at(0), left->at(1)));
-  ASSERT_TRUE(RemoveTrashed(left->at(0)).ok());
+  const std::vector<std::string>& paths = left->to_remove;
+  ASSERT_EQ(paths.size(), 2u);
+  EXPECT_THAT(DisposalLeftovers(root_), ElementsAre(paths[0], paths[1]));
+  ASSERT_TRUE(RemoveTrashed(paths[0]).ok());
   EXPECT_TRUE(fs::exists(TrashPath(root_)));
-  ASSERT_TRUE(RemoveTrashed(left->at(1)).ok());
+  ASSERT_TRUE(RemoveTrashed(paths[1]).ok());
   EXPECT_FALSE(fs::exists(TrashPath(root_)));
 }
 
@@ -236,7 +237,9 @@ TEST_F(Steps, NoStepStaysWhileTheTrashComesAndGoes) {
   for (int i = 0; i < kCount; ++i) {
     const auto left = DisposeOfSteps(root_, {std::to_string(i)});
     ASSERT_TRUE(left.ok()) << left.status().ToString();
-    for (const std::string& path : *left) EXPECT_TRUE(RemoveTrashed(path).ok());
+    for (const std::string& path : left->to_remove) {
+      EXPECT_TRUE(RemoveTrashed(path).ok());
+    }
   }
   is_done = true;
   other.join();
@@ -248,7 +251,7 @@ TEST_F(Steps, StepsThatAreNotKeptMayStayElsewhere) {
   const auto moved =
       DisposeOfSteps(root_, {"1", "2"}, {.todelete_subdir = "old"});
   ASSERT_TRUE(moved.ok()) << moved.status().ToString();
-  EXPECT_THAT(*moved, IsEmpty());
+  EXPECT_THAT(moved->to_remove, IsEmpty());
   EXPECT_TRUE(fs::exists(root_ + "/old/1/default"));
   EXPECT_EQ(DisposeOfSteps(root_, {"1"}, {.todelete_full_path = "old"})
                 .status()

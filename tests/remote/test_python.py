@@ -381,13 +381,13 @@ def test_managers_keep_and_remove_steps(
 def test_a_step_that_is_saved_again_stays(root: RemotePath) -> None:
     """Its files were about to be removed."""
     ocp.PyTreeCheckpointer().save(root / "1", tree(1))
-    trashed = _engine.dispose_of_steps(str(root), ["1"])
+    trashed, _ = _engine.dispose_of_steps(str(root), ["1"])
     assert trashed == [str(root / "1")]
     assert ocp.utils.checkpoint_steps(root) == []
     ocp.PyTreeCheckpointer().save(root / "1", tree(2), force=True)
     _trash.remove_entry(trashed[0])
     same(ocp.PyTreeCheckpointer().restore(root / "1"), tree(2))
-    _trash.remove_entry(*_engine.dispose_of_steps(str(root), ["1"]))
+    _trash.remove_entry(*_engine.dispose_of_steps(str(root), ["1"])[0])
     assert names_below(root) == set()
 
 

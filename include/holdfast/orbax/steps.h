@@ -126,12 +126,17 @@ struct DisposalOptions {
   std::optional<std::string> todelete_full_path;
 };
 // Lets the steps of these names disappear from a root at once, except those
-// that a view or a delta among the root's other directories refers to. Returns
-// what RemoveTrashed is left to remove: nothing of steps that stay elsewhere.
+// that a view or a delta among the root's other directories refers to.
 // Unimplemented for todelete_full_path where there are no buckets.
-Result<std::vector<std::string>> DisposeOfSteps(
-    const std::string& root, const std::vector<std::string>& names,
-    const DisposalOptions& options = {});
+struct DisposedSteps {
+  // What RemoveTrashed is left to remove: nothing of steps that stay elsewhere.
+  std::vector<std::string> to_remove;
+  // The names that others refer to: try again when those have gone.
+  std::vector<std::string> needed;
+};
+Result<DisposedSteps> DisposeOfSteps(const std::string& root,
+                                     const std::vector<std::string>& names,
+                                     const DisposalOptions& options = {});
 // What programs that ended too early have left to RemoveTrashed.
 std::vector<std::string> DisposalLeftovers(const std::string& root);
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container
 from typing import Any
 
 from holdfast import _engine
+from holdfast._delta import DeltaPolicy
 from holdfast._log import log
 from holdfast.orbax import preservation_policy
 from holdfast.orbax._errors import as_builtin
@@ -69,6 +70,9 @@ class CheckpointManagerOptions:
         enable_per_process_directory_creation: each process makes directories.
         lightweight_initialize: do not read the times and metrics of steps
             when the manager is made.
+        deltas: store most steps as what has changed since the one before
+            (`doc/deltas.md`); None: every step whole. Not Orbax's, which reads
+            whole steps alone. One process only.
 
     Raises:
         ValueError: options that contradict each other.
@@ -109,6 +113,7 @@ class CheckpointManagerOptions:
     enable_should_save_is_saving_in_progress_check: bool = True
     enable_per_process_directory_creation: bool = False
     lightweight_initialize: bool = False
+    deltas: DeltaPolicy | None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         with as_builtin():

@@ -229,9 +229,8 @@ class Describer:
         return StringMetadata(name, self._directory)
 
     def _sharding(self, name: str, text: str) -> Any | None:
-        if not self._sharding_file.exists:
-            return None
-        text = text or self._sharding_file[name]
+        if not text and self._sharding_file.exists:
+            text = self._sharding_file[name]
         if not text:
             return None
         if text not in self._shardings:
@@ -246,11 +245,11 @@ class Describer:
         key = (chunk_shape, write_shape, text)
         storage = self._storages.get(key)
         if storage is None:
-            if text not in self._zarr:
+            if text and text not in self._zarr:
                 self._zarr[text] = ZarrMetadata.from_json(json.loads(text))
             storage = self._storages[key] = StorageMetadata(
                 chunk_shape=chunk_shape,
                 write_shape=write_shape,
-                zarr_metadata=self._zarr[text],
+                zarr_metadata=self._zarr.get(text),  # None: of a delta
             )
         return storage

@@ -7,17 +7,26 @@ are called once with all of theirs, and the engine records them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import dataclasses
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from typing import Any
 
 import numpy as np
 
 from holdfast import _engine, _files
 from holdfast._adapt import adapt, make_adapt
+from holdfast._delta import DeltaPolicy
 from holdfast._progress import cancelling
 from holdfast.orbax import _structure
 from holdfast.orbax._array_type_handler import ArrayHandler, refuse_host_local
@@ -45,6 +54,25 @@ from holdfast.orbax._type_handler import (
     registry_or_standard,
 )
 from holdfast.orbax.tree_paths import flatten_with_path
+
+_ANCHOR_EVERY: contextvars.ContextVar[int | None] = contextvars.ContextVar(
+    "holdfast anchor_every", default=None
+)
+
+
+@contextlib.contextmanager
+def saving_deltas(policy: DeltaPolicy | None) -> Iterator[None]:
+    """Items that are prepared in it are deltas of the step before.
+
+    Args:
+        policy: when they are whole; None: always.
+    """
+    every = None if policy is None else policy.anchor_every
+    token = _ANCHOR_EVERY.set(every)
+    try:
+        yield
+    finally:
+        _ANCHOR_EVERY.reset(token)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,12 +130,14 @@ class PreparedSave:
         options: the engine's.
         others: what other handlers write.
         processes: that write it together.
+        anchor_every: the step is a delta but once in so many; None: whole.
     """
 
     tree: Any
     options: dict[str, Any]
     others: tuple[HandlerLeaves, ...] = ()
     processes: Processes = dataclasses.field(default_factory=Processes)
+    anchor_every: int | None = None
 
     async def serialize(self, directory: Any) -> list[Any]:
         """Calls the other handlers, all at once.
@@ -169,7 +199,8 @@ class PreparedSave:
                 leaves.handler.finalize(as_path(directory))
             options = {**options, "adopt_existing": True}
         if self.processes.is_single:
-            _engine.save_item(path, self.tree, **options)
+            every = self.anchor_every
+            _engine.save_item(path, self.tree, anchor_every=every, **options)
             return
         _engine.save_item_part(
             path,
@@ -318,7 +349,9 @@ def prepare_save(
     record_duration(name, time.time() - start)
     with timed("/jax/orbax/write/blocking_d2h_duration_secs"):
         built = _engine.build_tree(tree, adapt=table.adapt(), snapshot=snapshot)
-    return PreparedSave(built, engine_options, others, processes)
+    # A delta has no place for what other handlers write.
+    every = None if others else _ANCHOR_EVERY.get()
+    return PreparedSave(built, engine_options, others, processes, every)
 
 
 class _HandlerTable:

@@ -32,7 +32,43 @@ class Remover:
         self._thread_count = max(1, thread_count)
         self._paths: collections.deque[str] = collections.deque()
         self._threads: set[threading.Thread] = set()
-        self._lock = threading.Lock()  # guards the two above
+        self._needed: set[str] = set()
+        self._lock = threading.Lock()  # guards those above
+
+    def dispose(
+        self,
+        root: str,
+        names: Iterable[str],
+        *,
+        todelete_subdir: str | None = None,
+        todelete_full_path: str | None = None,
+    ) -> None:
+        """Lets steps go; their files are removed soon.
+
+        A step that a view or a delta refers to stays, and goes with a later
+        call, when these have gone.
+
+        Args:
+            root: theirs; the same in all calls.
+            names: of their directories.
+            todelete_subdir: they stay there instead.
+            todelete_full_path: the same, in a bucket.
+
+        Raises:
+            NotImplementedError: with `todelete_full_path`, outside of buckets.
+            OSError: one cannot be renamed.
+        """
+        with self._lock:
+            going = [*names, *self._needed]
+        paths, needed = _engine.dispose_of_steps(
+            root,
+            going,
+            todelete_subdir=todelete_subdir,
+            todelete_full_path=todelete_full_path,
+        )
+        with self._lock:
+            self._needed = set(needed)
+        self.add(paths)
 
     def add(self, paths: Iterable[str]) -> None:
         """Removes directories soon."""

@@ -43,6 +43,8 @@ from holdfast.orbax._monitoring import (
     timed,
 )
 from holdfast.orbax._paths import PathLike, handler_path
+from holdfast.orbax._processes import Processes
+from holdfast.orbax._pytree_save import saving_deltas
 from holdfast.orbax._root import (
     METADATA_ITEM_NAME,
     make_root,
@@ -200,6 +202,10 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         """
         self._options = options = options or CheckpointManagerOptions()
         self._multiprocessing_options = options.multiprocessing_options
+        if options.deltas and not Processes().is_single:
+            raise ValueError(
+                "deltas: one process only; several save whole steps"
+            )
         if options.enable_per_process_directory_creation:
             AwaitableSignalsContract.awaitable_signals_contract_prefix += (
                 f"_{process_index()}"
@@ -442,15 +448,18 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             record_duration(name, validation_secs)
             facts.checkpointer_blocking_start_time = time.time()
             path = self._get_write_step_directory(step, self._directory)
-            self._checkpointer.save(
-                path,
-                args=composite,
-                custom_metadata=custom_metadata,
-                force=not self._skips_checks(),
-                save_context=SaveContext(
-                    start, sync_secs, facts.wait_for_prev_duration_secs or 0.0
-                ),
-            )
+            with saving_deltas(self._options.deltas):
+                self._checkpointer.save(
+                    path,
+                    args=composite,
+                    custom_metadata=custom_metadata,
+                    force=not self._skips_checks(),
+                    save_context=SaveContext(
+                        start,
+                        sync_secs,
+                        facts.wait_for_prev_duration_secs or 0.0,
+                    ),
+                )
             facts.checkpointer_blocking_duration_secs = (
                 time.time() - facts.checkpointer_blocking_start_time
             )

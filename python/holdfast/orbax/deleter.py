@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from holdfast import _engine, _files
+from holdfast import _files
 from holdfast._log import log
 from holdfast.orbax._monitoring import record_duration, record_event
 from holdfast.orbax._paths import PathLike, handler_path
@@ -160,13 +160,12 @@ class StandardCheckpointDeleter:
 
     def _delete_steps(self, steps: Sequence[int]) -> None:
         paths = [path for step in steps if (path := self._find(step))]
-        left = _engine.dispose_of_steps(
+        self._remover.dispose(
             os.fspath(self._directory),
             [path.name for path in paths],
             todelete_subdir=self._todelete_subdir,
             todelete_full_path=self._todelete_full_path,
         )
-        self._remover.add(left)
 
     def _find(self, step: int) -> Any | None:
         try:

@@ -155,7 +155,7 @@ def _publish(plan: _Plan, context: Context, remover: Remover) -> None:
     path = _files.abspath(plan.path)
     if plan.name is None:
         root, name = _files.dirname(path), os.path.basename(path)
-        remover.add(_engine.dispose_of_steps(root, [name]))
+        remover.dispose(root, [name])
     elif not plan.is_begun:
         mode = context.file.path_permission_mode
         _engine.begin_item_deletion(path, plan.name, mode)

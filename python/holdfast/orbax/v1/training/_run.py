@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast import _engine, _files
+from holdfast import _files
 from holdfast import errors as holdfast_errors
 from holdfast.orbax._monitoring import timed
 from holdfast.orbax._run import (
@@ -277,7 +277,7 @@ class SavingRun(Run):
             if superfluous and self._processes.is_primary:
                 root = _files.abspath(self._directory)
                 names = [os.path.basename(info.path) for info in superfluous]
-                self._remover.add(_engine.dispose_of_steps(root, names))
+                self._remover.dispose(root, names)
         return True
 
     def is_saving(self) -> bool:
