@@ -2,7 +2,8 @@
 // have lost by then: a record of a save's (or delete's) changes is replayed up
 // to each of them, under each kind of loss, and the engine opens what is left.
 //
-// HOLDFAST_CRASH_MIXES: how many random mixes of losses more (0 by default).
+// HOLDFAST_CRASH_MIXES: how many random mixes of losses more (0 by default);
+// HOLDFAST_SEED: a number for others than usual.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,6 +56,11 @@ struct Outcome {
   std::string first_violation;
 };
 
+uint64_t NumberFrom(const char* variable) {
+  const char* wanted = std::getenv(variable);
+  return wanted == nullptr ? 0 : std::strtoull(wanted, nullptr, 10);
+}
+
 Outcome ReplayAll(const Scenario& scenario, const DiskRecord& record,
                   uint64_t seed_count, uint64_t mix_count) {
   StateJudge judge(scenario);
@@ -67,7 +73,10 @@ Outcome ReplayAll(const Scenario& scenario, const DiskRecord& record,
     outcome.first_violation = Describe(crash, record) + ": " + wrong;
   };
   outcome.state_count = VisitCrashStates(record, seed_count, visit);
-  outcome.state_count += VisitRandomStates(record, 1'000'000, mix_count, visit);
+  const uint64_t first_seed =
+      1'000'000 + (NumberFrom("HOLDFAST_SEED") << 32);
+  outcome.state_count +=
+      VisitRandomStates(record, first_seed, mix_count, visit);
   std::printf("%-18s %5zu changes %8lu states %5lu loads %lu violations\n",
               scenario.name.c_str(), record.changes.size(),
               static_cast<unsigned long>(outcome.state_count),
@@ -76,10 +85,7 @@ Outcome ReplayAll(const Scenario& scenario, const DiskRecord& record,
   return outcome;
 }
 
-uint64_t MixCount() {
-  const char* wanted = std::getenv("HOLDFAST_CRASH_MIXES");
-  return wanted == nullptr ? 0 : std::strtoull(wanted, nullptr, 10);
-}
+uint64_t MixCount() { return NumberFrom("HOLDFAST_CRASH_MIXES"); }
 
 std::string NameOf(const testing::TestParamInfo<Scenario>& info) {
   return info.param.name;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Chains of deltas under damage and kills, and as stock tools see them.
 
-usage: test_chains.py [--trials N] [--kills N]
+usage: test_chains.py [--trials N] [--kills N] [--seed S]
 
   stock    stock Orbax restores anchors and materialized steps, and opens deltas
            as arrays of bytes; TensorStore opens one of these arrays
@@ -117,12 +117,12 @@ def damage(root: pathlib.Path, count: int, draw: random.Random) -> str:
     return f"{kind} {path.relative_to(root)}"
 
 
-def check_damage(folder: pathlib.Path, trials: int) -> str:
+def check_damage(folder: pathlib.Path, trials: int, first: int) -> str:
     count, chain_count = 5, 4
     for seed in range(chain_count):
         save_chain(folder / f"chain{seed}", seed, count)
     loads = failures = 0
-    for trial in range(trials):
+    for trial in range(first, first + trials):
         draw = random.Random(trial)
         seed = draw.randrange(chain_count)
         root = folder / "damaged"
@@ -148,10 +148,10 @@ def work(root: pathlib.Path, seed: int, first: int) -> None:
         print(step, flush=True)
 
 
-def check_kills(folder: pathlib.Path, kills: int) -> str:
+def check_kills(folder: pathlib.Path, kills: int, seed: int) -> str:
     root = folder / "killed"
     holdfast.save(root / "0", state_at(1, 0))
-    draw = random.Random(7)
+    draw = random.Random(f"kills {seed}")
     for kill in range(kills):
         newest = max(holdfast.steps(root))
         with subprocess.Popen(
@@ -189,6 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", nargs=3)
     args = parser.parse_args()
     if args.work:
@@ -199,8 +200,8 @@ def main() -> None:
         check_stock(folder)
         print("stock Orbax and TensorStore read what they should")
         print(check_behind(folder))
-        print(check_kills(folder, args.kills))
-        print(check_damage(folder, args.trials))
+        print(check_kills(folder, args.kills, args.seed))
+        print(check_damage(folder, args.trials, args.seed << 32))
 
 
 if __name__ == "__main__":
