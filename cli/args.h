@@ -18,6 +18,7 @@
 #include "holdfast/orbax/steps.h"
 #include "holdfast/tools/convert.h"
 #include "holdfast/tools/merge.h"
+#include "holdfast/tools/prove.h"
 #include "holdfast/tools/remote.h"
 #include "holdfast/tools/view.h"
 
@@ -44,17 +45,19 @@ enum class VerbId : uint8_t {
   kServe,
   kTop,
   kMerge,
+  kRescue,
   kCp,
   kView,
   kMaterialize,
   kRecipes,
   kDoctor,
   kWatch,
+  kProveCrash,
   kHelp,
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 29;
+inline constexpr int kVerbCount = 31;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -162,6 +165,8 @@ struct Args {
   bool take_first = false;
   std::vector<std::string> prefixes;  // empty: none; else one a source
 
+  std::string fill;  // rescue: a step; empty: none
+
   // cp
   bool verify_copy = false;
   bool follow_links = false;
@@ -176,6 +181,11 @@ struct Args {
   LinkKind link = LinkKind::kSymbolic;
   bool checksums = false;
   bool must_refer = false;
+
+  // prove-crash; operands are the command
+  ProveOptions prove;
+  std::vector<std::string> libraries;
+  std::string python = "python3";
 
   // doctor
   bool read_only = false;

@@ -95,6 +95,8 @@ int RunVerb(const Args& args, Env& env) {
       return RunTop(args, env);
     case VerbId::kMerge:
       return RunMerge(args, env);
+    case VerbId::kRescue:
+      return RunRescue(args, env);
     case VerbId::kCp:
       return RunCp(args, env);
     case VerbId::kView:
@@ -107,6 +109,8 @@ int RunVerb(const Args& args, Env& env) {
       return RunDoctor(args, env);
     case VerbId::kWatch:
       return RunWatch(args, env);
+    case VerbId::kProveCrash:
+      return RunProveCrash(args, env);
     case VerbId::kHelp:
       return RunHelp(args, env);
     case VerbId::kCompletion:

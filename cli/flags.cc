@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "cli/prove_flags.h"
 #include "cli/units.h"
 
 namespace holdfast::cli {
@@ -32,12 +33,14 @@ constexpr uint32_t kReport = Bit(VerbId::kReport);
 constexpr uint32_t kServe = Bit(VerbId::kServe);
 constexpr uint32_t kTop = Bit(VerbId::kTop);
 constexpr uint32_t kMerge = Bit(VerbId::kMerge);
+constexpr uint32_t kRescue = Bit(VerbId::kRescue);
 constexpr uint32_t kCp = Bit(VerbId::kCp);
 constexpr uint32_t kView = Bit(VerbId::kView);
 constexpr uint32_t kMaterialize = Bit(VerbId::kMaterialize);
 constexpr uint32_t kRecipes = Bit(VerbId::kRecipes);
 constexpr uint32_t kDoctor = Bit(VerbId::kDoctor);
 constexpr uint32_t kWatch = Bit(VerbId::kWatch);
+constexpr uint32_t kProve = Bit(VerbId::kProveCrash);
 constexpr uint32_t kRewrite = kConvert | kReshard;
 constexpr uint32_t kWrite = kRewrite | kMerge;
 constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules on leaves
@@ -48,10 +51,11 @@ constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
 // Long jobs on many threads.
 constexpr uint32_t kWork = kDigest | kVerify | kWrite | kDiff | kStats | kView |
                            kMaterialize | kReport | kServe;
-constexpr uint32_t kLong = kWork | kCp | kLog | kBisect;
+constexpr uint32_t kLong = kWork | kCp | kLog | kBisect | kRescue;
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
 constexpr uint32_t kReports = kOpen | kSteps | kLog | kBisect | kPrune | kDu |
-                              kCp | kDoctor | kRecipes | kWatch;
+                              kCp | kDoctor | kRecipes | kWatch | kRescue |
+                              kProve;
 constexpr uint32_t kPatterns = kLs | kStats | kDigest | kPlan;
 constexpr uint32_t kPaged = kLs | kTree | kStats | kDiff | kSteps | kLog;
 constexpr uint32_t kTables =
@@ -293,6 +297,12 @@ Status ApplyInterval(std::string_view value, Args* args) {
   const auto seconds = ParseInt(value, 1, 1'000'000);
   if (!seconds) return BadValue("interval", value, "seconds, from 1");
   args->interval_seconds = static_cast<double>(*seconds);
+  return Status();
+}
+
+Status ApplyFill(std::string_view value, Args* args) {
+  if (value.empty()) return BadValue("fill", value, "a step");
+  args->fill = value;
   return Status();
 }
 
@@ -631,7 +641,7 @@ constexpr Flag kFlags[] = {
     {"compression", 0, "NAME",
      "Compress chunks: zstd, as Orbax does; planes, the smallest and fastest "
      "to load; fast, blosc with lz4; or not at all",
-     kWrite | kView | kMaterialize, "zstd", Completion::kChoices,
+     kWrite | kView | kMaterialize | kRescue, "zstd", Completion::kChoices,
      "planes|zstd|fast|none", ApplyCompression},
     {"chunk-bytes", 0, "SIZE",
      "Cut larger arrays into chunks of about SIZE bytes; 0: as Orbax does",
@@ -721,6 +731,27 @@ constexpr Flag kFlags[] = {
      "0 where the step is good, with 125 where that cannot be said, and with 1 "
      "to 127 where it is bad",
      kBisect, "", Completion::kNothing, "", ApplyRunCommand},
+    {"root", 0, "DIR", "Record what is done to this directory", kProve,
+     "a new one, removed later", Completion::kFile, "", ApplyRoot},
+    {"library", 0, "NAME",
+     "Record three steps saved by this library of Python instead of a command; "
+     "may be given several times: holdfast, holdfast-manager, orbax, torch, "
+     "dcp, safetensors, numpy",
+     kProve, "", Completion::kNothing, "", ApplyLibrary},
+    {"python", 0, "PROGRAM", "Run --library with this interpreter", kProve,
+     "python3", Completion::kFile, "", ApplyPython},
+    {"check", 0, "COMMAND",
+     "Judge each state with this command of the shell, with its directory for "
+     "{root}: it ends with 0 where the state is fine",
+     kProve, "", Completion::kNothing, "", ApplyCheckCommand},
+    {"without-sync", 0, "GLOB",
+     "Take the syncs of paths that match for not made: what if they were "
+     "missing? '.' is the directory itself",
+     kProve, "", Completion::kNothing, "", ApplyWithoutSync},
+    {"states", 0, "N", "Judge at most N states, evenly chosen; 0: all", kProve,
+     "20000", Completion::kNothing, "", ApplyStates},
+    {"seed", 0, "N", "Choose other mixes of losses", kProve, "0",
+     Completion::kNothing, "", ApplySeed},
     {"good", 0, "STEP", "Begin at this step, which is good", kBisect,
      "the oldest", Completion::kNothing, "", ApplyGood},
     {"bad", 0, "STEP", "End at this step, which is bad", kBisect, "the newest",
@@ -785,6 +816,9 @@ constexpr Flag kFlags[] = {
      "With --average, take leaves that are not floats from the first source; "
      "by default they must be equal in all",
      kMerge, "", Completion::kNothing, "", Switch<&Args::take_first>},
+    {"fill", 0, "STEP",
+     "Take what is lost from this step, where it has the same leaves", kRescue,
+     "", Completion::kFile, "", ApplyFill},
     {"all", 0, "", "Check all steps of a directory of steps", kVerify, "",
      Completion::kNothing, "", Switch<&Args::all>},
     {"keep-latest", 0, "N", "Keep the last N steps", kPrune, "",

@@ -31,11 +31,13 @@ int RunServe(const Args& args, Env& env);
 int RunReport(const Args& args, Env& env);
 int RunTop(const Args& args, Env& env);
 int RunMerge(const Args& args, Env& env);
+int RunRescue(const Args& args, Env& env);
 int RunCp(const Args& args, Env& env);
 int RunView(const Args& args, Env& env);
 int RunMaterialize(const Args& args, Env& env);
 int RunRecipes(const Args& args, Env& env);
 int RunDoctor(const Args& args, Env& env);
 int RunWatch(const Args& args, Env& env);
+int RunProveCrash(const Args& args, Env& env);
 
 }  // namespace holdfast::cli

@@ -66,13 +66,14 @@ from holdfast._history import (
 )
 from holdfast._log import enable_logging
 from holdfast._mapping import Checkpoint, StoredArray
-from holdfast._metrics import metrics, metrics_text
+from holdfast._metrics import crash_mark, metrics, metrics_text
 from holdfast._process_group import (
     ProcessGroup,
     ProcessTransport,
     process_group,
 )
 from holdfast._report import Report, report
+from holdfast._rescue import LostLeaf, RescueReport, rescue
 from holdfast._resume import (
     ResumeDifference,
     ResumeReport,
@@ -100,10 +101,12 @@ __all__ = [
     "LeafDiff",
     "LeafStats",
     "LogEntry",
+    "LostLeaf",
     "MergeResult",
     "ProcessGroup",
     "ProcessTransport",
     "Report",
+    "RescueReport",
     "ResumeDifference",
     "ResumeReport",
     "Stats",
@@ -114,6 +117,7 @@ __all__ = [
     "__version__",
     "bisect",
     "convert",
+    "crash_mark",
     "diff",
     "digest",
     "enable_logging",
@@ -130,6 +134,7 @@ __all__ = [
     "process_group",
     "recipes",
     "report",
+    "rescue",
     "resume_check",
     "resume_record",
     "resolve",

@@ -881,6 +881,7 @@ def set_remote_settings(values: dict[str, Any]) -> None: ...
 def remote_counters() -> dict[str, int]: ...
 def metrics() -> dict[str, float]: ...
 def metrics_text() -> str: ...
+def crash_mark(text: str) -> None: ...
 def set_libcurl_path(path: str) -> None:
     """Sets the library to load when the system has no libcurl."""
 
@@ -1351,6 +1352,19 @@ def merge(
     progress: ProgressFn | None = None,
 ) -> dict[str, Any]:
     """`holdfast::Merge`: sources are (path, prefix)."""
+
+def rescue(
+    source: str,
+    target: str,
+    *,
+    fill: str = "",
+    compression: str | None = "zstd",
+    sync: bool = True,
+    thread_count: int = 0,
+    in_flight_bytes_max: int = 256 << 20,
+    progress: ProgressFn | None = None,
+) -> dict[str, Any]:
+    """`holdfast::Rescue`; lost: (leaf, file, offset, reason, filled)."""
 
 class Follower:
     """`holdfast::Follower`; arrays: pairs of a leaf's name and its memory."""

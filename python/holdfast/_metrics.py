@@ -1,4 +1,4 @@
-"""What this process has done for checkpoints so far."""
+"""What this process has done for checkpoints, and says of itself."""
 
 from __future__ import annotations
 
@@ -23,3 +23,15 @@ def metrics() -> dict[str, float]:
 def metrics_text() -> str:
     """The same in the text format of OpenMetrics, phases as histograms."""
     return _engine.metrics_text()
+
+
+def crash_mark(text: str = "") -> None:
+    """Says that what was saved so far must outlast a power loss.
+
+    `holdfast prove-crash` around this program holds it to that. Anywhere else
+    it does nothing.
+
+    Args:
+        text: What `prove-crash --check` gets in HOLDFAST_PROVE_MARKS.
+    """
+    _engine.crash_mark(text)

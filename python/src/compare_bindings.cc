@@ -19,6 +19,7 @@
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/report.h"
+#include "holdfast/tools/rescue.h"
 #include "holdfast/tools/stats.h"
 #include "tree_output.h"
 
@@ -256,6 +257,42 @@ nb::dict BindingMerge(
   return values;
 }
 
+nb::dict BindingRescue(nb::handle source, nb::handle target, nb::handle fill,
+                       const std::optional<std::string>& compression, bool sync,
+                       int thread_count, uint64_t in_flight_bytes_max,
+                       nb::handle progress) {
+  RescueOptions options;
+  options.fill = PathOf(fill);
+  options.compression = CompressionOf(compression);
+  options.sync = sync;
+  const std::string from = PathOf(source);
+  const std::string to = PathOf(target);
+  const auto result =
+      RunForResult<RescueResult>(RunOf(thread_count, in_flight_bytes_max),
+                                 progress, [&](const RunOptions& run) {
+                                   options.run = run;
+                                   return Rescue(from, to, options);
+                                 });
+  nb::list lost;
+  for (const LostLeaf& leaf : result.lost) {
+    lost.append(nb::make_tuple(ToPythonText(leaf.leaf), ToPythonText(leaf.file),
+                               leaf.offset, ToPythonText(leaf.reason),
+                               leaf.is_filled));
+  }
+  nb::list notes;
+  for (const std::string& note : result.notes) notes.append(ToPythonText(note));
+  nb::dict values;
+  values["format"] = result.format;
+  values["leaf_count"] = result.leaf_count;
+  values["filled_count"] = result.filled_count;
+  values["decoded_bytes"] = result.decoded_bytes;
+  values["lost"] = lost;
+  values["notes"] = notes;
+  values["names_are_known"] = result.names_are_known;
+  values["total_seconds"] = result.total_seconds;
+  return values;
+}
+
 }  // namespace
 
 void BindCompare(nb::module_& module) {
@@ -292,6 +329,14 @@ void BindCompare(nb::module_& module) {
       nb::arg("sync") = true, nb::arg("thread_count") = 0,
       nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
       nb::arg("progress") = nb::none());
+  module.def("rescue", &BindingRescue, nb::arg("source"), nb::arg("target"),
+             nb::kw_only(), nb::arg("fill") = "",
+             nb::arg("compression").none() = "zstd", nb::arg("sync") = true,
+             nb::arg("thread_count") = 0,
+             nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
+             nb::arg("progress") = nb::none(),
+             "holdfast::Rescue: what is lost as (leaf, file, offset, reason, "
+             "filled).");
 }
 
 }  // namespace holdfast::python

@@ -345,7 +345,14 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
     HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
-    const LookScope look(source, LookForOf(options));
+    return OpenPlace(source, options);
+  });
+}
+
+Result<std::unique_ptr<Checkpoint>> OpenPlace(const Place& place,
+                                              const OpenOptions& options) {
+  return CatchBadAlloc([&] {
+    const LookScope look(place, LookForOf(options));
     return OpenSeen(look.place(), options);
   });
 }

@@ -50,4 +50,8 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
                                                 const OpenOptions& options,
                                                 bool use_sidecar = true);
 
+// Open of holdfast/checkpoint.h, for a place.
+Result<std::unique_ptr<Checkpoint>> OpenPlace(const Place& place,
+                                              const OpenOptions& options);
+
 }  // namespace holdfast

@@ -35,6 +35,11 @@ Place::Place(std::string path, std::shared_ptr<const Remote> remote,
   if (is_covered) look_ = look;
 }
 
+Place Place::OfBucket(std::string path, BucketPlace at) {
+  return Place(std::move(path), std::make_shared<const Remote>(std::move(at)),
+               nullptr);
+}
+
 std::string Place::name() const { return FileNameOf(path_); }
 
 Place Place::parent() const {

@@ -43,6 +43,9 @@ class Place {
   Place() = default;  // nowhere
   Place(const char* path) : Place(std::string(path)) {}
 
+  // In a bucket that no URL leads to; `path` is what it is called.
+  static Place OfBucket(std::string path, BucketPlace at);
+
   const std::string& path() const { return path_; }
   // The last part: "x" of "/a/x" and of "gs://b/x"; "" of "gs://b".
   std::string name() const;

@@ -300,6 +300,46 @@ TEST(DamageOfSlices, ARowIsCheckedByItsBlock) {
   }
 }
 
+// Neighbours in a file are read together, over what lies between them: damage
+// there is no damage to them.
+TEST(DamageOfSlices, DamageBetweenTwoArraysIsNotTheirs) {
+  for (const Compression compression :
+       {Compression::kNone, Compression::kZstd}) {
+    const ScratchDirectory scratch;
+    const std::string path = scratch / "checkpoint";
+    SaveOptions options;
+    options.compression = compression;
+    options.sync = false;
+    const Array a = RandomArray(DType::kFloat32, {500}, 1);
+    const Array c = RandomArray(DType::kFloat32, {500}, 3);
+    ASSERT_TRUE(
+        Save(path,
+             Tree::Dict({{"a", Tree(a)},
+                         {"b", Tree(RandomArray(DType::kFloat32, {500}, 2))},
+                         {"c", Tree(c)}}),
+             options)
+            .ok());
+    const fs::path file =
+        fs::directory_iterator(path + "/ocdbt.process_0/d")->path();
+    std::string content = ReadTestFile(file);
+    content[3000] ^= 1;  // of b: each takes 2000 bytes
+    WriteTestFile(file, content);
+    LoadOptions load;
+    load.names = {"a", "c"};
+    const auto loaded = Load(path, load);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+    for (const auto& [name, want] : {std::pair("a", a), std::pair("c", c)}) {
+      const Array& got = loaded->tree.Find(name)->array();
+      EXPECT_EQ(std::string_view(got.view().data, got.byte_count()),
+                std::string_view(want.view().data, want.byte_count()));
+    }
+    const Status all = Load(path).status();
+    EXPECT_EQ(all.code(), StatusCode::kDataLoss);
+    EXPECT_NE(all.ToString().find("leaf b"), std::string::npos)
+        << all.ToString();
+  }
+}
+
 // Chunks of another save, or of another array: each is sound in itself.
 TEST(DamageOfSlices, AnothersChunkIsNotTakenForOurs) {
   for (const Compression compression :

@@ -1,4 +1,4 @@
-// diff, stats and merge over the real library and real checkpoints.
+// diff, stats, merge and rescue over the real library and real checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -132,6 +132,29 @@ TEST_F(CompareVerbs, MergeAveragesAndPutsTogether) {
   EXPECT_EQ(
       RunWords({"merge", "--weights=1", Path("a"), Path("c"), Path("x")}).code,
       2);
+}
+
+TEST_F(CompareVerbs, RescueSaysWhatIsLostAndFillsIt) {
+  EXPECT_EQ(RunWords({"rescue", Path("a"), Path("whole")}).code, 0);
+  const Ran plain =
+      RunWords({"convert", "--ocdbt=no", Path("b"), Path("torn")});
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  std::filesystem::remove(Path("torn/params.w/0.0"));
+  const Ran ran = RunWords({"rescue", Path("torn"), Path("out")});
+  EXPECT_EQ(ran.code, 1) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("lost: params.w: params.w/0.0: "));
+  EXPECT_THAT(ran.out, HasSubstr("1 leaf recovered, 1 lost: "));
+  const Ran filled = RunWords(
+      {"rescue", "--json", "--fill", Path("b"), Path("torn"), Path("filled")});
+  EXPECT_EQ(filled.code, 1) << filled.err;
+  const auto json = ComparedJson::parse(filled.out);
+  EXPECT_EQ(json["lost"][0]["leaf"], "params.w");
+  EXPECT_EQ(json["lost"][0]["filled"], true);
+  EXPECT_EQ(json["filled_count"], 1);
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_EQ(RunWords({"diff", "--bits", Path("b"), Path("filled")}).code, 0);
+  EXPECT_EQ(RunWords({"rescue", Path("torn"), Path("out")}).code, 3);
+  EXPECT_EQ(RunWords({"rescue", Path("torn")}).code, 2);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include "holdfast/tools/drift.h"
 #include "holdfast/tools/history.h"
 #include "holdfast/tools/merge.h"
+#include "holdfast/tools/prove.h"
+#include "holdfast/tools/rescue.h"
 #include "holdfast/tools/serve.h"
 #include "holdfast/tools/stats.h"
 #include "holdfast/tools/stats_cache.h"
@@ -346,12 +348,43 @@ Result<BisectResult> Bisect(const std::string& root, std::string_view,
                             const BisectOptions&) {
   return NotFoundError("no steps in " + root);
 }
+Result<CrashProof> ProveCrash(const ProveOptions& options) {
+  if (options.command.back() == "fails") {
+    return FailedPreconditionError("the command ended with 1");
+  }
+  CrashProof proof;
+  proof.change_count = 40;
+  proof.sync_count = 6;
+  proof.state_count = 300;
+  proof.possible_state_count = 600;
+  if (options.command.back() == "sound") return proof;
+  proof.bad_state_count = 12;
+  CrashRisk risk{.problem = CrashProblem::kDamaged};
+  risk.missing = {{"STEP/_METADATA", false, true}, {".", true, false}};
+  risk.state_count = 12;
+  risk.checkpoint = "1";
+  risk.detail = "DATA_LOSS: _METADATA: it is empty";
+  risk.moment = "after 17 of 40 changes: rename of 1.tmp to 1";
+  risk.loss = "data lost";
+  proof.risks = {risk};
+  return proof;
+}
+std::string_view CrashProblemName(CrashProblem) { return "damaged"; }
+Result<std::vector<std::string>> ProveLibraryCommand(const std::string&,
+                                                     std::string_view library) {
+  if (library == "rubbish") return InvalidArgumentError("no such library");
+  return std::vector<std::string>{std::string(library)};
+}
 Result<std::unique_ptr<Server>> Server::Start(const ServeOptions&) {
   return UnimplementedError("no server here");
 }
 Result<ConvertResult> Merge(const std::vector<MergeSource>&, const std::string&,
                             const MergeOptions&, const ConvertOptions&) {
   return UnimplementedError("no merge here");
+}
+Result<RescueResult> Rescue(const std::string&, const std::string&,
+                            const RescueOptions&) {
+  return UnimplementedError("no rescue here");
 }
 
 Result<std::vector<StepInfo>> ListSteps(const std::string& root, CommitMode) {

@@ -69,10 +69,14 @@ TEST(VerbHelp, KeepsLinesShort) {
   }
 }
 
+std::string RoffEscaped(std::string_view name) {
+  std::string escaped;
+  for (const char c : name) escaped += c == '-' ? "\\-" : std::string(1, c);
+  return escaped;
+}
+
 std::string RoffName(std::string_view flag) {
-  std::string escaped = "\\-\\-";
-  for (const char c : flag) escaped += c == '-' ? "\\-" : std::string(1, c);
-  return "\\fB" + escaped + "\\fR";
+  return "\\fB\\-\\-" + RoffEscaped(flag) + "\\fR";
 }
 
 TEST(ManPage, HasEveryFlagAndVerb) {
@@ -82,7 +86,7 @@ TEST(ManPage, HasEveryFlagAndVerb) {
     EXPECT_THAT(ran.out, HasSubstr(RoffName(flag.name)));
   }
   for (const Verb& verb : AllVerbs()) {
-    EXPECT_THAT(ran.out, HasSubstr(".SS \"holdfast " + std::string(verb.name)));
+    EXPECT_THAT(ran.out, HasSubstr(".SS \"holdfast " + RoffEscaped(verb.name)));
   }
 }
 

@@ -106,9 +106,11 @@ TEST(FlagTable, IsConsistent) {
     }
     // No value flag takes rubbish, except a name (any word is one axis).
     const std::set<std::string_view> names = {
-        "item",    "metric", "map-file", "select",       "drop",      "map",
-        "report",  "region", "profile",  "user-project", "ca-bundle", "output",
-        "against", "host",   "token",    "cache",        "trace",     "bad-if"};
+        "item",         "metric", "map-file", "select",  "drop",
+        "map",          "report", "region",   "profile", "user-project",
+        "ca-bundle",    "output", "against",  "host",    "token",
+        "cache",        "trace",  "bad-if",   "root",    "python",
+        "without-sync", "fill"};
     if (!names.contains(flag.name)) {
       const char* rubbish = flag.name == "spec" ? "rub+,bish" : "rubbish";
       EXPECT_EQ(flag.apply(rubbish, &args).code(), StatusCode::kInvalidArgument)

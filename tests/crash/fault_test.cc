@@ -11,10 +11,10 @@
 #include <filesystem>
 #include <map>
 
-#include "crash/disk_mirror.h"
 #include "crash/judge.h"
 #include "crash/libc_calls.h"
 #include "crash/scenarios.h"
+#include "powerloss/disk_mirror.h"
 
 namespace holdfast {
 namespace {
@@ -26,27 +26,27 @@ struct Fault {
   int error = EIO;         // 0: the write is cut short
   bool is_sticky = false;  // all later calls that it fits fail as well
   bool fails_looks = false;
-  bool (*fits)(CallKind) = &IsChange;
+  bool (*fits)(FileCallKind) = &IsChange;
 };
 
-bool IsSync(CallKind kind) { return kind == CallKind::kSync; }
-bool IsWrite(CallKind kind) { return kind == CallKind::kWrite; }
-bool IsRename(CallKind kind) {
-  return kind == CallKind::kRename || kind == CallKind::kExchange;
+bool IsSync(FileCallKind kind) { return kind == FileCallKind::kSync; }
+bool IsWrite(FileCallKind kind) { return kind == FileCallKind::kWrite; }
+bool IsRename(FileCallKind kind) {
+  return kind == FileCallKind::kRename || kind == FileCallKind::kExchange;
 }
 // Where a signal can interrupt.
-bool IsInterruptible(CallKind kind) {
-  return kind == CallKind::kWrite || kind == CallKind::kSync ||
-         kind == CallKind::kCreate || kind == CallKind::kRead;
+bool IsInterruptible(FileCallKind kind) {
+  return kind == FileCallKind::kWrite || kind == FileCallKind::kSync ||
+         kind == FileCallKind::kCreate || kind == FileCallKind::kRead;
 }
-bool IsLook(CallKind kind) { return !IsChange(kind); }
+bool IsLook(FileCallKind kind) { return !IsChange(kind); }
 
 // Fails the k-th call that the fault fits.
 class FaultHook : public CallHook {
  public:
   FaultHook(const Fault& fault, long k) : fault_(fault), k_(k) {}
 
-  long Run(const LibcCall& call, const std::function<long()>& make) override {
+  long Run(const FileCall& call, const std::function<long()>& make) override {
     if (!fault_.fits(call.kind)) return make();
     const long number = ++count_;
     if (number < k_ || (number > k_ && !fault_.is_sticky)) return make();
@@ -59,14 +59,14 @@ class FaultHook : public CallHook {
   }
   bool has_failed() const { return count_ >= k_; }
   std::string failed_kind() const {
-    return std::string(CallKindName(failed_kind_));
+    return std::string(FileCallKindName(failed_kind_));
   }
 
  private:
   const Fault& fault_;
   const long k_;
   std::atomic<long> count_{0};
-  std::atomic<CallKind> failed_kind_{CallKind::kCreate};
+  std::atomic<FileCallKind> failed_kind_{FileCallKind::kCreate};
 };
 
 std::vector<Fault> AllFaults() {
@@ -85,8 +85,8 @@ std::vector<Fault> AllFaults() {
       {"LooksFail", EIO, false, true, &IsLook},
       {"LooksFailFromThere", EIO, true, true, &IsLook},
       {"NoMoreFiles", EMFILE, true, true,
-       [](CallKind kind) {
-         return kind == CallKind::kOpen || kind == CallKind::kCreate;
+       [](FileCallKind kind) {
+         return kind == FileCallKind::kOpen || kind == FileCallKind::kCreate;
        }},
   };
 }
@@ -146,7 +146,7 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
   // The scenario with the k-th call failing. Whether there was a k-th call.
   bool FailAt(long k) {
     const std::string& root = mirror_.path();
-    mirror_.Show(start_);
+    EXPECT_TRUE(mirror_.Show(start_).ok());
     const size_t open_file_count = OpenFileCount();
     FaultHook hook(fault(), k);
     Status status;

@@ -87,20 +87,6 @@ std::string NewestOf(const std::string& root) {
   return (*opened)->info().path.substr(root.size() + 1);
 }
 
-std::pair<uint64_t, uint64_t> FingerprintOf(const std::string& step,
-                                            const Files& files) {
-  const std::hash<std::string_view> hash;
-  uint64_t first = hash(step), second = step.size();
-  const std::string prefix = step + "/";
-  for (auto it = files.lower_bound(prefix);
-       it != files.end() && it->first.starts_with(prefix); ++it) {
-    const uint64_t content = it->second ? hash(*it->second) : 1;
-    first = first * 0x9E3779B97F4A7C15 + (hash(it->first) ^ content * 31);
-    second = (second ^ content) * 0xBF58476D1CE4E5B9 + hash(it->first);
-  }
-  return {first, second};
-}
-
 }  // namespace
 
 std::string JudgeRoot(const Scenario& scenario, const std::string& root,
@@ -120,7 +106,7 @@ std::string JudgeRoot(const Scenario& scenario, const std::string& root,
 
 std::string StateJudge::ContentOf(const std::string& step, const Files& files) {
   const auto [it, is_new] =
-      contents_.try_emplace(FingerprintOf(step, files), "");
+      contents_.try_emplace(FingerprintOf(files, step + "/"), "");
   if (is_new) {
     it->second = LoadedContent(scenario_, mirror_.path() + "/" + step);
   }
@@ -142,11 +128,12 @@ std::string StateJudge::CheckNewest(const std::string& found,
 }
 
 std::string StateJudge::Check(const Files& files, Moment moment) {
-  mirror_.Show(files);
-  const auto judge = [&](const Files& shown) {
+  const Status shown = mirror_.Show(files);
+  if (!shown.ok()) return shown.ToString();
+  const auto judge = [&](const Files& present) {
     return JudgeSteps(
         scenario_, mirror_.path(), moment,
-        [&](const std::string& step) { return ContentOf(step, shown); });
+        [&](const std::string& step) { return ContentOf(step, present); });
   };
   Judgement judgement = judge(files);
   if (!judgement.wrong.empty()) return judgement.wrong;

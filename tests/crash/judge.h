@@ -8,8 +8,8 @@
 #include <map>
 #include <string>
 
-#include "crash/disk_mirror.h"
 #include "crash/scenarios.h"
+#include "powerloss/disk_mirror.h"
 
 namespace holdfast {
 

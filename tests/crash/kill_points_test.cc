@@ -11,10 +11,11 @@
 #include <string>
 
 #include "checkpoint/test_trees.h"
-#include "crash/disk_mirror.h"
 #include "crash/libc_calls.h"
+#include "crash/model_times.h"
 #include "crash/recorder.h"
 #include "holdfast/tools/view.h"
+#include "powerloss/disk_mirror.h"
 
 namespace holdfast {
 namespace {
@@ -32,10 +33,10 @@ class Crasher : public CallHook {
   Crasher(long last_change, bool tears_writes)
       : last_change_(last_change), tears_writes_(tears_writes) {}
 
-  long Run(const LibcCall& call, const std::function<long()>& make) override {
+  long Run(const FileCall& call, const std::function<long()>& make) override {
     if (!IsChange(call.kind)) return make();
     if (count_.fetch_add(1) + 1 != last_change_) return make();
-    if (tears_writes_ && call.kind == CallKind::kWrite) {
+    if (tears_writes_ && call.kind == FileCallKind::kWrite) {
       WriteFirstBytes(call, TotalBytes(call.pieces) / 2);
     }
     ::_exit(kCrashExit);

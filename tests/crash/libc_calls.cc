@@ -40,7 +40,7 @@ long Marked(long number, Arguments... arguments) {
 }
 
 template <typename Make>
-long Pass(const LibcCall& call, Make make) {
+long Pass(const FileCall& call, Make make) {
   CallHook* const hook = current_hook.load();
   if (hook == nullptr || is_inside_hook) return make();
   is_inside_hook = true;
@@ -49,12 +49,13 @@ long Pass(const LibcCall& call, Make make) {
   return result;
 }
 
-CallKind OpenKind(int flags) {
-  return flags & (O_CREAT | O_TRUNC) ? CallKind::kCreate : CallKind::kOpen;
+FileCallKind OpenKind(int flags) {
+  return flags & (O_CREAT | O_TRUNC) ? FileCallKind::kCreate
+                                     : FileCallKind::kOpen;
 }
 
 int PassOpen(int directory, const char* path, int flags, mode_t mode) {
-  const LibcCall call{.kind = OpenKind(flags),
+  const FileCall call{.kind = OpenKind(flags),
                       .directory = directory,
                       .path = path,
                       .flags = flags};
@@ -63,8 +64,10 @@ int PassOpen(int directory, const char* path, int flags, mode_t mode) {
 }
 
 long PassWrite(int fd, std::span<const iovec> pieces, off_t offset) {
-  const LibcCall call{
-      .kind = CallKind::kWrite, .fd = fd, .pieces = pieces, .offset = offset};
+  const FileCall call{.kind = FileCallKind::kWrite,
+                      .fd = fd,
+                      .pieces = pieces,
+                      .offset = offset};
   return Pass(call, [&] {
     return offset < 0 ? Marked(SYS_writev, fd, pieces.data(), pieces.size())
                       : Marked(SYS_pwritev, fd, pieces.data(), pieces.size(),
@@ -75,8 +78,8 @@ long PassWrite(int fd, std::span<const iovec> pieces, off_t offset) {
 int PassRename(int from_directory, const char* from, int to_directory,
                const char* to, unsigned flags) {
   const bool is_exchange = (flags & RENAME_EXCHANGE) != 0;
-  const LibcCall call{
-      .kind = is_exchange ? CallKind::kExchange : CallKind::kRename,
+  const FileCall call{
+      .kind = is_exchange ? FileCallKind::kExchange : FileCallKind::kRename,
       .directory = from_directory,
       .path = from,
       .to_directory = to_directory,
@@ -87,27 +90,28 @@ int PassRename(int from_directory, const char* from, int to_directory,
 }
 
 int PassUnlink(int directory, const char* path, int flags) {
-  const LibcCall call{
-      .kind = CallKind::kUnlink, .directory = directory, .path = path};
+  const FileCall call{
+      .kind = FileCallKind::kUnlink, .directory = directory, .path = path};
   return static_cast<int>(
       Pass(call, [&] { return Marked(SYS_unlinkat, directory, path, flags); }));
 }
 
 int PassMakeDirectory(int directory, const char* path, mode_t mode) {
-  const LibcCall call{
-      .kind = CallKind::kMakeDirectory, .directory = directory, .path = path};
+  const FileCall call{.kind = FileCallKind::kMakeDirectory,
+                      .directory = directory,
+                      .path = path};
   return static_cast<int>(
       Pass(call, [&] { return Marked(SYS_mkdirat, directory, path, mode); }));
 }
 
 int PassSync(int fd, long number) {
-  const LibcCall call{.kind = CallKind::kSync, .fd = fd};
+  const FileCall call{.kind = FileCallKind::kSync, .fd = fd};
   return static_cast<int>(Pass(call, [&] { return Marked(number, fd); }));
 }
 
 int PassStat(int directory, const char* path, struct stat* info, int flags) {
-  const LibcCall call{
-      .kind = CallKind::kStat, .directory = directory, .path = path};
+  const FileCall call{
+      .kind = FileCallKind::kStat, .directory = directory, .path = path};
   static auto* const real =
       Real<int(int, const char*, struct stat*, int)>("fstatat");
   return static_cast<int>(
@@ -116,7 +120,7 @@ int PassStat(int directory, const char* path, struct stat* info, int flags) {
 
 }  // namespace
 
-std::string_view CallKindName(CallKind kind) {
+std::string_view FileCallKindName(FileCallKind kind) {
   constexpr std::string_view kNames[] = {
       "create",   "mkdir", "write",   "resize", "rename",
       "exchange", "link",  "symlink", "unlink", "chmod",
@@ -134,7 +138,7 @@ size_t TotalBytes(std::span<const iovec> pieces) {
   return byte_count;
 }
 
-long WriteFirstBytes(const LibcCall& call, size_t byte_count) {
+long WriteFirstBytes(const FileCall& call, size_t byte_count) {
   long done = 0;
   for (const iovec& piece : call.pieces) {
     const size_t size = std::min(piece.iov_len, byte_count - done);
@@ -153,8 +157,8 @@ bool ForbidOtherChanges() { return InstallChangeFilter(kEscapeExit); }
 
 }  // namespace holdfast
 
-using holdfast::CallKind;
-using holdfast::LibcCall;
+using holdfast::FileCall;
+using holdfast::FileCallKind;
 
 extern "C" {
 
@@ -171,7 +175,7 @@ long syscall(long number, ...) noexcept {
   };
   if (number != SYS_openat2) return make();
   const int flags = static_cast<int>(reinterpret_cast<open_how*>(a[2])->flags);
-  const LibcCall call{.kind = holdfast::OpenKind(flags),
+  const FileCall call{.kind = holdfast::OpenKind(flags),
                       .directory = static_cast<int>(a[0]),
                       .path = reinterpret_cast<const char*>(a[1]),
                       .flags = flags};
@@ -227,7 +231,7 @@ ssize_t pwritev(int fd, const iovec* pieces, int piece_count, off_t offset) {
 }
 
 int ftruncate(int fd, off_t size) noexcept {
-  const LibcCall call{.kind = CallKind::kResize, .fd = fd, .offset = size};
+  const FileCall call{.kind = FileCallKind::kResize, .fd = fd, .offset = size};
   return static_cast<int>(holdfast::Pass(
       call, [&] { return holdfast::Marked(SYS_ftruncate, fd, size); }));
 }
@@ -248,7 +252,7 @@ int renameat2(int from_directory, const char* from, int to_directory,
 
 int linkat(int from_directory, const char* from, int to_directory,
            const char* to, int flags) noexcept {
-  const LibcCall call{.kind = CallKind::kLink,
+  const FileCall call{.kind = FileCallKind::kLink,
                       .directory = from_directory,
                       .path = from,
                       .to_directory = to_directory,
@@ -264,7 +268,8 @@ int link(const char* from, const char* to) noexcept {
 }
 
 int symlink(const char* target, const char* path) noexcept {
-  const LibcCall call{.kind = CallKind::kSymlink, .path = path, .to = target};
+  const FileCall call{
+      .kind = FileCallKind::kSymlink, .path = path, .to = target};
   return static_cast<int>(holdfast::Pass(call, [&] {
     return holdfast::Marked(SYS_symlinkat, target, AT_FDCWD, path);
   }));
@@ -302,21 +307,21 @@ int rmdir(const char* path) noexcept {
 }
 
 int chmod(const char* path, mode_t mode) noexcept {
-  const LibcCall call{.kind = CallKind::kChangeMode, .path = path};
+  const FileCall call{.kind = FileCallKind::kChangeMode, .path = path};
   return static_cast<int>(holdfast::Pass(call, [&] {
     return holdfast::Marked(SYS_fchmodat, AT_FDCWD, path, mode);
   }));
 }
 
 int fchmod(int fd, mode_t mode) noexcept {
-  const LibcCall call{.kind = CallKind::kChangeMode, .fd = fd};
+  const FileCall call{.kind = FileCallKind::kChangeMode, .fd = fd};
   return static_cast<int>(holdfast::Pass(
       call, [&] { return holdfast::Marked(SYS_fchmod, fd, mode); }));
 }
 
 int fchmodat(int directory, const char* path, mode_t mode, int flags) noexcept {
-  const LibcCall call{
-      .kind = CallKind::kChangeMode, .directory = directory, .path = path};
+  const FileCall call{
+      .kind = FileCallKind::kChangeMode, .directory = directory, .path = path};
   if (flags != 0) {
     errno = ENOTSUP;
     return -1;
@@ -331,14 +336,14 @@ int fsync(int fd) { return holdfast::PassSync(fd, SYS_fsync); }
 int fdatasync(int fd) { return holdfast::PassSync(fd, SYS_fdatasync); }
 
 ssize_t pread(int fd, void* data, size_t size, off_t offset) {
-  const LibcCall call{.kind = CallKind::kRead, .fd = fd};
+  const FileCall call{.kind = FileCallKind::kRead, .fd = fd};
   return holdfast::Pass(call, [&] {
     return holdfast::Marked(SYS_pread64, fd, data, size, offset);
   });
 }
 
 int fstat(int fd, struct stat* info) noexcept {
-  const LibcCall call{.kind = CallKind::kStat, .fd = fd};
+  const FileCall call{.kind = FileCallKind::kStat, .fd = fd};
   static auto* const real = holdfast::Real<int(int, struct stat*)>("fstat");
   return static_cast<int>(
       holdfast::Pass(call, [&]() -> long { return real(fd, info); }));
@@ -358,7 +363,8 @@ int fstatat(int directory, const char* path, struct stat* info,
 }
 
 dirent* readdir(DIR* stream) {
-  const LibcCall call{.kind = CallKind::kListDirectory, .fd = ::dirfd(stream)};
+  const FileCall call{.kind = FileCallKind::kListDirectory,
+                      .fd = ::dirfd(stream)};
   static auto* const real = holdfast::Real<dirent*(DIR*)>("readdir");
   dirent* item = nullptr;
   const long result = holdfast::Pass(call, [&]() -> long {

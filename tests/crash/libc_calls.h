@@ -10,59 +10,22 @@
 // Errors: as libc: -1 and errno.
 #pragma once
 
-#include <fcntl.h>
-#include <sys/uio.h>
-
-#include <cstdint>
 #include <functional>
 #include <span>
 #include <string_view>
 
+#include "powerloss/file_call.h"
+
 namespace holdfast {
 
-enum class CallKind : uint8_t {
-  // They change what is on the disk.
-  kCreate,  // open with O_CREAT or O_TRUNC
-  kMakeDirectory,
-  kWrite,
-  kResize,
-  kRename,
-  kExchange,
-  kLink,
-  kSymlink,  // `to` is what it holds
-  kUnlink,   // and rmdir
-  kChangeMode,
-  // They make changes last.
-  kSync,
-  // They only look.
-  kOpen,
-  kRead,
-  kStat,
-  kListDirectory,
-};
-
-inline bool IsChange(CallKind kind) { return kind <= CallKind::kSync; }
-std::string_view CallKindName(CallKind kind);
-
-// Fields that a kind does not use keep their defaults.
-struct LibcCall {
-  CallKind kind;
-  int directory = AT_FDCWD;
-  const char* path = nullptr;
-  int to_directory = AT_FDCWD;
-  const char* to = nullptr;
-  int fd = -1;
-  std::span<const iovec> pieces = {};  // kWrite
-  // kWrite: -1 is the file's own position. kResize: the new size.
-  off_t offset = -1;
-  int flags = 0;  // kCreate and kOpen: of open
-};
+inline bool IsChange(FileCallKind kind) { return kind <= FileCallKind::kSync; }
+std::string_view FileCallKindName(FileCallKind kind);
 
 class CallHook {
  public:
   virtual ~CallHook() = default;
   // `make` makes the call; both give libc's result, and errno.
-  virtual long Run(const LibcCall& call, const std::function<long()>& make) = 0;
+  virtual long Run(const FileCall& call, const std::function<long()>& make) = 0;
 };
 
 // The hook is in force from construction to destruction; one at a time.
@@ -76,7 +39,7 @@ class ScopedCallHook {
 
 // The first `byte_count` bytes of the call's pieces, written past the hook, as
 // by a system that is interrupted. libc's result.
-long WriteFirstBytes(const LibcCall& call, size_t byte_count);
+long WriteFirstBytes(const FileCall& call, size_t byte_count);
 size_t TotalBytes(std::span<const iovec> pieces);
 
 // From now on any system call of this process that changes files and does not

@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "crash/crash_states.h"
 #include "crash/judge.h"
 #include "crash/recorder.h"
 #include "crash/scenarios.h"
+#include "powerloss/crash_states.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {
@@ -61,20 +61,40 @@ uint64_t NumberFrom(const char* variable) {
   return wanted == nullptr ? 0 : std::strtoull(wanted, nullptr, 10);
 }
 
+using Visit = std::function<void(const CrashState&, const DiskModel&)>;
+
+// `count` states with a random prefix and random losses.
+uint64_t VisitRandomStates(const DiskRecord& record, uint64_t first_seed,
+                           uint64_t count, const Visit& visit) {
+  // Prefixes in order, so that the model walks the record once.
+  const uint64_t prefix_count = record.changes.size() + 1;
+  DiskModel model(record.start);
+  uint64_t seed = first_seed;
+  for (size_t prefix = 0; prefix < prefix_count; ++prefix) {
+    if (prefix > 0) model.Step(record.changes[prefix - 1]);
+    const uint64_t end = first_seed + count * (prefix + 1) / prefix_count;
+    for (; seed < end; ++seed) {
+      visit({prefix, Loss::kSome, seed}, model);
+    }
+  }
+  return count;
+}
+
 Outcome ReplayAll(const Scenario& scenario, const DiskRecord& record,
                   uint64_t seed_count, uint64_t mix_count) {
   StateJudge judge(scenario);
   Outcome outcome;
-  const auto visit = [&](const CrashState& crash, const DiskState& state) {
+  const Visit visit = [&](const CrashState& crash, const DiskModel& model) {
+    const DiskState state = StateAfter(model, crash.loss, crash.seed);
     const std::string wrong =
         judge.Check(state.List(), MomentOf(crash, record));
     if (wrong.empty()) return;
     if (outcome.violation_count++ > 0) return;
     outcome.first_violation = Describe(crash, record) + ": " + wrong;
   };
-  outcome.state_count = VisitCrashStates(record, seed_count, visit);
-  const uint64_t first_seed =
-      1'000'000 + (NumberFrom("HOLDFAST_SEED") << 32);
+  outcome.state_count =
+      VisitCrashStates(record, {.seed_count = seed_count}, visit);
+  const uint64_t first_seed = 1'000'000 + (NumberFrom("HOLDFAST_SEED") << 32);
   outcome.state_count +=
       VisitRandomStates(record, first_seed, mix_count, visit);
   std::printf("%-18s %5zu changes %8lu states %5lu loads %lu violations\n",
@@ -100,7 +120,7 @@ void ExpectTheNextRunGoesOn(const Scenario& scenario,
   for (size_t prefix = 0; prefix <= record.changes.size(); ++prefix) {
     if (prefix > 0) model.Step(record.changes[prefix - 1]);
     for (const Loss loss : {Loss::kNothing, Loss::kUnsynced, Loss::kSome}) {
-      mirror.Show(StateAfter(model, loss, prefix).List());
+      ASSERT_TRUE(mirror.Show(StateAfter(model, loss, prefix).List()).ok());
       const Status status = scenario.act(mirror.path());
       const CrashState crash{prefix, loss, prefix};
       ASSERT_TRUE(status.ok())

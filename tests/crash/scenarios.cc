@@ -7,7 +7,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/test_trees.h"
-#include "crash/disk_mirror.h"
+#include "crash/model_times.h"
 #include "twins/local_ranks.h"
 
 namespace holdfast {

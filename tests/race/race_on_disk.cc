@@ -17,11 +17,11 @@
 #include <set>
 #include <vector>
 
-#include "crash/disk_mirror.h"
 #include "crash/libc_calls.h"
 #include "holdfast/holdfast.h"
 #include "holdfast/orbax/orbax.h"
 #include "holdfast/tools/tools.h"
+#include "powerloss/disk_mirror.h"
 #include "race/race.h"
 
 namespace holdfast {
@@ -66,7 +66,7 @@ class Disturbance : public CallHook {
   Disturbance(uint64_t seed, long last_call, std::atomic<uint64_t>& all_calls)
       : random_(seed), last_call_(last_call), all_calls_(all_calls) {}
 
-  long Run(const LibcCall& call, const std::function<long()>& make) override {
+  long Run(const FileCall& call, const std::function<long()>& make) override {
     StandStill(NextWait(call.kind));
     const long result = make();
     const int error = errno;
@@ -77,17 +77,17 @@ class Disturbance : public CallHook {
 
  private:
   // For how many calls of others.
-  uint64_t NextWait(CallKind kind) {
+  uint64_t NextWait(FileCallKind kind) {
     const std::lock_guard lock(mutex_);
     if (++call_count_ == last_call_) ::kill(::getpid(), SIGKILL);
     const uint64_t draw = random_(), length = random_();
     switch (kind) {
-      case CallKind::kRename:
-      case CallKind::kExchange:
-      case CallKind::kSync:
+      case FileCallKind::kRename:
+      case FileCallKind::kExchange:
+      case FileCallKind::kSync:
         return draw % 2 == 0 ? length % 2000 : 0;
-      case CallKind::kMakeDirectory:
-      case CallKind::kUnlink:
+      case FileCallKind::kMakeDirectory:
+      case FileCallKind::kUnlink:
         return draw % 16 == 0 ? length % 500 : 0;
       default:
         return draw % 200 == 0 ? length % 100 : 0;

@@ -587,19 +587,25 @@ class Restorer {
                      {scratch.data(), read.byte_count});
   }
 
-  // The failure of a joined read, in the name of the chunk that it is about:
-  // the first that cannot be read alone.
-  Status Blamed(const PlannedRead& read, const Status& failure,
-                Worker& worker) const {
+  // After the failure of a joined read: each chunk by itself. The one that is
+  // damaged fails in its own name; what lies damaged between the chunks, which
+  // nobody wants, fails none.
+  Status ExecuteAlone(const PlannedRead& read,
+                      const std::vector<ChunkUses>& uses, const Status& failure,
+                      Worker& worker) {
+    if (uses.size() == 1) return Failed(plan_.chunks[read.first], failure);
     for (size_t i = read.first; i < read.last; ++i) {
       const PlannedChunk& chunk = plan_.chunks[i];
       const ObjectLocation& where = chunk.location;
-      if (read.last - read.first == 1) return Failed(chunk, failure);
       const Status alone = ReadToScratch(
           {i, i + 1, where.offset, where.byte_count}, where, worker.encoded);
       if (!alone.ok()) return Failed(chunk, alone);
+      HF_RETURN_IF_ERROR(Decode(chunk, uses[i - read.first],
+                                {worker.encoded.data(), where.byte_count},
+                                worker));
     }
-    return failure;
+    Trim(worker);
+    return Status();
   }
 
   Status ExecuteRanged(const PlannedRead& read, Worker& worker) {
@@ -623,7 +629,7 @@ class Restorer {
     const ByteBudget::Lease lease =
         Acquire(read.byte_count + scratch_bytes, worker);
     const Status status = ReadToScratch(read, first.location, worker.encoded);
-    if (!status.ok()) return Blamed(read, status, worker);
+    if (!status.ok()) return ExecuteAlone(read, uses, status, worker);
     for (size_t i = read.first; i < read.last; ++i) {
       const ObjectLocation& location = plan_.chunks[i].location;
       const std::string_view encoded(

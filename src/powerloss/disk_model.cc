@@ -1,10 +1,22 @@
-#include "crash/disk_model.h"
+#include "powerloss/disk_model.h"
 
 #include <algorithm>
 
 namespace holdfast {
 
 using Kind = DiskChange::Kind;
+
+Fingerprint FingerprintOf(const Files& files, const std::string& prefix) {
+  const std::hash<std::string_view> hash;
+  uint64_t first = hash(prefix), second = prefix.size();
+  for (auto it = files.lower_bound(prefix);
+       it != files.end() && it->first.starts_with(prefix); ++it) {
+    const uint64_t content = it->second ? hash(*it->second) : 1;
+    first = first * 0x9E3779B97F4A7C15 + (hash(it->first) ^ content * 31);
+    second = (second ^ content) * 0xBF58476D1CE4E5B9 + hash(it->first);
+  }
+  return {first, second};
+}
 
 void DiskState::Put(NodeId directory, const std::string& name, NodeId node) {
   // Names may be safe in a directory whose own name is not yet.
@@ -74,36 +86,49 @@ void DiskState::Apply(const DiskChange& change) {
 
 Files DiskState::List() const {
   Files files;
-  ListBelow(kRootNode, "", files);
-  return files;
-}
-
-void DiskState::ListBelow(NodeId directory, const std::string& prefix,
-                          Files& files) const {
-  for (const auto& [name, node] : directories_.at(directory)) {
-    const std::string path = prefix + name;
+  VisitBelow(kRootNode, "", [&](const std::string& path, NodeId node) {
     if (directories_.contains(node)) {
       files[path] = nullptr;
-      ListBelow(node, path + "/", files);
-      continue;
+      return;
     }
     // A name may outlive a crash that took the file's first write.
     const auto file = files_.find(node);
     files[path] = file != files_.end() ? file->second
                                        : std::make_shared<const std::string>();
+  });
+  return files;
+}
+
+std::map<NodeId, std::string> DiskState::Paths() const {
+  std::map<NodeId, std::string> paths = {{kRootNode, "."}};
+  VisitBelow(kRootNode, "",
+             [&](const std::string& path, NodeId node) { paths[node] = path; });
+  return paths;
+}
+
+void DiskState::VisitBelow(NodeId directory, const std::string& prefix,
+                           const Visit& visit) const {
+  for (const auto& [name, node] : directories_.at(directory)) {
+    const std::string path = prefix + name;
+    visit(path, node);
+    if (directories_.contains(node)) VisitBelow(node, path + "/", visit);
   }
 }
 
-bool DiskModel::IsSafe(const Pending& pending) {
-  switch (pending.change.kind) {
-    case Kind::kMove:
-    case Kind::kExchange:
-      return pending.parent_is_synced && pending.to_parent_is_synced;
-    case Kind::kLink:
-      return pending.to_parent_is_synced;
-    default:
-      return pending.parent_is_synced;
+std::vector<NodeId> DiskModel::NodesToSync(const Pending& pending) {
+  const auto& [change, parent_is_synced, to_parent_is_synced] = pending;
+  if (change.is_data()) return {change.node};
+  const bool is_move =
+      change.kind == Kind::kMove || change.kind == Kind::kExchange;
+  std::vector<NodeId> nodes;
+  if (change.kind != Kind::kLink && !parent_is_synced) {
+    nodes.push_back(change.parent);
   }
+  if ((is_move || change.kind == Kind::kLink) && !to_parent_is_synced &&
+      (nodes.empty() || change.to_parent != change.parent)) {
+    nodes.push_back(change.to_parent);
+  }
+  return nodes;
 }
 
 void DiskModel::Step(const DiskChange& change) {
@@ -111,13 +136,17 @@ void DiskModel::Step(const DiskChange& change) {
     pending_.push_back({change});
     return;
   }
+  if (change.node == kNoNode) {
+    for (const Pending& pending : pending_) safe_.Apply(pending.change);
+    return pending_.clear();
+  }
   std::vector<Pending> still_pending;
   for (Pending& pending : pending_) {
     const DiskChange& old = pending.change;
     pending.parent_is_synced |= old.parent == change.node;
     pending.to_parent_is_synced |= old.to_parent == change.node;
     const bool is_safe =
-        old.is_data() ? old.node == change.node : IsSafe(pending);
+        old.is_data() ? old.node == change.node : NodesToSync(pending).empty();
     if (is_safe) {
       safe_.Apply(old);
     } else {

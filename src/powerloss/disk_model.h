@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace holdfast {
@@ -30,6 +31,11 @@ using FileBytes = std::shared_ptr<const std::string>;
 inline constexpr std::string_view kLinkMark = "\1symbolic link to ";
 using Files = std::map<std::string, FileBytes>;
 
+// Of all that lies below `prefix` ("": everything): equal files give equal
+// ones.
+using Fingerprint = std::pair<uint64_t, uint64_t>;
+Fingerprint FingerprintOf(const Files& files, const std::string& prefix);
+
 struct DiskChange {
   enum class Kind : uint8_t {
     kCreate,         // the file `node` as `name` in `parent`, holding `data`
@@ -40,7 +46,7 @@ struct DiskChange {
     kExchange,       // the same, and `other` the other way
     kLink,           // `node`, also as `to_name` in `to_parent`
     kRemove,         // `node`'s `name` in `parent`
-    kSync,           // all that was done to `node`
+    kSync,           // all that was done to `node`; kNoNode: to every node
   };
   Kind kind = Kind::kSync;
   NodeId node = kNoNode;
@@ -63,10 +69,13 @@ class DiskState {
   void Apply(const DiskChange& change);
   // Nodes that no name leads to are not among them.
   Files List() const;
+  // A path of each node that has one; "." is the root's.
+  std::map<NodeId, std::string> Paths() const;
 
  private:
-  void ListBelow(NodeId directory, const std::string& prefix,
-                 Files& files) const;
+  using Visit = std::function<void(const std::string& path, NodeId node)>;
+  void VisitBelow(NodeId directory, const std::string& prefix,
+                  const Visit& visit) const;
   void Put(NodeId directory, const std::string& name, NodeId node);
   // Whether `name` was `node` there.
   bool Take(NodeId directory, const std::string& name, NodeId node);
@@ -88,6 +97,10 @@ class DiskModel {
   const DiskChange& pending(size_t index) const {
     return pending_[index].change;
   }
+  // The nodes whose sync would make a pending change safe.
+  std::vector<NodeId> MissingSyncs(size_t index) const {
+    return NodesToSync(pending_[index]);
+  }
   // The state that a power loss leaves when `survivor` gives what is left of
   // each pending change, by its index; null: nothing.
   using Survivor = std::function<const DiskChange*(size_t, const DiskChange&)>;
@@ -100,7 +113,7 @@ class DiskModel {
     bool parent_is_synced = false;
     bool to_parent_is_synced = false;
   };
-  static bool IsSafe(const Pending& pending);
+  static std::vector<NodeId> NodesToSync(const Pending& pending);
 
   DiskState safe_;
   std::vector<Pending> pending_;

@@ -1,15 +1,18 @@
 // MemoryDirectory: a scratch directory that costs no disk, where the system has
-// such a place.
+// such a place; TMPDIR elsewhere.
 // DiskMirror: states of the disk model as a real directory, so that the engine
 // itself can look at them. Only what differs from the last state is rewritten.
 //
 // Thread-safety: one thread. Ownership: they own their directory.
-// Errors: exceptions of std::filesystem.
+// Errors: the system's; a directory that could not be made has no path, and
+// Show fails.
 #pragma once
 
+#include <ctime>
 #include <string>
 
-#include "crash/disk_model.h"
+#include "holdfast/status.h"
+#include "powerloss/disk_model.h"
 
 namespace holdfast {
 
@@ -26,14 +29,13 @@ class MemoryDirectory {
   std::string path_;
 };
 
-// Gives all files below `root` the time that a DiskMirror's have, which keeps
-// none: views tell by it whether their sources are still as they were.
-void SetModelTimes(const std::string& root);
+// Of every file that a DiskMirror shows: the model keeps no times.
+inline constexpr timespec kModelTime = {1700000000, 0};
 
 class DiskMirror {
  public:
   const std::string& path() const { return directory_.path(); }
-  void Show(const Files& files);
+  Status Show(const Files& files);
   // After somebody else has changed it.
   const Files& Reload();
 
@@ -41,5 +43,10 @@ class DiskMirror {
   const MemoryDirectory directory_;
   Files shown_;
 };
+
+// A file's bytes, or a link's content in `Files`; what is unreadable is empty.
+std::string ReadWhole(const std::string& path);
+// All files and directories below `path`, as they really are.
+Files ReadFiles(const std::string& path);
 
 }  // namespace holdfast

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "crash/disk_model.h"
+#include "powerloss/disk_model.h"
 
 namespace holdfast {
 
@@ -31,8 +31,11 @@ enum class Loss : uint8_t {
 };
 std::string_view LossName(Loss loss);
 
+// Says of a pending change, by its index, that it survives whatever is lost.
+using KeptFn = std::function<bool(size_t index)>;
 // What is left of the changes that `model` holds as not safe.
-DiskState StateAfter(const DiskModel& model, Loss loss, uint64_t seed);
+DiskState StateAfter(const DiskModel& model, Loss loss, uint64_t seed,
+                     const KeptFn& kept = {});
 
 struct CrashState {
   size_t prefix = 0;  // how many changes were made
@@ -42,16 +45,16 @@ struct CrashState {
 // "after 17 of 300 changes (write), kSome, seed 3"
 std::string Describe(const CrashState& crash, const DiskRecord& record);
 
-// Calls `visit` with every prefix (none and all included) under every loss,
-// kSome with `seed_count` seeds; torn writes only after writes.
-// Returns how many states there were.
+struct StateChoice {
+  uint64_t seed_count = 0;  // mixes of kSome for each prefix
+  uint64_t first_seed = 0;
+  // Which of them to make; empty: all.
+  std::function<bool(const CrashState&)> wanted = {};
+};
+// Calls `visit` with every prefix (none and all included) under every loss;
+// torn writes only after writes. Returns how many states there were.
 uint64_t VisitCrashStates(
-    const DiskRecord& record, uint64_t seed_count,
-    const std::function<void(const CrashState&, const DiskState&)>& visit);
-
-// The same for `count` states with a random prefix and random losses.
-uint64_t VisitRandomStates(
-    const DiskRecord& record, uint64_t first_seed, uint64_t count,
-    const std::function<void(const CrashState&, const DiskState&)>& visit);
+    const DiskRecord& record, const StateChoice& choice,
+    const std::function<void(const CrashState&, const DiskModel&)>& visit);
 
 }  // namespace holdfast

@@ -1,13 +1,15 @@
-#include "crash/crash_states.h"
+#include "powerloss/crash_states.h"
 
 #include <algorithm>
 
 namespace holdfast {
-namespace {
 
 using Kind = DiskChange::Kind;
+
+namespace {
+
 using Random = std::mt19937_64;
-using Visit = std::function<void(const CrashState&, const DiskState&)>;
+using Visit = std::function<void(const CrashState&, const DiskModel&)>;
 
 constexpr uint64_t kSectorBytes = 512;
 
@@ -39,26 +41,41 @@ DiskChange Holed(const DiskChange& change, Random& random) {
   return holed;
 }
 
-DiskState LoseSome(const DiskModel& model, uint64_t seed) {
+// As Survivor: what is left of a change.
+using Left = std::function<const DiskChange*(size_t, const DiskChange&)>;
+
+DiskState AfterAll(const DiskModel& model, const KeptFn& kept,
+                   const Left& left) {
+  return model.After([&](size_t i, const DiskChange& change) {
+    // Asked in any case: chance goes on in the same way.
+    const DiskChange* const survivor = left(i, change);
+    return kept && kept(i) ? &change : survivor;
+  });
+}
+
+DiskState LoseSome(const DiskModel& model, uint64_t seed, const KeptFn& kept) {
   Random random(seed);
   const uint64_t kept_percent = std::array{20, 50, 80, 95}[random() % 4];
   DiskChange left;
-  return model.After(
-      [&](size_t, const DiskChange& change) -> const DiskChange* {
-        if (Below(random, 100) < kept_percent) return &change;
-        if (change.kind != Kind::kWrite || change.data.empty()) return nullptr;
-        const uint64_t fate = random() % 3;
-        if (fate == 0) return nullptr;
-        left = fate == 1 ? Torn(change, kSectorBytes, random)
-                         : Holed(change, random);
-        return &left;
-      });
+  return AfterAll(model, kept,
+                  [&](size_t, const DiskChange& change) -> const DiskChange* {
+                    if (Below(random, 100) < kept_percent) return &change;
+                    if (change.kind != Kind::kWrite || change.data.empty())
+                      return nullptr;
+                    const uint64_t fate = random() % 3;
+                    if (fate == 0) return nullptr;
+                    left = fate == 1 ? Torn(change, kSectorBytes, random)
+                                     : Holed(change, random);
+                    return &left;
+                  });
 }
 
-DiskState TearLast(const DiskModel& model, uint64_t unit, uint64_t seed) {
+DiskState TearLast(const DiskModel& model, uint64_t unit, uint64_t seed,
+                   const KeptFn& kept) {
   Random random(seed);
   DiskChange left;
-  return model.After(
+  return AfterAll(
+      model, kept,
       [&](size_t i, const DiskChange& change) -> const DiskChange* {
         const bool is_last = i + 1 == model.pending_count();
         if (!is_last || change.kind != Kind::kWrite || change.data.empty()) {
@@ -70,22 +87,24 @@ DiskState TearLast(const DiskModel& model, uint64_t unit, uint64_t seed) {
 }
 
 void VisitPrefix(const DiskRecord& record, const DiskModel& model,
-                 size_t prefix, uint64_t seed_count, const Visit& visit,
+                 size_t prefix, const StateChoice& choice, const Visit& visit,
                  uint64_t& state_count) {
   const auto show = [&](Loss loss, uint64_t seed) {
-    visit({prefix, loss, seed}, StateAfter(model, loss, seed));
+    const CrashState crash{prefix, loss, seed};
+    if (choice.wanted && !choice.wanted(crash)) return;
+    visit(crash, model);
     ++state_count;
   };
   for (const Loss loss :
        {Loss::kNothing, Loss::kData, Loss::kNames, Loss::kUnsynced}) {
     show(loss, 0);
   }
-  for (uint64_t seed = 0; seed < seed_count; ++seed) {
-    show(Loss::kSome, prefix * seed_count + seed);
+  for (uint64_t seed = 0; seed < choice.seed_count; ++seed) {
+    show(Loss::kSome, choice.first_seed + prefix * choice.seed_count + seed);
   }
   if (prefix == 0 || record.changes[prefix - 1].kind != Kind::kWrite) return;
-  show(Loss::kTorn512, prefix);
-  show(Loss::kTorn4096, prefix);
+  show(Loss::kTorn512, choice.first_seed + prefix);
+  show(Loss::kTorn4096, choice.first_seed + prefix);
 }
 
 }  // namespace
@@ -98,22 +117,24 @@ std::string_view LossName(Loss loss) {
   return kNames[static_cast<size_t>(loss)];
 }
 
-DiskState StateAfter(const DiskModel& model, Loss loss, uint64_t seed) {
+DiskState StateAfter(const DiskModel& model, Loss loss, uint64_t seed,
+                     const KeptFn& kept) {
   switch (loss) {
-    case Loss::kUnsynced:
-      return model.safe();
     case Loss::kSome:
-      return LoseSome(model, seed);
+      return LoseSome(model, seed, kept);
     case Loss::kTorn512:
-      return TearLast(model, 512, seed);
+      return TearLast(model, 512, seed, kept);
     case Loss::kTorn4096:
-      return TearLast(model, 4096, seed);
+      return TearLast(model, 4096, seed, kept);
     default:
-      return model.After([&](size_t, const DiskChange& change) {
-        const bool is_lost =
-            change.is_data() ? loss == Loss::kData : loss == Loss::kNames;
-        return is_lost ? nullptr : &change;
-      });
+      return AfterAll(
+          model, kept,
+          [&](size_t, const DiskChange& change) -> const DiskChange* {
+            const bool is_lost =
+                loss == Loss::kUnsynced ||
+                loss == (change.is_data() ? Loss::kData : Loss::kNames);
+            return is_lost ? nullptr : &change;
+          });
   }
 }
 
@@ -132,32 +153,16 @@ std::string Describe(const CrashState& crash, const DiskRecord& record) {
          std::to_string(crash.seed);
 }
 
-uint64_t VisitCrashStates(const DiskRecord& record, uint64_t seed_count,
+uint64_t VisitCrashStates(const DiskRecord& record, const StateChoice& choice,
                           const Visit& visit) {
   DiskModel model(record.start);
   uint64_t state_count = 0;
-  VisitPrefix(record, model, 0, seed_count, visit, state_count);
+  VisitPrefix(record, model, 0, choice, visit, state_count);
   for (size_t prefix = 1; prefix <= record.changes.size(); ++prefix) {
     model.Step(record.changes[prefix - 1]);
-    VisitPrefix(record, model, prefix, seed_count, visit, state_count);
+    VisitPrefix(record, model, prefix, choice, visit, state_count);
   }
   return state_count;
-}
-
-uint64_t VisitRandomStates(const DiskRecord& record, uint64_t first_seed,
-                           uint64_t count, const Visit& visit) {
-  // Prefixes in order, so that the model walks the record once.
-  const uint64_t prefix_count = record.changes.size() + 1;
-  DiskModel model(record.start);
-  uint64_t seed = first_seed;
-  for (size_t prefix = 0; prefix < prefix_count; ++prefix) {
-    if (prefix > 0) model.Step(record.changes[prefix - 1]);
-    const uint64_t end = first_seed + count * (prefix + 1) / prefix_count;
-    for (; seed < end; ++seed) {
-      visit({prefix, Loss::kSome, seed}, StateAfter(model, Loss::kSome, seed));
-    }
-  }
-  return count;
 }
 
 }  // namespace holdfast

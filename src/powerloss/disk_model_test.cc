@@ -1,4 +1,4 @@
-#include "crash/disk_model.h"
+#include "powerloss/disk_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,21 @@
+// The options of prove-crash: each stores its value, as Flag::apply does.
+//
+// Thread-safety: pure functions. Errors: InvalidArgument, with what was wanted.
+#pragma once
+
+#include <string_view>
+
+#include "cli/args.h"
+#include "holdfast/status.h"
+
+namespace holdfast::cli {
+
+Status ApplyRoot(std::string_view value, Args* args);
+Status ApplyStates(std::string_view value, Args* args);
+Status ApplySeed(std::string_view value, Args* args);
+Status ApplyCheckCommand(std::string_view value, Args* args);
+Status ApplyWithoutSync(std::string_view value, Args* args);
+Status ApplyLibrary(std::string_view value, Args* args);
+Status ApplyPython(std::string_view value, Args* args);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,67 @@
+// ScanForNodes and RepairDatabase: what a scan finds in any file are nodes of
+// good checksums, in order, none inside another; and a database that is put
+// together of them can be read.
+#include "base/coding.h"
+#include "base/crc32c.h"
+#include "fuzz_util.h"
+#include "ocdbt/database.h"
+#include "rescue/database_repair.h"
+#include "rescue/node_scan.h"
+#include "storage/memory_store.h"
+
+namespace holdfast {
+namespace {
+
+std::vector<ScannedNode> CheckScan(std::string_view file) {
+  MemoryStore store;
+  store.Put("d/x", Bytes(std::string(file)));
+  const auto nodes = ScanForNodes(store, "d/x", file.size());
+  FUZZ_CHECK_OK(nodes);
+  uint64_t end = 0;
+  for (const ScannedNode& node : *nodes) {
+    FUZZ_CHECK(node.offset >= end);
+    FUZZ_CHECK(node.byte_count >= 16);
+    FUZZ_CHECK(node.byte_count <= file.size() - node.offset);
+    end = node.offset + node.byte_count;
+    const std::string_view object = file.substr(node.offset, node.byte_count);
+    FUZZ_CHECK(Crc32c(object.substr(0, object.size() - 4)) ==
+               LoadLittle<uint32_t>(&object[object.size() - 4]));
+  }
+  return *nodes;
+}
+
+void CheckRepair(std::string_view file) {
+  MemoryStore store;
+  store.Put("d/x", Bytes(std::string(file)));
+  const auto repaired = RepairDatabase({&store, &store, {}});
+  if (!repaired.ok()) {
+    FUZZ_CHECK(repaired.status().code() == StatusCode::kResourceExhausted);
+    return;
+  }
+  FUZZ_CHECK(repaired->has_value());
+  if ((*repaired)->files == nullptr) return;
+  const auto database = ocdbt::Database::Open((*repaired)->files.get(), "", {});
+  FUZZ_CHECK_OK(database);
+  uint64_t key_count = 0;
+  FUZZ_CHECK_OK((*database)->ForEach(
+      "", "", "", [&](std::string_view, const ocdbt::ValueRef&) {
+        ++key_count;
+        return Status();
+      }));
+  FUZZ_CHECK(key_count == (*repaired)->key_count);
+}
+
+}  // namespace
+}  // namespace holdfast
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes = holdfast::FuzzText(data, size);
+  holdfast::CheckScan(bytes);
+  holdfast::CheckRepair(bytes);
+  // The same as a node, whatever is in it, behind a value.
+  const std::string node = holdfast::RepairedEnvelope(bytes);
+  const std::string file = "value" + node;
+  holdfast::CheckScan(file);
+  holdfast::CheckRepair(file);
+  return 0;
+}

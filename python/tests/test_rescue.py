@@ -1,0 +1,99 @@
+"""`holdfast.rescue`: its report, and what it refuses."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+
+import holdfast
+
+
+def _tree(seed: int) -> dict[str, dict[str, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    return {"params": {name: rng.standard_normal((9, 5)) for name in "ab"}}
+
+
+def _torn(folder: pathlib.Path) -> pathlib.Path:
+    """A save that never ended, without one chunk."""
+    holdfast.save(folder / "7", _tree(7), ocdbt=False)
+    torn = folder / "7.orbax-checkpoint-tmp"
+    (folder / "7").rename(torn)
+    (torn / "params.b" / "0.0").unlink()
+    return torn
+
+
+def test_reports_what_is_lost(tmp_path: pathlib.Path) -> None:
+    torn = _torn(tmp_path)
+    phases = []
+    report = holdfast.rescue(
+        torn,
+        tmp_path / "out",
+        progress=lambda phase, done, total: phases.append(phase),
+    )
+    assert not report and not report.ok
+    assert report.target == str(tmp_path / "out")
+    assert report.format == "orbax"
+    assert (report.leaf_count, report.filled_count) == (1, 0)
+    assert report.decoded_bytes == 9 * 5 * 8
+    assert report.names_are_known
+    (lost,) = report.lost
+    assert (lost.leaf, lost.file) == ("params.b", "params.b/0.0")
+    assert "there is no such object" in lost.reason and not lost.filled
+    assert str(report).endswith("1 leaves recovered, 0 filled, 1 lost")
+    assert {"verify", "write", "check"} <= set(phases)
+    got = holdfast.load(tmp_path / "out")
+    assert np.array_equal(got["params"]["a"], _tree(7)["params"]["a"])
+    assert "b" not in got["params"]
+
+
+def test_fills_from_a_neighbour(tmp_path: pathlib.Path) -> None:
+    torn = _torn(tmp_path)
+    holdfast.save(tmp_path / "6", _tree(6))
+    report = holdfast.rescue(torn, tmp_path / "out", fill=tmp_path / "6")
+    assert report.filled_count == 1 and report.lost[0].filled
+    assert not report
+    got = holdfast.load(tmp_path / "out")
+    assert np.array_equal(got["params"]["a"], _tree(7)["params"]["a"])
+    assert np.array_equal(got["params"]["b"], _tree(6)["params"]["b"])
+
+
+def test_a_whole_checkpoint(tmp_path: pathlib.Path) -> None:
+    holdfast.save(tmp_path / "7", _tree(7))
+    report = holdfast.rescue(tmp_path / "7", tmp_path / "out", compression=None)
+    assert report and report.lost == []
+    assert holdfast.verify(tmp_path / "out").ok
+
+
+def test_a_delta_needs_its_base(tmp_path: pathlib.Path) -> None:
+    base, delta = tmp_path / "6", tmp_path / "7"
+    holdfast.save(base, _tree(6))
+    holdfast.save(delta, _tree(7), base=base)
+    assert holdfast.rescue(delta, tmp_path / "whole")
+    got = holdfast.load(tmp_path / "whole")
+    assert np.array_equal(got["params"]["b"], _tree(7)["params"]["b"])
+    base.rename(tmp_path / "elsewhere")
+    with pytest.raises(holdfast.errors.DataLossError, match="6 not found"):
+        holdfast.rescue(delta, tmp_path / "out")
+    (tmp_path / "elsewhere").rename(base)
+    # Its arrays are no arrays of the step.
+    (delta / "_METADATA").unlink()
+    with pytest.raises(holdfast.errors.DataLossError, match="it is a delta"):
+        holdfast.rescue(delta, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_refuses(tmp_path: pathlib.Path) -> None:
+    holdfast.save(tmp_path / "run" / "7", _tree(7))
+    with pytest.raises(ValueError, match="directory of steps"):
+        holdfast.rescue(tmp_path / "run", tmp_path / "out")
+    with pytest.raises(holdfast.errors.AlreadyExistsError):
+        holdfast.rescue(tmp_path / "run" / "7", tmp_path / "run" / "7")
+    with pytest.raises(holdfast.errors.NotFoundError):
+        holdfast.rescue(tmp_path / "nowhere", tmp_path / "out")
+    (tmp_path / "junk").mkdir()
+    (tmp_path / "junk" / "d").write_bytes(b"junk")
+    with pytest.raises(holdfast.errors.HoldfastError):
+        holdfast.rescue(tmp_path / "junk", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
