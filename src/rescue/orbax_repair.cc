@@ -407,13 +407,20 @@ class OrbaxRepairer {
     }
   }
 
+  // A marker alone is no item.
+  bool HoldsNothing(const std::string& directory) const {
+    return std::ranges::all_of(
+        files_->Below(directory), [&](const std::string& path) {
+          return path == directory + std::string(kCommitMarkerFile);
+        });
+  }
+
   bool DropLostItems(CheckpointMetadata& metadata) {
     auto* items = std::get_if<CompositeHandlers>(&metadata.item_handlers);
     if (items == nullptr) return false;
     return std::erase_if(*items, [&](const auto& item) {
              const std::string directory = item.first + "/";
-             if (files_->Below(directory).empty() &&
-                 CheckKey(item.first).ok()) {
+             if (HoldsNothing(directory) && CheckKey(item.first).ok()) {
                repairs_.lost.push_back(
                    {item.first, directory, std::nullopt,
                     "the item is gone: the checkpoint was saved with it",

@@ -105,8 +105,9 @@ class Rescuer {
                  file.first.starts_with("ocdbt.process_");
         });
     if (is_item) return Status();
-    HF_ASSIGN_OR_RETURN(const bool is_root, IsManagerRoot(place_));
-    if (!is_root) return Status();
+    const Result<bool> is_root = IsManagerRoot(place_);
+    if (!is_root.ok() && !IsDamage(is_root.status())) return is_root.status();
+    if (!is_root.ok() || !*is_root) return Status();
     return InvalidArgumentError("rescue " + place_.path() +
                                 ": it is a directory of steps; give the path "
                                 "of one of them");
@@ -299,6 +300,11 @@ class Rescuer {
       const LeafInfo* lost = known == lost_leaf_.end()
                                  ? nullptr
                                  : &checkpoint_->leaves()[known->second];
+      // A member whose own header is damaged says nothing of itself.
+      const bool is_told =
+          lost != nullptr &&
+          (lost->problem.ok() || checkpoint_->info().format != "npz");
+      if (!is_told) lost = nullptr;
       if (!Fits(fill->leaves()[found->second], lost)) {
         result_.lost[i].reason +=
             "; in " + options_.fill + " it has another shape, dtype or kind";

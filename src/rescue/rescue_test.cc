@@ -155,6 +155,24 @@ TEST_F(RescueTest, AnUnfinishedSaveWithoutOneChunk) {
               HasSubstr(R"("lost": ["params.w"])"));
 }
 
+// zarr takes an absent chunk for the fill value; where nothing whole says that
+// its writer left it out, it is lost.
+TEST_F(RescueTest, AnAbsentChunkIsNoFillValue) {
+  SaveOptions options;
+  options.use_ocdbt = false;
+  options.write_digests = false;
+  const std::string source = Put("a", options);
+  for (const char* name :
+       {"/_METADATA", "/_CHECKPOINT_METADATA", "/params.w/0.0"}) {
+    fs::remove(source + name);
+  }
+  const auto opened = Open(source + "/params.w/.zarray");
+  ASSERT_TRUE(opened.ok());
+  EXPECT_TRUE((*opened)->Read(size_t{0}).ok());
+  const RescueResult result = Rescued(source);
+  EXPECT_THAT(Lost(result), ElementsAre("name", "params.w"));
+}
+
 TEST_F(RescueTest, WhatIsLostIsTakenFromANeighbour) {
   SaveOptions options;
   options.use_ocdbt = false;
