@@ -23,7 +23,8 @@ which then have a directory and a process each.
 Blocks of `cpp` and `c` are compiled, as the body of a function behind
 before/PAGE.cpp and before/PAGE.c, which declare what they speak of, and not run.
 
-A page that imports torch is left out where there is none.
+A page that imports torch is left out where there is none, and that of
+prove-crash where the system lets no program trace another.
 
 The interpreter is that of this script; `import holdfast` must work in it
 (PYTHONPATH). --holdfast, or HOLDFAST, is the command; default: the one on PATH.
@@ -53,7 +54,7 @@ PAGES = (
     "doc/migrating-torch.md", "doc/migrating-megatron.md",
     "doc/comparison.md", "doc/performance.md", "doc/compression.md",
     "doc/troubleshooting.md", "doc/support.md", "doc/install-cpp.md",
-    "doc/views.md", "doc/rescue.md", "doc/prove-crash.md", "doc/history.md",
+    "doc/views.md", "doc/deltas.md", "doc/rescue.md", "doc/prove-crash.md", "doc/history.md",
     "doc/managers.md", "doc/c.md", "doc/clients.md", "doc/remote.md",
 )
 # What the tests have only where a build of it is at hand.
@@ -111,6 +112,13 @@ def missing_packages(blocks: list[Block]) -> list[str]:
     return [name for name in OPTIONAL
             if re.search(rf"^\s*(?:import|from) {name}\b", text, re.M)
             and importlib.util.find_spec(name) is None]
+
+
+def may_trace(command: str) -> bool:
+    """Whether this system lets `prove-crash` work."""
+    done = subprocess.run([command, "prove-crash", "--", "true"], text=True,
+                          stderr=subprocess.PIPE, check=False)
+    return "does not let a program trace" not in done.stderr
 
 
 def matches(wanted: str, got: str) -> bool:
@@ -247,7 +255,10 @@ def main() -> int:
     run = skipped = failures = 0
     for page in (each.resolve() for each in args.pages):
         code = [block for block in blocks_of(page) if block.is_run]
-        if lacks := missing_packages(code):
+        lacks = missing_packages(code)
+        if page.stem == "prove-crash" and not may_trace(args.holdfast):
+            lacks.append("leave to trace programs")
+        if lacks:
             print(f"{page.name}: not run, there is no {' and no '.join(lacks)}")
             skipped += len(code)
             continue
