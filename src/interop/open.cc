@@ -12,7 +12,7 @@
 #include "holdfast/orbax/steps.h"
 #include "interop/dcp.h"
 #include "interop/delta_checkpoint.h"
-#include "interop/joined_items.h"
+#include "interop/joined_leaves.h"
 #include "interop/load_leaves.h"
 #include "interop/npz.h"
 #include "interop/safetensors.h"
@@ -203,13 +203,13 @@ Result<std::unique_ptr<Checkpoint>> OpenOrbax(const Place& place,
 Result<std::unique_ptr<Checkpoint>> OpenItems(const CheckpointInfo& info,
                                               OpenOptions options) {
   options.step.reset();
-  std::vector<OpenedItem> items;
+  std::vector<NamedItem> items;
   for (const auto& [name, directory] : info.items) {
     options.item = name;
     HF_ASSIGN_OR_RETURN(auto item, OpenOrbax(Place(info.path), options));
-    items.push_back({name, std::move(item)});
+    items.emplace_back(name, std::move(item));
   }
-  return JoinItems(info, std::move(items));
+  return JoinItems(info, items);
 }
 
 // The step as the tree that was saved.

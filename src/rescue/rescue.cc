@@ -17,12 +17,12 @@
 #include "checkpoint/restore/leaf_request.h"
 #include "holdfast/tools/convert.h"
 #include "interop/delta_info.h"
+#include "interop/joined_leaves.h"
 #include "interop/open.h"
 #include "interop/source_place.h"
 #include "place/directory_ops.h"
 #include "rescue/judge.h"
 #include "rescue/repairs.h"
-#include "rescue/rescued_checkpoint.h"
 #include "run/run.h"
 
 namespace holdfast {
@@ -335,7 +335,7 @@ class Rescuer {
                         const std::map<std::string, size_t>& numbers) {
     std::set<std::string> known;
     for (const LostLeaf& lost : result_.lost) known.insert(lost.leaf);
-    for (RescuedLeaf& leaf : chosen_) {
+    for (JoinedLeaf& leaf : chosen_) {
       known.insert(leaf.info.name);
       const auto found = numbers.find(leaf.info.name);
       if (found == numbers.end()) continue;
@@ -376,7 +376,7 @@ class Rescuer {
 
   Result<ConvertResult> ConvertChosen() {
     HF_ASSIGN_OR_RETURN(CheckpointInfo info, TargetInfo());
-    const RescuedCheckpoint rescued(std::move(info), parts_, chosen_);
+    const JoinedLeaves rescued(std::move(info), parts_, chosen_);
     ConvertOptions convert;
     convert.run = options_.run;
     convert.format = checkpoint_->info().format == "orbax-v1" ? Format::kOrbaxV1
@@ -393,12 +393,12 @@ class Rescuer {
   // reads it.
   Status DropUnreadable(const Status& why) {
     std::vector<size_t> leaves;
-    for (const RescuedLeaf& leaf : chosen_) {
+    for (const JoinedLeaf& leaf : chosen_) {
       if (leaf.part == 0) leaves.push_back(leaf.leaf);
     }
     HF_ASSIGN_OR_RETURN(const std::vector<Verdict> verdicts,
                         JudgeByReading(*checkpoint_, leaves, options_.run));
-    const size_t dropped = std::erase_if(chosen_, [&](const RescuedLeaf& leaf) {
+    const size_t dropped = std::erase_if(chosen_, [&](const JoinedLeaf& leaf) {
       if (leaf.part != 0 || verdicts[leaf.leaf].status.ok()) return false;
       result_.lost.push_back({leaf.info.name, "", std::nullopt,
                               std::string(verdicts[leaf.leaf].status.message()),
@@ -480,7 +480,7 @@ class Rescuer {
   Opened checkpoint_;
   std::vector<Verdict> verdicts_;  // of its leaves
   std::vector<Opened> parts_;      // the checkpoint, and the fill
-  std::vector<RescuedLeaf> chosen_;
+  std::vector<JoinedLeaf> chosen_;
   std::map<size_t, size_t> lost_leaf_;  // of result_.lost: its number there
   RescueResult result_;
 };

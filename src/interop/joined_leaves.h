@@ -1,27 +1,29 @@
-// The checkpoint that a rescue writes: each leaf is one of another checkpoint.
+// Leaves of several checkpoints as one: the items of a step, each opened by
+// itself, or what a rescue has found whole.
 //
 // Thread-safety, errors: as holdfast/checkpoint.h. Ownership: shares the parts.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/checkpoint.h"
 
 namespace holdfast {
 
-struct RescuedLeaf {
+struct JoinedLeaf {
   LeafInfo info;
   size_t part = 0;
   size_t leaf = 0;  // its number there
 };
 
-class RescuedCheckpoint final : public Checkpoint {
+class JoinedLeaves final : public Checkpoint {
  public:
-  RescuedCheckpoint(CheckpointInfo info,
-                    std::vector<std::shared_ptr<const Checkpoint>> parts,
-                    const std::vector<RescuedLeaf>& leaves);
+  JoinedLeaves(CheckpointInfo info,
+               std::vector<std::shared_ptr<const Checkpoint>> parts,
+               std::vector<JoinedLeaf> leaves);
 
  protected:
   Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
@@ -37,5 +39,11 @@ class RescuedCheckpoint final : public Checkpoint {
   const std::vector<std::shared_ptr<const Checkpoint>> parts_;
   std::vector<Origin> origins_;  // as infos_
 };
+
+// `info` is the step's. Names and keys of leaves start with the item's name;
+// info().bases are those of all items.
+using NamedItem = std::pair<std::string, std::shared_ptr<const Checkpoint>>;
+std::unique_ptr<Checkpoint> JoinItems(CheckpointInfo info,
+                                      const std::vector<NamedItem>& items);
 
 }  // namespace holdfast
