@@ -227,7 +227,7 @@ def is_standard(included):
 
 def is_system(included):
     """POSIX and Linux headers."""
-    return re.match(r"(sys/|linux/|arpa/|netinet/|unistd\.h|fcntl\.h|dirent\.h|signal\.h|"
+    return re.match(r"(sys/|linux/|arpa/|netinet/|netdb\.h|unistd\.h|fcntl\.h|dirent\.h|signal\.h|"
                     r"spawn\.h|"
                     r"pthread\.h|sched\.h|dlfcn\.h|poll\.h|termios\.h|"
                     r"immintrin\.h|nmmintrin\.h|arm_acle\.h|stdlib\.h|"

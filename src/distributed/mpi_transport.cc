@@ -9,7 +9,7 @@
 
 #include "base/coding.h"
 #include "base/status_macros.h"
-#include "distributed/wait_time.h"
+#include "base/wait_time.h"
 
 namespace holdfast {
 namespace {

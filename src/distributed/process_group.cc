@@ -10,9 +10,9 @@
 #include "base/coding.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "base/wait_time.h"
 #include "distributed/frame.h"
 #include "distributed/rank_list.h"
-#include "distributed/wait_time.h"
 #include "record/call_record.h"
 #include "record/watchdog.h"
 

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "distributed/wait_time.h"
+#include "base/wait_time.h"
 #include "holdfast/process_group.h"
 
 namespace holdfast {

@@ -1,0 +1,64 @@
+// What two processes say to each other over one connection, as bytes.
+//
+//   hello     client -> server   magic, version, nonce of the client
+//   welcome   server -> client   magic, version, nonce of the server, proof
+//   proof     client -> server   proof
+//   request   client -> server   head, payload     } any number of times,
+//   answer    server -> client   head, payload     } one after the other
+//
+// A proof is the HMAC-SHA256, under the secret, of the prover's side and both
+// nonces: each side knows that the other has the secret, and nothing that was
+// said once can be said again. What follows is neither encrypted nor signed.
+// Head: u8 kind, u8 status code, u16 zero, u32 CRC-32C of the payload, u64 size
+// of the payload, u32 CRC-32C of the 16 bytes before. The payload of an answer
+// whose code is not ok is the message. Little-endian.
+// Thread-safety: pure functions. Units: bytes.
+// Errors: DataLoss for bytes that are none of these, FailedPrecondition for
+// another version. Nothing is allocated that the bytes do not hold.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+inline constexpr uint16_t kPeerVersion = 1;
+inline constexpr size_t kPeerNonceBytes = 16;
+inline constexpr size_t kPeerProofBytes = 32;
+inline constexpr size_t kPeerHelloBytes = 8 + kPeerNonceBytes;
+inline constexpr size_t kPeerWelcomeBytes = kPeerHelloBytes + kPeerProofBytes;
+inline constexpr size_t kPeerHeadBytes = 20;
+// Of the message of a failure; the server cuts longer ones.
+inline constexpr uint64_t kPeerMessageBytesMax = 64 << 10;
+
+std::string RandomPeerNonce();
+
+// The head of a hello and of a welcome, which both begin so.
+std::string EncodePeerHello(std::string_view nonce);
+// The nonce. REQUIRES: kPeerHelloBytes bytes.
+Result<std::string_view> ParsePeerHello(std::string_view bytes);
+
+enum class PeerSide : uint8_t { kClient = 'c', kServer = 's' };
+std::string PeerProof(std::string_view secret, PeerSide prover,
+                      std::string_view client_nonce,
+                      std::string_view server_nonce);
+// In a time that does not depend on where they differ.
+bool IsSameProof(std::string_view a, std::string_view b);
+
+enum class PeerFrameKind : uint8_t { kRequest = 'q', kAnswer = 'a' };
+struct PeerFrameHead {
+  PeerFrameKind kind = PeerFrameKind::kRequest;
+  StatusCode code = StatusCode::kOk;  // not ok in answers alone
+  uint32_t payload_crc = 0;
+  uint64_t payload_bytes = 0;
+};
+std::string EncodePeerHead(const PeerFrameHead& head);
+// REQUIRES: kPeerHeadBytes bytes. The size of the payload is what the peer
+// says: the caller bounds it.
+Result<PeerFrameHead> ParsePeerHead(std::string_view bytes,
+                                    PeerFrameKind wanted);
+
+}  // namespace holdfast
