@@ -17,6 +17,7 @@ pkg_check_modules(lz4_pc REQUIRED IMPORTED_TARGET liblz4)
 pkg_check_modules(snappy_pc REQUIRED IMPORTED_TARGET snappy)
 pkg_check_modules(pcre2_pc REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(pugixml_pc REQUIRED IMPORTED_TARGET pugixml)
+pkg_check_modules(isal_pc REQUIRED IMPORTED_TARGET libisal)
 find_path(CURL_INCLUDE_DIR curl/curl.h REQUIRED)
 find_path(MSGPACK_INCLUDE_DIR msgpack.hpp REQUIRED)
 find_path(BOOST_INCLUDE_DIR boost/beast/http.hpp REQUIRED)
@@ -48,6 +49,7 @@ holdfast_archive(holdfast_lz4 PkgConfig::lz4_pc lz4)
 holdfast_archive(holdfast_snappy PkgConfig::snappy_pc snappy)
 holdfast_archive(holdfast_pcre2 PkgConfig::pcre2_pc pcre2-8)
 holdfast_archive(holdfast_pugixml PkgConfig::pugixml_pc pugixml)
+holdfast_archive(holdfast_isal PkgConfig::isal_pc isal)
 # What a shared library or module of the folders links: Debian's archives are
 # not all position-independent, so the compressors come as shared libraries. What
 # is in the other archives stays inside.
@@ -58,6 +60,7 @@ if(HOLDFAST_CAN_EXCLUDE_LIBS)  # not zig's linker
 endif()
 target_link_libraries(holdfast_shared_needs INTERFACE
   PkgConfig::zstd_pc PkgConfig::lz4_pc PkgConfig::snappy_pc PkgConfig::pcre2_pc
+  PkgConfig::isal_pc
   holdfast_pugixml ZLIB::ZLIB OpenSSL::Crypto Threads::Threads ${CMAKE_DL_LIBS})
 # libcurl is loaded when the first URL is used (src/http/curl_library.h): only
 # its headers are needed here. HOLDFAST_CURL_INSIDE links an archive of it.

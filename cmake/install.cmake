@@ -50,7 +50,7 @@ set(HOLDFAST_PC_REQUIRES)
 set(HOLDFAST_PC_LINK)
 if(HOLDFAST_IS_STATIC)
   set(HOLDFAST_PC_REQUIRES
-    "libzstd, liblz4, snappy, libpcre2-8, pugixml, zlib, libcrypto")
+    "libzstd, liblz4, snappy, libpcre2-8, pugixml, libisal, zlib, libcrypto")
   set(HOLDFAST_PC_LINK "-lstdc++ -lm -ldl -pthread")
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/holdfast.pc.in

@@ -4,6 +4,7 @@
 // Thread-safety, ownership, errors: as Bucket; of writes Unimplemented.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,5 +58,35 @@ class ReadOnlyBucket : public Bucket {
 
   const std::string_view kind_;
 };
+
+// All objects of a request on one page. `objects`: sorted by name, which is the
+// key less `root_prefix`; `entry_of` gives the entry of one, by its key.
+template <typename Map, typename EntryOf>
+ListPage ListNames(const ListRequest& request, std::string_view root_prefix,
+                   const Map& objects, const EntryOf& entry_of) {
+  ListPage page;
+  const std::string& after =
+      request.page_token.empty() ? request.start_after : request.page_token;
+  const std::string_view prefix = request.prefix;
+  const std::string_view below =
+      prefix.substr(std::min(prefix.size(), root_prefix.size()));
+  for (auto it = objects.lower_bound(below);
+       it != objects.end() && it->first.starts_with(below); ++it) {
+    const std::string key = std::string(root_prefix) + it->first;
+    if (!key.starts_with(prefix) || (!after.empty() && key <= after)) continue;
+    if (!request.delimiter.empty()) {
+      const size_t slash = key.find(request.delimiter, request.prefix.size());
+      if (slash != std::string::npos) {
+        std::string common = key.substr(0, slash + request.delimiter.size());
+        if (page.prefixes.empty() || page.prefixes.back() != common) {
+          page.prefixes.push_back(std::move(common));
+        }
+        continue;
+      }
+    }
+    page.objects.push_back(entry_of(key, it->second));
+  }
+  return page;
+}
 
 }  // namespace holdfast

@@ -13,7 +13,7 @@
 
 #include "peers/peer_client.h"
 #include "peers/peer_server.h"
-#include "peers/raw_peer.h"
+#include "peers/raw_peer_test_util.h"
 
 namespace holdfast {
 namespace {

@@ -231,30 +231,11 @@ std::vector<Result<GetResult>> RepairedFiles::Get(
 }
 
 Result<ListPage> RepairedFiles::List(const ListRequest& request) {
-  ListPage page;
-  const std::string& after =
-      request.page_token.empty() ? request.start_after : request.page_token;
-  const std::string_view prefix = request.prefix;
-  const std::string_view below =
-      prefix.substr(std::min(prefix.size(), kRootPrefix.size()));
-  for (auto it = files_.lower_bound(below);
-       it != files_.end() && it->first.starts_with(below); ++it) {
-    const std::string key = std::string(kRootPrefix) + it->first;
-    if (!key.starts_with(prefix) || (!after.empty() && key <= after)) continue;
-    if (!request.delimiter.empty()) {
-      const size_t slash = key.find(request.delimiter, request.prefix.size());
-      if (slash != std::string::npos) {
-        std::string common = key.substr(0, slash + request.delimiter.size());
-        if (page.prefixes.empty() || page.prefixes.back() != common) {
-          page.prefixes.push_back(std::move(common));
-        }
-        continue;
-      }
-    }
-    page.objects.push_back(
-        {key, it->second.byte_count, std::string(kVersion), 0});
-  }
-  return page;
+  return ListNames(request, kRootPrefix, files_,
+                   [](const std::string& key, const File& file) {
+                     return ObjectEntry{key, file.byte_count,
+                                        std::string(kVersion), 0};
+                   });
 }
 
 }  // namespace holdfast

@@ -1,0 +1,55 @@
+// ErasureCode: n data shards and m parity shards, any n of which give the rest.
+//
+// A systematic Reed-Solomon code over GF(2^8) (polynomial 0x11D): a parity byte
+// is the sum, over the data shards, of a coefficient times the byte at the same
+// place. The coefficients are a Cauchy matrix, every square part of which can
+// be inverted; with one parity all are 1, and the parity is the XOR. They are
+// part of what is on disk: the same n and m always have the same.
+// Thread-safety: values; any thread. Ownership: borrows what it is given.
+// Units: bytes. Errors: InvalidArgument for counts and shards that cannot be;
+// DataLoss where too little is left.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+class ErasureCode {
+ public:
+  // data_count >= 1, parity_count >= 0, together at most 255.
+  static Result<ErasureCode> Make(int64_t data_count, int64_t parity_count);
+
+  int64_t data_count() const { return data_count_; }
+  int64_t parity_count() const { return parity_count_; }
+  // REQUIRES: both in range.
+  uint8_t coefficient(int64_t parity, int64_t data) const;
+
+  // target[i] ^= coefficient * source[i] for i < source.size().
+  // REQUIRES: source.size() <= target.size(); they do not overlap.
+  static void Accumulate(uint8_t coefficient, std::span<const char> source,
+                         std::span<char> target);
+
+  struct Term {
+    int64_t shard;
+    uint8_t coefficient;  // not 0
+  };
+  // Shards 0..n-1 are data, n..n+m-1 parity. The sum of coefficient * shard
+  // over the terms is shard `wanted`; data shards come first, and parity is
+  // used only for what is missing of them. That `wanted` itself is available
+  // is ignored. DataLoss when fewer than n of the others are.
+  Result<std::vector<Term>> TermsOf(int64_t wanted,
+                                    std::span<const int64_t> available) const;
+
+ private:
+  ErasureCode(int64_t data_count, int64_t parity_count);
+
+  int64_t data_count_;
+  int64_t parity_count_;
+  std::vector<uint8_t> coefficients_;  // a row of data_count_ for each parity
+};
+
+}  // namespace holdfast

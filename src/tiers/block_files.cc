@@ -1,0 +1,173 @@
+#include "tiers/block_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "base/executor.h"
+#include "base/status_macros.h"
+#include "storage/directory_ops.h"
+
+namespace holdfast {
+
+BlockFiles::BlockFiles(std::string directory, std::vector<TierFile> files,
+                       uint64_t block_bytes)
+    : directory_(std::move(directory)),
+      files_(std::move(files)),
+      block_bytes_(block_bytes),
+      store_(directory_) {
+  for (const TierFile& file : files_) {
+    starts_.push_back(byte_count_);
+    byte_count_ += file.byte_count;
+  }
+}
+
+int64_t BlockFiles::block_count() const {
+  return static_cast<int64_t>(byte_count_ / block_bytes_ +
+                              (byte_count_ % block_bytes_ != 0));
+}
+
+uint64_t BlockFiles::BytesOf(int64_t block) const {
+  return std::min(block_bytes_, byte_count_ - block * block_bytes_);
+}
+
+std::vector<BlockFiles::Piece> BlockFiles::PiecesOf(uint64_t offset,
+                                                    uint64_t byte_count) const {
+  std::vector<Piece> pieces;
+  size_t file = std::upper_bound(starts_.begin(), starts_.end(), offset) -
+                starts_.begin() - 1;
+  while (byte_count > 0) {
+    const uint64_t begin = offset - starts_[file];
+    const uint64_t count =
+        std::min(byte_count, files_[file].byte_count - begin);
+    if (count > 0) pieces.push_back({file, begin, count});
+    offset += count;
+    byte_count -= count;
+    ++file;
+  }
+  return pieces;
+}
+
+Status BlockFiles::Read(uint64_t offset, std::span<char> target) {
+  if (offset > byte_count_ || target.size() > byte_count_ - offset) {
+    return OutOfRangeError("read " + directory_ + ": bytes at offset " +
+                           std::to_string(offset) + " are past the end (" +
+                           std::to_string(byte_count_) + " bytes)");
+  }
+  for (const Piece& piece : PiecesOf(offset, target.size())) {
+    const Status read = store_.ReadInto(files_[piece.file].path, piece.offset,
+                                        target.first(piece.byte_count));
+    if (read.code() == StatusCode::kNotFound ||
+        read.code() == StatusCode::kOutOfRange) {
+      return DataLossError(std::string(read.message()));
+    }
+    HF_RETURN_IF_ERROR(read);
+    target = target.subspan(piece.byte_count);
+  }
+  return Status();
+}
+
+Status BlockFiles::ReadBlock(int64_t block, std::span<char> target) {
+  return Read(block * block_bytes_, target);
+}
+
+Result<PositionedFile*> BlockFiles::OpenForWrite(size_t file) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<PositionedFile>& opened = written_[file];
+  if (opened == nullptr) {
+    const std::filesystem::path path =
+        std::filesystem::path(directory_) / files_[file].path;
+    std::error_code error;
+    std::filesystem::create_directories(path.parent_path(), error);
+    if (error) {
+      return UnavailableError("make " + path.parent_path().string() + ": " +
+                              error.message());
+    }
+    HF_ASSIGN_OR_RETURN(
+        opened, PositionedFile::Open(path.string(), files_[file].byte_count,
+                                     /*keep=*/true));
+  }
+  return opened.get();
+}
+
+Status BlockFiles::WriteBlock(int64_t block, std::string_view bytes) {
+  for (const Piece& piece : PiecesOf(block * block_bytes_, bytes.size())) {
+    HF_ASSIGN_OR_RETURN(PositionedFile * file, OpenForWrite(piece.file));
+    HF_RETURN_IF_ERROR(
+        file->WriteAt(piece.offset, bytes.substr(0, piece.byte_count)));
+    bytes.remove_prefix(piece.byte_count);
+  }
+  return Status();
+}
+
+Status BlockFiles::Sync() {
+  for (size_t i = 0; i < files_.size(); ++i) {
+    // A file without bytes has no block that would make it.
+    if (files_[i].byte_count == 0) {
+      HF_RETURN_IF_ERROR(OpenForWrite(i).status());
+    }
+  }
+  for (const auto& [index, file] : written_) {
+    HF_RETURN_IF_ERROR(file->Sync());
+  }
+  if (written_.empty()) return Status();
+  written_.clear();
+  HF_ASSIGN_OR_RETURN(const local::DirectoryTree tree,
+                      local::ListTree(directory_));
+  for (const std::string& name : tree.directories) {
+    HF_RETURN_IF_ERROR(local::SyncDirectory(directory_ + "/" + name));
+  }
+  return local::SyncDirectory(directory_);
+}
+
+Result<std::vector<TierFile>> ListFiles(const std::string& directory) {
+  FileStore store(directory);
+  std::vector<TierFile> files;
+  HF_RETURN_IF_ERROR(
+      store.List("", [&](std::string_view key, const ObjectInfo& info) {
+        files.push_back({std::string(key), info.byte_count});
+        return Status();
+      }));
+  return files;
+}
+
+Result<std::vector<uint32_t>> SumBlocks(BlockFiles& files, int thread_count) {
+  Executor executor(thread_count);
+  std::vector<Buffer> scratch(executor.thread_count());
+  std::vector<uint32_t> sums(files.block_count());
+  HF_RETURN_IF_ERROR(executor.ParallelFor(sums.size(), [&](size_t block,
+                                                           int worker) {
+    scratch[worker].Reserve(files.block_bytes());
+    const std::span<char> bytes(scratch[worker].data(), files.BytesOf(block));
+    HF_RETURN_IF_ERROR(files.ReadBlock(block, bytes));
+    sums[block] = Crc32c({bytes.data(), bytes.size()});
+    return Status();
+  }));
+  return sums;
+}
+
+Result<std::vector<int64_t>> FindBadBlocks(BlockFiles& files,
+                                           const std::vector<uint32_t>& sums,
+                                           int thread_count) {
+  Executor executor(thread_count);
+  std::vector<Buffer> scratch(executor.thread_count());
+  std::vector<char> is_bad(files.block_count());
+  HF_RETURN_IF_ERROR(executor.ParallelFor(is_bad.size(), [&](size_t block,
+                                                             int worker) {
+    scratch[worker].Reserve(files.block_bytes());
+    const std::span<char> bytes(scratch[worker].data(), files.BytesOf(block));
+    // What cannot be read is as good as lost, whatever the reason.
+    is_bad[block] = !files.ReadBlock(block, bytes).ok() ||
+                    Crc32c({bytes.data(), bytes.size()}) != sums[block];
+    return Status();
+  }));
+  std::vector<int64_t> bad;
+  for (size_t i = 0; i < is_bad.size(); ++i) {
+    if (is_bad[i]) bad.push_back(static_cast<int64_t>(i));
+  }
+  return bad;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,98 @@
+// What a host keeps about a step of the local tier, as bytes.
+//
+//   `<step>.<epoch>.<save id>.r<rank>/`  what rank `rank` of the save wrote
+//     files/…    its part of the checkpoint, as SaveItemPart writes it
+//     group      GroupRecord: the same on all members of a parity group
+//     parity     the parity blocks that this member holds
+//     sums       their checksums
+//     protected  empty: every group of the save has its parity
+//
+// A record is a magic line, varints, strings, little-endian CRC-32Cs, and the
+// CRC-32C of all that.
+// Thread-safety: values, pure functions. Units: bytes.
+// Errors: DataLoss for bytes that are no record; nothing is allocated that the
+// bytes do not hold.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// One save, told apart from all others. The order is that of time: a save of a
+// later manager is newer, whatever its step (tiered_manager.h).
+struct TierStep {
+  uint64_t epoch = 0;
+  int64_t step = 0;
+  std::string save_id;  // 32 hex digits
+
+  auto operator<=>(const TierStep&) const = default;
+};
+
+// What one rank of a save wrote.
+struct TierMember {
+  TierStep step;
+  int64_t rank = 0;
+
+  auto operator<=>(const TierMember&) const = default;
+};
+std::string DirectoryNameOf(const TierMember& member);
+// Nullopt for names that nobody of us made.
+std::optional<TierMember> ParseDirectoryName(std::string_view name);
+
+struct TierFile {
+  std::string path;  // below files/
+  uint64_t byte_count = 0;
+};
+
+// The files of a member are one run of bytes, in the order of their paths, in
+// blocks of GroupRecord::block_bytes.
+struct MemberRecord {
+  std::vector<TierFile> files;
+  std::vector<uint32_t> block_sums;  // CRC-32C; one a block
+
+  uint64_t byte_count() const;
+};
+std::string EncodeMemberRecord(const MemberRecord& record);
+Result<MemberRecord> DecodeMemberRecord(std::string_view bytes,
+                                        uint64_t block_bytes);
+
+struct GroupRecord {
+  TierStep step;
+  std::string item;  // the directory of the tree, below files/
+  uint64_t block_bytes = 0;
+  int64_t parity_count = 0;
+  // Ranks of the save, in the order of members; all of its groups.
+  std::vector<std::vector<int64_t>> groups;
+  int64_t group = 0;                  // this one
+  std::vector<std::string> hosts;     // by rank of the save; for messages
+  std::vector<MemberRecord> members;  // of this group
+
+  const std::vector<int64_t>& ranks() const { return groups[group]; }
+  std::vector<uint64_t> data_bytes() const;
+  // REQUIRES: a rank of this group.
+  int64_t IndexOf(int64_t rank) const;
+};
+std::string EncodeGroupRecord(const GroupRecord& record);
+Result<GroupRecord> DecodeGroupRecord(std::string_view bytes);
+
+// Of a member alone, without a checksum: for messages.
+std::string EncodeFileList(const std::vector<TierFile>& files);
+Result<std::vector<TierFile>> DecodeFileList(std::string_view bytes);
+
+std::string EncodeSums(const std::vector<uint32_t>& sums);
+Result<std::vector<uint32_t>> DecodeSums(std::string_view bytes);
+
+inline constexpr std::string_view kTierFilesDirectory = "files";
+inline constexpr std::string_view kTierGroupFile = "group";
+inline constexpr std::string_view kTierParityFile = "parity";
+inline constexpr std::string_view kTierSumsFile = "sums";
+inline constexpr std::string_view kTierProtectedFile = "protected";
+
+}  // namespace holdfast

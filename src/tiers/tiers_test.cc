@@ -1,0 +1,422 @@
+// Hosts as threads of this process, each with a directory and a manager of its
+// own: saved, lost in every way there is, and restored.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "base/status_macros.h"
+#include "checkpoint/opened_checkpoint.h"
+#include "holdfast/tiered_manager.h"
+#include "tiers/local_steps.h"
+#include "tiers/recovery_plan.h"
+#include "tiers/tier_record.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kSaveId = "0123456789abcdef0123456789abcdef";
+
+// --- Records ---
+
+GroupRecord SomeGroup() {
+  GroupRecord record;
+  record.step = {3, 120, kSaveId};
+  record.item = "default";
+  record.block_bytes = 1000;
+  record.parity_count = 1;
+  record.groups = {{0, 2}, {1, 3}};
+  record.group = 1;
+  record.hosts = {"a", "b", "c", "d"};
+  record.members = {{{{"d/x", 1500}, {"z", 0}}, {1, 2}}, {{{"m", 10}}, {7}}};
+  return record;
+}
+
+TEST(TierRecordTest, GivesBackWhatWasEncoded) {
+  const GroupRecord record = SomeGroup();
+  const auto decoded = DecodeGroupRecord(EncodeGroupRecord(record));
+  ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
+  EXPECT_EQ(decoded->step, record.step);
+  EXPECT_EQ(decoded->groups, record.groups);
+  EXPECT_EQ(decoded->hosts, record.hosts);
+  EXPECT_EQ(decoded->data_bytes(), (std::vector<uint64_t>{1500, 10}));
+  EXPECT_EQ(decoded->members[0].block_sums, record.members[0].block_sums);
+  EXPECT_EQ(decoded->IndexOf(3), 1);
+}
+
+TEST(TierRecordTest, RefusesEveryChangedByteAndEveryCut) {
+  const std::string bytes = EncodeGroupRecord(SomeGroup());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string changed = bytes;
+    changed[i] ^= 1;
+    EXPECT_EQ(DecodeGroupRecord(changed).status().code(),
+              StatusCode::kDataLoss);
+    EXPECT_EQ(DecodeGroupRecord(bytes.substr(0, i)).status().code(),
+              StatusCode::kDataLoss);
+  }
+}
+
+TEST(TierRecordTest, KnowsItsOwnDirectoryNamesAlone) {
+  const TierMember member{{3, 120, kSaveId}, 5};
+  const std::string name = DirectoryNameOf(member);
+  EXPECT_EQ(name, "120.3." + std::string(kSaveId) + ".r5");
+  EXPECT_EQ(ParseDirectoryName(name), member);
+  for (const char* other : {"120", "120.3", "120.3.x.r5",
+                            "120.03.0123456789abcdef0123456789abcdef.r5",
+                            "120.3.0123456789abcdef0123456789abcdef.r5.tmp",
+                            "-1.3.0123456789abcdef0123456789abcdef.r5"}) {
+    EXPECT_FALSE(ParseDirectoryName(other)) << other;
+  }
+}
+
+// --- Policy ---
+
+TEST(StepsToRemoveTest, KeepsTheLastProtectedStepWhatever) {
+  const auto step = [](int64_t n) { return TierStep{1, n, kSaveId}; };
+  // The newest is not protected yet.
+  std::vector<KeptStep> steps = {{step(1), true, false, 100},
+                                 {step(2), true, false, 100},
+                                 {step(3), false, false, 100}};
+  EXPECT_THAT(StepsToRemove(steps, 1, 0), ElementsAre(step(1)));
+  EXPECT_THAT(StepsToRemove(steps, 2, 0), IsEmpty());
+  EXPECT_THAT(StepsToRemove(steps, 2, 250), ElementsAre(step(1)));
+  EXPECT_THAT(StepsToRemove(steps, 2, 1), ElementsAre(step(1)));
+  steps[0].is_in_use = true;
+  EXPECT_THAT(StepsToRemove(steps, 1, 0), IsEmpty());
+  steps = {{step(1), false, false, 1}, {step(2), false, false, 1}};
+  EXPECT_THAT(StepsToRemove(steps, 1, 1), IsEmpty());
+  // What failed before the newest protected step is of no use.
+  steps = {{step(1), false, false, 1}, {step(2), true, false, 1}};
+  EXPECT_THAT(StepsToRemove(steps, 5, 0), ElementsAre(step(1)));
+}
+
+// --- Hosts ---
+
+constexpr int64_t kRowCount = 64;
+constexpr int64_t kColumnCount = 96;
+
+Tree StateAt(int64_t step) {
+  std::mt19937 random(static_cast<uint32_t>(step));
+  const auto array = [&](Shape shape) {
+    std::vector<float> values(ElementCount(shape));
+    for (float& value : values) value = static_cast<float>(random());
+    return *Array::Of(values, shape);
+  };
+  return Tree::Dict({{"a", array({kRowCount, kColumnCount})},
+                     {"b", array({kColumnCount})},
+                     {"c", array({kRowCount, 7})},
+                     {"step", step}});
+}
+
+// Ok when the step that was opened is StateAt its number, bit for bit.
+Status CheckState(const TierRestore& restore) {
+  const Tree wanted = StateAt(restore.step);
+  for (const char* name : {"a", "b", "c", "step"}) {
+    auto read = restore.checkpoint->Read(name);
+    if (!read.ok()) return read.status();
+    const Tree* leaf = wanted.Find(name);
+    const bool is_scalar = leaf->leaf_kind() == LeafKind::kScalar;
+    const std::string_view bytes =
+        is_scalar ? leaf->scalar().view()
+                  : std::string_view(leaf->array().view().data,
+                                     leaf->array().byte_count());
+    if (std::string_view(read->view().data, read->byte_count()) != bytes) {
+      return InternalError(std::string(name) + " of step " +
+                           std::to_string(restore.step) + " differs");
+    }
+  }
+  return Status();
+}
+
+class TieredManagerTest : public testing::Test {
+ protected:
+  TieredManagerTest() {
+    std::string path = testing::TempDir() + "tiersXXXXXX";
+    root_ = mkdtemp(path.data());
+  }
+  ~TieredManagerTest() override { fs::remove_all(root_); }
+
+  std::string HostPath(int64_t host) const {
+    return root_ + "/host" + std::to_string(host);
+  }
+  std::string SharedPath() const { return root_ + "/shared"; }
+
+  TieredManagerOptions OptionsOf(int64_t host) const {
+    TieredManagerOptions options = options_;
+    options.local.directory = HostPath(host);
+    if (options.shared.save_every > 0) options.shared.directory = SharedPath();
+    options.parity.failure_domain = "host" + std::to_string(host);
+    options.host = "127.0.0.1";
+    options.listen_address = "127.0.0.1";
+    options.timeout_seconds = 60;
+    return options;
+  }
+
+  using Work = std::function<Status(TieredManager& manager, int64_t rank)>;
+
+  // One run: rank i is on hosts[i]. The failures of all ranks.
+  std::vector<Status> Run(const std::vector<int64_t>& hosts, const Work& work) {
+    auto transports = MakeThreadTransports(hosts.size());
+    std::vector<Status> statuses(hosts.size());
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < hosts.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto group = MakeProcessGroup(transports[rank]);
+        statuses[rank] = [&]() -> Status {
+          HF_ASSIGN_OR_RETURN(
+              const std::unique_ptr<TieredManager> manager,
+              TieredManager::Make(OptionsOf(hosts[rank]), group.get()));
+          HF_RETURN_IF_ERROR(work(*manager, static_cast<int64_t>(rank)));
+          return manager->Close();
+        }();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
+  }
+
+  void RunOk(const std::vector<int64_t>& hosts, const Work& work) {
+    for (const Status& status : Run(hosts, work)) {
+      EXPECT_TRUE(status.ok()) << status.ToString();
+    }
+  }
+
+  static Work SaveSteps(std::vector<int64_t> steps) {
+    return [steps](TieredManager& manager, int64_t) -> Status {
+      for (const int64_t step : steps) {
+        HF_RETURN_IF_ERROR(manager.Save(step, StateAt(step)).status());
+      }
+      return manager.Wait();
+    };
+  }
+
+  struct Wanted {
+    int64_t step;
+    std::string source;
+    std::vector<int64_t> rebuilt;
+  };
+  static Work RestoreIs(Wanted wanted) {
+    return [wanted](TieredManager& manager, int64_t) -> Status {
+      HF_ASSIGN_OR_RETURN(const TierRestore restore,
+                          manager.Restore(CheckState));
+      EXPECT_EQ(restore.step, wanted.step);
+      EXPECT_EQ(restore.source, wanted.source);
+      EXPECT_EQ(restore.rebuilt_ranks, wanted.rebuilt);
+      return Status();
+    };
+  }
+
+  // The directory of the host's one step.
+  std::string StepPathOf(int64_t host) const {
+    for (const auto& entry : fs::directory_iterator(HostPath(host) + "/run")) {
+      return entry.path();
+    }
+    return "";
+  }
+
+  void FlipByte(const std::string& path, uint64_t offset) const {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    ASSERT_TRUE(file.good()) << path;
+    file.seekg(offset);
+    const char byte = static_cast<char>(file.get());
+    file.seekp(offset);
+    file.put(static_cast<char>(byte ^ 0x10));
+  }
+
+  std::string root_;
+  TieredManagerOptions options_ = [] {
+    TieredManagerOptions options;
+    options.parity.data_shards = 3;
+    options.parity.parity_shards = 1;
+    options.parity.block_bytes = 512;
+    options.save.chunk_bytes_target = 1024;
+    return options;
+  }();
+};
+
+TEST_F(TieredManagerTest, OneProcessSavesAndRestores) {
+  options_.local.directory = HostPath(0);
+  auto manager = TieredManager::Make(options_, nullptr);
+  ASSERT_TRUE(manager.ok()) << manager.status().ToString();
+  EXPECT_EQ((*manager)->Restore(CheckState).status().code(),
+            StatusCode::kNotFound);
+  ASSERT_TRUE((*manager)->Save(7, StateAt(7)).ok());
+  ASSERT_TRUE((*manager)->Wait().ok());
+  const auto restore = (*manager)->Restore(CheckState);
+  ASSERT_TRUE(restore.ok()) << restore.status().ToString();
+  EXPECT_EQ(restore->step, 7);
+  EXPECT_EQ(restore->source, "local");
+}
+
+TEST_F(TieredManagerTest, AnyHostOfAGroupMayBeLost) {
+  for (int64_t lost = 0; lost < 4; ++lost) {
+    RunOk({0, 1, 2, 3}, SaveSteps({lost + 1}));
+    fs::remove_all(HostPath(lost));
+    RunOk({0, 1, 2, 3}, RestoreIs({lost + 1, "parity", {lost}}));
+    // It has been made again, with its parity.
+    RunOk({0, 1, 2, 3}, RestoreIs({lost + 1, "local", {}}));
+  }
+}
+
+TEST_F(TieredManagerTest, AnyTwoOfTwoParitiesMayBeLost) {
+  options_.parity.parity_shards = 2;
+  for (int64_t a = 0; a < 5; ++a) {
+    for (int64_t b = a + 1; b < 5; ++b) {
+      RunOk({0, 1, 2, 3, 4}, SaveSteps({10 * a + b}));
+      fs::remove_all(HostPath(a));
+      fs::remove_all(HostPath(b));
+      RunOk({0, 1, 2, 3, 4}, RestoreIs({10 * a + b, "parity", {a, b}}));
+    }
+  }
+}
+
+TEST_F(TieredManagerTest, FewerAndMoreAndOtherHostsRestore) {
+  RunOk({0, 1, 2, 3}, SaveSteps({5}));
+  fs::remove_all(HostPath(2));
+  RunOk({3, 0, 1}, RestoreIs({5, "parity", {2}}));
+  RunOk({8, 3, 1, 0, 7}, RestoreIs({5, "local", {}}));
+  RunOk({8, 3, 1, 0, 7}, SaveSteps({6}));
+  RunOk({7, 8, 0, 1, 3}, RestoreIs({6, "local", {}}));
+}
+
+TEST_F(TieredManagerTest, TooMuchLostFallsBackToTheSharedTierInWords) {
+  options_.shared.save_every = 2;
+  RunOk({0, 1, 2, 3}, SaveSteps({2}));
+  RunOk({0, 1, 2, 3}, SaveSteps({3}));
+  fs::remove_all(HostPath(1));
+  fs::remove_all(HostPath(2));
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t) -> Status {
+    HF_ASSIGN_OR_RETURN(const TierRestore restore, manager.Restore(CheckState));
+    EXPECT_EQ(restore.step, 2);
+    EXPECT_EQ(restore.source, "shared");
+    EXPECT_EQ(restore.notes.size(), 1u);
+    EXPECT_THAT(restore.notes.at(0),
+                HasSubstr("step 3 of the local tier is skipped"));
+    EXPECT_THAT(restore.notes.at(0), HasSubstr("ranks 1, 2 of the save lost"));
+    return Status();
+  });
+  // A plain checkpoint, which needs none of the hosts.
+  const auto loaded = OpenCheckpoint(SharedPath() + "/2");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ((*loaded)->leaves().size(), 4u);
+  EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
+}
+
+TEST_F(TieredManagerTest, DamageOfEveryFileIsHealed) {
+  RunOk({0, 1, 2, 3}, SaveSteps({9}));
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::recursive_directory_iterator(StepPathOf(1))) {
+    if (entry.is_regular_file() && entry.file_size() > 0) {
+      paths.push_back(entry.path());
+    }
+  }
+  EXPECT_GE(paths.size(), 5u);
+  for (const std::string& path : paths) {
+    FlipByte(path, fs::file_size(path) / 2);
+    RunOk({0, 1, 2, 3}, [&](TieredManager& manager, int64_t) -> Status {
+      HF_ASSIGN_OR_RETURN(const TierRestore restore,
+                          manager.Restore(CheckState));
+      EXPECT_EQ(restore.step, 9);
+      EXPECT_THAT(restore.rebuilt_ranks, IsEmpty());
+      // A record is taken from another rank; else blocks are made again.
+      if (!path.ends_with("/group")) {
+        EXPECT_GE(restore.healed_block_count, 1u) << path;
+      }
+      return Status();
+    });
+    RunOk({0, 1, 2, 3}, RestoreIs({9, "local", {}}));
+  }
+  fs::remove_all(HostPath(3));
+  RunOk({0, 1, 2, 3}, RestoreIs({9, "parity", {3}}));
+}
+
+TEST_F(TieredManagerTest, AnOldTimelineNeverWins) {
+  RunOk({0, 1, 2, 3}, SaveSteps({100}));
+  // Host 3 is away with its part of step 100; the others start anew.
+  fs::rename(HostPath(3), HostPath(3) + ".away");
+  for (int64_t host = 0; host < 3; ++host) {
+    fs::rename(HostPath(host), HostPath(host) + ".old");
+    fs::create_directories(HostPath(host));
+  }
+  // Its run knows of step 100 by one host alone.
+  fs::rename(HostPath(0) + ".old", HostPath(0));
+  RunOk({0, 1, 2, 4}, SaveSteps({60}));
+  fs::remove_all(HostPath(4));
+  fs::rename(HostPath(3) + ".away", HostPath(3));
+  for (int64_t host = 1; host < 3; ++host) {
+    for (const auto& entry :
+         fs::directory_iterator(HostPath(host) + ".old/run")) {
+      fs::rename(entry.path(),
+                 HostPath(host) + "/run/" + entry.path().filename().string());
+    }
+  }
+  RunOk({0, 1, 2, 3}, RestoreIs({60, "parity", {3}}));
+}
+
+TEST_F(TieredManagerTest, TwoRunsOnOneDiskDoNotMeet) {
+  RunOk({0, 1, 2, 3}, SaveSteps({4}));
+  options_.run = "other";
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t) -> Status {
+    EXPECT_EQ(manager.Restore(CheckState).status().code(),
+              StatusCode::kNotFound);
+    return Status();
+  });
+  RunOk({0, 1, 2, 3}, SaveSteps({1}));
+  options_.run = "run";
+  RunOk({0, 1, 2, 3}, RestoreIs({4, "local", {}}));
+}
+
+TEST_F(TieredManagerTest, ADirectoryIsOneProcessAtATime) {
+  options_.local.directory = HostPath(0);
+  const auto first = TieredManager::Make(options_, nullptr);
+  ASSERT_TRUE(first.ok());
+  const auto second = TieredManager::Make(options_, nullptr);
+  EXPECT_EQ(second.status().code(), StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("a directory of its own"));
+}
+
+TEST_F(TieredManagerTest, TooFewRanksForTheParityAreRefused) {
+  options_.parity.parity_shards = 2;
+  for (const Status& status :
+       Run({0, 1}, [](TieredManager&, int64_t) { return Status(); })) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  }
+}
+
+TEST_F(TieredManagerTest, SpaceIsWhatTheParityPromises) {
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t) -> Status {
+    for (const int64_t step : {1, 2, 3}) {
+      HF_RETURN_IF_ERROR(manager.Save(step, StateAt(step)).status());
+    }
+    return manager.Wait();
+  });
+  uint64_t data_bytes = 0;
+  uint64_t parity_bytes = 0;
+  for (int64_t host = 0; host < 4; ++host) {
+    const std::string step = StepPathOf(host);
+    EXPECT_THAT(step, HasSubstr("/3.1."));
+    parity_bytes += fs::file_size(step + "/parity");
+    for (const auto& entry :
+         fs::recursive_directory_iterator(step + "/files")) {
+      if (entry.is_regular_file()) data_bytes += entry.file_size();
+    }
+  }
+  // n = 3, m = 1; the parts of this small state differ by a few blocks.
+  EXPECT_LE(parity_bytes, data_bytes / 3 * 5 / 4);
+}
+
+}  // namespace
+}  // namespace holdfast
