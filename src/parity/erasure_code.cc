@@ -109,8 +109,8 @@ uint8_t ErasureCode::coefficient(int64_t parity, int64_t data) const {
   return coefficients_[static_cast<size_t>(parity * data_count_ + data)];
 }
 
-void ErasureCode::Accumulate(uint8_t coefficient, std::span<const char> source,
-                             std::span<char> target) {
+void AddProduct(uint8_t coefficient, std::span<const char> source,
+                std::span<char> target) {
   assert(source.size() <= target.size());
   if (coefficient == 0) return;
   ProductTable table = ProductsOf(coefficient);

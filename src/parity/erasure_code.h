@@ -28,11 +28,6 @@ class ErasureCode {
   // REQUIRES: both in range.
   uint8_t coefficient(int64_t parity, int64_t data) const;
 
-  // target[i] ^= coefficient * source[i] for i < source.size().
-  // REQUIRES: source.size() <= target.size(); they do not overlap.
-  static void Accumulate(uint8_t coefficient, std::span<const char> source,
-                         std::span<char> target);
-
   struct Term {
     int64_t shard;
     uint8_t coefficient;  // not 0
@@ -51,5 +46,10 @@ class ErasureCode {
   int64_t parity_count_;
   std::vector<uint8_t> coefficients_;  // a row of data_count_ for each parity
 };
+
+// target[i] ^= coefficient * source[i] for i < source.size().
+// REQUIRES: source.size() <= target.size(); they do not overlap.
+void AddProduct(uint8_t coefficient, std::span<const char> source,
+                std::span<char> target);
 
 }  // namespace holdfast

@@ -36,8 +36,8 @@ std::vector<std::string> Encoded(const ErasureCode& code,
   for (int64_t p = 0; p < code.parity_count(); ++p) {
     std::string parity(shards[0].size(), '\0');
     for (int64_t j = 0; j < code.data_count(); ++j) {
-      ErasureCode::Accumulate(code.coefficient(p, j),
-                              shards[static_cast<size_t>(j)], parity);
+      AddProduct(code.coefficient(p, j), shards[static_cast<size_t>(j)],
+                 parity);
     }
     shards.push_back(std::move(parity));
   }
@@ -49,13 +49,12 @@ std::string SumOf(const std::vector<ErasureCode::Term>& terms,
   std::string sum(shards[0].size(), '\0');
   for (const auto& [shard, coefficient] : terms) {
     EXPECT_NE(coefficient, 0);
-    ErasureCode::Accumulate(coefficient, shards[static_cast<size_t>(shard)],
-                            sum);
+    AddProduct(coefficient, shards[static_cast<size_t>(shard)], sum);
   }
   return sum;
 }
 
-TEST(ErasureCodeTest, AccumulateIsItsSlowTwin) {
+TEST(ErasureCodeTest, AddProductIsItsSlowTwin) {
   std::mt19937 random(1);
   for (int c = 0; c < 256; ++c) {
     for (const size_t byte_count : {0, 1, 15, 63, 64, 65, 127, 128, 1000}) {
@@ -67,9 +66,8 @@ TEST(ErasureCodeTest, AccumulateIsItsSlowTwin) {
         want[i + 3] ^= static_cast<char>(SlowProduct(
             static_cast<uint8_t>(c), static_cast<uint8_t>(source[i + 1])));
       }
-      ErasureCode::Accumulate(static_cast<uint8_t>(c),
-                              std::span(source).subspan(1),
-                              std::span(target).subspan(3));
+      AddProduct(static_cast<uint8_t>(c), std::span(source).subspan(1),
+                 std::span(target).subspan(3));
       ASSERT_EQ(target, want) << c << " " << byte_count;
     }
   }

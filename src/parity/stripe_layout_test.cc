@@ -188,9 +188,8 @@ TEST(StripeLayoutTest, LostMembersComeBackByTheCode) {
       const auto stripe = layout.OfParity(i, q);
       const auto own = bytes_of(stripe.shards[static_cast<size_t>(stripe.own)]);
       for (int64_t j = 0; j < layout.data_count(); ++j) {
-        ErasureCode::Accumulate(
-            code->coefficient(stripe.own - layout.data_count(), j),
-            bytes_of(stripe.shards[static_cast<size_t>(j)]), own);
+        AddProduct(code->coefficient(stripe.own - layout.data_count(), j),
+                   bytes_of(stripe.shards[static_cast<size_t>(j)]), own);
       }
     }
   }
@@ -205,9 +204,8 @@ TEST(StripeLayoutTest, LostMembersComeBackByTheCode) {
     EXPECT_TRUE(terms.ok());
     std::string sum(stripe.byte_count, '\0');
     for (const auto& term : *terms) {
-      ErasureCode::Accumulate(
-          term.coefficient,
-          bytes_of(stripe.shards[static_cast<size_t>(term.shard)]), sum);
+      AddProduct(term.coefficient,
+                 bytes_of(stripe.shards[static_cast<size_t>(term.shard)]), sum);
     }
     return sum;
   };

@@ -85,8 +85,7 @@ Status BlockMaker::MakeData(int64_t member, int64_t block,
     if (shard.byte_count == 0) continue;
     const std::span<char> bytes(part.data(), shard.byte_count);
     HF_RETURN_IF_ERROR(ReadShard(shard, bytes));
-    ErasureCode::Accumulate(term.coefficient, bytes,
-                            {sum.data(), stripe.byte_count});
+    AddProduct(term.coefficient, bytes, {sum.data(), stripe.byte_count});
   }
   HF_RETURN_IF_ERROR(CheckData(member, block, {sum.data(), target.size()}));
   std::memcpy(target.data(), sum.data(), target.size());
@@ -104,7 +103,7 @@ Status BlockMaker::MakeParity(int64_t member, int64_t block,
     if (shard.byte_count == 0) continue;
     const std::span<char> bytes(part.data(), shard.byte_count);
     HF_RETURN_IF_ERROR(ReadShard(shard, bytes));
-    ErasureCode::Accumulate(code_.coefficient(parity, i), bytes, target);
+    AddProduct(code_.coefficient(parity, i), bytes, target);
   }
   return Status();
 }
