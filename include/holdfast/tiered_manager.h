@@ -2,7 +2,7 @@
 // hosts, with parity between them, and now and then one on shared storage.
 //
 //   auto manager = TieredManager::Make(options, group.get());   // every rank
-//   auto restored = (*manager)->Restore();       // the newest that verifies
+//   auto restored = (*manager)->Restore(read);   // the newest that verifies
 //   for (int64_t step = ...) {
 //     ...
 //     (*manager)->Save(step, state);             // a background thread writes

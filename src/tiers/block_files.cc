@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
+#include <numeric>
+#include <optional>
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/executor.h"
 #include "base/status_macros.h"
+#include "steps/make_directories.h"
 #include "storage/directory_ops.h"
 
 namespace holdfast {
@@ -79,12 +81,8 @@ Result<PositionedFile*> BlockFiles::OpenForWrite(size_t file) {
   if (opened == nullptr) {
     const std::filesystem::path path =
         std::filesystem::path(directory_) / files_[file].path;
-    std::error_code error;
-    std::filesystem::create_directories(path.parent_path(), error);
-    if (error) {
-      return UnavailableError("make " + path.parent_path().string() + ": " +
-                              error.message());
-    }
+    HF_RETURN_IF_ERROR(
+        MakeDirectories(path.parent_path().string(), std::nullopt));
     HF_ASSIGN_OR_RETURN(
         opened, PositionedFile::Open(path.string(), files_[file].byte_count,
                                      /*keep=*/true));
@@ -133,41 +131,50 @@ Result<std::vector<TierFile>> ListFiles(const std::string& directory) {
   return files;
 }
 
-Result<std::vector<uint32_t>> SumBlocks(BlockFiles& files, int thread_count) {
+Status ForEachBlock(
+    const std::vector<int64_t>& blocks, const BlockFiles& files,
+    int thread_count,
+    const std::function<Status(size_t index, std::span<char> bytes)>& fn) {
   Executor executor(thread_count);
   std::vector<Buffer> scratch(executor.thread_count());
-  std::vector<uint32_t> sums(files.block_count());
-  HF_RETURN_IF_ERROR(executor.ParallelFor(sums.size(), [&](size_t block,
-                                                           int worker) {
+  return executor.ParallelFor(blocks.size(), [&](size_t i, int worker) {
     scratch[worker].Reserve(files.block_bytes());
-    const std::span<char> bytes(scratch[worker].data(), files.BytesOf(block));
-    HF_RETURN_IF_ERROR(files.ReadBlock(block, bytes));
-    sums[block] = Crc32c({bytes.data(), bytes.size()});
-    return Status();
-  }));
+    return fn(i, {scratch[worker].data(), files.BytesOf(blocks[i])});
+  });
+}
+
+std::vector<int64_t> AllBlocks(int64_t block_count) {
+  std::vector<int64_t> blocks(block_count);
+  std::iota(blocks.begin(), blocks.end(), int64_t{0});
+  return blocks;
+}
+
+Result<std::vector<uint32_t>> SumBlocks(BlockFiles& files, int thread_count) {
+  const std::vector<int64_t> blocks = AllBlocks(files.block_count());
+  std::vector<uint32_t> sums(blocks.size());
+  HF_RETURN_IF_ERROR(ForEachBlock(
+      blocks, files, thread_count, [&](size_t i, std::span<char> bytes) {
+        HF_RETURN_IF_ERROR(files.ReadBlock(blocks[i], bytes));
+        sums[i] = Crc32c({bytes.data(), bytes.size()});
+        return Status();
+      }));
   return sums;
 }
 
 Result<std::vector<int64_t>> FindBadBlocks(BlockFiles& files,
                                            const std::vector<uint32_t>& sums,
                                            int thread_count) {
-  Executor executor(thread_count);
-  std::vector<Buffer> scratch(executor.thread_count());
-  std::vector<char> is_bad(files.block_count());
-  HF_RETURN_IF_ERROR(executor.ParallelFor(is_bad.size(), [&](size_t block,
-                                                             int worker) {
-    scratch[worker].Reserve(files.block_bytes());
-    const std::span<char> bytes(scratch[worker].data(), files.BytesOf(block));
-    // What cannot be read is as good as lost, whatever the reason.
-    is_bad[block] = !files.ReadBlock(block, bytes).ok() ||
-                    Crc32c({bytes.data(), bytes.size()}) != sums[block];
-    return Status();
-  }));
-  std::vector<int64_t> bad;
-  for (size_t i = 0; i < is_bad.size(); ++i) {
-    if (is_bad[i]) bad.push_back(static_cast<int64_t>(i));
-  }
-  return bad;
+  std::vector<int64_t> blocks = AllBlocks(files.block_count());
+  std::vector<char> is_bad(blocks.size());
+  HF_RETURN_IF_ERROR(ForEachBlock(
+      blocks, files, thread_count, [&](size_t i, std::span<char> bytes) {
+        // What cannot be read is as good as lost, whatever the reason.
+        is_bad[i] = !files.ReadBlock(blocks[i], bytes).ok() ||
+                    Crc32c({bytes.data(), bytes.size()}) != sums[i];
+        return Status();
+      }));
+  std::erase_if(blocks, [&](int64_t block) { return !is_bad[block]; });
+  return blocks;
 }
 
 }  // namespace holdfast

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -62,6 +63,15 @@ class BlockFiles {
 
 // The regular files below a directory, by path, with their sizes.
 Result<std::vector<TierFile>> ListFiles(const std::string& directory);
+
+// Calls fn for each of the blocks, `thread_count` at a time, with scratch
+// memory of the block's size.
+Status ForEachBlock(
+    const std::vector<int64_t>& blocks, const BlockFiles& files,
+    int thread_count,
+    const std::function<Status(size_t index, std::span<char> bytes)>& fn);
+// 0, 1, … block_count - 1.
+std::vector<int64_t> AllBlocks(int64_t block_count);
 
 // The CRC-32C of every block, read by `thread_count` threads.
 Result<std::vector<uint32_t>> SumBlocks(BlockFiles& files, int thread_count);

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/crc32c.h"
-#include "base/executor.h"
 #include "base/status_macros.h"
 
 namespace holdfast {
@@ -69,11 +68,7 @@ Status BlockMaker::MakeData(int64_t member, int64_t block,
   for (size_t i = 0; i < stripe.shards.size(); ++i) {
     if (static_cast<int64_t>(i) == stripe.own) continue;
     const StripeShard& shard = stripe.shards[i];
-    const PlannedMember& holder = members_.members[shard.member];
-    const bool is_bad = holder.is_lost() ||
-                        (shard.is_parity ? holder.bad_parity : holder.bad_data)
-                            .contains(shard.block);
-    if (shard.byte_count == 0 || !is_bad) available.push_back(i);
+    if (IsGood(members_, shard)) available.push_back(i);
   }
   HF_ASSIGN_OR_RETURN(const std::vector<ErasureCode::Term> terms,
                       code_.TermsOf(stripe.own, available));
@@ -134,14 +129,9 @@ PlannedGroup WholeGroup(const GroupRecord& group) {
 Result<std::vector<uint32_t>> WriteBlocks(
     const std::vector<int64_t>& blocks, BlockFiles& files, int thread_count,
     const std::function<Status(int64_t block, std::span<char> target)>& make) {
-  Executor executor(thread_count);
-  std::vector<Buffer> scratch(executor.thread_count());
   std::vector<uint32_t> sums(blocks.size());
-  HF_RETURN_IF_ERROR(
-      executor.ParallelFor(blocks.size(), [&](size_t i, int worker) {
-        scratch[worker].Reserve(files.block_bytes());
-        const std::span<char> bytes(scratch[worker].data(),
-                                    files.BytesOf(blocks[i]));
+  HF_RETURN_IF_ERROR(ForEachBlock(
+      blocks, files, thread_count, [&](size_t i, std::span<char> bytes) {
         HF_RETURN_IF_ERROR(make(blocks[i], bytes));
         sums[i] = Crc32c({bytes.data(), bytes.size()});
         return files.WriteBlock(blocks[i], {bytes.data(), bytes.size()});

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <system_error>
 
 #include "base/status_macros.h"
+#include "steps/make_directories.h"
 #include "storage/directory_ops.h"
 #include "storage/errno_status.h"
 #include "storage/file_store.h"
@@ -32,12 +32,7 @@ Result<std::unique_ptr<LocalSteps>> LocalSteps::Open(
   }
   const std::string path =
       (std::filesystem::absolute(directory) / run).lexically_normal().string();
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) {
-    return UnavailableError("local tier: make " + path + ": " +
-                            error.message());
-  }
+  HF_RETURN_IF_ERROR(MakeDirectories(path, std::nullopt));
   Result<DirectoryLock> lock = DirectoryLock::Take(path);
   if (lock.status().code() == StatusCode::kAlreadyExists) {
     return AlreadyExistsError("local tier: " + path +

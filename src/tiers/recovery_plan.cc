@@ -6,7 +6,6 @@
 #include "base/status_macros.h"
 #include "base/string_coding.h"
 #include "distributed/rank_list.h"
-#include "parity/stripe_layout.h"
 
 namespace holdfast {
 namespace {
@@ -71,14 +70,6 @@ bool ReadReport(Cursor& cursor, RankReport& report) {
       ReadVarint64(cursor, report.block_bytes) && cursor.remaining() == 0;
   report.parity_count = static_cast<int64_t>(parity_count);
   return is_read;
-}
-
-bool IsGood(const PlannedGroup& group, const StripeShard& shard) {
-  if (shard.byte_count == 0) return true;
-  const PlannedMember& member = group.members[shard.member];
-  if (member.is_lost()) return false;
-  return !(shard.is_parity ? member.bad_parity : member.bad_data)
-              .contains(shard.block);
 }
 
 // The best copy of each member: the fewest damaged blocks of data, the lowest
@@ -234,6 +225,14 @@ std::vector<int64_t> RecoveryPlan::holders() const {
     }
   }
   return holders;
+}
+
+bool IsGood(const PlannedGroup& group, const StripeShard& shard) {
+  if (shard.byte_count == 0) return true;
+  const PlannedMember& member = group.members[shard.member];
+  if (member.is_lost()) return false;
+  return !(shard.is_parity ? member.bad_parity : member.bad_data)
+              .contains(shard.block);
 }
 
 RecoveryPlan PlanRecovery(const std::vector<RankReport>& reports) {

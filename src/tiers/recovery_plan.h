@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "holdfast/status.h"
+#include "parity/stripe_layout.h"
 #include "tiers/tier_record.h"
 
 namespace holdfast {
@@ -61,6 +62,9 @@ struct PlannedGroup {
   std::vector<uint64_t> data_bytes;
   std::vector<PlannedMember> members;  // in member order
 };
+
+// Whether the shard can be read where it is. One without bytes is zeros.
+bool IsGood(const PlannedGroup& group, const StripeShard& shard);
 
 struct RecoveryPlan {
   std::string why_not;  // empty: it can be

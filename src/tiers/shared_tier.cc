@@ -1,12 +1,10 @@
 // The shared tier: steps of the local one copied there, as plain checkpoints.
 #include <algorithm>
-#include <filesystem>
-#include <map>
-#include <numeric>
 
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
-#include "holdfast/orbax/step_names.h"
+#include "checkpoint/format/directory_names.h"
+#include "checkpoint/save/save_options.h"
 #include "holdfast/orbax/steps.h"
 #include "holdfast/pending_save.h"
 #include "place/open_store.h"
@@ -17,7 +15,6 @@
 namespace holdfast {
 namespace {
 
-constexpr std::string_view kMetadataFile = "_CHECKPOINT_METADATA";
 constexpr const char* kTierKey = "holdfast_tier";
 
 nlohmann::ordered_json TierJsonOf(const TierRun& run, const TierStep& step) {
@@ -30,7 +27,7 @@ nlohmann::ordered_json TierJsonOf(const TierRun& run, const TierStep& step) {
 // What a step says of the manager that saved it; what it does not is left.
 void ReadTierStep(const std::string& path, const std::string& run,
                   TierStep& step) {
-  const Result<Bytes> text = StoreAt(path)->Read(kMetadataFile);
+  const Result<Bytes> text = StoreAt(path)->Read(kCheckpointMetadataFile);
   if (!text.ok()) return;
   const auto metadata = ParseCheckpointMetadata(text->view());
   if (!metadata.ok() || !metadata->custom_metadata.contains(kTierKey)) return;
@@ -150,14 +147,9 @@ Status FinishCopiedItem(const TierRun& run, const TierStep& step,
   if (copied.rank_count == 0) {
     return FailedPreconditionError("rank 0 has no part of the step");
   }
-  FinishItemOptions options;
-  for (size_t rank = 0; rank < copied.rank_count; ++rank) {
-    options.ranks.push_back(static_cast<int64_t>(rank));
-  }
-  options.save_id = step.save_id;
-  options.use_ocdbt = run.options.save.use_ocdbt;
-  options.sync = run.options.save.sync;
-  return FinishItem(directory + "/" + copied.item, options);
+  return FinishItem(directory + "/" + copied.item,
+                    FinishOptionsOf(run.options.save, step.save_id,
+                                    static_cast<int64_t>(copied.rank_count)));
 }
 
 Status RetireSharedSteps(const TierRun& run) {
@@ -243,7 +235,7 @@ Result<std::vector<SharedStep>> ListSharedSteps(
 
 Status CopyToSharedTier(TierRun& run, ProcessGroup& group,
                         const TierStep& step) {
-  const Stopwatch total;
+  Stopwatch watch;
   const std::string& root = run.options.shared.directory;
   Result<bool> is_there = false;
   if (group.rank() == 0) is_there = IsThere(run, step);
@@ -255,7 +247,7 @@ Status CopyToSharedTier(TierRun& run, ProcessGroup& group,
   HF_RETURN_IF_ERROR(CopyStep(run, group, step));
   {
     const std::lock_guard lock(run.mutex);
-    run.stats.drain_seconds = Stopwatch(total).Lap();
+    run.stats.drain_seconds = watch.Lap();
   }
   return group.rank() == 0 ? RetireSharedSteps(run) : Status();
 }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <optional>
 #include <set>
 
 #include "base/status_macros.h"
@@ -108,11 +106,11 @@ StepFiles::StepFiles(const TierStep& step,
 }
 
 Status StepFiles::Finish(const std::shared_ptr<StepFiles>& files,
-                         const std::string& item) {
+                         const std::string& item, const SaveOptions& save) {
   const std::string root = std::string(kRootPrefix) + item;
   OverlayStore store(std::make_shared<BucketStore>(files, root));
   FinishItemOptions options =
-      FinishOptionsOf(WithSources({}), files->step_.save_id,
+      FinishOptionsOf(WithSources(save), files->step_.save_id,
                       static_cast<int64_t>(files->holders_.size()));
   FileWriter writer(store, /*sync=*/false);
   HF_RETURN_IF_ERROR(FinishItemParts(options, writer));

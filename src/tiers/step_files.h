@@ -30,8 +30,9 @@ class StepFiles final : public ReadOnlyBucket {
             std::vector<int64_t> holders, TierPeers& peers);
 
   // Puts the parts of `item` together, as FinishItem does.
+  // `save`: what they were saved with.
   static Status Finish(const std::shared_ptr<StepFiles>& files,
-                       const std::string& item);
+                       const std::string& item, const SaveOptions& save);
   // The directory of the step, or of an item.
   static Place PlaceOf(const std::shared_ptr<StepFiles>& files,
                        const std::string& item);

@@ -1,7 +1,6 @@
 // A step of the local tier made whole again by all ranks together.
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "base/status_macros.h"
 #include "base/string_coding.h"
@@ -114,9 +113,7 @@ class Recovery {
       const auto bad = FindBadBlocks(parity, *sums, run_.options.thread_count);
       if (bad.ok()) return *bad;
     }
-    std::vector<int64_t> all(parity.block_count());
-    std::iota(all.begin(), all.end(), 0);
-    return all;
+    return AllBlocks(parity.block_count());
   }
 
   Result<std::vector<uint32_t>> SumsOf(const TierMember& member) {
@@ -212,8 +209,7 @@ class Recovery {
       HF_RETURN_IF_ERROR(run_.steps->Remove(me));
       HF_RETURN_IF_ERROR(run_.steps->Begin(me));
       directory = run_.steps->TemporaryPathOf(me);
-      blocks.resize(maker->layout().data_block_count(task.index));
-      std::iota(blocks.begin(), blocks.end(), 0);
+      blocks = AllBlocks(maker->layout().data_block_count(task.index));
     }
     BlockFiles files(directory + "/" + std::string(kTierFilesDirectory),
                      record->members[task.index].files, record->block_bytes);
@@ -241,8 +237,7 @@ class Recovery {
                                 member.bad_parity.end());
     std::vector<uint32_t> sums(files->block_count());
     if (member.is_lost()) {
-      blocks.resize(files->block_count());
-      std::iota(blocks.begin(), blocks.end(), 0);
+      blocks = AllBlocks(files->block_count());
     } else if (blocks.size() < sums.size()) {
       HF_ASSIGN_OR_RETURN(sums, SumsOf(me));
     } else if (blocks.empty()) {
@@ -295,8 +290,9 @@ class Recovery {
     }
     recovered.files = std::make_shared<StepFiles>(step_, std::move(files),
                                                   holders_, *run_.peers);
-    return group_.Agree(At("finish"),
-                        StepFiles::Finish(recovered.files, recovered.item));
+    return group_.Agree(
+        At("finish"),
+        StepFiles::Finish(recovered.files, recovered.item, run_.options.save));
   }
 
   static Status TakeFiles(std::string_view bytes,

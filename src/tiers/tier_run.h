@@ -35,7 +35,7 @@ struct TierRun {
     if (options.warn) options.warn(text);
   }
 
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::set<TierStep> in_use;  // being copied to the shared tier
   TierStats stats;
 };

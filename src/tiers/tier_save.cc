@@ -1,8 +1,5 @@
 // A step saved on the local tier: this rank's part, then its parity group's.
 #include <algorithm>
-#include <filesystem>
-#include <numeric>
-#include <system_error>
 
 #include "base/status_macros.h"
 #include "checkpoint/save/save_item.h"
@@ -10,6 +7,7 @@
 #include "checkpoint/save/save_plan.h"
 #include "holdfast/pending_save.h"
 #include "run/run.h"
+#include "steps/make_directories.h"
 #include "storage/directory_ops.h"
 #include "storage/file_store.h"
 #include "tensor/box.h"
@@ -20,13 +18,6 @@
 
 namespace holdfast {
 namespace {
-
-Status MakeDirectories(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error) return Status();
-  return UnavailableError("make " + path + ": " + error.message());
-}
 
 // The elements of an array that every rank has, for a save by all.
 class MemoryReader final : public ArrayReader {
@@ -83,7 +74,7 @@ Result<MemberRecord> WriteMember(TierRun& run, const TierMember& me,
   const std::string directory =
       run.steps->TemporaryPathOf(me) + "/" + std::string(kTierFilesDirectory);
   const std::string item = directory + "/" + run.options.item;
-  HF_RETURN_IF_ERROR(MakeDirectories(item));
+  HF_RETURN_IF_ERROR(MakeDirectories(item, std::nullopt));
   HF_RETURN_IF_ERROR(WriteItemOf(run, me, item, tree));
   FileStore store(directory);
   for (const auto& [path, content] : options.files) {
@@ -158,8 +149,7 @@ Status StoreParity(TierRun& run, const TierMember& me,
                       BlockMaker::Make(record, WholeGroup(*record), *run.peers,
                                        *run.parity_limit));
   const auto files = ParityFilesOf(directory, *record, index);
-  std::vector<int64_t> blocks(files->block_count());
-  std::iota(blocks.begin(), blocks.end(), 0);
+  const std::vector<int64_t> blocks = AllBlocks(files->block_count());
   HF_ASSIGN_OR_RETURN(const std::vector<uint32_t> sums,
                       WriteBlocks(blocks, *files, run.options.thread_count,
                                   [&](int64_t block, std::span<char> target) {
@@ -205,7 +195,8 @@ Status SaveMember(TierRun& run, ProcessGroup& group, const TierMember& me,
 }
 
 std::vector<KeptStep> KeptStepsOf(TierRun& run,
-                                  const std::vector<TierMember>& members) {
+                                  const std::vector<TierMember>& members,
+                                  bool has_bytes) {
   std::vector<KeptStep> kept;
   for (const TierMember& member : members) {
     if (kept.empty() || kept.back().step != member.step) {
@@ -213,7 +204,8 @@ std::vector<KeptStep> KeptStepsOf(TierRun& run,
     }
     KeptStep& step = kept.back();
     step.is_protected = step.is_protected && run.steps->IsProtected(member);
-    step.byte_count += run.steps->BytesOf(member);
+    // Only a bound asks for it, and it costs a walk of the files.
+    if (has_bytes) step.byte_count += run.steps->BytesOf(member);
     const std::lock_guard lock(run.mutex);
     step.is_in_use = run.in_use.contains(member.step);
   }
@@ -234,9 +226,9 @@ Status RemoveSteps(TierRun& run, const std::vector<TierMember>& members,
 
 Status Retire(TierRun& run, int64_t max_to_keep, uint64_t bytes_max) {
   HF_ASSIGN_OR_RETURN(const std::vector<TierMember> members, run.steps->List());
-  return RemoveSteps(
-      run, members,
-      StepsToRemove(KeptStepsOf(run, members), max_to_keep, bytes_max));
+  return RemoveSteps(run, members,
+                     StepsToRemove(KeptStepsOf(run, members, bytes_max != 0),
+                                   max_to_keep, bytes_max));
 }
 
 }  // namespace

@@ -122,6 +122,7 @@ class TieredManagerImpl final : public TieredManager {
   explicit TieredManagerImpl(const TieredManagerOptions& options) {
     run_.options = options;
     run_.options.save.group = nullptr;
+    run_.options.save.adopt_existing = false;
   }
   ~TieredManagerImpl() override { static_cast<void>(Close()); }
 
@@ -526,8 +527,7 @@ Result<std::vector<TierStepInfo>> TieredManagerImpl::Steps() {
 }
 
 TierStats TieredManagerImpl::stats() const {
-  auto& mutex = const_cast<std::mutex&>(run_.mutex);
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(run_.mutex);
   return run_.stats;
 }
 

@@ -342,6 +342,15 @@ TEST_F(TieredManagerTest, DamageOfEveryFileIsHealed) {
   RunOk({0, 1, 2, 3}, RestoreIs({9, "parity", {3}}));
 }
 
+TEST_F(TieredManagerTest, ArraysInFilesOfTheirOwnAreRestoredToo) {
+  options_.save.use_ocdbt = false;
+  options_.shared.save_every = 1;
+  RunOk({0, 1, 2, 3}, SaveSteps({5}));
+  fs::remove_all(HostPath(2));
+  RunOk({0, 1, 2, 3}, RestoreIs({5, "parity", {2}}));
+  EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/5")->damages.empty());
+}
+
 TEST_F(TieredManagerTest, AnOldTimelineNeverWins) {
   RunOk({0, 1, 2, 3}, SaveSteps({100}));
   // Host 3 is away with its part of step 100; the others start anew.
