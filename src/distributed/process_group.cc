@@ -507,9 +507,11 @@ class StarGroup : public ProcessGroup {
   }
 
   // Every rank is told, also one that has not come yet: it finds the answer
-  // waiting.
+  // waiting. Fails when nobody could be told: one rank that cannot be reached
+  // is missed in the next meeting, and the others would not know of a failure.
   Status Tell(const Collected& collected, Frame frame) {
     Status first;
+    bool is_told = false;
     for (int64_t member = 1; member < size(); ++member) {
       const std::optional<ArrivalFrame>& arrival = collected.arrivals[member];
       if (arrival && arrival->leaves) continue;
@@ -520,10 +522,11 @@ class StarGroup : public ProcessGroup {
           collected.was_told[member] ? "verdict" : "answer";
       const Status sent =
           transport_->Send(members_[member], Topic(kind), EncodeFrame(frame));
+      is_told = is_told || sent.ok();
       if (sent.ok() || !first.ok()) continue;
       first = sent.WithContext(RankList({members_[member]}));
     }
-    return first;
+    return is_told ? Status() : first;
   }
 
   // Messages name processes as their transport does, in subgroups too.

@@ -419,6 +419,45 @@ TEST(GroupCall, RandomFailuresCostNoLaterCall) {
   }
 }
 
+// Its messages to the last rank are lost, and it knows.
+class LosingTransport : public ProcessTransport {
+ public:
+  explicit LosingTransport(std::shared_ptr<ProcessTransport> transport)
+      : transport_(std::move(transport)) {}
+  int64_t rank() const override { return transport_->rank(); }
+  int64_t size() const override { return transport_->size(); }
+  Status Send(int64_t to, std::string_view topic,
+              std::string_view message) override {
+    if (to == size() - 1) return UnavailableError("gone");
+    return transport_->Send(to, topic, message);
+  }
+  Result<std::string> Receive(int64_t from, std::string_view topic,
+                              double timeout_seconds) override {
+    return transport_->Receive(from, topic, timeout_seconds);
+  }
+
+ private:
+  const std::shared_ptr<ProcessTransport> transport_;
+};
+
+// Those who met have the same outcome; the next meeting misses the third.
+TEST(ProcessGroup, ARankThatCannotBeToldFailsNobodyElse) {
+  auto transports = MakeThreadTransports(3);
+  transports[0] = std::make_shared<LosingTransport>(transports[0]);
+  std::vector<std::thread> threads;
+  for (const auto& transport : transports) {
+    threads.emplace_back([transport] {
+      const auto group = MakeProcessGroup(transport, {.timeout_seconds = 0.3});
+      const Status first = group->Agree({"write", "/c"}, Status());
+      EXPECT_EQ(first.ok(), transport->rank() != 2) << first.ToString();
+      if (transport->rank() == 2) return;
+      EXPECT_THAT(group->Agree({"merge", "/c"}, Status()).ToString(),
+                  HasSubstr("rank 2"));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Gives rank `size` - 1 of a group whose others are written out in a test.
 class ScriptedTransport : public ProcessTransport {
  public:

@@ -156,7 +156,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
       return DataLossError("the request came with another checksum");
     }
     if (shared_.held_answer_bytes >= shared_.options.held_answer_bytes_max) {
-      return UnavailableError(
+      return ResourceExhaustedError(
           "too many answers wait for slow readers; ask again later");
     }
     return shared_.handler(request_);

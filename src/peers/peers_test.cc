@@ -368,7 +368,7 @@ TEST(PeersTest, AnswersThatWaitForReadersAreBounded) {
   PeerClient client(TestClientOptions());
   const Status refused =
       client.Call(At(server->port()), "ask", kEnough).status();
-  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(refused.message(), HasSubstr("slow readers"));
   slow.reset();
   while (!client.Call(At(server->port()), "ask", kEnough).ok()) {

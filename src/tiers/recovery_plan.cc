@@ -72,6 +72,47 @@ bool ReadReport(Cursor& cursor, RankReport& report) {
   return is_read;
 }
 
+bool AreBlocks(const std::vector<int64_t>& blocks, int64_t block_count) {
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const int64_t least = i == 0 ? 0 : blocks[i - 1] + 1;
+    if (blocks[i] < least || blocks[i] >= block_count) return false;
+  }
+  return true;
+}
+
+// Whether the blocks of the member are some of its group's.
+bool IsSoundMember(const RankReport& report, const MemberReport& member) {
+  for (const GroupShape& shape : report.shapes) {
+    const std::vector<int64_t>& ranks = report.groups[shape.group];
+    const auto found = std::find(ranks.begin(), ranks.end(), member.rank);
+    if (found == ranks.end()) continue;
+    const auto layout = StripeLayout::Make(
+        shape.data_bytes, report.parity_count, report.block_bytes);
+    const int64_t index = found - ranks.begin();
+    return layout.ok() &&
+           AreBlocks(member.bad_data, layout->data_block_count(index)) &&
+           AreBlocks(member.bad_parity, layout->parity_block_count(index));
+  }
+  return false;
+}
+
+// Other ranks use its numbers as they are.
+bool IsSound(const RankReport& report) {
+  if (report.groups.empty()) {
+    return report.members.empty() && report.shapes.empty();
+  }
+  const auto is_shape = [&](const GroupShape& shape) {
+    return shape.group >= 0 && shape.group < std::ssize(report.groups) &&
+           shape.data_bytes.size() == report.groups[shape.group].size();
+  };
+  return AreGroups(report.groups) &&
+         std::all_of(report.shapes.begin(), report.shapes.end(), is_shape) &&
+         std::all_of(report.members.begin(), report.members.end(),
+                     [&](const MemberReport& member) {
+                       return IsSoundMember(report, member);
+                     });
+}
+
 // The best copy of each member: the fewest damaged blocks of data, the lowest
 // rank.
 void FindSources(const std::vector<RankReport>& reports, RecoveryPlan& plan) {
@@ -187,7 +228,7 @@ std::string EncodeRankReport(const RankReport& report) {
 Result<RankReport> DecodeRankReport(std::string_view bytes) {
   Cursor cursor(bytes);
   RankReport report;
-  if (!ReadReport(cursor, report)) {
+  if (!ReadReport(cursor, report) || !IsSound(report)) {
     return DataLossError("a report of what is left of a step is none");
   }
   return report;
@@ -241,12 +282,9 @@ RecoveryPlan PlanRecovery(const std::vector<RankReport>& reports) {
   std::map<int64_t, const GroupShape*> shapes;
   for (const RankReport& report : reports) {
     if (!report.groups.empty() && first == nullptr) first = &report;
+    if (first == nullptr || report.groups != first->groups) continue;
     for (const GroupShape& shape : report.shapes) {
-      const size_t group = static_cast<size_t>(shape.group);
-      if (group < report.groups.size() &&
-          shape.data_bytes.size() == report.groups[group].size()) {
-        shapes.emplace(shape.group, &shape);
-      }
+      shapes.emplace(shape.group, &shape);
     }
   }
   if (first == nullptr) {

@@ -1,6 +1,7 @@
 #include "tiers/tier_peers.h"
 
-#include <chrono>
+#include <algorithm>
+#include <thread>
 
 #include "base/host_name.h"
 #include "base/sha256.h"
@@ -11,8 +12,15 @@
 namespace holdfast {
 namespace {
 
-// A rank that waits longer for a message looks whether its sender lives.
-constexpr double kLookSeconds = 2;
+// A rank that waits longer for a message looks whether its sender lives, and
+// again after twice that time.
+constexpr double kFirstLookSeconds = 0.1;
+constexpr double kLookSecondsMax = 2;
+// A rank that did not answer is not asked again for so long: a failure is then
+// known at once wherever it is met.
+constexpr double kLostSeconds = 15;
+// Between two tries of a peer that has no memory for an answer now.
+constexpr double kRetrySeconds = 0.02;
 constexpr uint64_t kMessageBytesMax = uint64_t{1} << 30;
 
 enum class TierRequest : char {
@@ -74,13 +82,13 @@ class TierPeers::Transport final : public ProcessTransport {
   Result<std::string> Receive(int64_t from, std::string_view topic,
                               double timeout_seconds) override {
     const auto deadline = WaitClock::now() + WaitTime(timeout_seconds);
-    for (;;) {
+    for (double look = kFirstLookSeconds;;
+         look = std::min(2 * look, kLookSecondsMax)) {
       const double left = SecondsUntil(deadline);
-      auto message =
-          peers_.mailbox_->Take(from, topic, std::min(left, kLookSeconds));
+      auto message = peers_.mailbox_->Take(from, topic, std::min(left, look));
       if (message) return *std::move(message);
       HF_RETURN_IF_ERROR(peers_.cancel_.Check());
-      if (left <= kLookSeconds) {
+      if (left <= look) {
         return DeadlineExceededError("no message from " + peers_.NameOf(from));
       }
       const Status lives =
@@ -222,9 +230,32 @@ Result<Bytes> TierPeers::AnswerRead(std::string_view request) {
 
 Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
                              std::span<char> target) {
+  {
+    const std::lock_guard lock(lost_mutex_);
+    const auto lost = lost_.find(rank);
+    if (lost != lost_.end() && WaitClock::now() < lost->second.until) {
+      return lost->second.status;
+    }
+  }
   PeerAddress peer = addresses_[rank];
   peer.name = names_[rank];
-  return client_->Call(peer, request, answer_seconds_max_, target, &cancel_);
+  const auto deadline = WaitClock::now() + WaitTime(answer_seconds_max_);
+  for (;;) {
+    auto answer = client_->Call(peer, request, SecondsUntil(deadline), target,
+                                &cancel_);
+    const StatusCode code = answer.status().code();
+    if (code == StatusCode::kResourceExhausted &&
+        SecondsUntil(deadline) > kRetrySeconds) {
+      std::this_thread::sleep_for(WaitTime(kRetrySeconds));
+      continue;
+    }
+    if (code == StatusCode::kUnavailable ||
+        code == StatusCode::kDeadlineExceeded) {
+      const std::lock_guard lock(lost_mutex_);
+      lost_[rank] = {answer.status(), WaitClock::now() + WaitTime(kLostSeconds)};
+    }
+    return answer;
+  }
 }
 
 Status TierPeers::Read(int64_t holder, const BlockRange& range,

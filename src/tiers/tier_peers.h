@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "base/wait_time.h"
 #include "holdfast/process_group.h"
 #include "holdfast/tiered_manager.h"
 #include "peers/peer_client.h"
@@ -74,6 +75,12 @@ class TierPeers {
   std::vector<std::string> names_;
   std::vector<PeerAddress> addresses_;
   CancelToken cancel_;
+  std::mutex lost_mutex_;
+  struct Lost {
+    Status status;
+    WaitClock::time_point until;
+  };
+  std::map<int64_t, Lost> lost_;  // ranks that did not answer
   std::atomic<uint64_t> received_bytes_ = 0;
   std::unique_ptr<Mailbox> mailbox_;
   std::unique_ptr<PeerClient> client_;

@@ -98,26 +98,20 @@ bool ReadMember(Cursor& cursor, uint64_t block_bytes, MemberRecord& record) {
          byte_count / block_bytes + (byte_count % block_bytes != 0);
 }
 
-// Every rank in exactly one group.
 bool ReadGroups(Cursor& cursor, std::vector<std::vector<int64_t>>& groups) {
   uint64_t group_count = 0;
   if (!ReadCount(cursor, 2, group_count)) return false;
-  std::set<int64_t> ranks;
   for (uint64_t i = 0; i < group_count; ++i) {
     uint64_t count = 0;
-    if (!ReadCount(cursor, 1, count) || count == 0) return false;
+    if (!ReadCount(cursor, 1, count)) return false;
     std::vector<int64_t>& group = groups.emplace_back();
     for (uint64_t j = 0; j < count; ++j) {
       uint64_t rank = 0;
       if (!ReadVarint64(cursor, rank)) return false;
       group.push_back(static_cast<int64_t>(rank));
-      ranks.insert(static_cast<int64_t>(rank));
     }
   }
-  uint64_t total = 0;
-  for (const auto& group : groups) total += group.size();
-  return !ranks.empty() && ranks.size() == total && *ranks.begin() == 0 &&
-         static_cast<uint64_t>(*ranks.rbegin()) == total - 1;
+  return AreGroups(groups);
 }
 
 bool ReadStep(Cursor& cursor, TierStep& step) {
@@ -211,6 +205,18 @@ uint64_t MemberRecord::byte_count() const {
   uint64_t total = 0;
   for (const TierFile& file : files) total += file.byte_count;
   return total;
+}
+
+bool AreGroups(const std::vector<std::vector<int64_t>>& groups) {
+  std::set<int64_t> ranks;
+  uint64_t total = 0;
+  for (const std::vector<int64_t>& group : groups) {
+    if (group.empty()) return false;
+    ranks.insert(group.begin(), group.end());
+    total += group.size();
+  }
+  return !ranks.empty() && ranks.size() == total && *ranks.begin() == 0 &&
+         static_cast<uint64_t>(*ranks.rbegin()) == total - 1;
 }
 
 std::string EncodeMemberRecord(const MemberRecord& record) {

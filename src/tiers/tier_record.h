@@ -63,6 +63,9 @@ std::string EncodeMemberRecord(const MemberRecord& record);
 Result<MemberRecord> DecodeMemberRecord(std::string_view bytes,
                                         uint64_t block_bytes);
 
+// Whether every rank of 0 to the highest is in exactly one group.
+bool AreGroups(const std::vector<std::vector<int64_t>>& groups);
+
 struct GroupRecord {
   TierStep step;
   std::string item;  // the directory of the tree, below files/

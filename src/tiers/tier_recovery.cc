@@ -40,6 +40,7 @@ class Recovery {
       recovered.why_not = std::string(repaired.message());
       if (attempt + 1 == kAttemptCount) return recovered;
     }
+    HF_RETURN_IF_ERROR(RemoveSurplus());
     HF_RETURN_IF_ERROR(Show(recovered));
     return recovered;
   }
@@ -260,6 +261,25 @@ class Recovery {
 
   Status MarkRepaired(const Task& task) {
     return run_.steps->MarkProtected({step_, task.member().rank});
+  }
+
+  // Copies of members that another rank holds, now that all are whole: a host
+  // has come back with its own after it was made again elsewhere.
+  Status RemoveSurplus() {
+    const auto members = run_.steps->List();
+    Status removed = members.status();
+    for (size_t i = 0; removed.ok() && i < members->size(); ++i) {
+      const TierMember& member = (*members)[i];
+      if (member.step != step_ || IsHeldHere(member)) continue;
+      run_.served->Forget(member);
+      removed = run_.steps->Remove(member);
+    }
+    return group_.Agree(At("surplus"), removed);
+  }
+
+  bool IsHeldHere(const TierMember& member) const {
+    return static_cast<size_t>(member.rank) < holders_.size() &&
+           holders_[member.rank] == run_.rank();
   }
 
   // --- The checkpoint, of all members' files ---

@@ -167,6 +167,8 @@ class TieredManagerImpl final : public TieredManager {
                    const std::vector<std::vector<TierMember>>& inventory,
                    TierRestore& restore);
   Status OpenShared(const Candidate& candidate, TierRestore& restore);
+  bool IsDueStill(const Candidate& candidate,
+                  const std::vector<Candidate>& candidates) const;
 
   TierRun run_;
   std::unique_ptr<ProcessGroup> control_;  // of the caller's thread
@@ -476,7 +478,10 @@ Result<TierRestore> TieredManagerImpl::OpenInCall(
     const Status opened = candidate.is_local
                               ? OpenLocal(candidate, inventory, restore)
                               : OpenShared(candidate, restore);
-    if (opened.ok()) return restore;
+    if (opened.ok()) {
+      if (IsDueStill(candidate, candidates)) StartDrain(candidate.step);
+      return restore;
+    }
     if (!IsDamage(opened)) return opened;
     restore.notes.push_back(
         "step " + std::to_string(candidate.step.step) + " of the " +
@@ -488,6 +493,17 @@ Result<TierRestore> TieredManagerImpl::OpenInCall(
   if (step) text += " (want step " + std::to_string(*step) + ")";
   for (const std::string& note : restore.notes) text += "; " + note;
   return NotFoundError(text);
+}
+
+// A step that the run which saved it did not live to copy.
+bool TieredManagerImpl::IsDueStill(
+    const Candidate& candidate, const std::vector<Candidate>& candidates) const {
+  if (!candidate.is_local || !IsShared(candidate.step.step)) return false;
+  return std::none_of(
+      candidates.begin(), candidates.end(), [&](const Candidate& other) {
+        return !other.is_local && other.step.step == candidate.step.step &&
+               (other.step.epoch == 0 || other.step >= candidate.step);
+      });
 }
 
 Result<std::string> TieredManagerImpl::ReadFile(const std::string& path) {

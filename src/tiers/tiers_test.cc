@@ -314,6 +314,29 @@ TEST_F(TieredManagerTest, TooMuchLostFallsBackToTheSharedTierInWords) {
   EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
 }
 
+TEST_F(TieredManagerTest, AStepThatWasDueIsCopiedByTheNextManager) {
+  RunOk({0, 1, 2, 3}, SaveSteps({2}));
+  options_.shared.save_every = 2;
+  fs::remove_all(HostPath(3));
+  RunOk({0, 1, 2, 3}, RestoreIs({2, "parity", {3}}));
+  EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
+}
+
+TEST_F(TieredManagerTest, AMemberThatWasMadeAgainElsewhereIsKeptOnce) {
+  RunOk({0, 1, 2, 3}, SaveSteps({2}));
+  RunOk({0, 1, 2}, RestoreIs({2, "parity", {3}}));
+  RunOk({0, 1, 2, 3}, RestoreIs({2, "local", {}}));
+  int64_t member_count = 0;
+  for (int64_t host = 0; host < 4; ++host) {
+    const fs::directory_iterator entries(HostPath(host) + "/run");
+    for (const auto& entry : entries) {
+      member_count += ParseDirectoryName(entry.path().filename().string()) !=
+                      std::nullopt;
+    }
+  }
+  EXPECT_EQ(member_count, 4);
+}
+
 TEST_F(TieredManagerTest, DamageOfEveryFileIsHealed) {
   RunOk({0, 1, 2, 3}, SaveSteps({9}));
   std::vector<std::string> paths;
