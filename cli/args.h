@@ -17,6 +17,7 @@
 #include "holdfast/options.h"
 #include "holdfast/orbax/steps.h"
 #include "holdfast/tools/convert.h"
+#include "holdfast/tools/goodput.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/prove.h"
 #include "holdfast/tools/remote.h"
@@ -53,11 +54,12 @@ enum class VerbId : uint8_t {
   kDoctor,
   kWatch,
   kProveCrash,
+  kGoodput,
   kHelp,
   kCompletion,
   kMan,
 };
-inline constexpr int kVerbCount = 31;
+inline constexpr int kVerbCount = 32;
 
 // When to use something that only makes sense on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
@@ -186,6 +188,11 @@ struct Args {
   ProveOptions prove;
   std::vector<std::string> libraries;
   std::string python = "python3";
+
+  // goodput
+  GoodputModel goodput;
+  GoodputPolicy policy;
+  uint64_t budget_bytes = 0;  // 0: `policy` is played
 
   // doctor
   bool read_only = false;

@@ -111,6 +111,8 @@ int RunVerb(const Args& args, Env& env) {
       return RunWatch(args, env);
     case VerbId::kProveCrash:
       return RunProveCrash(args, env);
+    case VerbId::kGoodput:
+      return RunGoodput(args, env);
     case VerbId::kHelp:
       return RunHelp(args, env);
     case VerbId::kCompletion:

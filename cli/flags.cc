@@ -5,7 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "cli/flag_value.h"
+#include "cli/goodput_flags.h"
 #include "cli/prove_flags.h"
+#include "cli/prune_flags.h"
 #include "cli/units.h"
 
 namespace holdfast::cli {
@@ -41,6 +44,7 @@ constexpr uint32_t kRecipes = Bit(VerbId::kRecipes);
 constexpr uint32_t kDoctor = Bit(VerbId::kDoctor);
 constexpr uint32_t kWatch = Bit(VerbId::kWatch);
 constexpr uint32_t kProve = Bit(VerbId::kProveCrash);
+constexpr uint32_t kGoodput = Bit(VerbId::kGoodput);
 constexpr uint32_t kRewrite = kConvert | kReshard;
 constexpr uint32_t kWrite = kRewrite | kMerge;
 constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules on leaves
@@ -55,22 +59,14 @@ constexpr uint32_t kLong = kWork | kCp | kLog | kBisect | kRescue;
 constexpr uint32_t kRanks = kVerify | kRewrite;  // split over mpirun's ranks
 constexpr uint32_t kReports = kOpen | kSteps | kLog | kBisect | kPrune | kDu |
                               kCp | kDoctor | kRecipes | kWatch | kRescue |
-                              kProve;
+                              kProve | kGoodput;
 constexpr uint32_t kPatterns = kLs | kStats | kDigest | kPlan;
 constexpr uint32_t kPaged = kLs | kTree | kStats | kDiff | kSteps | kLog;
 constexpr uint32_t kTables =
     kLs | kStats | kDiff | kSteps | kLog | kDu | kPrune | kPlan;
-constexpr uint32_t kEvery = (1u << kVerbCount) - 1;
+constexpr uint32_t kEvery = ~uint32_t{0} >> (32 - kVerbCount);
 
 constexpr std::string_view kWhen = "auto|always|never";
-constexpr int64_t kCountMax = std::numeric_limits<int64_t>::max();
-
-Status BadValue(std::string_view flag, std::string_view value,
-                std::string_view wanted) {
-  return InvalidArgumentError("--" + std::string(flag) + ": got '" +
-                              std::string(value) + "', want " +
-                              std::string(wanted));
-}
 
 Status ApplyWhen(std::string_view flag, std::string_view value, When* when) {
   if (value == "auto") {
@@ -424,62 +420,6 @@ Status ApplyRank(std::string_view value, Args* args) {
   return BadValue("rank", value, "a process, counted from 0");
 }
 
-Status ApplyKeepLatest(std::string_view value, Args* args) {
-  const auto count = ParseInt(value, 1, kCountMax);
-  if (!count) return BadValue("keep-latest", value, "a number from 1");
-  args->keep.push_back({"the latest " + std::string(value), LatestN{*count}});
-  return Status();
-}
-
-Status ApplyKeepEvery(std::string_view value, Args* args) {
-  const auto interval = ParseInt(value, 1, kCountMax);
-  if (!interval) return BadValue("keep-every", value, "a number from 1");
-  args->keep.push_back({"every " + std::string(value), EveryNSteps{*interval}});
-  return Status();
-}
-
-Status ApplyKeepInterval(std::string_view value, Args* args) {
-  const auto seconds = ParseSeconds(value);
-  if (!seconds) {
-    return BadValue("keep-interval", value, "a time such as 90m, 12h or 7d");
-  }
-  args->keep.push_back(
-      {"one in " + std::string(value), EveryNSeconds{*seconds}});
-  return Status();
-}
-
-Status ApplyKeepSince(std::string_view value, Args* args) {
-  const auto seconds = ParseSeconds(value);
-  if (!seconds) {
-    return BadValue("keep-since", value, "a time such as 90m, 12h or 7d");
-  }
-  args->keep.push_back(
-      {"the last " + std::string(value), LatestDuration{*seconds}});
-  return Status();
-}
-
-Status ApplyKeepSteps(std::string_view value, Args* args) {
-  CustomSteps steps;
-  for (std::string_view rest = value; !rest.empty();) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    const auto step = ParseInt(rest.substr(0, comma), 0, kCountMax);
-    if (!step) return BadValue("keep-steps", value, "steps such as 10,20");
-    steps.steps.insert(*step);
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-  }
-  if (steps.steps.empty()) {
-    return BadValue("keep-steps", value, "steps such as 10,20");
-  }
-  args->keep.push_back({"as named", steps});
-  return Status();
-}
-
-Status ApplyKeepBest(std::string_view value, Args* args) {
-  args->keep_best = ParseInt(value, 1, kCountMax);
-  if (args->keep_best) return Status();
-  return BadValue("keep-best", value, "a number from 1");
-}
-
 Status ApplyMetric(std::string_view value, Args* args) {
   if (value.empty()) return BadValue("metric", value, "the name of a metric");
   args->metric = value;
@@ -750,8 +690,8 @@ constexpr Flag kFlags[] = {
      kProve, "", Completion::kNothing, "", ApplyWithoutSync},
     {"states", 0, "N", "Judge at most N states, evenly chosen; 0: all", kProve,
      "20000", Completion::kNothing, "", ApplyStates},
-    {"seed", 0, "N", "Choose other mixes of losses", kProve, "0",
-     Completion::kNothing, "", ApplySeed},
+    {"seed", 0, "N", "Choose other mixes of losses, or other failures",
+     kProve | kGoodput, "0", Completion::kNothing, "", ApplySeed},
     {"good", 0, "STEP", "Begin at this step, which is good", kBisect,
      "the oldest", Completion::kNothing, "", ApplyGood},
     {"bad", 0, "STEP", "End at this step, which is bad", kBisect, "the newest",
@@ -819,6 +759,55 @@ constexpr Flag kFlags[] = {
     {"fill", 0, "STEP",
      "Take what is lost from this step, where it has the same leaves", kRescue,
      "", Completion::kFile, "", ApplyFill},
+    {"hosts", 0, "N", "Play a run of N hosts", kGoodput, "256",
+     Completion::kNothing, "", ApplyModelCount<&GoodputModel::host_count>},
+    {"mtbf", 0, "TIME", "Between two failures of one host", kGoodput, "250d",
+     Completion::kNothing, "",
+     ApplyModelSeconds<&GoodputModel::host_mtbf_seconds>},
+    {"lost-share", 0, "SHARE",
+     "Of these failures, those that take what the host keeps, too", kGoodput,
+     "0.5", Completion::kNothing, "", ApplyLostShare},
+    {"domain-hosts", 0, "N", "Hosts that fail together: a rack", kGoodput, "1",
+     Completion::kNothing, "",
+     ApplyModelCount<&GoodputModel::hosts_per_domain>},
+    {"domain-mtbf", 0, "TIME", "Between two failures of one such domain",
+     kGoodput, "never", Completion::kNothing, "",
+     ApplyModelSeconds<&GoodputModel::domain_mtbf_seconds>},
+    {"state", 0, "SIZE", "The state of all hosts together", kGoodput, "1T",
+     Completion::kNothing, "", ApplyModelBytes<&GoodputModel::state_bytes>},
+    {"step-time", 0, "TIME", "Of a step", kGoodput, "10s", Completion::kNothing,
+     "", ApplyModelSeconds<&GoodputModel::step_seconds>},
+    {"blocking-time", 0, "TIME", "That a save keeps the steps waiting",
+     kGoodput, "1s", Completion::kNothing, "",
+     ApplyModelSeconds<&GoodputModel::blocking_seconds>},
+    {"local-rate", 0, "SIZE", "A host saves so many bytes a second", kGoodput,
+     "2G", Completion::kNothing, "",
+     ApplyModelBytes<&GoodputModel::local_bytes_per_second>},
+    {"peer-rate", 0, "SIZE", "A host receives so many from others", kGoodput,
+     "5G", Completion::kNothing, "",
+     ApplyModelBytes<&GoodputModel::peer_bytes_per_second>},
+    {"shared-rate", 0, "SIZE", "The shared tier gives and takes so many",
+     kGoodput, "20G", Completion::kNothing, "",
+     ApplyModelBytes<&GoodputModel::shared_bytes_per_second>},
+    {"recovery-time", 0, "TIME", "From a failure until all processes run again",
+     kGoodput, "5m", Completion::kNothing, "",
+     ApplyModelSeconds<&GoodputModel::restart_seconds>},
+    {"duration", 0, "TIME", "How much is played", kGoodput, "90d",
+     Completion::kNothing, "",
+     ApplyModelSeconds<&GoodputModel::simulated_seconds>},
+    {"save-every", 0, "N", "Steps between saves on the hosts", kGoodput, "10",
+     Completion::kNothing, "", ApplyPolicy<&GoodputPolicy::local_every>},
+    {"shared-every", 0, "N",
+     "Steps between copies to the shared tier; 0: none are made", kGoodput,
+     "1000", Completion::kNothing, "",
+     ApplyPolicy<&GoodputPolicy::shared_every>},
+    {"data-shards", 0, "N", "Hosts of a group, less the parity", kGoodput, "7",
+     Completion::kNothing, "", ApplyPolicy<&GoodputPolicy::data_shards>},
+    {"parity-shards", 0, "M", "Hosts of a group that may be lost", kGoodput,
+     "1", Completion::kNothing, "", ApplyPolicy<&GoodputPolicy::parity_shards>},
+    {"budget", 0, "SIZE",
+     "Look for the best policies that keep at most SIZE on a host", kGoodput,
+     "", Completion::kNothing, "", ApplyBudget},
     {"all", 0, "", "Check all steps of a directory of steps", kVerify, "",
      Completion::kNothing, "", Switch<&Args::all>},
     {"keep-latest", 0, "N", "Keep the last N steps", kPrune, "",

@@ -185,6 +185,13 @@ constexpr Example kProveExamples[] = {
     {"holdfast prove-crash --check 'python3 check.py {root}' -- sh save.sh",
      "by rules of your own"},
 };
+constexpr Example kGoodputExamples[] = {
+    {"holdfast goodput --hosts 1024 --state 4T --mtbf 2500h --budget 64G",
+     "what to choose"},
+    {"holdfast goodput --hosts 1024 --save-every 10 --parity-shards 2",
+     "what a choice is worth"},
+    {"holdfast goodput /dev/shm --hosts 64", "as fast as this machine saves"},
+};
 constexpr Example kHelpExamples[] = {
     {"holdfast help cat", "help of one verb"},
 };
@@ -429,6 +436,16 @@ constexpr Verb kVerbs[] = {
      "complete. Linux on x86-64 and aarch64; the command may not be setuid, "
      "nor use io_uring, which is refused to it.",
      kProveExamples, Completion::kNothing, "", false},
+    {VerbId::kGoodput, "goodput", "[DIRECTORY]", 0, 1,
+     "Show what share of its time a run trains",
+     "Plays a run whose hosts keep its steps, with parity between them, "
+     "failure "
+     "by failure: what share of the time are steps that are not done again, "
+     "and where the rest goes. With --budget, looks for the policies that are "
+     "best and keep at most that much on a host. DIRECTORY is saved to once, "
+     "to measure --local-rate. TIME is a number with s, m, h, d or w; rates "
+     "are bytes a second.",
+     kGoodputExamples, Completion::kFile, "", false},
     {VerbId::kHelp, "help", "[VERB]", 0, 1, "Print help",
      "Prints help for all verbs or for one.", kHelpExamples,
      Completion::kChoices, "", false},

@@ -39,5 +39,6 @@ int RunRecipes(const Args& args, Env& env);
 int RunDoctor(const Args& args, Env& env);
 int RunWatch(const Args& args, Env& env);
 int RunProveCrash(const Args& args, Env& env);
+int RunGoodput(const Args& args, Env& env);
 
 }  // namespace holdfast::cli

@@ -241,8 +241,8 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
   peer.name = names_[rank];
   const auto deadline = WaitClock::now() + WaitTime(answer_seconds_max_);
   for (;;) {
-    auto answer = client_->Call(peer, request, SecondsUntil(deadline), target,
-                                &cancel_);
+    auto answer =
+        client_->Call(peer, request, SecondsUntil(deadline), target, &cancel_);
     const StatusCode code = answer.status().code();
     if (code == StatusCode::kResourceExhausted &&
         SecondsUntil(deadline) > kRetrySeconds) {
@@ -252,7 +252,8 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
     if (code == StatusCode::kUnavailable ||
         code == StatusCode::kDeadlineExceeded) {
       const std::lock_guard lock(lost_mutex_);
-      lost_[rank] = {answer.status(), WaitClock::now() + WaitTime(kLostSeconds)};
+      lost_[rank] = {answer.status(),
+                     WaitClock::now() + WaitTime(kLostSeconds)};
     }
     return answer;
   }

@@ -497,7 +497,8 @@ Result<TierRestore> TieredManagerImpl::OpenInCall(
 
 // A step that the run which saved it did not live to copy.
 bool TieredManagerImpl::IsDueStill(
-    const Candidate& candidate, const std::vector<Candidate>& candidates) const {
+    const Candidate& candidate,
+    const std::vector<Candidate>& candidates) const {
   if (!candidate.is_local || !IsShared(candidate.step.step)) return false;
   return std::none_of(
       candidates.begin(), candidates.end(), [&](const Candidate& other) {

@@ -330,8 +330,8 @@ TEST_F(TieredManagerTest, AMemberThatWasMadeAgainElsewhereIsKeptOnce) {
   for (int64_t host = 0; host < 4; ++host) {
     const fs::directory_iterator entries(HostPath(host) + "/run");
     for (const auto& entry : entries) {
-      member_count += ParseDirectoryName(entry.path().filename().string()) !=
-                      std::nullopt;
+      member_count +=
+          ParseDirectoryName(entry.path().filename().string()) != std::nullopt;
     }
   }
   EXPECT_EQ(member_count, 4);

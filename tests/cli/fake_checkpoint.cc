@@ -7,6 +7,7 @@
 #include "holdfast/process_group.h"
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/drift.h"
+#include "holdfast/tools/goodput.h"
 #include "holdfast/tools/history.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/prove.h"
@@ -368,6 +369,29 @@ Result<CrashProof> ProveCrash(const ProveOptions& options) {
   risk.loss = "data lost";
   proof.risks = {risk};
   return proof;
+}
+Result<GoodputResult> SimulateGoodput(const GoodputModel& model,
+                                      const GoodputPolicy& policy) {
+  if (policy.parity_shards > 9) return InvalidArgumentError("too much parity");
+  GoodputResult result;
+  result.goodput = model.lost_share;
+  result.redone_share = 0.125;
+  result.failure_count = 7;
+  result.parity_count = 3;
+  result.host_bytes = model.state_bytes / 256;
+  return result;
+}
+Result<std::vector<GoodputPlan>> PlanGoodput(const GoodputModel& model,
+                                             double host_bytes_max, int64_t) {
+  if (host_bytes_max < 2000) return FailedPreconditionError("no plan");
+  GoodputPlan plan;
+  plan.policy = {5, 100, 14, 2};
+  plan.result.goodput = model.state_bytes / host_bytes_max;
+  return std::vector<GoodputPlan>{plan, GoodputPlan()};
+}
+Result<SaveResult> Save(const std::string& path, const Tree&,
+                        const SaveOptions&) {
+  return NotFoundError(path);
 }
 std::string_view CrashProblemName(CrashProblem) { return "damaged"; }
 Result<std::vector<std::string>> ProveLibraryCommand(const std::string&,

@@ -61,11 +61,10 @@ struct Promise {
 
 class HostKills : public testing::Test {
  protected:
-  HostKills()
-      : random_(static_cast<uint32_t>(NumberFrom("HOLDFAST_SEED", 1))) {
-    void* memory = ::mmap(nullptr, sizeof(HostReport) * kRankCountMax,
-                          PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                          -1, 0);
+  HostKills() : random_(static_cast<uint32_t>(NumberFrom("HOLDFAST_SEED", 1))) {
+    void* memory =
+        ::mmap(nullptr, sizeof(HostReport) * kRankCountMax,
+               PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) std::abort();
     reports_ = static_cast<HostReport*>(memory);
     for (int64_t host = 0; host < 16; ++host) hosts_.push_back(host);
@@ -173,8 +172,9 @@ class HostKills : public testing::Test {
       if (ended <= 0) {
         std::this_thread::sleep_for(std::chrono::microseconds(300));
         if (seconds() > kPatienceForALife) {
-          ADD_FAILURE() << "life " << life.number << " does not end: "
-                        << alive.size() << " hosts are left";
+          ADD_FAILURE() << "life " << life.number
+                        << " does not end: " << alive.size()
+                        << " hosts are left";
           is_ending = true;
         }
       } else if (!WIFSTOPPED(status)) {
@@ -258,13 +258,17 @@ class HostKills : public testing::Test {
       ++stop_count_;
       const std::string name = "rank " + std::to_string(stopped) + " ";
       int64_t naming_count = 0;
+      bool has_failed = false;
       std::string errors;
       for (size_t rank = 0; rank < life.hosts.size(); ++rank) {
         const std::string error = reports_[rank].error;
         naming_count += error.find(name) != std::string::npos;
+        has_failed = has_failed || !error.empty();
         errors += "\n  rank " + std::to_string(rank) + ": " + error;
       }
-      EXPECT_GT(naming_count, 0) << "nobody names " << name << errors;
+      // It may stop where nobody needs it any more.
+      EXPECT_EQ(has_failed, naming_count > 0)
+          << "nobody names " << name << errors;
       named_count_ += naming_count;
     }
   }
@@ -273,8 +277,8 @@ class HostKills : public testing::Test {
     promise_.lost_hosts.clear();
     promise_.local = restored;
     if (reports_[0].was_shared || restored.is_none()) promise_.local = Moment();
-    promise_.shared = std::max(
-        promise_.shared, reports_[0].was_shared ? restored : Moment());
+    promise_.shared =
+        std::max(promise_.shared, reports_[0].was_shared ? restored : Moment());
     promise_.copies.clear();
     promise_.rank_count = 0;
     bool is_promised = false;
@@ -289,14 +293,14 @@ class HostKills : public testing::Test {
       is_promised = true;
     }
     for (int64_t step = restored.step;
-         step <= std::max<int64_t>(restored.step, 0) + life.save_count; ++step) {
+         step <= std::max<int64_t>(restored.step, 0) + life.save_count;
+         ++step) {
       saved_.insert({life.number, step});
     }
     if (is_promised) {
       promise_.rank_count = std::ssize(life.hosts);
       for (size_t rank = 0; rank < life.hosts.size(); ++rank) {
-        promise_.copies.insert(
-            {life.hosts[rank], static_cast<int64_t>(rank)});
+        promise_.copies.insert({life.hosts[rank], static_cast<int64_t>(rank)});
       }
       rank_counts_[life.number] = promise_.rank_count;
     } else if (!promise_.local.is_none()) {
@@ -311,7 +315,8 @@ class HostKills : public testing::Test {
       const std::string path = RunPath(HostPath(life, rank));
       if (!fs::exists(path)) continue;
       for (const auto& entry : fs::directory_iterator(path)) {
-        const auto member = ParseDirectoryName(entry.path().filename().string());
+        const auto member =
+            ParseDirectoryName(entry.path().filename().string());
         if (member && member->step.step == promise_.local.step &&
             fs::exists(entry.path() / "protected")) {
           promise_.copies.insert({life.hosts[rank], member->rank});
@@ -439,8 +444,8 @@ class HostKills : public testing::Test {
     const std::string stage = report.stage == Stage::kBegin     ? "begin"
                               : report.stage == Stage::kRestore ? "restore"
                                                                 : "save";
-    const char* places[] = {"between changes", "data", "parity", "protect",
-                            "remove", "shared"};
+    const char* places[] = {"between changes", "data",   "parity",
+                            "protect",         "remove", "shared"};
     ++kills_[stage + " " + places[static_cast<int>(report.place.load())]];
     static_cast<void>(life);
   }
@@ -478,10 +483,11 @@ TEST_F(HostKills, NothingPromisedIsLostAndNothingIsWrong) {
     }
     Wreck();
   }
-  std::printf("%ld lives; %ld began with a promise, %ld with nothing; %ld "
-              "damages; %ld stops, named by %ld\n",
-              count, promised_count, nothing_count, damage_count_, stop_count_,
-              named_count_);
+  std::printf(
+      "%ld lives; %ld began with a promise, %ld with nothing; %ld "
+      "damages; %ld stops, named by %ld\n",
+      count, promised_count, nothing_count, damage_count_, stop_count_,
+      named_count_);
   for (const auto& [place, kills] : kills_) {
     std::printf("killed at %s: %ld\n", place.c_str(), kills);
   }

@@ -8,6 +8,7 @@
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/drift.h"
 #include "holdfast/tools/glob.h"
+#include "holdfast/tools/goodput.h"
 #include "holdfast/tools/history.h"
 #include "holdfast/tools/item_deletion.h"
 #include "holdfast/tools/merge.h"

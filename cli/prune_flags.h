@@ -1,0 +1,20 @@
+// The options of prune: each stores its value, as Flag::apply does.
+//
+// Thread-safety: pure functions. Errors: InvalidArgument, with what was wanted.
+#pragma once
+
+#include <string_view>
+
+#include "cli/args.h"
+#include "holdfast/status.h"
+
+namespace holdfast::cli {
+
+Status ApplyKeepLatest(std::string_view value, Args* args);
+Status ApplyKeepEvery(std::string_view value, Args* args);
+Status ApplyKeepInterval(std::string_view value, Args* args);
+Status ApplyKeepSince(std::string_view value, Args* args);
+Status ApplyKeepSteps(std::string_view value, Args* args);
+Status ApplyKeepBest(std::string_view value, Args* args);
+
+}  // namespace holdfast::cli
