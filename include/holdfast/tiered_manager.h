@@ -35,7 +35,8 @@
 // Errors: InvalidArgument (options), FailedPrecondition (too few ranks for the
 // parity), AlreadyExists (another process uses the directory),
 // DeadlineExceeded and Unavailable naming the rank that does not answer,
-// NotFound (no step that can be restored, saying why of each), those of Save.
+// NotFound (there is no step), DataLoss (there are, and none can be restored:
+// why of each), those of Save.
 #pragma once
 
 #include <cstdint>
@@ -106,10 +107,14 @@ struct TieredManagerOptions {
 
 struct TieredSaveOptions {
   bool force = false;  // whatever `save_every` says
+  // Whether it is copied to the shared tier; none: as `save_every` there says.
+  std::optional<bool> is_shared = std::nullopt;
   // More files of the step, by paths relative to it; of this rank.
   std::map<std::string, std::string> files;
   // Kept until the tree's memory is no longer needed.
   std::shared_ptr<const void> owner;
+  // Not Ok: this rank has no tree. The save fails with it on all ranks.
+  Status failure;
 };
 
 // Of this rank.
@@ -133,7 +138,7 @@ struct TierRestore {
   uint64_t healed_block_count = 0;     // of damaged files, on all ranks
   uint64_t peer_bytes = 0;             // that this rank received to heal
   // To be read while the manager lives, on each rank until all are ready.
-  std::unique_ptr<Checkpoint> checkpoint;
+  std::shared_ptr<const Checkpoint> checkpoint;
 };
 
 struct TierStepInfo {
@@ -168,7 +173,8 @@ class TieredManager {
       std::optional<int64_t> step = std::nullopt,
       const std::vector<std::string>& skip = {}) = 0;
   // Opens, and calls `read`, until it succeeds on all ranks: a step that turns
-  // out to be damaged while it is read is passed over for the next one.
+  // out to be damaged while it is read is passed over for the next one. An
+  // InvalidArgument of `read` is the caller's own, and returned.
   Result<TierRestore> Restore(
       const std::function<Status(const TierRestore&)>& read,
       std::optional<int64_t> step = std::nullopt);

@@ -87,6 +87,14 @@ bool ReadInventory(Cursor& cursor, Inventory& inventory) {
   return cursor.remaining() == 0;
 }
 
+std::string NoStepText(std::optional<int64_t> step,
+                       const std::vector<std::string>& reasons) {
+  std::string text = "tiered manager: no step can be restored";
+  if (step) text += " (want step " + std::to_string(*step) + ")";
+  for (const std::string& reason : reasons) text += "; " + reason;
+  return text;
+}
+
 Status CheckOptions(const TieredManagerOptions& options) {
   const auto refuse = [](const std::string& text) {
     return InvalidArgumentError("tiered manager: " + text);
@@ -285,6 +293,10 @@ Result<bool> TieredManagerImpl::Save(int64_t step, const Tree& tree,
     return InvalidArgumentError("tiered manager: step " + std::to_string(step) +
                                 " is negative");
   }
+  if (options.is_shared.value_or(false) &&
+      run_.options.shared.directory.empty()) {
+    return InvalidArgumentError("tiered manager: there is no shared tier");
+  }
   if (!options.force && !ShouldSave(step)) return false;
   HF_RETURN_IF_ERROR(WaitProtected());
   saver_ = std::thread([this, step, tree, options] {
@@ -297,6 +309,7 @@ Status TieredManagerImpl::SaveStep(int64_t step, const Tree& tree,
                                    const TieredSaveOptions& options) {
   TierStep id{run_.epoch, step, ""};
   const Status saved = InGroupCall(saves_.get(), [&]() -> Status {
+    HF_RETURN_IF_ERROR(options.failure);
     uint64_t wanted_bytes = 0;
     {
       const std::lock_guard lock(run_.mutex);
@@ -311,7 +324,7 @@ Status TieredManagerImpl::SaveStep(int64_t step, const Tree& tree,
     return SaveToLocalTier(run_, *saves_, id, tree, options);
   });
   HF_RETURN_IF_ERROR(saved);
-  if (IsShared(step)) StartDrain(id);
+  if (options.is_shared.value_or(IsShared(step))) StartDrain(id);
   return RetireLocalSteps(run_);
 }
 
@@ -489,10 +502,11 @@ Result<TierRestore> TieredManagerImpl::OpenInCall(
         " tier is skipped: " + std::string(opened.message()));
     if (run_.rank() == 0) run_.Warn(restore.notes.back());
   }
-  std::string text = "tiered manager: no step can be restored";
-  if (step) text += " (want step " + std::to_string(*step) + ")";
-  for (const std::string& note : restore.notes) text += "; " + note;
-  return NotFoundError(text);
+  // Who is told that there is no step begins anew.
+  if (!restore.notes.empty()) {
+    return DataLossError(NoStepText(step, restore.notes));
+  }
+  return NotFoundError(NoStepText(step, {}));
 }
 
 // A step that the run which saved it did not live to copy.
@@ -585,11 +599,17 @@ Result<TierRestore> TieredManager::Restore(
   std::vector<std::string> skip;
   std::vector<std::string> notes;
   for (;;) {
-    HF_ASSIGN_OR_RETURN(TierRestore restore, Open(step, skip));
+    Result<TierRestore> opened = Open(step, skip);
+    if (opened.status().code() == StatusCode::kNotFound && !notes.empty()) {
+      return DataLossError(NoStepText(step, notes));
+    }
+    HF_ASSIGN_OR_RETURN(TierRestore restore, std::move(opened));
     restore.notes.insert(restore.notes.begin(), notes.begin(), notes.end());
     const Status status = Agree(read(restore));
     if (status.ok()) return restore;
-    if (!IsDamage(status)) return status;
+    if (!IsDamage(status) || status.code() == StatusCode::kInvalidArgument) {
+      return status;
+    }
     skip.push_back(restore.id);
     notes = restore.notes;
     notes.push_back("step " + std::to_string(restore.step) +

@@ -260,6 +260,33 @@ TEST_F(TieredManagerTest, OneProcessSavesAndRestores) {
   EXPECT_EQ(restore->source, "local");
 }
 
+TEST_F(TieredManagerTest, ASaveMaySayWhetherItIsShared) {
+  options_.local.directory = HostPath(0);
+  options_.shared = {.directory = SharedPath(), .save_every = 2};
+  auto manager = TieredManager::Make(options_, nullptr);
+  ASSERT_TRUE(manager.ok()) << manager.status().ToString();
+  TieredSaveOptions options;
+  for (const int64_t step : {1, 2, 3, 4}) {
+    if (step != 4) options.is_shared = step == 3;
+    if (step == 4) options.is_shared.reset();
+    ASSERT_TRUE((*manager)->Save(step, StateAt(step), options).ok());
+  }
+  ASSERT_TRUE((*manager)->Wait().ok());
+  std::vector<int64_t> shared;
+  for (const TierStepInfo& step : *(*manager)->Steps()) {
+    if (step.is_shared) shared.push_back(step.step);
+  }
+  EXPECT_THAT(shared, ElementsAre(4, 3));
+  ASSERT_TRUE((*manager)->Close().ok());
+  options_.shared = {};
+  options_.local.directory = HostPath(1);
+  manager = TieredManager::Make(options_, nullptr);
+  ASSERT_TRUE(manager.ok()) << manager.status().ToString();
+  options.is_shared = true;
+  EXPECT_EQ((*manager)->Save(1, StateAt(1), options).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST_F(TieredManagerTest, AnyHostOfAGroupMayBeLost) {
   for (int64_t lost = 0; lost < 4; ++lost) {
     RunOk({0, 1, 2, 3}, SaveSteps({lost + 1}));
@@ -426,6 +453,68 @@ TEST_F(TieredManagerTest, TooFewRanksForTheParityAreRefused) {
        Run({0, 1}, [](TieredManager&, int64_t) { return Status(); })) {
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   }
+}
+
+TEST_F(TieredManagerTest, ARankWithoutATreeFailsTheSaveOfAll) {
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t rank) -> Status {
+    TieredSaveOptions options;
+    if (rank == 2) options.failure = ResourceExhaustedError("no memory");
+    HF_RETURN_IF_ERROR(manager.Save(1, StateAt(1), options).status());
+    const Status failed = manager.WaitProtected();
+    EXPECT_EQ(failed.code(), StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(failed.message()), HasSubstr("no memory"));
+    HF_RETURN_IF_ERROR(manager.Save(2, StateAt(2)).status());
+    return manager.WaitProtected();
+  });
+  RunOk({0, 1, 2, 3}, RestoreIs({2, "local", {}}));
+}
+
+TEST_F(TieredManagerTest, DamageIsPassedOverAndAWrongQuestionIsNot) {
+  options_.local.max_to_keep = 2;
+  RunOk({0, 1, 2, 3}, SaveSteps({1, 2}));
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t rank) -> Status {
+    const auto refuse = [&](const Status& status) {
+      return [&, status](const TierRestore& restore) {
+        return rank == 3 && restore.step == 2 ? status : Status();
+      };
+    };
+    const auto other = manager.Restore(refuse(DataLossError("bad bytes")));
+    HF_RETURN_IF_ERROR(other.status());
+    EXPECT_EQ(other->step, 1);
+    EXPECT_THAT(other->notes.at(0), HasSubstr("bad bytes"));
+    EXPECT_EQ(manager.Restore(refuse(InvalidArgumentError("no leaf \"w\"")))
+                  .status()
+                  .code(),
+              StatusCode::kInvalidArgument);
+    return Status();
+  });
+}
+
+TEST_F(TieredManagerTest, WhatCannotBeRestoredIsNoFirstStart) {
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t) -> Status {
+    EXPECT_EQ(manager.Restore(CheckState).status().code(),
+              StatusCode::kNotFound);
+    return SaveSteps({1})(manager, 0);
+  });
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t) -> Status {
+    const Status unread = manager
+                              .Restore([](const TierRestore&) {
+                                return DataLossError("bad bytes");
+                              })
+                              .status();
+    EXPECT_EQ(unread.code(), StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(unread.message()), HasSubstr("bad bytes"));
+    return Status();
+  });
+  fs::remove_all(HostPath(1));
+  fs::remove_all(HostPath(2));
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t) -> Status {
+    EXPECT_EQ(manager.Restore(CheckState).status().code(),
+              StatusCode::kDataLoss);
+    EXPECT_EQ(manager.Restore(CheckState, 7).status().code(),
+              StatusCode::kNotFound);
+    return Status();
+  });
 }
 
 TEST_F(TieredManagerTest, SpaceIsWhatTheParityPromises) {
