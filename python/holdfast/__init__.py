@@ -82,6 +82,15 @@ from holdfast._resume import (
 )
 from holdfast._stats import Stats
 from holdfast._stats import last as last_stats
+from holdfast._tiers import (
+    LocalTierOptions,
+    ParityOptions,
+    SharedTierOptions,
+    TieredManager,
+    TierRestore,
+    TierStats,
+    TierStep,
+)
 from holdfast._view import CopiedLeaf, ViewResult, materialize, view
 
 __all__ = [
@@ -100,18 +109,25 @@ __all__ = [
     "Future",
     "LeafDiff",
     "LeafStats",
+    "LocalTierOptions",
     "LogEntry",
     "LostLeaf",
     "MergeResult",
+    "ParityOptions",
     "ProcessGroup",
     "ProcessTransport",
     "Report",
     "RescueReport",
     "ResumeDifference",
     "ResumeReport",
+    "SharedTierOptions",
     "Stats",
     "StatsResult",
     "StoredArray",
+    "TierRestore",
+    "TierStats",
+    "TierStep",
+    "TieredManager",
     "VerifyReport",
     "ViewResult",
     "__version__",

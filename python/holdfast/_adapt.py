@@ -20,10 +20,19 @@ __all__ = ["adapt", "make_adapt"]
 Adapt = Callable[[Any, tuple[Any, ...]], Any]
 
 
-def make_adapt(group: ProcessGroup | None = None, **jax_options: Any) -> Adapt:
+def make_adapt(
+    group: ProcessGroup | None = None,
+    *,
+    all_write: bool = False,
+    **jax_options: Any,
+) -> Adapt:
     """An `adapt` for trees that the processes of `group` save together (None:
-    this one alone), which passes other options to `_jax_arrays.array_leaf`."""
-    return functools.partial(_adapt, jax_options, group)
+    this one alone), which passes other options to `_jax_arrays.array_leaf`.
+
+    `all_write`: each of them writes a share of what all have whole, and not
+    rank 0 all of it.
+    """
+    return functools.partial(_adapt, jax_options, group, all_write)
 
 
 def adapt(value: Any, path: tuple[Any, ...]) -> Any:
@@ -31,12 +40,13 @@ def adapt(value: Any, path: tuple[Any, ...]) -> Any:
 
     Raises InvalidArgumentError, naming the leaf at `path`, for what it cannot.
     """
-    return _adapt({}, None, value, path)
+    return _adapt({}, None, False, value, path)
 
 
 def _adapt(
     jax_options: dict[str, Any],
     group: ProcessGroup | None,
+    all_write: bool,
     value: Any,
     path: tuple[Any, ...],
 ) -> Any:
@@ -51,9 +61,10 @@ def _adapt(
             array.shape,
             [((0,) * array.ndim, array)],
             kind="numpy",
-            # Rank 0 alone writes these leaves, so other ranks need not copy
-            # them.
-            immutable=group is not None and group.rank != 0,
+            # Of another device it is a copy already. Where rank 0 alone writes
+            # these leaves, other ranks need none.
+            immutable=value.device.type != "cpu"
+            or (group is not None and group.rank != 0 and not all_write),
         )
     try:
         level = one_level(value)

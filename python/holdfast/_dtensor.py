@@ -280,7 +280,8 @@ def array_leaf(tensor: Any, name: str = "") -> _engine.ArrayLeaf:
         tuple(tensor.shape),
         shards,
         kind="numpy",
-        immutable=False,
+        # Of another device it is a copy already.
+        immutable=tensor.device.type != "cpu",
         write_shape=layout.write_shape,
         dtype=dtype,
     )

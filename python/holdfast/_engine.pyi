@@ -1414,3 +1414,111 @@ class VirtualFiles:
     def tag(self, name: str) -> str: ...
     def is_current(self) -> bool: ...
     def path(self) -> str: ...
+
+class LocalTierOptions:
+    directory: str
+    save_every: int
+    max_to_keep: int
+    bytes_max: int
+
+class SharedTierOptions:
+    directory: str
+    save_every: int
+    max_to_keep: int | None
+    bytes_per_second_max: float
+
+class ParityOptions:
+    data_shards: int
+    parity_shards: int
+    failure_domain: str
+    block_bytes: int
+    bytes_per_second_max: float
+
+class TieredManagerOptions:
+    """`holdfast::TieredManagerOptions`; a directory may be any path-like."""
+
+    run: str
+    local: LocalTierOptions
+    shared: SharedTierOptions
+    parity: ParityOptions
+    item: str
+    host: str
+    listen_address: str
+    port: int
+    timeout_seconds: float
+    answer_seconds_max: float
+    thread_count: int
+    def set_save(
+        self,
+        *,
+        zarr_format: int,
+        use_ocdbt: bool,
+        compression: str | None,
+        chunk_bytes_target: int,
+        ocdbt_target_data_file_bytes: int,
+        sync: bool,
+        thread_count: int,
+        in_flight_bytes_max: int,
+    ) -> None: ...
+
+class TierStats:
+    data_bytes: int
+    parity_bytes: int
+    received_bytes: int
+    write_seconds: float
+    protect_seconds: float
+    drain_seconds: float
+    drained_bytes: int
+
+class TierStepInfo:
+    step: int
+    epoch: int
+    is_local: bool
+    is_protected: bool
+    is_shared: bool
+
+class TierRestore:
+    step: int
+    source: str  # "local", "parity", "shared"
+    id: str
+    notes: list[str]
+    rebuilt_ranks: list[int]
+    healed_block_count: int
+    peer_bytes: int
+
+class TieredManager:
+    """`holdfast::TieredManager`. In a forked child it refuses to work."""
+
+    def __init__(
+        self,
+        options: TieredManagerOptions,
+        *,
+        group: ProcessGroup | None = None,
+        warn: Callable[[str], object] | None = None,  # called by any thread
+    ) -> None: ...
+    def should_save(self, step: int) -> bool: ...
+    # The tree is kept until its elements are on the local tier.
+    def save(
+        self,
+        step: int,
+        tree: Tree,
+        *,
+        force: bool = False,
+        is_shared: bool | None = None,  # None: as `save_every` there says
+        files: dict[str, bytes] = ...,
+    ) -> bool: ...
+    # In place of `save`: the save fails on all ranks.
+    def fail_save(self, step: int, error: BaseException) -> None: ...
+    def wait_protected(self) -> None: ...
+    def wait(self) -> None: ...
+    # `read` is called by the thread that calls this; an InvalidArgumentError of
+    # it is raised, a step whose damage it meets is passed over.
+    def restore(
+        self,
+        read: Callable[[TierRestore, Checkpoint], object],
+        step: int | None = None,
+    ) -> TierRestore: ...
+    def read_file(self, path: str) -> bytes: ...
+    def steps(self) -> list[TierStepInfo]: ...
+    def stats(self) -> TierStats: ...
+    def close(self) -> None: ...

@@ -27,5 +27,6 @@ void BindMetrics(nanobind::module_& module);
 void BindTorchFile(nanobind::module_& module);
 void BindVirtualFiles(nanobind::module_& module);
 void BindDeltas(nanobind::module_& module);
+void BindTiers(nanobind::module_& module);
 
 }  // namespace holdfast::python

@@ -24,6 +24,7 @@
 #include "holdfast/read_together.h"
 #include "leaf_rows.h"
 #include "numpy_arrays.h"
+#include "python_checkpoint.h"
 #include "tree_output.h"
 #include "whole_leaves.h"
 
@@ -38,20 +39,6 @@ struct PythonLeafInfo {
   size_t index = 0;
 
   const LeafInfo& info() const { return checkpoint->leaves()[index]; }
-};
-
-struct PythonCheckpoint {
-  std::shared_ptr<const Checkpoint> checkpoint;
-  nb::object leaves;  // a list, once it was asked for
-
-  const LeafInfo& Leaf(size_t leaf) const {
-    if (leaf >= checkpoint->leaves().size()) {
-      throw StatusError(
-          OutOfRangeError("leaf " + std::to_string(leaf) + " of " +
-                          std::to_string(checkpoint->leaves().size())));
-    }
-    return checkpoint->leaves()[leaf];
-  }
 };
 
 OpenOptions OpenOptionsOf(std::optional<int64_t> step, const std::string& item,

@@ -49,6 +49,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindTorchFile(module);
   holdfast::python::BindVirtualFiles(module);
   holdfast::python::BindDeltas(module);
+  holdfast::python::BindTiers(module);
   module.attr("version") = HOLDFAST_VERSION;
   module.attr("processor_features") =
       std::string(holdfast::ProcessorFeatures());

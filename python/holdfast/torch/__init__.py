@@ -6,6 +6,8 @@
     rest = holdfast.torch.restore("/ckpt/7", model=model, optimizer=optimizer)
     first = rest["epoch"] + 1
 
+`TieredManager` keeps steps on the hosts themselves (`doc/tiers.md`).
+
 Of `torch.distributed.checkpoint`:
 
     import torch.distributed.checkpoint as dcp
@@ -24,6 +26,14 @@ from __future__ import annotations
 
 from holdfast.torch._reader import StorageReader
 from holdfast.torch._state import load, restore, save
+from holdfast.torch._tiers import TieredManager
 from holdfast.torch._writer import StorageWriter
 
-__all__ = ["StorageReader", "StorageWriter", "load", "restore", "save"]
+__all__ = [
+    "StorageReader",
+    "StorageWriter",
+    "TieredManager",
+    "load",
+    "restore",
+    "save",
+]

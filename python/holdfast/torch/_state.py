@@ -19,7 +19,15 @@ from holdfast._progress import ProgressArgument
 from holdfast._pytree import joined
 from holdfast._stats import Stats
 
-__all__ = ["load", "restore", "save"]
+__all__ = [
+    "given_parts",
+    "load",
+    "put_back",
+    "restore",
+    "save",
+    "states_of",
+    "target_of",
+]
 
 PathLike = str | os.PathLike[str]
 Path = tuple[Any, ...]
@@ -111,15 +119,10 @@ def save(
       errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk.
       errors.DeadlineExceededError: ranks that did not come, naming them.
     """
-    given = _given(model, optimizer, scheduler, parts)
-    if not given:
-        raise errors.InvalidArgumentError(
-            "holdfast.torch.save: nothing to save; name a model, an optimizer"
-            " or anything else"
-        )
+    given = given_parts(model, optimizer, scheduler, parts)
     return _api.save(  # type: ignore[call-overload,no-any-return]
         path,
-        {name: _state_of(part) for name, part in given.items()},
+        states_of(given),
         overwrite=overwrite,
         background=background,
         progress=progress,
@@ -188,12 +191,11 @@ def restore(
       errors.DataLossError: damaged bytes, naming tensor, file and offset.
         Nothing has been changed.
     """
-    given = _given(model, optimizer, scheduler, parts)
-    planner = _Planner(os.fspath(path), verify=verify, strict=strict)
-    target = planner.target(given)
+    given = given_parts(model, optimizer, scheduler, parts)
+    checkpoint = _engine.Checkpoint(os.fspath(path), verify=verify)
     loaded = _api.load(
         path,
-        target,
+        target_of(checkpoint, given, strict=strict),
         strict=strict,
         verify=verify,
         progress=progress,
@@ -202,14 +204,7 @@ def restore(
         group=group,
         timeout=timeout,
     )
-    rest = {}
-    for name, value in loaded.items():
-        part = given.get(name)
-        if _holds_objects(part):
-            _put(part, value, strict)
-        else:
-            rest[name] = _conformed(value, part)
-    return rest
+    return put_back(given, loaded, strict=strict)
 
 
 def load(
@@ -238,14 +233,49 @@ def load(
     )
 
 
-def _given(
+def given_parts(
     model: Any, optimizer: Any, scheduler: Any, parts: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """The entries of a checkpoint by name."""
     own = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
     return {
         **{name: part for name, part in own.items() if part is not None},
         **parts,
     }
+
+
+def states_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree to save. Raises InvalidArgumentError for nothing."""
+    if not given:
+        raise errors.InvalidArgumentError(
+            "holdfast.torch.save: nothing to save; name a model, an optimizer"
+            " or anything else"
+        )
+    return {name: _state_of(part) for name, part in given.items()}
+
+
+def target_of(
+    checkpoint: _engine.Checkpoint, given: Mapping[str, Any], *, strict: bool
+) -> dict[str, Any]:
+    """What a load takes to restore these.
+
+    Raises InvalidArgumentError that lists what does not fit.
+    """
+    return _Planner(checkpoint, strict=strict).target(given)
+
+
+def put_back(
+    given: Mapping[str, Any], loaded: Mapping[str, Any], *, strict: bool
+) -> dict[str, Any]:
+    """Restores objects in place; the entries that are no such, by name."""
+    rest = {}
+    for name, value in loaded.items():
+        part = given.get(name)
+        if _holds_objects(part):
+            _put(part, value, strict)
+        else:
+            rest[name] = _conformed(value, part)
+    return rest
 
 
 def _children(part: Any) -> list[tuple[Any, Any]] | None:
@@ -335,8 +365,8 @@ class _Mismatch:
 class _Planner:
     """Makes the target of a load from the objects that are to be restored."""
 
-    def __init__(self, path: str, *, verify: bool, strict: bool) -> None:
-        self._checkpoint = _engine.Checkpoint(path, verify=verify)
+    def __init__(self, checkpoint: _engine.Checkpoint, *, strict: bool) -> None:
+        self._checkpoint = checkpoint
         self._path = self._checkpoint.path
         self._leaves = self._checkpoint.leaves
         self._structure = self._checkpoint.structure()

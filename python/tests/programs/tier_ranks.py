@@ -1,0 +1,247 @@
+"""One rank of torch.distributed: what test_tier_ranks.py runs.
+
+usage: tier_ranks.py RANK SIZE PORT SCENARIO FOLDER
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+import holdfast
+from holdfast import errors
+
+RANK, SIZE, PORT = map(int, sys.argv[1:4])
+VICTIM = 2
+
+
+def numbers(name: str, step: int, *shape: int) -> np.ndarray[Any, Any]:
+    seed = step * 1000 + sum(map(ord, name))
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def state(step: int) -> dict[str, Any]:
+    """The same on all ranks, but for the part of `spread` that each has."""
+    mesh = init_device_mesh("cpu", (SIZE,))
+    spread = torch.from_numpy(numbers("spread", step, 19, 40))
+    half = torch.from_numpy(numbers("half", step, 33, 5)).to(torch.bfloat16)
+    return {
+        "spread": distribute_tensor(spread, mesh, [Shard(0)]),
+        "copied": distribute_tensor(
+            torch.from_numpy(numbers("copied", step, 12)), mesh, [Replicate()]
+        ),
+        "half": half,
+        "plain": numbers("plain", step, 500, 30),
+        "step": step,
+        "name": f"step {step}",
+    }
+
+
+def check(got: dict[str, Any], step: int) -> None:
+    """Bit for bit."""
+    wanted = state(step)
+    assert got.keys() == wanted.keys()
+    for name in ("spread", "copied"):
+        local, own = got[name].to_local(), wanted[name].to_local()
+        assert got[name].placements == wanted[name].placements
+        assert torch.equal(local.view(torch.int32), own.view(torch.int32))
+    assert torch.equal(
+        got["half"].view(torch.int16), wanted["half"].view(torch.int16)
+    )
+    assert got["plain"].tobytes() == wanted["plain"].tobytes()
+    assert (got["step"], got["name"]) == (step, f"step {step}")
+
+
+def manager(folder: Path, *, of_torch: bool = False) -> Any:
+    kind: Any = holdfast.TieredManager
+    if of_torch:
+        kind = holdfast.torch.TieredManager
+    return kind(
+        holdfast.LocalTierOptions(folder / f"host{RANK}"),
+        shared=holdfast.SharedTierOptions(folder / "shared", save_every=2),
+        parity=holdfast.ParityOptions(
+            data_shards=3, failure_domain=f"host{RANK}", block_bytes=4096
+        ),
+        host="127.0.0.1",
+        listen_address="127.0.0.1",
+        timeout_seconds=60,
+        answer_seconds_max=20,
+    )
+
+
+def save(folder: Path) -> None:
+    """Steps 1 to 3, and one rank dies when step 4 is saved."""
+    tiers = manager(folder)
+    try:
+        tiers.restore()
+    except errors.NotFoundError as error:
+        assert "no step can be restored" in str(error)
+    for step in (1, 2, 3):
+        tree = state(step)
+        assert tiers.save(
+            step, tree, files={f"of_rank/{RANK}": b"%d of %d" % (RANK, step)}
+        )
+        # What a training loop does next.
+        tree["plain"] += 1
+        tree["half"] += 1
+        tree["spread"].to_local().add_(1)
+    tiers.wait()
+    newest = tiers.steps()[0]
+    assert newest == holdfast.TierStep(3, newest.epoch, True, True, False)
+    assert tiers.stats().data_bytes > 0 and tiers.stats().parity_bytes > 0
+    tree = state(4)
+    dist.barrier()
+    if RANK == VICTIM:
+        os.kill(os.getpid(), signal.SIGKILL)
+    assert tiers.save(4, tree)
+    try:
+        tiers.wait_protected()
+    except (errors.UnavailableError, errors.DeadlineExceededError) as error:
+        assert f"rank {VICTIM}" in str(error), error
+    else:
+        raise AssertionError("step 4 was protected without a rank")
+    tiers.close()
+    print("others went on", flush=True)
+    leave_together({0, 1, 3})
+
+
+def restore(folder: Path) -> None:
+    """With an empty directory in place of the lost rank's."""
+    with manager(folder) as tiers:
+        check(tiers.restore(state(0)), 3)
+        assert tiers.restored is not None
+        assert tiers.restored.step == 3
+        assert tiers.restored.source == "parity"
+        assert tiers.restored.rebuilt_ranks == [VICTIM]
+        for rank in range(SIZE):
+            assert tiers.read_file(f"of_rank/{rank}") == b"%d of 3" % rank
+        # It has been made again.
+        check(tiers.restore(state(0), 3), 3)
+        assert tiers.restored.source == "local"
+
+
+def fewer(folder: Path) -> None:
+    """On other ranks than those of the save."""
+    with manager(folder) as tiers:
+        check(tiers.restore(state(0)), 3)
+        assert tiers.restored is not None
+        assert tiers.restored.source == "local"
+        assert tiers.save(5, state(5))
+        tiers.wait_protected()
+        check(tiers.restore(state(0)), 5)
+
+
+def faults(folder: Path) -> None:
+    """One rank alone has what cannot be saved, or does not fit."""
+    with manager(folder) as tiers:
+        assert tiers.save(1, state(1))
+        tree: dict[str, Any] = state(3)
+        if RANK == 1:
+            tree["plain"] = object()
+        try:
+            begun = tiers.save(3, tree)
+        except errors.InvalidArgumentError as error:
+            assert RANK == 1 and "'plain'" in str(error)
+        else:
+            assert begun and RANK != 1
+        try:
+            tiers.save(4, state(4))
+        except errors.InvalidArgumentError as error:
+            assert "rank 1" in str(error) or RANK == 1, error
+        else:
+            raise AssertionError("the failure was lost")
+        target = state(0)
+        if RANK == 3:
+            target["more"] = 0
+        try:
+            tiers.restore(target)
+        except errors.InvalidArgumentError as error:
+            assert "more" in str(error)
+        else:
+            raise AssertionError("a target that does not fit was taken")
+        check(tiers.restore(state(0)), 1)
+        assert tiers.save(6, state(6))
+        tiers.wait()
+        check(tiers.restore(state(0)), 6)
+
+
+def training(folder: Path) -> None:
+    """Models in place: of DDP, which all have, and of FSDP2, in parts."""
+    from torch.distributed.fsdp import fully_shard
+
+    def make(is_spread: bool, seed: int) -> tuple[Any, Any]:
+        torch.manual_seed(seed)
+        model: Any = torch.nn.Sequential(
+            torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)
+        )
+        if is_spread:
+            fully_shard(model)
+        else:
+            model = torch.nn.parallel.DistributedDataParallel(model)
+        return model, torch.optim.AdamW(model.parameters(), lr=0.1)
+
+    def train(model: Any, optimizer: Any, step: int) -> None:
+        torch.manual_seed(step)
+        optimizer.zero_grad()
+        model(torch.randn(4, 6)).square().sum().backward()
+        optimizer.step()
+
+    def weights(model: Any) -> list[Any]:
+        return [
+            (p.to_local() if is_spread else p).detach().clone()
+            for p in model.parameters()
+        ]
+
+    for is_spread in (False, True):
+        own = folder / f"spread{int(is_spread)}"
+        model, optimizer = make(is_spread, 0)
+        with manager(own, of_torch=True) as tiers:
+            assert tiers.restore(model=model, optimizer=optimizer) == {}
+            assert tiers.next_step == 0
+            for step in range(3):
+                train(model, optimizer, step)
+                tiers.save(step, model=model, optimizer=optimizer, epoch=step)
+        train(model, optimizer, 3)
+        wanted = weights(model)
+        model, optimizer = make(is_spread, 1)
+        with manager(own, of_torch=True) as tiers:
+            rest = tiers.restore(model=model, optimizer=optimizer, epoch=0)
+            assert rest == {"epoch": 2} and tiers.next_step == 3
+        train(model, optimizer, 3)
+        for ours, theirs in zip(weights(model), wanted, strict=True):
+            assert torch.equal(ours, theirs)
+
+
+def leave_together(ranks: set[int]) -> None:
+    """Rank 0 has torch's store, so it goes last."""
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"done {RANK}", "")
+    if RANK == 0:
+        store.wait([f"done {rank}" for rank in ranks - {0}])
+    os._exit(0)  # torch would wait for the dead
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"tcp://127.0.0.1:{PORT}",
+        rank=RANK,
+        world_size=SIZE,
+    )
+    globals()[sys.argv[4]](Path(sys.argv[5]))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
