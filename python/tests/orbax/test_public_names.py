@@ -120,18 +120,18 @@ def test_v1_is_the_same_by_both_paths(name: str) -> None:
 
 def test_emergency_names_refuse() -> None:
     from holdfast.orbax.experimental.emergency import (
-        checkpoint_manager,
-        mesh_consistency,
+        local_checkpoint_data_debugging,
+        p2p,
     )
 
     with pytest.raises(NotImplementedError) as info:
-        checkpoint_manager.CheckpointManager("/tmp", options=None)
+        p2p.service.P2PNode("/tmp", options=None)
     assert str(info.value).startswith(
-        "holdfast.orbax.experimental.emergency.checkpoint_manager"
-        ".CheckpointManager is not supported yet"
+        "holdfast.orbax.experimental.emergency.p2p.service.P2PNode is not"
+        " supported: it needs Pathways"
     )
-    with pytest.raises(NotImplementedError, match="read_process_metadata is"):
-        mesh_consistency.read_process_metadata("/tmp")
+    with pytest.raises(NotImplementedError, match="open_tensorstore is not"):
+        local_checkpoint_data_debugging.open_tensorstore("/tmp")
 
 
 def annotations(ocp: Any, ocp1: Any) -> list[Any]:

@@ -9,31 +9,79 @@ from typing import Any
 
 from holdfast.orbax._handler import CheckpointHandler
 from holdfast.orbax.checkpoint_args import CheckpointArgs, register_with_handler
+from holdfast.orbax.experimental.emergency import (
+    _manager,
+    _mesh,
+    _options,
+    _p2p,
+    _replicator,
+)
 from holdfast.orbax.experimental.emergency._refusal import refused
 from holdfast.orbax.handler_registration import DefaultCheckpointHandlerRegistry
 from holdfast.orbax.metadata import RootMetadata, StepMetadata
 from holdfast.orbax.multihost import runtime_to_distributed_ids
-from holdfast.orbax.multihost._flags import define_bool
 from holdfast.orbax.pytree_checkpoint_handler import PyTreeCheckpointHandler
 
 _TIERS = "multi_tier_checkpointing"
 _PACKAGES = (_TIERS, "p2p", "test_utils")
 
-# Module -> its classes and functions, none of which works yet.
+# Module -> its classes and functions that work.
+_WORKING: dict[str, dict[str, Any]] = {
+    "checkpoint_manager": {
+        "CheckpointManager": _manager.CheckpointManager,
+        "CheckpointManagerOptions": _options.CheckpointManagerOptions,
+        "LocalCheckpointOptions": _options.LocalCheckpointOptions,
+        "MultiprocessingOptions": _options.MultiprocessingOptions,
+        "PersistentCheckpointOptions": _options.PersistentCheckpointOptions,
+    },
+    "mesh_consistency": {
+        "consistent_restore_mesh_from_metadata": (
+            _mesh.consistent_restore_mesh_from_metadata
+        ),
+        "consistent_restore_mesh_to_global_mesh": (
+            _mesh.consistent_restore_mesh_to_global_mesh
+        ),
+        "process_metadata_folder": _mesh.process_metadata_folder,
+        "read_process_metadata": _mesh.read_process_metadata,
+        "save_process_metadata": _mesh.save_process_metadata,
+    },
+    f"{_TIERS}.process_metadata_checkpoint_handler": {
+        "ProcessMetadataCheckpointHandler": (
+            _mesh.ProcessMetadataCheckpointHandler
+        ),
+        "ProcessMetadataRestoreArgs": _mesh.ProcessMetadataRestoreArgs,
+        "ProcessMetadataSaveArgs": _mesh.ProcessMetadataSaveArgs,
+    },
+    f"{_TIERS}.replicator_checkpoint_manager": {
+        "ReplicatorCheckpointManager": _replicator.ReplicatorCheckpointManager,
+        "ReplicatorCheckpointManagerOptions": (
+            _replicator.ReplicatorCheckpointManagerOptions
+        ),
+    },
+    "multihost": {"consistent_restore_mesh": _mesh.consistent_restore_mesh},
+    "p2p.args": {"Composite": _p2p.Composite},
+    "p2p.checkpoint_manager": {"CheckpointManager": _p2p.CheckpointManager},
+    "p2p.options": {
+        "CheckpointManagerOptions": _p2p.CheckpointManagerOptions,
+        "LocalCheckpointOptions": _p2p.LocalCheckpointOptions,
+        "PersistentCheckpointOptions": _p2p.PersistentCheckpointOptions,
+    },
+    "p2p.policies": {
+        "OffsetFixedIntervalPolicy": _p2p.OffsetFixedIntervalPolicy
+    },
+    "p2p.utils": {"pygrain": _p2p.pygrain},
+    "path": {
+        "get_per_replica_local_steps": _mesh.get_per_replica_local_steps,
+        "sync_global_data": _mesh.sync_global_data,
+    },
+}
+
+# Module -> its classes and functions that only refuse.
 _REFUSED = {
-    "checkpoint_manager": (
-        "CheckpointManager CheckpointManagerOptions LocalCheckpointOptions"
-        " MultiprocessingOptions PersistentCheckpointOptions"
-    ),
     "local_checkpoint_data_debugging": (
         "chunk_id_to_index get_chunk_ids_from_tensorstore"
         " get_present_and_missing_chunks index_to_chunk_id open_tensorstore"
         " print_chunk_debug_info print_devices_indices_debug_info"
-    ),
-    "mesh_consistency": (
-        "consistent_restore_mesh_from_metadata"
-        " consistent_restore_mesh_to_global_mesh process_metadata_folder"
-        " read_process_metadata save_process_metadata"
     ),
     f"{_TIERS}.colocated_controller": "ColocatedController",
     f"{_TIERS}.colocated_utils": (
@@ -49,34 +97,19 @@ _REFUSED = {
         "Topology Worker remap_nested_device_ids worker_key_sort_key"
         " worker_rank_array worker_rank_from_array"
     ),
-    f"{_TIERS}.process_metadata_checkpoint_handler": (
-        "ProcessMetadataCheckpointHandler ProcessMetadataRestoreArgs"
-        " ProcessMetadataSaveArgs"
-    ),
-    f"{_TIERS}.replicator_checkpoint_manager": (
-        "ReplicatorCheckpointManager ReplicatorCheckpointManagerOptions"
-    ),
     f"{_TIERS}.sidecar_worker_checkpoint_manager": (
         "WorkerCheckpointManager WorkerCheckpointManagerRaw"
     ),
     f"{_TIERS}.time_block": "TimeBlock",
-    "multihost": "consistent_restore_mesh process_index_from_device_id",
-    "p2p.args": "Composite",
-    "p2p.checkpoint_manager": "CheckpointManager",
+    "multihost": "process_index_from_device_id",
     "p2p.constants": "",
     "p2p.local": "LocalCheckpointManager",
-    "p2p.options": (
-        "CheckpointManagerOptions LocalCheckpointOptions"
-        " PersistentCheckpointOptions"
-    ),
     "p2p.peer_selector": "PeerSelector",
     "p2p.persistent": "PersistentCheckpointManager",
-    "p2p.policies": "OffsetFixedIntervalPolicy",
     "p2p.protocol": "PeerDiscoveryInfo TCPClient TCPMessage optimize_socket",
     "p2p.registry": "PeerRegistry",
     "p2p.service": "NodeHandler P2PNode",
-    "p2p.utils": "detect_process_index pygrain",
-    "path": "get_per_replica_local_steps sync_global_data",
+    "p2p.utils": "detect_process_index",
     "process_metadata_checkpoint_handler": "",
     "replicator_checkpoint_manager": "",
     "test_utils.dataset_iterator_checkpoint_handler": (
@@ -124,12 +157,8 @@ _VALUES: dict[str, dict[str, Any]] = {
     },
     f"{_TIERS}.sidecar_worker_checkpoint_manager": {"PyTree": Any},
     "multihost": {
-        "EXPERIMENTAL_USE_DISTRIBUTED_ID_FOR_MESH_CONSISTENCY": define_bool(
-            "experimental_use_distributed_id_for_mesh_consistency",
-            "Decides how to Map how device ids changed across restarts. If"
-            " True, use remapping distributed id for consistent restore mesh"
-            " logic. If False, remaps mesh according to jax.devices() order.",
-            default=True,
+        "EXPERIMENTAL_USE_DISTRIBUTED_ID_FOR_MESH_CONSISTENCY": (
+            _mesh.USES_DISTRIBUTED_IDS
         ),
         "runtime_to_distributed_ids": runtime_to_distributed_ids,
     },
@@ -158,9 +187,12 @@ _VALUES: dict[str, dict[str, Any]] = {
     "p2p.registry": {"ProcessIndex": int, "Step": int},
 }
 
-# Module -> refused names of other modules that it shows as well.
-_PROCESS_METADATA = _REFUSED[f"{_TIERS}.process_metadata_checkpoint_handler"]
-_REPLICATOR = _REFUSED[f"{_TIERS}.replicator_checkpoint_manager"]
+# Module -> names of other modules that it shows as well.
+_PROCESS_METADATA = (
+    "ProcessMetadataCheckpointHandler ProcessMetadataRestoreArgs"
+    " ProcessMetadataSaveArgs"
+)
+_REPLICATOR = "ReplicatorCheckpointManager ReplicatorCheckpointManagerOptions"
 _SHOWN = {
     "checkpoint_manager": (
         "ProcessMetadataCheckpointHandler get_present_and_missing_chunks"
@@ -182,12 +214,14 @@ def make_modules(package: str) -> None:
     Args:
         package: the full name of this one.
     """
-    own = {}
+    own = {path: dict(objects) for path, objects in _WORKING.items()}
     for path, names in _REFUSED.items():
         module = f"{package}.{path}"
-        own[path] = {name: refused(module, name) for name in names.split()}
+        own.setdefault(path, {}).update(
+            {name: refused(module, name) for name in names.split()}
+        )
     made = {k: v for objects in own.values() for k, v in objects.items()}
-    for path in (*_PACKAGES, *_REFUSED):
+    for path in (*_PACKAGES, *own):
         shown = {name: made[name] for name in _SHOWN.get(path, "").split()}
         objects = own.get(path, {}) | _VALUES.get(path, {}) | shown
         _make_module(package, path, objects)
@@ -199,9 +233,7 @@ def _make_module(package: str, path: str, objects: dict[str, Any]) -> None:
         full_name, None, is_package=path in _PACKAGES
     )
     module = importlib.util.module_from_spec(spec)
-    module.__doc__ = (
-        f"`orbax.checkpoint.experimental.emergency.{path}`: names alone."
-    )
+    module.__doc__ = f"`orbax.checkpoint.experimental.emergency.{path}`."
     vars(module).update(objects, __all__=sorted(objects))
     sys.modules[full_name] = module
     parent, _, name = full_name.rpartition(".")

@@ -1,4 +1,4 @@
-"""What stands for the names of emergency checkpoints, until they work here."""
+"""What stands for those names of emergency checkpoints that do not work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 
 class Refused:
-    """A class that cannot be made yet."""
+    """A class that cannot be made."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Refuses.
@@ -19,19 +19,21 @@ class Refused:
 
 def _refuse(what: str) -> NoReturn:
     raise NotImplementedError(
-        f"{what} is not supported yet: holdfast has no emergency checkpoints."
-        " Save with holdfast.orbax.CheckpointManager, or call Orbax for these."
+        f"{what} is not supported: it needs Pathways, a service of Google's or"
+        " the files of Orbax's own local checkpoints. Use emergency."
+        "checkpoint_manager.CheckpointManager or holdfast.TieredManager, or"
+        " call Orbax for these."
     )
 
 
 def refused(module: str, name: str) -> Any:
-    """A class or a function that cannot be called yet.
+    """A class or a function that cannot be called.
 
     Args:
         module: its module.
         name: its name; that of a class begins with a capital.
     """
-    about = "Not supported yet: calling it says so."
+    about = "Not supported: calling it says so."
     if name[0].isupper():
         return type(name, (Refused,), {"__module__": module, "__doc__": about})
 

@@ -1,0 +1,387 @@
+"""CheckpointManager of emergency checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.orbax import _manager_options as _plain_options
+from holdfast.orbax._handler import CheckpointHandler
+from holdfast.orbax._paths import handler_path
+from holdfast.orbax._root import make_root
+from holdfast.orbax._run import reached_preemption
+from holdfast.orbax.abstract_checkpoint_manager import (
+    AbstractCheckpointManager,
+)
+from holdfast.orbax.args import Composite, PyTreeRestore
+from holdfast.orbax.checkpoint_manager import (
+    CheckpointManager as PlainManager,
+)
+from holdfast.orbax.checkpoint_utils import construct_restore_args
+from holdfast.orbax.experimental.emergency._options import (
+    CheckpointManagerOptions,
+    MultiprocessingOptions,
+)
+from holdfast.orbax.experimental.emergency._steps import (
+    TierSteps,
+    check_step_names,
+    kept_count,
+    local_rules,
+    slice_count,
+    slice_of_process,
+)
+from holdfast.orbax.handler_registration import CheckpointHandlerRegistry
+from holdfast.orbax.options import MultiprocessingOptions as PlainProcesses
+
+STATE = "state"
+DATASET = "dataset"
+PROCESS_METADATA = "process_metadata"
+_NOT_YET = " not yet implemented for emergency.CheckpointManager."
+
+
+def check_save_args(args: Any) -> None:
+    """Raises ValueError, in Orbax's words, for what no manager takes."""
+    if not isinstance(args, Composite):
+        raise ValueError(
+            f"Expected args must be a Composite object, but got {type(args)}."
+        )
+    if STATE not in args.keys():
+        raise ValueError(
+            f"{STATE} is a required key and should be specified by the user."
+        )
+    if PROCESS_METADATA in args.keys():
+        raise ValueError(
+            f"{PROCESS_METADATA} is a reserved key and should not be specified"
+            " by the user."
+        )
+
+
+def state_of(args: Any) -> Any:
+    """The tree of the state's arguments.
+
+    Raises:
+        NotImplementedError: arrays are to be stored in ways of their own.
+    """
+    given = args[STATE]
+    if getattr(given, "save_args", None) is not None:
+        raise NotImplementedError(
+            "save_args of the state: the tiers store arrays as they are; cast"
+            " them before"
+        )
+    return given.item
+
+
+def persistent_options(
+    options: CheckpointManagerOptions,
+) -> _plain_options.CheckpointManagerOptions:
+    """Those of the manager that knows the persistent directory."""
+    given = options.persistent
+    return _plain_options.CheckpointManagerOptions(
+        save_interval_steps=given.save_interval_steps,
+        max_to_keep=given.max_to_keep,
+        keep_period=given.keep_period,
+        step_name_format=options.step_name_format,
+        create=False,
+        cleanup_tmp_directories=options.cleanup_tmp_directories,
+        async_options=options.async_options,
+        should_save_fn=given.should_save_fn,
+        save_decision_policy=given.save_decision_policy,
+        preservation_policy=given.preservation_policy,
+        enable_async_checkpointing=options.enable_async_checkpointing,
+        save_root_metadata=False,
+    )
+
+
+def _check_directory(directory: Any, what: str) -> None:
+    if not os.path.isdir(os.fspath(directory)):
+        raise FileNotFoundError(
+            f"{what} directory {directory} must be created by the caller."
+        )
+
+
+class CheckpointManager(AbstractCheckpointManager):
+    """Steps on the hosts' own disks, and now and then on shared storage.
+
+    Every process makes the same calls. Steps are those of a
+    `holdfast.TieredManager`: each process writes a share of the state into its
+    local directory, and holds parity of others' shares. The persistent
+    directory has plain checkpoints, which any CheckpointManager reads.
+    With one slice all is done by a plain CheckpointManager, as by Orbax.
+
+    Thread-safety: one call at a time.
+    """
+
+    def __init__(
+        self,
+        local_directory: Any,
+        persistent_directory: Any,
+        global_mesh: Any,
+        abstract_state: Any,
+        *,
+        options: CheckpointManagerOptions | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        logger: Any | None = None,
+        item_handlers: CheckpointHandler
+        | Mapping[str, CheckpointHandler]
+        | None = None,
+        handler_registry: CheckpointHandlerRegistry | None = None,
+        persistent_non_replicated_directory: Any | None = None,
+    ) -> None:
+        """Finds the steps, of all processes.
+
+        Args:
+            local_directory: this process's own; exists.
+            persistent_directory: of all processes.
+            global_mesh: all devices; slices lie along one of its axes.
+            abstract_state: what `restore` gives: ShapeDtypeStructs with
+                shardings, or arrays.
+            options: CheckpointManagerOptions.
+            metadata: the run's, a JSON object.
+            logger: hears of saves by one slice alone.
+            item_handlers: of the data set.
+            handler_registry: of the data set.
+            persistent_non_replicated_directory: where the data set's state
+                goes, which each process has for itself.
+
+        Raises:
+            FileNotFoundError: there is no local directory.
+            ValueError: arguments that contradict each other.
+        """
+        options = options or CheckpointManagerOptions()
+        axis = options.replica_axis_index
+        count = slice_count(global_mesh, axis)
+        if count <= 0:
+            raise ValueError(
+                f"Slice count must be positive, but got {count} for mesh"
+                f" {global_mesh}."
+            )
+        self._global_mesh = global_mesh
+        self._abstract_state = abstract_state
+        self._slice = slice_of_process(global_mesh, axis)
+        self._directory = handler_path(persistent_directory)
+        make_root(self._directory, PlainProcesses(), None)
+        self._plain = PlainManager(
+            persistent_directory,
+            options=persistent_options(options),
+            metadata=metadata,
+            logger=logger,
+        )
+        self._tiers: TierSteps | None = None
+        if count > 1:
+            self._tiers = self._make_tiers(local_directory, options, count)
+        self._dataset: PlainManager | None = None
+        if persistent_non_replicated_directory is not None:
+            self._dataset = PlainManager(
+                persistent_non_replicated_directory,
+                options=persistent_options(options),
+                metadata=metadata,
+                handler_registry=handler_registry,
+                item_handlers=item_handlers,
+            )
+
+    def _make_tiers(
+        self,
+        local_directory: Any,
+        options: CheckpointManagerOptions,
+        count: int,
+    ) -> TierSteps:
+        _check_directory(local_directory, "Local")
+        check_step_names(options.step_name_format)
+        local = options.local
+        processes = options.multiprocessing_options or MultiprocessingOptions()
+        return TierSteps(
+            local_directory,
+            rules=local_rules(
+                local.save_interval_steps,
+                local.should_save_fn,
+                local.save_decision_policy,
+            ),
+            keeps=kept_count(local.preservation_policy, local.max_to_keep),
+            slices=(self._slice, count),
+            persistent=self._plain,
+            saves_local=not local.read_only,
+            is_async=options.enable_async_checkpointing,
+            timeout_seconds=processes.coordination_timeout_secs,
+        )
+
+    @property
+    def directory(self) -> Any:
+        """The persistent one."""
+        return self._directory
+
+    @property
+    def in_primary_slice(self) -> bool:
+        """Whether this process has a device of the first slice."""
+        return self._tiers is None or self._slice == 0
+
+    @property
+    def global_mesh(self) -> Any:
+        return self._global_mesh
+
+    def all_steps(self, read: bool | None = None) -> Sequence[int]:
+        """The steps of both tiers, in order; looked for on all processes.
+
+        Args:
+            read: with one slice: look for them again.
+        """
+        if self._tiers is None:
+            return self._plain.all_steps(read=bool(read))
+        self._tiers.reload()
+        return self._tiers.all()
+
+    def latest_step(self) -> int | None:
+        """The last step of both tiers; None without steps."""
+        if self._tiers is None:
+            return self._plain.latest_step()
+        return self._tiers.latest()
+
+    def best_step(self) -> int | None:
+        raise NotImplementedError("Metrics tracking" + _NOT_YET)
+
+    def reload(self) -> None:
+        """Looks for the steps again, on all processes."""
+        if self._tiers is None:
+            self._plain.reload()
+        else:
+            self._tiers.reload()
+
+    def reached_preemption(self, step: int) -> bool:
+        """Whether the program is about to be ended."""
+        return reached_preemption(step)
+
+    def should_save(self, step: int) -> bool:
+        """Whether a step is to be saved, on either tier."""
+        if self._tiers is None:
+            return self._plain.should_save(step)
+        return self._tiers.should_save(step)
+
+    def delete(self, step: int) -> None:
+        raise NotImplementedError("Delete" + _NOT_YET)
+
+    def save(
+        self,
+        step: int,
+        args: Any,
+        *,
+        force: bool = False,
+        custom_metadata: dict[str, Any] | None = None,
+    ) -> bool:
+        """Begins to save a step that is due on either tier.
+
+        Args:
+            step: its number.
+            args: a Composite: `state`, and perhaps `dataset`.
+            force: save on both, whatever is due.
+            custom_metadata: of a step of one slice; else it has no effect.
+
+        Returns:
+            Whether it is saved.
+
+        Raises:
+            ValueError: the arguments do not fit; the step exists.
+            Exception: what the save before raised.
+        """
+        keywords: dict[str, Any] = {
+            "force": force,
+            "custom_metadata": custom_metadata,
+        }
+        if isinstance(args, Composite) and DATASET in args.keys():
+            self._dataset_manager(step, "provided").save(
+                step, args=args[DATASET], **keywords
+            )
+            rest = {k: v for k, v in args.items() if k != DATASET}
+            args = Composite(**rest)
+        if self._tiers is None:
+            return self._plain.save(step, args=args, **keywords)
+        check_save_args(args)
+        return self._tiers.save(
+            step,
+            state_of(args),
+            force=force,
+            custom_metadata=custom_metadata,
+        )
+
+    def restore(self, step: int | None, args: Any | None = None) -> Any:
+        """A step, as the abstract state says.
+
+        Args:
+            step: its number; None: the newest that verifies.
+            args: a Composite whose `dataset` asks for that, too.
+
+        Returns:
+            A Composite with `state`.
+
+        Raises:
+            FileNotFoundError: there is no such step.
+        """
+        restored = {}
+        if args and DATASET in args.keys():
+            manager = self._dataset_manager(step, "requested to be restored")
+            found = manager.restore(step, args=args[DATASET])
+            if found:
+                restored[DATASET] = found
+        state = self._restore_state(step)
+        return Composite(**{STATE: state, **restored})
+
+    def _restore_state(self, step: int | None) -> Any:
+        if self._tiers is not None:
+            return self._tiers.restore(self._abstract_state, step)
+        args = PyTreeRestore(
+            item=self._abstract_state,
+            restore_args=construct_restore_args(self._abstract_state),
+        )
+        return self._plain.restore(step, args=Composite(**{STATE: args}))[STATE]
+
+    def _dataset_manager(self, step: int | None, what: str) -> PlainManager:
+        if self._dataset is None:
+            raise ValueError(
+                "Non-replicated checkpoint manager is None, but dataset was"
+                f" {what} at step {step}."
+            )
+        return self._dataset
+
+    def item_metadata(self, step: int) -> Any:
+        raise NotImplementedError(
+            "Item metadata not implemented for emergency.CheckpointManager."
+        )
+
+    def metadata(self, step: int | None = None) -> Any:
+        raise NotImplementedError("Metadata" + _NOT_YET)
+
+    def metrics(self, step: int) -> Any | None:
+        raise NotImplementedError("Metrics" + _NOT_YET)
+
+    def wait_until_finished(self) -> None:
+        """Waits for saves; raises what they raised."""
+        if self._dataset is not None:
+            self._dataset.wait_until_finished()
+        if self._tiers is None:
+            self._plain.wait_until_finished()
+        else:
+            self._tiers.wait()
+
+    def check_for_errors(self) -> None:
+        """Raises what a finished save of one slice, or of a data set, raised.
+
+        Those of other saves are raised by the next, and by waiting.
+        """
+        if self._dataset is not None:
+            self._dataset.check_for_errors()
+        if self._tiers is None:
+            self._plain.check_for_errors()
+
+    def close(self) -> None:
+        """Waits for saves, and for the other processes."""
+        if self._dataset is not None:
+            self._dataset.close()
+        if self._tiers is None:
+            self._plain.close()
+        else:
+            self._tiers.close()
+
+    def __enter__(self) -> CheckpointManager:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()

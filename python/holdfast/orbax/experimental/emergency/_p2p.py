@@ -1,0 +1,406 @@
+"""The peer-to-peer manager of emergency checkpoints, its options and arguments.
+
+Orbax's sends whole shards between processes that hold the same part of the
+arrays. Here what a lost process had is made again of parity, which lies on the
+others, whatever they hold themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast._lazy import importing
+from holdfast.orbax._paths import handler_path
+from holdfast.orbax._root import make_root
+from holdfast.orbax._run import reached_preemption
+from holdfast.orbax.abstract_checkpoint_manager import (
+    AbstractCheckpointManager,
+)
+from holdfast.orbax.args import Composite as PlainComposite
+from holdfast.orbax.checkpoint_manager import (
+    CheckpointManager as PlainManager,
+)
+from holdfast.orbax.checkpoint_manager import (
+    CheckpointManagerOptions as PlainOptions,
+)
+from holdfast.orbax.experimental.emergency._manager import STATE, state_of
+from holdfast.orbax.experimental.emergency._steps import (
+    TierSteps,
+    check_step_names,
+    exchanged,
+    kept_count,
+    local_rules,
+    slice_count,
+    slice_of_process,
+)
+from holdfast.orbax.multihost import process_index
+from holdfast.orbax.options import MultiprocessingOptions
+from holdfast.orbax.save_decision_policy import (
+    DecisionContext,
+    PolicyCheckpointInfo,
+    SaveDecisionPolicy,
+)
+from holdfast.orbax.step import Metadata, NameFormat, standard_name_format
+
+DATA_ITER = "data_iter"
+_STATES = "pygrain_states.json"
+_TIMEOUT_SECONDS = 120.0
+
+
+def pygrain() -> Any | None:
+    """The module grain.python; None where grain is not installed."""
+    with importing, contextlib.suppress(ImportError):
+        return importlib.import_module("grain.python")
+    return None
+
+
+class Composite(PlainComposite):
+    """Arguments of `state` and `data_iter`.
+
+    Raises:
+        ValueError: no `state`, or another name.
+        ImportError: `data_iter` without grain.
+        TypeError: a `data_iter` that is not grain's.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        names = list(self.keys())
+        if STATE not in names:
+            raise ValueError(f'Composite must contain "{STATE}" key: {names}')
+        for name in names:
+            if name not in (STATE, DATA_ITER):
+                raise ValueError(f"Unsupported key in Composite: {name}")
+        if DATA_ITER in names:
+            _check_data_iter(self[DATA_ITER])
+
+
+def _check_data_iter(value: Any) -> None:
+    grain = pygrain()
+    if grain is None:
+        raise ImportError(
+            "grain library is not available. Please install grain to use"
+            " data_iter."
+        )
+    kinds = (grain.PyGrainCheckpointSave, grain.PyGrainCheckpointRestore)
+    if not isinstance(value, kinds):
+        raise TypeError(f"Unsupported type for data_iter: {type(value)}")
+
+
+@dataclasses.dataclass
+class LocalCheckpointOptions:
+    """Steps on the hosts themselves.
+
+    Attributes:
+        save_interval_steps: save at its multiples,
+        save_interval_offset_steps: counted from here.
+        max_to_keep: number of steps that stay; None: 1.
+    """
+
+    save_interval_steps: int = 10
+    save_interval_offset_steps: int = 0
+    max_to_keep: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_to_keep is None:
+            self.max_to_keep = 1
+
+
+@dataclasses.dataclass
+class PersistentCheckpointOptions:
+    """Steps on shared storage.
+
+    Attributes:
+        save_interval_steps: save at its multiples,
+        save_interval_offset_steps: counted from here.
+        max_to_keep: number of steps that stay; None: all.
+    """
+
+    save_interval_steps: int = 1000
+    save_interval_offset_steps: int = 0
+    max_to_keep: int | None = None
+
+
+@dataclasses.dataclass
+class CheckpointManagerOptions:
+    """Options of a CheckpointManager.
+
+    Attributes:
+        local: of steps on the hosts themselves.
+        persistent: of steps on shared storage.
+        replica_axis_index: the mesh's axis along which slices lie.
+        step_name_format: of the names of persistent steps; only that of plain
+            numbers.
+    """
+
+    local: LocalCheckpointOptions = dataclasses.field(
+        default_factory=LocalCheckpointOptions
+    )
+    persistent: PersistentCheckpointOptions = dataclasses.field(
+        default_factory=PersistentCheckpointOptions
+    )
+    replica_axis_index: int = 0
+    step_name_format: NameFormat[Metadata] = dataclasses.field(
+        default_factory=standard_name_format
+    )
+
+
+@dataclasses.dataclass
+class OffsetFixedIntervalPolicy(SaveDecisionPolicy):
+    """Saves `interval` steps after each other, beginning with `offset`."""
+
+    interval: int
+    offset: int = 0
+
+    def should_save(
+        self,
+        step: PolicyCheckpointInfo,
+        previous_steps: Sequence[PolicyCheckpointInfo],
+        *,
+        context: DecisionContext,
+    ) -> bool:
+        after = step.step - self.offset
+        return after >= 0 and after % self.interval == 0
+
+
+class CheckpointManager(AbstractCheckpointManager):
+    """Steps on the hosts' own disks, with parity between them, and now and then
+    on shared storage.
+
+    Any one slice may be lost, or without slices any one process. Every process
+    makes the same calls. Thread-safety: one call at a time.
+    """
+
+    def __init__(
+        self,
+        global_mesh: Any,
+        abstract_state: Any,
+        local_directory: Any,
+        persistent_directory: Any | None = None,
+        *,
+        options: CheckpointManagerOptions | None = None,
+    ) -> None:
+        """Finds the steps, of all processes.
+
+        Args:
+            global_mesh: all devices; slices lie along one of its axes.
+            abstract_state: what `restore` gives where its arguments name no
+                tree.
+            local_directory: this process's own; made if it does not exist.
+            persistent_directory: of all processes; None: there is none.
+            options: CheckpointManagerOptions.
+        """
+        options = options or CheckpointManagerOptions()
+        check_step_names(options.step_name_format)
+        self._abstract_state = abstract_state
+        self._local_directory = handler_path(local_directory)
+        os.makedirs(os.fspath(local_directory), exist_ok=True)
+        self._persistent: PlainManager | None = None
+        if persistent_directory:
+            self._persistent = _persistent_manager(
+                persistent_directory, options.persistent
+            )
+        axis = options.replica_axis_index
+        self._steps = TierSteps(
+            local_directory,
+            rules=local_rules(
+                options.local.save_interval_steps,
+                None,
+                OffsetFixedIntervalPolicy(
+                    options.local.save_interval_steps,
+                    options.local.save_interval_offset_steps,
+                ),
+            ),
+            keeps=kept_count(None, options.local.max_to_keep),
+            slices=(
+                slice_of_process(global_mesh, axis),
+                slice_count(global_mesh, axis),
+            ),
+            persistent=self._persistent,
+            item=STATE,
+            timeout_seconds=_TIMEOUT_SECONDS,
+        )
+
+    @property
+    def directory(self) -> Any:
+        """The persistent one, or else the local one."""
+        if self._persistent is not None:
+            return self._persistent.directory
+        return self._local_directory
+
+    def all_steps(self, read: bool = False) -> Sequence[int]:
+        """The steps of all processes and of shared storage, in order.
+
+        Args:
+            read: look for them again, on all processes.
+        """
+        if read:
+            self._steps.reload()
+        return self._steps.all()
+
+    def latest_step(self) -> int | None:
+        """The last step on the hosts, else on shared storage."""
+        local = self._steps.local()
+        return local[-1] if local else self._steps.latest()
+
+    def best_step(self) -> int | None:
+        """The last step: there are no metrics."""
+        return self.latest_step()
+
+    def reload(self) -> None:
+        """Looks for the steps again, on all processes."""
+        self._steps.reload()
+
+    def reached_preemption(self, step: int) -> bool:
+        """Whether the program is about to be ended."""
+        return reached_preemption(step)
+
+    def should_save(self, step: int) -> bool:
+        """Whether a step is to be saved, on either tier."""
+        return self._steps.should_save(step)
+
+    def delete(self, step: int) -> None:
+        raise NotImplementedError(
+            "delete: the hosts remove their oldest steps themselves; see"
+            " max_to_keep"
+        )
+
+    def save(
+        self,
+        step: int,
+        args: Any,
+        *,
+        force: bool = False,
+        custom_metadata: dict[str, Any] | None = None,
+    ) -> bool:
+        """Begins to save a step that is due on either tier.
+
+        Args:
+            step: its number.
+            args: a Composite: `state`, and perhaps `data_iter`, whose state of
+                all processes goes into a file of the step.
+            force: save on both, whatever is due.
+            custom_metadata: has no effect.
+
+        Returns:
+            Whether it is saved.
+
+        Raises:
+            Exception: what the save before raised.
+        """
+        if not force and not self.should_save(step):
+            return False
+        files = {}
+        if DATA_ITER in args.keys():
+            files = self._data_iter_files(args[DATA_ITER].item)
+        return self._steps.save(
+            step,
+            state_of(args),
+            force=force,
+            custom_metadata=custom_metadata,
+            files=files,
+        )
+
+    def _data_iter_files(self, iterator: Any) -> dict[str, bytes]:
+        state = iterator.get_state()
+        if isinstance(state, bytes):
+            state = state.decode()
+        place = os.fspath(self._local_directory)
+        states: dict[str, Any] = {}
+        for own in exchanged(
+            {str(process_index()): state}, place, _TIMEOUT_SECONDS
+        ):
+            states.update(own)
+        if process_index() != 0:
+            return {}
+        return {f"{DATA_ITER}/{_STATES}": json.dumps(states, indent=2).encode()}
+
+    def restore(self, step: int | None, args: Any) -> Any:
+        """A step, on the devices that the arguments name.
+
+        Args:
+            step: its number; None: the newest that verifies.
+            args: a Composite: `state` as PyTreeRestore, and perhaps
+                `data_iter`.
+
+        Returns:
+            A Composite of what was asked for.
+
+        Raises:
+            ValueError: no arguments; no state of this process's iterator.
+            FileNotFoundError: there is no such step.
+        """
+        if args is None:
+            raise ValueError("The `args` parameter is required for restore.")
+        target = getattr(args[STATE], "item", None)
+        if target is None:
+            target = self._abstract_state
+        restored = {STATE: self._steps.restore(target, step)}
+        if DATA_ITER in args.keys():
+            restored[DATA_ITER] = self._data_iter(args[DATA_ITER].item)
+        return PlainComposite(**restored)
+
+    def _data_iter(self, iterator: Any) -> Any:
+        path = f"{DATA_ITER}/{_STATES}"
+        states = json.loads(self._steps.read_file(path))
+        own = str(process_index())
+        if own not in states:
+            raise ValueError(f"Process index {own} not found in {path}")
+        state = states[own]
+        iterator.set_state(state.encode() if isinstance(state, str) else state)
+        return iterator
+
+    def item_metadata(self, step: int) -> Any:
+        raise NotImplementedError(
+            "item_metadata: a step lies on all hosts; restore it"
+        )
+
+    def metadata(self, step: int | None = None) -> Any:
+        raise NotImplementedError(
+            "metadata: a step lies on all hosts; restore it"
+        )
+
+    def metrics(self, step: int) -> Any | None:
+        """None: there are no metrics."""
+        return None
+
+    def wait_until_finished(self) -> None:
+        """Waits for saves; raises what they raised."""
+        self._steps.wait()
+
+    def check_for_errors(self) -> None:
+        """Does nothing: the next save, and waiting, raise what one raised."""
+
+    def close(self) -> None:
+        """Waits for saves, and for the other processes."""
+        self._steps.close()
+
+    def __enter__(self) -> CheckpointManager:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+def _persistent_manager(
+    directory: Any, options: PersistentCheckpointOptions
+) -> PlainManager:
+    make_root(handler_path(directory), MultiprocessingOptions(), None)
+    return PlainManager(
+        directory,
+        options=PlainOptions(
+            create=False,
+            save_root_metadata=False,
+            save_decision_policy=OffsetFixedIntervalPolicy(
+                options.save_interval_steps,
+                options.save_interval_offset_steps,
+            ),
+            max_to_keep=options.max_to_keep,
+        ),
+    )

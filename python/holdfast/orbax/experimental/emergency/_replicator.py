@@ -1,0 +1,393 @@
+"""ReplicatorCheckpointManager: steps on the hosts alone.
+
+Orbax's trusts a service of Google Kubernetes Engine to copy the files of lost
+hosts back and to shared storage. Here parity between the hosts does that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast import _engine
+from holdfast.orbax._jax import require_jax
+from holdfast.orbax._paths import handler_path
+from holdfast.orbax._run import reached_preemption
+from holdfast.orbax.abstract_checkpoint_manager import (
+    AbstractCheckpointManager,
+)
+from holdfast.orbax.args import Composite, PyTreeRestore, PyTreeSave
+from holdfast.orbax.checkpoint_args import CheckpointArgs
+from holdfast.orbax.checkpoint_manager import (
+    CheckpointManager as PlainManager,
+)
+from holdfast.orbax.checkpoint_manager import (
+    CheckpointManagerOptions as PlainOptions,
+)
+from holdfast.orbax.experimental.emergency._manager import (
+    DATASET,
+    check_save_args,
+)
+from holdfast.orbax.experimental.emergency._options import ShouldSaveFn
+from holdfast.orbax.experimental.emergency._steps import (
+    TierSteps,
+    kept_count,
+    local_rules,
+    slice_count,
+    slice_of_process,
+)
+from holdfast.orbax.handler_registration import CheckpointHandlerRegistry
+from holdfast.orbax.metadata.sharding import (
+    NamedShardingMetadata,
+    from_serialized_string,
+)
+from holdfast.orbax.multihost import is_pathways_backend
+from holdfast.orbax.preservation_policy import PreservationPolicy
+from holdfast.orbax.step import Metadata, NameFormat
+
+# Until there is no room: nobody else removes steps.
+_KEPT_MAX = 1 << 31
+
+
+@dataclasses.dataclass
+class ReplicatorCheckpointManagerOptions:
+    """Options of a ReplicatorCheckpointManager.
+
+    Attributes:
+        save_interval_steps: save at its multiples.
+        step_name_format: of the names of data sets' steps.
+        should_save_fn: called with the step and the latest one, instead of the
+            interval.
+        preservation_policy: `LatestN`; None: steps stay until there is no room.
+        use_colocated_python: refused: Pathways alone has it.
+        enable_async_checkpointing: save in the background.
+        save_concurrent_gb: nothing; accepted because Orbax has it.
+        restore_concurrent_gb: nothing; accepted because Orbax has it.
+    """
+
+    save_interval_steps: int = 1
+    step_name_format: NameFormat[Metadata] | None = None
+    should_save_fn: ShouldSaveFn | None = None
+    preservation_policy: PreservationPolicy | None = None
+    use_colocated_python: bool = False
+    enable_async_checkpointing: bool = True
+    save_concurrent_gb: int | None = None
+    restore_concurrent_gb: int | None = None
+
+
+class ReplicatorCheckpointManager(AbstractCheckpointManager):
+    """Steps on the hosts' own disks, with parity between them.
+
+    Any one slice may be lost, or without slices any one process. Every process
+    makes the same calls. Thread-safety: one call at a time.
+    """
+
+    def __init__(
+        self,
+        local_directory: Any,
+        options: ReplicatorCheckpointManagerOptions | None = None,
+        *,
+        global_mesh: Any,
+        persistent_directory: Any | None = None,
+        handler_registry: CheckpointHandlerRegistry | None = None,
+    ) -> None:
+        """Finds the steps, of all processes.
+
+        Args:
+            local_directory: this process's own; made if it does not exist.
+            options: ReplicatorCheckpointManagerOptions.
+            global_mesh: all devices; slices lie along its first axis.
+            persistent_directory: where the data set's state goes.
+            handler_registry: of the data set.
+
+        Raises:
+            ValueError: an option that needs Pathways.
+        """
+        options = options or ReplicatorCheckpointManagerOptions()
+        if options.use_colocated_python:
+            _refuse_colocated_python()
+        self._global_mesh = global_mesh
+        self._directory = handler_path(local_directory)
+        os.makedirs(os.fspath(local_directory), exist_ok=True)
+        policy = options.preservation_policy
+        self._steps = TierSteps(
+            local_directory,
+            rules=local_rules(
+                options.save_interval_steps, options.should_save_fn, None
+            ),
+            keeps=_KEPT_MAX if policy is None else kept_count(policy, None),
+            slices=(
+                slice_of_process(global_mesh, 0),
+                slice_count(global_mesh, 0),
+            ),
+            is_async=options.enable_async_checkpointing,
+        )
+        self._dataset: PlainManager | None = None
+        if persistent_directory is not None:
+            self._dataset = PlainManager(
+                persistent_directory,
+                options=PlainOptions(
+                    save_interval_steps=options.save_interval_steps,
+                    step_name_format=options.step_name_format,
+                    should_save_fn=options.should_save_fn,
+                    preservation_policy=policy,
+                    enable_background_delete=True,
+                    enable_async_checkpointing=(
+                        options.enable_async_checkpointing
+                    ),
+                ),
+                handler_registry=handler_registry,
+            )
+
+    @property
+    def directory(self) -> Any:
+        """The local one."""
+        return self._directory
+
+    @property
+    def global_mesh(self) -> Any:
+        return self._global_mesh
+
+    def all_steps(self, read: bool = False) -> Sequence[int]:
+        """The steps on the hosts, in order.
+
+        Args:
+            read: look for them again, on all processes.
+        """
+        if read:
+            self._steps.reload()
+        return self._steps.all()
+
+    def latest_step(self) -> int | None:
+        """The last step; None without steps."""
+        return self._steps.latest()
+
+    def best_step(self) -> int | None:
+        raise NotImplementedError(
+            "best_step is not implemented for ReplicatorCheckpointManager."
+        )
+
+    def reload(self) -> None:
+        """Looks for the steps again, on all processes."""
+        if self._dataset is not None:
+            self._dataset.reload()
+        self._steps.reload()
+
+    def reached_preemption(self, step: int) -> bool:
+        """Whether the program is about to be ended."""
+        return reached_preemption(step)
+
+    def should_save(self, step: int) -> bool:
+        """Whether a step is to be saved."""
+        return self._steps.should_save(step)
+
+    def is_saving_in_progress(self) -> bool:
+        raise NotImplementedError(
+            "is_saving_in_progress: call wait_until_finished, or save, which"
+            " waits for the save before"
+        )
+
+    def delete(self, step: int) -> None:
+        raise NotImplementedError(
+            "delete: the hosts remove their oldest steps themselves; see"
+            " preservation_policy"
+        )
+
+    def save(
+        self,
+        step: int,
+        args: Any,
+        *,
+        force: bool = False,
+        custom_metadata: dict[str, Any] | None = None,
+    ) -> bool:
+        """Begins to save a step that is due.
+
+        Args:
+            step: its number.
+            args: a Composite: `state` and other trees as PyTreeSave, and
+                perhaps `dataset`.
+            force: save, whatever is due.
+            custom_metadata: of the data set's step.
+
+        Returns:
+            Whether it is saved.
+
+        Raises:
+            ValueError: the arguments do not fit.
+            Exception: what the save before raised.
+        """
+        _check(args, PyTreeSave)
+        trees = {k: v.item for k, v in args.items() if k != DATASET}
+        if not self._steps.save(step, trees, force=force, custom_metadata=None):
+            return False
+        if self._dataset is not None and DATASET in args.keys():
+            self._dataset.save(
+                step,
+                args=Composite(**{DATASET: args[DATASET]}),
+                force=force,
+                custom_metadata=custom_metadata,
+            )
+        return True
+
+    def restore(self, step: int | None, args: Any) -> Any:
+        """A step, on the devices that the arguments name.
+
+        Args:
+            step: its number; None: the newest that verifies.
+            args: a Composite: `state` and other trees as PyTreeRestore, whose
+                arrays get the shardings of their restore_args, else of their
+                item, else those that they were saved with; and perhaps
+                `dataset`.
+
+        Returns:
+            A Composite of what was asked for.
+
+        Raises:
+            FileNotFoundError: there is no such step.
+        """
+        _check(args, PyTreeRestore)
+        wanted = {k: v for k, v in args.items() if k != DATASET}
+
+        def target(checkpoint: _engine.Checkpoint) -> dict[str, Any]:
+            saved = _saved_targets(checkpoint, self._global_mesh)
+            return {
+                name: _target(wanted[name], stored) if name in wanted else ...
+                for name, stored in saved.items()
+            }
+
+        restored = self._steps.restore_with(target, step)
+        missing = sorted(wanted.keys() - restored.keys())
+        if missing:
+            raise ValueError(f"The step has no items {missing}.")
+        items = {name: restored[name] for name in wanted}
+        if self._dataset is not None and DATASET in args.keys():
+            items[DATASET] = self._dataset.restore(
+                self._steps.restored_step,
+                args=Composite(**{DATASET: args[DATASET]}),
+            )[DATASET]
+        return Composite(**items)
+
+    def item_metadata(self, step: int) -> Any:
+        raise NotImplementedError(
+            "item_metadata: a step lies on all hosts; restore it"
+        )
+
+    def metadata(self, step: int | None = None) -> Any:
+        raise NotImplementedError(
+            "metadata: a step lies on all hosts; restore it"
+        )
+
+    def metrics(self, step: int) -> Any | None:
+        raise NotImplementedError(
+            "metrics is not implemented for ReplicatorCheckpointManager."
+        )
+
+    def wait_until_finished(self) -> None:
+        """Waits for saves; raises what they raised."""
+        if self._dataset is not None:
+            self._dataset.wait_until_finished()
+        self._steps.wait()
+
+    def check_for_errors(self) -> None:
+        """Raises what a finished save of a data set raised.
+
+        What other saves raised comes with the next, and with waiting.
+        """
+        if self._dataset is not None:
+            self._dataset.check_for_errors()
+
+    def close(self) -> None:
+        """Waits for saves, and for the other processes."""
+        if self._dataset is not None:
+            self._dataset.close()
+        self._steps.close()
+
+    def __enter__(self) -> ReplicatorCheckpointManager:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+def _refuse_colocated_python() -> None:
+    if not is_pathways_backend():
+        raise ValueError(
+            "Pathways colocated Python MTC requires a Pathways backend. McJAX"
+            " MTC must use the standard ReplicatorCheckpointManager path with"
+            " use_colocated_python=False."
+        )
+    raise NotImplementedError(
+        "use_colocated_python needs the workers of a Pathways backend, which"
+        " holdfast does not support; save from each process with"
+        " use_colocated_python=False"
+    )
+
+
+def _check(args: Any, kind: type) -> None:
+    """Raises ValueError or TypeError, in Orbax's words."""
+    check_save_args(args)
+    for name, given in args.items():
+        if not isinstance(given, CheckpointArgs):
+            raise TypeError(
+                f"Expected CheckpointArgs, got {type(given).__name__}"
+            )
+        if name != DATASET and not isinstance(given, kind):
+            raise ValueError(
+                f"{type(given)} is not supported by this CheckpointManager."
+                " This is likely because it does not yet implement support for"
+                " local checkpointing."
+            )
+        if name != DATASET and getattr(given, "save_args", None) is not None:
+            raise NotImplementedError(
+                f"save_args of {name}: the hosts store arrays as they are; cast"
+                " them before"
+            )
+
+
+def _saved_targets(checkpoint: _engine.Checkpoint, mesh: Any) -> dict[str, Any]:
+    """The trees with what they are restored as when nobody says otherwise."""
+    values = []
+    for i, leaf in enumerate(checkpoint.leaves):
+        if leaf.kind == "array" and leaf.sharding_json:
+            values.append(_abstract(leaf, mesh))
+        else:
+            values.append(checkpoint.read(i))
+    trees: dict[str, Any] = checkpoint.nest(values)
+    return trees
+
+
+def _abstract(leaf: _engine.LeafInfo, mesh: Any) -> Any:
+    jax = require_jax("restoring a jax.Array")
+    saved = from_serialized_string(leaf.sharding_json)
+    if isinstance(saved, NamedShardingMetadata):
+        spec = jax.sharding.PartitionSpec(*saved.partition_spec)
+        sharding = jax.sharding.NamedSharding(mesh, spec)
+    else:
+        sharding = saved.to_jax_sharding()
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+
+
+def _target(args: Any, stored: Any) -> Any:
+    """A tree of targets, as the arguments of an item ask for."""
+    jax = require_jax("restoring a tree")
+    item = stored if args.item is None else args.item
+    if args.restore_args is None:
+        return item
+
+    def one(leaf: Any, given: Any) -> Any:
+        sharding: Any = getattr(given, "sharding", None)
+        mesh = getattr(given, "mesh", None)
+        axes = None if mesh is None else given.mesh_axes
+        if hasattr(sharding, "to_jax_sharding"):
+            sharding = sharding.to_jax_sharding()
+        elif sharding is None and mesh is not None and axes is not None:
+            sharding = jax.sharding.NamedSharding(mesh, axes)
+        if sharding is None or not hasattr(leaf, "shape"):
+            return leaf
+        dtype = leaf.dtype if given.dtype is None else given.dtype
+        return jax.ShapeDtypeStruct(leaf.shape, dtype, sharding=sharding)
+
+    return jax.tree.map(one, item, args.restore_args)

@@ -1,0 +1,383 @@
+"""The steps of an emergency manager: on the hosts, and on shared storage.
+
+What is saved lies on a `holdfast.TieredManager`. When to save and what to keep
+of persistent steps are the rules of the drop-in's CheckpointManager, which
+knows the persistent directory; only its saves are the tiers'.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from holdfast import _engine, _process_group, _target, errors
+from holdfast._log import log, say_ignored
+from holdfast._tiers import (
+    LocalTierOptions,
+    ParityOptions,
+    SharedTierOptions,
+    TieredManager,
+)
+from holdfast.orbax._manager_options import (
+    CheckpointManagerOptions,
+    keep_policy_of,
+    save_policy_of,
+)
+from holdfast.orbax._multislice import replica_devices
+from holdfast.orbax._run import Run, new_info, step_number
+from holdfast.orbax.checkpoint_manager import CheckpointManager
+from holdfast.orbax.multihost import (
+    global_max,
+    process_count,
+    process_index,
+    unique_processes_from_devices,
+)
+from holdfast.orbax.options import MultiprocessingOptions
+from holdfast.orbax.preservation_policy import LatestN, PreservationPolicy
+from holdfast.orbax.save_decision_policy import SaveDecisionPolicy
+from holdfast.orbax.step import standard_name_format
+
+_RUN = "orbax_emergency"
+
+
+def slice_count(mesh: Any, axis: int) -> int:
+    """How many slices a mesh has."""
+    if len(mesh.shape_tuple) == 1:
+        return 1
+    return int(mesh.devices.shape[axis])
+
+
+def slice_of_process(mesh: Any, axis: int) -> int:
+    """The first slice that this process has a device in; -1: none."""
+    for index in range(slice_count(mesh, axis)):
+        devices = mesh.devices
+        if len(mesh.shape_tuple) > 1:
+            devices = replica_devices(mesh, index, axis)
+        if process_index() in unique_processes_from_devices(devices):
+            return index
+    return -1
+
+
+def exchanged(value: Any, place: str, timeout_seconds: float) -> list[Any]:
+    """What each process gives, a JSON value, by process."""
+    group = _process_group.process_group("auto")
+    if group is None:
+        return [value]
+    with group.begin(place, timeout_seconds) as call:
+        texts = call.engine.all_gather(
+            "exchange", place, json.dumps(value).encode()
+        )
+    return [json.loads(text) for text in texts]
+
+
+def check_step_names(name_format: Any) -> None:
+    """Raises NotImplementedError unless names are plain numbers."""
+    name = name_format.build_name(1234)
+    if name != "1234":
+        raise NotImplementedError(
+            f"step_name_format: steps would be named {name!r}, and those of"
+            " emergency checkpoints are named by their plain numbers here; use"
+            " step.standard_name_format()"
+        )
+
+
+def kept_count(policy: PreservationPolicy | None, count: int | None) -> int:
+    """How many local steps stay.
+
+    Raises:
+        NotImplementedError: a policy that keeps others than the newest.
+    """
+    if policy is None:
+        return max(1, 1 if count is None else count)
+    if isinstance(policy, LatestN) and policy.n is not None:
+        return max(1, policy.n)
+    raise NotImplementedError(
+        f"preservation_policy: {policy!r} of local steps; the hosts keep the"
+        " newest steps alone: give LatestN, or max_to_keep"
+    )
+
+
+def local_rules(
+    interval: int,
+    should_save_fn: Any,
+    save_decision_policy: SaveDecisionPolicy | None,
+) -> Run:
+    """When to save local steps; and those that are there."""
+    options = CheckpointManagerOptions(
+        save_interval_steps=interval,
+        should_save_fn=should_save_fn,
+        save_decision_policy=save_decision_policy,
+    )
+    return Run(
+        save_policy_of(options),
+        keep_policy_of(options),
+        MultiprocessingOptions(),
+    )
+
+
+class TierSteps:
+    """The steps of a run on both tiers.
+
+    All processes make the same calls. Thread-safety: one call at a time.
+    """
+
+    def __init__(
+        self,
+        local_directory: Any,
+        *,
+        rules: Run,
+        keeps: int,
+        slices: tuple[int, int],
+        persistent: CheckpointManager | None = None,
+        item: str = "default",
+        saves_local: bool = True,
+        is_async: bool = True,
+        timeout_seconds: float = 120.0,
+    ) -> None:
+        """Meets the other processes.
+
+        Args:
+            local_directory: this process's own.
+            rules: when a local step is due.
+            keeps: so many local steps stay.
+            slices: this process's, and how many there are: any one of them may
+                be lost.
+            persistent: knows the directory of persistent steps; its own saves
+                are not used.
+            item: the tree's name in a persistent step.
+            saves_local: steps may be due that are not persistent.
+            is_async: saves go on in the background.
+            timeout_seconds: for the slowest process.
+        """
+        index, count = slices
+        self._local = rules
+        self._keeps = keeps
+        self._begun: list[int] = []  # since somebody waited
+        self._copied = -1  # the last one that was to be copied
+        self._persistent = persistent
+        self._saves_local = saves_local
+        self._is_async = is_async
+        self._timeout_seconds = timeout_seconds
+        shared = None
+        if persistent is not None:
+            shared = SharedTierOptions(os.fspath(persistent.directory))
+        self._tiers = TieredManager(
+            LocalTierOptions(os.fspath(local_directory), max_to_keep=keeps),
+            shared=shared,
+            parity=ParityOptions(
+                data_shards=max(1, count - 1),
+                # Those of a slice may go together.
+                failure_domain=f"slice {index}" if count > 1 else "",
+            ),
+            run=_RUN,
+            item=item,
+            group="jax" if process_count() > 1 else None,
+            timeout_seconds=timeout_seconds,
+            zarr_format=3,
+        )
+        self._find_local()
+
+    def _find_local(self) -> None:
+        own = [step.step for step in self._tiers.steps() if step.is_local]
+        everyones = exchanged(own, self._tiers.directory, self._timeout_seconds)
+        self._local.set(
+            new_info(step) for step in sorted({s for e in everyones for s in e})
+        )
+
+    def all(self) -> list[int]:
+        """Those of both tiers, in order."""
+        known = {info.step for info in self._local}
+        if self._persistent is not None:
+            known |= set(self._persistent.all_steps())
+        return sorted(known)
+
+    def local(self) -> list[int]:
+        """Those on the hosts, in order."""
+        return [info.step for info in self._local]
+
+    def latest(self) -> int | None:
+        return max(self.all(), default=None)
+
+    def reload(self) -> None:
+        """Looks for the steps again."""
+        self._tiers.wait_protected()
+        if self._persistent is not None:
+            self._persistent.reload()
+            known = {info.step for info in self._persistent._checkpoints}
+            if self._copied in self._begun and self._copied not in known:
+                self._remember(self._copied)
+        self._find_local()
+
+    def _due(self, step: int) -> tuple[bool, bool]:
+        """On the hosts, and on shared storage; as any process decides."""
+        latest = self.latest()
+        if latest is not None and latest >= step:
+            return False, False
+        local = self._saves_local and self._local.should_save(
+            step, self._local.all(), is_saving=False
+        )
+        persistent = self._persistent is not None and (
+            self._persistent.should_save(step)
+        )
+        if process_count() == 1:
+            return local, persistent
+        due = global_max([int(local), int(persistent)])
+        return bool(due[0]), bool(due[1])
+
+    def should_save(self, step: int) -> bool:
+        return any(self._due(step_number(step)))
+
+    def save(
+        self,
+        step: Any,
+        state: Any,
+        *,
+        force: bool,
+        custom_metadata: Any,
+        files: dict[str, bytes] | None = None,
+    ) -> bool:
+        """Begins to save a step that is due.
+
+        Args:
+            step: its number.
+            state: a tree.
+            force: save it on both tiers, whatever is due.
+            custom_metadata: has no effect.
+            files: more files of the step, of this process.
+
+        Raises:
+            ValueError: the step exists.
+            Exception: what the save before raised.
+        """
+        say_ignored("custom_metadata", custom_metadata, "nobody could read it")
+        number = step_number(step)
+        has_both = self._persistent is not None
+        local, persistent = (True, has_both) if force else self._due(number)
+        if not local and not persistent:
+            return False
+        if number in self.all():
+            raise ValueError(f"Checkpoint for step {number} already exists.")
+        if persistent:
+            # The save before has to end first, and its old steps to go.
+            self.wait()
+        self._tiers._save(
+            number, lambda: state, True, files, is_shared=persistent
+        )
+        self._begun.append(number)
+        # Older ones go when it is protected.
+        self._local.set([*self._local, new_info(number)][-self._keeps :])
+        if persistent:
+            self._remember(number)
+        if not self._is_async:
+            self.wait()
+        return True
+
+    def _remember(self, step: int) -> None:
+        """Counts a persistent step that is being copied."""
+        manager = self._persistent
+        assert manager is not None
+        self._copied = step
+        path = manager.directory / str(step)
+        manager._checkpoints.append(new_info(step, path=path))
+
+    def restore(self, target: Any, step: int | None) -> Any:
+        """A step, or the newest that verifies, as the target says.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        return self.restore_with(lambda _: target, step)
+
+    def restore_with(
+        self,
+        target_of: Callable[[_engine.Checkpoint], Any],
+        step: int | None,
+    ) -> Any:
+        """The same, with a target that is made for what is stored."""
+        number = None if step is None else step_number(step)
+
+        def read(checkpoint: _engine.Checkpoint) -> Any:
+            return _target.restore(
+                lambda: checkpoint,
+                target_of(checkpoint),
+                strict=False,
+                keys=None,
+                progress=None,
+                **self._tiers._run_options,
+            )[0]
+
+        try:
+            tree = self._tiers._restore(read, number)
+        except errors.NotFoundError as error:
+            raise self._not_found(number) from error
+        found = self._tiers.restored
+        assert found is not None
+        for note in found.notes:
+            log.warning("%s", note)
+        if number is None:
+            # The run goes on from here: newer steps are of no use.
+            self._local.set([i for i in self._local if i.step <= found.step])
+        return tree
+
+    def _not_found(self, step: int | None) -> Exception:
+        """In Orbax's words."""
+        if step is None:
+            return FileNotFoundError(
+                "No steps found in persistent or local storage."
+            )
+        if self._persistent is not None:
+            try:
+                standard_name_format().find_step(
+                    self._persistent.directory, step
+                )
+            except ValueError as error:
+                return error
+        return FileNotFoundError(
+            f"All restore strategies failed for step {step}."
+        )
+
+    @property
+    def restored_step(self) -> int | None:
+        """The number of the step that was restored last."""
+        found = self._tiers.restored
+        return None if found is None else found.step
+
+    def read_file(self, path: str) -> bytes:
+        """A file of the step that was restored last."""
+        return self._tiers.read_file(path)
+
+    def wait(self) -> None:
+        """Waits for saves; raises what they raised."""
+        begun, self._begun = self._begun, []
+        try:
+            self._tiers.wait()
+        except Exception:
+            self._local.take(set(begun))
+            if self._persistent is not None:
+                self._persistent.reload()
+            raise
+        self._retire()
+
+    def _retire(self) -> None:
+        manager = self._persistent
+        if manager is None:
+            return
+        old = manager._get_old_steps_to_remove()
+        dropped = manager._checkpoints.forget(old)
+        manager._deleter.delete_steps([info.step for info in dropped])
+
+    def close(self) -> None:
+        """Waits, for the other processes as well."""
+        steps: list[Callable[[], None]] = [self.wait, self._tiers.close]
+        if self._persistent is not None:
+            steps.append(self._persistent.close)
+        failure: BaseException | None = None
+        for each in steps:
+            try:
+                each()
+            except (errors.HoldfastError, OSError) as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
