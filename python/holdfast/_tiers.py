@@ -545,6 +545,8 @@ def _answer(cls: type[T], found: Any) -> T:
 
 
 _open_managers: weakref.WeakSet[Tiers] = weakref.WeakSet()
+# They are the parent's.
+os.register_at_fork(after_in_child=_open_managers.clear)
 
 
 @atexit.register

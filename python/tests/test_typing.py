@@ -27,6 +27,12 @@ one: str = holdfast.digest("a", "w")
 every: dict[str, str] = holdfast.digest("a")
 report: holdfast.VerifyReport = holdfast.verify("a")
 ok: bool = report.ok
+with holdfast.TieredManager(
+    "c", parity=holdfast.ParityOptions(data_shards=3), compression=None
+) as tiers:
+    begun: bool = tiers.save(1, {"w": 1}, files={"a": b""})
+    restored: holdfast.TierRestore | None = tiers.restored
+    sources: list[bool] = [step.is_shared for step in tiers.steps()]
 """
 
 WRONG = """

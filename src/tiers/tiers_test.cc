@@ -447,6 +447,14 @@ TEST_F(TieredManagerTest, ADirectoryIsOneProcessAtATime) {
               HasSubstr("a directory of its own"));
 }
 
+TEST_F(TieredManagerTest, AllHearOfARankThatCannotBegin) {
+  // Two ranks of one directory, beside two that are well.
+  for (const Status& status :
+       Run({0, 1, 1, 2}, [](TieredManager&, int64_t) { return Status(); })) {
+    EXPECT_EQ(status.code(), StatusCode::kAlreadyExists) << status.ToString();
+  }
+}
+
 TEST_F(TieredManagerTest, TooFewRanksForTheParityAreRefused) {
   options_.parity.parity_shards = 2;
   for (const Status& status :

@@ -143,8 +143,15 @@ def state(step: int) -> Any:
     }
 
 
-def saving(step: int, **more: Any) -> Any:
-    return ours.args.Composite(state=ours.args.PyTreeSave(state(step)), **more)
+def saving(step: int, dtype: Any = None, **more: Any) -> Any:
+    """As MaxText saves: with a size of chunks for each leaf."""
+    save_args = jax.tree.map(
+        lambda _: ours.SaveArgs(chunk_byte_size=1 << 20, dtype=dtype),
+        state(step),
+    )
+    return ours.args.Composite(
+        state=ours.args.PyTreeSave(state(step), save_args), **more
+    )
 
 
 def test_replicator(tmp_path: Path) -> None:
@@ -196,6 +203,8 @@ def test_replicator(tmp_path: Path) -> None:
             steps.restore(
                 4, ours.args.Composite(state=restore(), other=restore())
             )
+        with pytest.raises(NotImplementedError, match="cast them before"):
+            steps.save(9, saving(9, np.float16))
         with pytest.raises(NotImplementedError, match="best_step is not"):
             steps.best_step()
     with pytest.raises(ValueError, match="requires a Pathways backend"):

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.orbax import _manager_options as _plain_options
 from holdfast.orbax._handler import CheckpointHandler
+from holdfast.orbax._jax import require_jax
 from holdfast.orbax._paths import handler_path
 from holdfast.orbax._root import make_root
 from holdfast.orbax._run import reached_preemption
@@ -57,16 +58,19 @@ def check_save_args(args: Any) -> None:
         )
 
 
-def state_of(args: Any) -> Any:
-    """The tree of the state's arguments.
+def tree_of(given: Any) -> Any:
+    """The tree of an item's arguments.
+
+    Chunk sizes of `save_args` are hints, and have no effect.
 
     Raises:
-        NotImplementedError: arrays are to be stored in ways of their own.
+        NotImplementedError: arrays are to be cast.
     """
-    given = args[STATE]
-    if getattr(given, "save_args", None) is not None:
+    save_args = getattr(given, "save_args", None)
+    leaves = require_jax("saving a tree").tree.leaves(save_args)
+    if any(getattr(leaf, "dtype", None) is not None for leaf in leaves):
         raise NotImplementedError(
-            "save_args of the state: the tiers store arrays as they are; cast"
+            "save_args with a dtype: the hosts store arrays as they are; cast"
             " them before"
         )
     return given.item
@@ -297,7 +301,7 @@ class CheckpointManager(AbstractCheckpointManager):
         check_save_args(args)
         return self._tiers.save(
             step,
-            state_of(args),
+            tree_of(args[STATE]),
             force=force,
             custom_metadata=custom_metadata,
         )

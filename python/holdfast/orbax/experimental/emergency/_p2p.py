@@ -29,7 +29,7 @@ from holdfast.orbax.checkpoint_manager import (
 from holdfast.orbax.checkpoint_manager import (
     CheckpointManagerOptions as PlainOptions,
 )
-from holdfast.orbax.experimental.emergency._manager import STATE, state_of
+from holdfast.orbax.experimental.emergency._manager import STATE, tree_of
 from holdfast.orbax.experimental.emergency._steps import (
     TierSteps,
     check_step_names,
@@ -301,7 +301,7 @@ class CheckpointManager(AbstractCheckpointManager):
             files = self._data_iter_files(args[DATA_ITER].item)
         return self._steps.save(
             step,
-            state_of(args),
+            tree_of(args[STATE]),
             force=force,
             custom_metadata=custom_metadata,
             files=files,

@@ -29,6 +29,7 @@ from holdfast.orbax.checkpoint_manager import (
 from holdfast.orbax.experimental.emergency._manager import (
     DATASET,
     check_save_args,
+    tree_of,
 )
 from holdfast.orbax.experimental.emergency._options import ShouldSaveFn
 from holdfast.orbax.experimental.emergency._steps import (
@@ -220,7 +221,7 @@ class ReplicatorCheckpointManager(AbstractCheckpointManager):
             Exception: what the save before raised.
         """
         _check(args, PyTreeSave)
-        trees = {k: v.item for k, v in args.items() if k != DATASET}
+        trees = {k: tree_of(v) for k, v in args.items() if k != DATASET}
         if not self._steps.save(step, trees, force=force, custom_metadata=None):
             return False
         if self._dataset is not None and DATASET in args.keys():
@@ -339,11 +340,6 @@ def _check(args: Any, kind: type) -> None:
                 f"{type(given)} is not supported by this CheckpointManager."
                 " This is likely because it does not yet implement support for"
                 " local checkpointing."
-            )
-        if name != DATASET and getattr(given, "save_args", None) is not None:
-            raise NotImplementedError(
-                f"save_args of {name}: the hosts store arrays as they are; cast"
-                " them before"
             )
 
 

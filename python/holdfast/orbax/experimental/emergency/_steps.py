@@ -40,6 +40,7 @@ from holdfast.orbax.save_decision_policy import SaveDecisionPolicy
 from holdfast.orbax.step import standard_name_format
 
 _RUN = "orbax_emergency"
+_TIER_SECONDS = 600.0
 
 
 def slice_count(mesh: Any, axis: int) -> int:
@@ -149,7 +150,8 @@ class TierSteps:
             item: the tree's name in a persistent step.
             saves_local: steps may be due that are not persistent.
             is_async: saves go on in the background.
-            timeout_seconds: for the slowest process.
+            timeout_seconds: for the slowest process; the tiers wait longer:
+                who is dead is found out at once.
         """
         index, count = slices
         self._local = rules
@@ -174,7 +176,7 @@ class TierSteps:
             run=_RUN,
             item=item,
             group="jax" if process_count() > 1 else None,
-            timeout_seconds=timeout_seconds,
+            timeout_seconds=max(timeout_seconds, _TIER_SECONDS),
             zarr_format=3,
         )
         self._find_local()
