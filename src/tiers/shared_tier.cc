@@ -33,8 +33,9 @@ void ReadTierStep(const std::string& path, const std::string& run,
   if (!metadata.ok() || !metadata->custom_metadata.contains(kTierKey)) return;
   const auto& tier = metadata->custom_metadata[kTierKey];
   if (!tier.is_object() || tier.value("run", "") != run) return;
-  if (!tier.contains("epoch") || !tier["epoch"].is_number_unsigned()) return;
-  step.epoch = tier["epoch"];
+  const auto epoch = tier.find("epoch");
+  if (epoch == tier.end() || !epoch->is_number_integer()) return;
+  step.epoch = *epoch;
   step.save_id = tier.value("save_id", "");
 }
 
@@ -152,24 +153,6 @@ Status FinishCopiedItem(const TierRun& run, const TierStep& step,
                                     static_cast<int64_t>(copied.rank_count)));
 }
 
-Status RetireSharedSteps(const TierRun& run) {
-  const std::optional<int64_t> count = run.options.shared.max_to_keep;
-  if (!count) return Status();
-  HF_ASSIGN_OR_RETURN(std::vector<SharedStep> steps,
-                      ListSharedSteps(run.options));
-  const size_t kept = static_cast<size_t>(std::max<int64_t>(*count, 1));
-  if (steps.size() <= kept) return Status();
-  steps.resize(steps.size() - kept);
-  std::vector<std::string> names;
-  for (const SharedStep& step : steps) names.push_back(step.name);
-  HF_ASSIGN_OR_RETURN(const DisposedSteps disposed,
-                      DisposeOfSteps(run.options.shared.directory, names));
-  for (const std::string& path : disposed.to_remove) {
-    HF_RETURN_IF_ERROR(RemoveTrashed(path));
-  }
-  return Status();
-}
-
 // A step of an earlier timeline is replaced; one that is there already stays.
 Result<bool> IsThere(const TierRun& run, const TierStep& step) {
   HF_ASSIGN_OR_RETURN(const std::vector<SharedStep> steps,
@@ -245,11 +228,29 @@ Status CopyToSharedTier(TierRun& run, ProcessGroup& group,
       group.Broadcast({"drain", root}, 0, *is_there ? "there" : ""));
   if (!answer.empty()) return Status();
   HF_RETURN_IF_ERROR(CopyStep(run, group, step));
-  {
-    const std::lock_guard lock(run.mutex);
-    run.stats.drain_seconds = watch.Lap();
+  const std::lock_guard lock(run.mutex);
+  run.stats.drain_seconds = watch.Lap();
+  return Status();
+}
+
+Status RetireSharedSteps(const TierRun& run) {
+  const std::optional<int64_t> count = run.options.shared.max_to_keep;
+  if (!count) return Status();
+  HF_ASSIGN_OR_RETURN(std::vector<SharedStep> steps,
+                      ListSharedSteps(run.options));
+  // Others' steps are not ours to remove.
+  std::erase_if(steps, [](const SharedStep& s) { return s.step.epoch == 0; });
+  const size_t kept = static_cast<size_t>(std::max<int64_t>(*count, 1));
+  if (steps.size() <= kept) return Status();
+  steps.resize(steps.size() - kept);
+  std::vector<std::string> names;
+  for (const SharedStep& step : steps) names.push_back(step.name);
+  HF_ASSIGN_OR_RETURN(const DisposedSteps disposed,
+                      DisposeOfSteps(run.options.shared.directory, names));
+  for (const std::string& path : disposed.to_remove) {
+    HF_RETURN_IF_ERROR(RemoveTrashed(path));
   }
-  return group.rank() == 0 ? RetireSharedSteps(run) : Status();
+  return Status();
 }
 
 }  // namespace holdfast

@@ -61,9 +61,11 @@ struct SharedStep {
 // Committed steps; oldest first. None when there is no shared tier.
 Result<std::vector<SharedStep>> ListSharedSteps(
     const TieredManagerOptions& options);
-// Copies a step of the local tier there, and removes what is not kept.
+// Copies a step of the local tier there.
 Status CopyToSharedTier(TierRun& run, ProcessGroup& group,
                         const TierStep& step);
+// Removes what the options of the shared tier do not keep; for rank 0.
+Status RetireSharedSteps(const TierRun& run);
 
 // --- Restoring ---
 

@@ -170,7 +170,11 @@ Status Protect(TierRun& run, ProcessGroup& group, const TierMember& me,
   Status stored;
   if (record->parity_count > 0) stored = StoreParity(run, me, record);
   HF_RETURN_IF_ERROR(group.Agree({"protect", run.steps->path()}, stored));
-  return run.steps->MarkProtected(me);
+  // It is, whether this rank can write it down or not; who does not know it
+  // keeps the step before, too.
+  const Status marked = run.steps->MarkProtected(me);
+  if (!marked.ok()) run.Warn(std::string(marked.message()));
+  return Status();
 }
 
 Status SaveMember(TierRun& run, ProcessGroup& group, const TierMember& me,

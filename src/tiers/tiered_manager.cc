@@ -166,6 +166,7 @@ class TieredManagerImpl final : public TieredManager {
                   const TieredSaveOptions& options);
   void StartDrain(const TierStep& step);
   void DrainAll();
+  Status Drain(const TierStep& step);
 
   Result<TierRestore> OpenInCall(std::optional<int64_t> step,
                                  const std::vector<std::string>& skip);
@@ -356,11 +357,7 @@ void TieredManagerImpl::DrainAll() {
     if (to_drain_.empty()) return;
     const TierStep step = to_drain_.front();
     lock.unlock();
-    const Status status = CatchBadAlloc([&] {
-      return InGroupCall(drains_.get(), [&] {
-        return CopyToSharedTier(run_, *drains_, step);
-      });
-    });
+    const Status status = CatchBadAlloc([&] { return Drain(step); });
     {
       const std::lock_guard run_lock(run_.mutex);
       run_.in_use.erase(step);
@@ -370,6 +367,12 @@ void TieredManagerImpl::DrainAll() {
     if (drain_status_.ok()) drain_status_ = status;
     drain_changed_.notify_all();
   }
+}
+
+Status TieredManagerImpl::Drain(const TierStep& step) {
+  HF_RETURN_IF_ERROR(InGroupCall(
+      drains_.get(), [&] { return CopyToSharedTier(run_, *drains_, step); }));
+  return run_.rank() == 0 ? RetireSharedSteps(run_) : Status();
 }
 
 Status TieredManagerImpl::Wait() {

@@ -13,6 +13,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/opened_checkpoint.h"
+#include "holdfast/orbax/steps.h"
 #include "holdfast/tiered_manager.h"
 #include "tiers/local_steps.h"
 #include "tiers/recovery_plan.h"
@@ -273,7 +274,8 @@ TEST_F(TieredManagerTest, ASaveMaySayWhetherItIsShared) {
   }
   ASSERT_TRUE((*manager)->Wait().ok());
   std::vector<int64_t> shared;
-  for (const TierStepInfo& step : *(*manager)->Steps()) {
+  const auto steps = (*manager)->Steps();
+  for (const TierStepInfo& step : *steps) {
     if (step.is_shared) shared.push_back(step.step);
   }
   EXPECT_THAT(shared, ElementsAre(4, 3));
@@ -349,6 +351,20 @@ TEST_F(TieredManagerTest, AStepThatWasDueIsCopiedByTheNextManager) {
   EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
 }
 
+TEST_F(TieredManagerTest, TheSharedTierKeepsTheNewestAndStepsOfOthers) {
+  options_.shared.save_every = 2;
+  options_.shared.max_to_keep = 2;
+  ASSERT_TRUE(Save(SharedPath() + "/1", StateAt(1)).ok());
+  RunOk({0, 1, 2, 3}, SaveSteps({2, 4, 6, 8}));
+  std::vector<int64_t> steps;
+  const auto listed = ListSteps(SharedPath());
+  for (const StepInfo& step : *listed) {
+    steps.push_back(step.step.value());
+  }
+  std::sort(steps.begin(), steps.end());
+  EXPECT_THAT(steps, ElementsAre(1, 6, 8));
+}
+
 TEST_F(TieredManagerTest, AMemberThatWasMadeAgainElsewhereIsKeptOnce) {
   RunOk({0, 1, 2, 3}, SaveSteps({2}));
   RunOk({0, 1, 2}, RestoreIs({2, "parity", {3}}));
@@ -422,6 +438,19 @@ TEST_F(TieredManagerTest, AnOldTimelineNeverWins) {
     }
   }
   RunOk({0, 1, 2, 3}, RestoreIs({60, "parity", {3}}));
+}
+
+TEST_F(TieredManagerTest, AnOldTimelineOfTheSharedTierNeverWins) {
+  options_.shared.save_every = 1;
+  RunOk({0, 1, 2, 3}, SaveSteps({100}));
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t) -> Status {
+    return SaveSteps({60})(manager, 0);
+  });
+  for (int64_t host = 0; host < 4; ++host) fs::remove_all(HostPath(host));
+  RunOk({0, 1, 2, 3}, RestoreIs({60, "shared", {}}));
+  // New hosts know of it, too.
+  RunOk({4, 5, 6, 7}, SaveSteps({61}));
+  RunOk({4, 5, 6, 7}, RestoreIs({61, "local", {}}));
 }
 
 TEST_F(TieredManagerTest, TwoRunsOnOneDiskDoNotMeet) {

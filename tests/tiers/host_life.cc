@@ -142,7 +142,10 @@ Status RestoreAtFirst(TieredManager& manager, HostReport& report) {
         HF_ASSIGN_OR_RETURN(moment, CheckState(opened, report));
         return Status();
       });
-  if (!restore.ok() && restore.status().code() != StatusCode::kNotFound) {
+  // What cannot be restored is as good as nothing: this job begins anew.
+  const StatusCode code = restore.status().code();
+  if (!restore.ok() && code != StatusCode::kNotFound &&
+      code != StatusCode::kDataLoss) {
     return restore.status();
   }
   if (!restore.ok()) moment = Moment();
@@ -176,7 +179,9 @@ Status SaveSteps(TieredManager& manager, const Life& life, FateHook& hook,
   HF_RETURN_IF_ERROR(waited);
   if (life.shared_every == 0 || life.Has(Doom::kNoSpace)) return Status();
   const int64_t drained_step = step / life.shared_every * life.shared_every;
-  if (drained_step > report.restored_step) report.drained_step = drained_step;
+  if (drained_step > std::max<int64_t>(report.restored_step, 0)) {
+    report.drained_step = drained_step;
+  }
   return Status();
 }
 
