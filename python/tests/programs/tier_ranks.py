@@ -34,7 +34,7 @@ def state(step: int) -> dict[str, Any]:
     """The same on all ranks, but for the part of `spread` that each has."""
     mesh = init_device_mesh("cpu", (SIZE,))
     spread = torch.from_numpy(numbers("spread", step, 19, 40))
-    half = torch.from_numpy(numbers("half", step, 33, 5)).to(torch.bfloat16)
+    half = torch.from_numpy(numbers("half", step, 300, 50)).to(torch.bfloat16)
     return {
         "spread": distribute_tensor(spread, mesh, [Shard(0)]),
         "copied": distribute_tensor(
@@ -90,6 +90,7 @@ def manager(folder: Path, *, of_torch: bool = False) -> Any:
         parity=holdfast.ParityOptions(
             data_shards=3, failure_domain=f"host{RANK}", block_bytes=4096
         ),
+        chunk_bytes=4096,  # so that all ranks have a share
         host="127.0.0.1",
         listen_address="127.0.0.1",
         timeout_seconds=60,
