@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,9 @@ PROGRAM = Path(__file__).parent / "emergency_program.py"
 CALLS = "emergency_functions:"
 
 
-def seen(package: str, folder: Path) -> dict[str, Any]:
+def seen(*arguments: str | Path) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, PROGRAM, package, folder],
+        [sys.executable, *arguments],
         capture_output=True,
         text=True,
         timeout=300,
@@ -44,7 +46,7 @@ def folders(
     made = {}
     for package in ("orbax.checkpoint", "holdfast.orbax"):
         folder = tmp_path_factory.mktemp(package)
-        made[package] = folder, seen(package, folder)
+        made[package] = folder, seen(PROGRAM, package, folder)
     return made
 
 
@@ -261,6 +263,101 @@ def test_p2p(tmp_path: Path) -> None:
         p2p.args.Composite(data_iter=1)
     with pytest.raises(ValueError, match="Unsupported key in Composite"):
         p2p.args.Composite(state=1, other=2)
+
+
+def test_an_iterator_of_grain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p2p = emergency.p2p
+
+    @dataclasses.dataclass
+    class Args:
+        item: Any
+
+    class Save(Args):
+        pass
+
+    class Restore(Args):
+        pass
+
+    class Iterator:
+        def __init__(self, state: bytes = b"") -> None:
+            self.state = state
+
+        def get_state(self) -> bytes:
+            return self.state
+
+        def set_state(self, state: bytes) -> None:
+            self.state = state
+
+    monkeypatch.setitem(sys.modules, "grain", types.ModuleType("grain"))
+    monkeypatch.setitem(sys.modules, "grain.python", None)
+    with pytest.raises(ImportError, match="grain library is not available"):
+        p2p.args.Composite(state=1, data_iter=Save(Iterator()))
+    grain = types.ModuleType("grain.python")
+    vars(grain).update(
+        PyGrainCheckpointSave=Save, PyGrainCheckpointRestore=Restore
+    )
+    monkeypatch.setitem(sys.modules, "grain.python", grain)
+    with pytest.raises(TypeError, match="Unsupported type for data_iter"):
+        p2p.args.Composite(state=1, data_iter=2)
+    options = p2p.options.CheckpointManagerOptions(
+        local=p2p.options.LocalCheckpointOptions(save_interval_steps=1)
+    )
+    with p2p.checkpoint_manager.CheckpointManager(
+        mesh(), state(0), tmp_path / "local", options=options
+    ) as steps:
+        composite = p2p.args.Composite
+        args = composite(state=saving(3).state, data_iter=Save(Iterator(b"x7")))
+        assert steps.save(3, args)
+        asked = composite(
+            state=ours.args.PyTreeRestore(), data_iter=Restore(Iterator())
+        )
+        got = steps.restore(None, asked)
+        assert got.data_iter is asked.data_iter.item
+        assert got.data_iter.state == b"x7" and got.state["step"] == 3
+        assert steps.directory == as_path(tmp_path / "local")
+
+
+def test_what_is_kept_and_saved(tmp_path: Path) -> None:
+    module = emergency.checkpoint_manager
+    (tmp_path / "local").mkdir()
+    options = module.CheckpointManagerOptions(
+        local=module.LocalCheckpointOptions(read_only=True),
+        persistent=module.PersistentCheckpointOptions(
+            save_interval_steps=2, max_to_keep=1, keep_period=4
+        ),
+        enable_async_checkpointing=False,
+    )
+    with module.CheckpointManager(
+        tmp_path / "local",
+        tmp_path / "persistent",
+        mesh(),
+        state(0),
+        options=options,
+        persistent_non_replicated_directory=tmp_path / "data",
+    ) as steps:
+        saved = [
+            steps.save(s, saving(s, dataset=ours.args.JsonSave({"at": s})))
+            for s in range(9)
+        ]
+        assert saved == [s % 2 == 0 for s in range(9)]
+        kept = sorted(p.name for p in (tmp_path / "persistent").glob("[0-9]*"))
+        assert kept == ["0", "4", "8"]
+        got = steps.restore(
+            4, ours.args.Composite(dataset=ours.args.JsonRestore())
+        )
+        assert got.dataset == {"at": 4}
+        assert elements(got.state["w"]) == elements(state(4)["w"])
+
+
+def test_programs_that_import_orbax(tmp_path: Path) -> None:
+    found = seen(
+        "-m", "holdfast.as_orbax", PROGRAM, "orbax.checkpoint", tmp_path
+    )
+    assert found["two slices"]["kept"] == [10, 15]
+    tiers = tmp_path / "two slices" / "local" / "orbax_emergency"
+    assert list(tiers.glob("20.*"))
 
 
 def test_what_cannot_be_is_refused_in_words(tmp_path: Path) -> None:
