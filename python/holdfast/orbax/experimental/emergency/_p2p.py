@@ -294,11 +294,12 @@ class CheckpointManager(AbstractCheckpointManager):
         Raises:
             Exception: what the save before raised.
         """
-        if not force and not self.should_save(step):
-            return False
-        files = {}
-        if DATA_ITER in args.keys():
-            files = self._data_iter_files(args[DATA_ITER].item)
+
+        def files() -> dict[str, bytes]:
+            if DATA_ITER not in args.keys():
+                return {}
+            return self._data_iter_files(args[DATA_ITER].item)
+
         return self._steps.save(
             step,
             tree_of(args[STATE]),

@@ -238,7 +238,7 @@ class TierSteps:
         *,
         force: bool,
         custom_metadata: Any,
-        files: dict[str, bytes] | None = None,
+        files: Callable[[], dict[str, bytes]] = dict,
     ) -> bool:
         """Begins to save a step that is due.
 
@@ -247,7 +247,8 @@ class TierSteps:
             state: a tree.
             force: save it on both tiers, whatever is due.
             custom_metadata: has no effect.
-            files: more files of the step, of this process.
+            files: gives more files of the step, of this process; called when it
+                is saved.
 
         Raises:
             ValueError: the step exists.
@@ -265,7 +266,7 @@ class TierSteps:
             # The save before has to end first, and its old steps to go.
             self.wait()
         self._tiers._save(
-            number, lambda: state, True, files, is_shared=persistent
+            number, lambda: state, True, files(), is_shared=persistent
         )
         self._begun.append(number)
         # Older ones go when it is protected.
