@@ -101,6 +101,9 @@ struct LeafInfo {
   std::optional<Shape> write_shape;  // as `_METADATA` records it
   std::string sharding_json;         // its entry of `_sharding`, or empty
   std::string array_metadata;        // text of its .zarray or zarr.json
+  // Of its elements, 32 hex digits (holdfast/tools/fingerprint.h). Empty unless
+  // OpenOptions::fingerprints and it was saved with one.
+  std::string fingerprint;
   // Why the leaf cannot be read; reading it fails with this.
   // FailedPrecondition: it is a TypeHandler's that value_type names, and no
   // damage.

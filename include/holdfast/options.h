@@ -42,6 +42,9 @@ struct Stats {
   // Of arrays that were mapped instead of read (LoadOptions::map); they are in
   // none of the counts above.
   uint64_t mapped_bytes = 0;
+  // Arrays whose fingerprint was compared with the memory they were read into
+  // (OpenOptions::fingerprints).
+  uint64_t fingerprint_count = 0;
 };
 
 // How work is run. Defaults suit a machine that does nothing else.
@@ -187,6 +190,9 @@ struct SaveOptions {
   bool adopt_existing = false;
   // Write `_HOLDFAST_DIGESTS`: checksums of every file and stored value.
   bool write_digests = true;
+  // Write `_HOLDFAST_FINGERPRINTS`: 128 bits for the elements of each array as
+  // they are stored (holdfast/tools/fingerprint.h). Wants write_digests.
+  bool fingerprints = false;
   // Wait for stable storage at each step of the commit. False gives up
   // durability across power loss, not atomicity across crashes of the process.
   bool sync = true;
@@ -215,6 +221,11 @@ struct OpenOptions {
   // Check `_HOLDFAST_DIGESTS` for every metadata file and uncompressed value
   // that is read, when the checkpoint has it.
   bool verify = true;
+  // Read `_HOLDFAST_FINGERPRINTS`, where the checkpoint has it: it gives
+  // LeafInfo::fingerprint; and whole arrays that are read in their stored dtype
+  // are checked where they lie in memory (Stats::fingerprint_count). Parts of
+  // arrays, casts and mapped arrays are not.
+  bool fingerprints = false;
   // Give the tree that holdfast keeps beside a foreign format, where there is
   // one; false: the tensors as the format has them.
   bool use_sidecar = true;

@@ -7,6 +7,7 @@
 #include "holdfast/tools/convert.h"
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/drift.h"
+#include "holdfast/tools/fingerprint.h"
 #include "holdfast/tools/glob.h"
 #include "holdfast/tools/goodput.h"
 #include "holdfast/tools/history.h"

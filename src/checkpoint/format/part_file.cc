@@ -48,6 +48,9 @@ Status ReadHead(std::string_view text, PartFile& part) {
     }
     if (key == "leaf_count") return in.ReadUint64(part.plan.leaf_count);
     if (key == "leaf_checksums") return ReadChecksums(in, part.plan);
+    if (key == "fingerprints") {
+      return ReadFingerprintTexts(in, part.fingerprints.emplace());
+    }
     return in.SkipValue();
   }));
   return has_version ? in.ReadEnd() : in.Error("want holdfast_part");
@@ -76,7 +79,12 @@ std::string SerializePartFile(const PartFile& part) {
          ",\"leaf_count\":" + std::to_string(part.plan.leaf_count) +
          ",\"leaf_checksums\":\"";
   for (const uint32_t bucket : part.plan.buckets) AppendCrcHex(out, bucket);
-  out += "\"}\n";
+  out += '"';
+  if (part.fingerprints) {
+    out += ",\"fingerprints\":";
+    AppendFingerprintTexts(out, *part.fingerprints);
+  }
+  out += "}\n";
   out += SerializeDigestFile(part.digests);
   out += '\n';
   AppendCrcHex(out, Crc32c(out));

@@ -3,7 +3,7 @@
 //
 // Three lines: a JSON object {"holdfast_part":1,"rank":3,"is_primary":false,
 // "save_id":"...","database":"ocdbt.process_3/","manifest_checksum":1234,
-// "leaf_count":12,"leaf_checksums":"..."}, the text of a DigestFile over all
+// "leaf_count":12,"leaf_checksums":"...","fingerprints":{"w":"..."}}, the text of a DigestFile over all
 // that the process wrote, and the CRC-32C of the two (with their newlines) in
 // eight hex digits. Thread-safety: pure functions. Errors: DataLoss for a
 // damaged file; Unimplemented for a later version.
@@ -11,10 +11,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "checkpoint/format/digest_file.h"
+#include "checkpoint/format/fingerprints_file.h"
 #include "holdfast/status.h"
 
 namespace holdfast {
@@ -37,6 +39,9 @@ struct PartFile {
   std::string database;  // "ocdbt.process_3/"; empty: none was written
   uint32_t manifest_checksum = 0;  // ManifestChecksum of the database's
   PlanChecksums plan;
+  // With SaveOptions::fingerprints: sums of what this process wrote, which are
+  // added to those of the others.
+  std::optional<FingerprintTexts> fingerprints;
   DigestFile digests;
 };
 

@@ -14,6 +14,7 @@ PartFile Sample() {
   part.plan.leaf_count = 12;
   part.plan.buckets[0] = 1;
   part.plan.buckets[255] = 0xFFFFFFFF;
+  part.fingerprints = {{"w", std::string(32, 'a')}};
   part.digests.files.push_back({"array_metadatas/process_3", 10, 0xABCD});
   part.digests.values.push_back({"ocdbt.process_3/d/1", 5, 20, 7});
   return part;
@@ -29,6 +30,7 @@ TEST(PartFile, ComesBackAsWritten) {
   EXPECT_EQ(parsed->database, part.database);
   EXPECT_EQ(parsed->manifest_checksum, part.manifest_checksum);
   EXPECT_EQ(parsed->plan, part.plan);
+  EXPECT_EQ(parsed->fingerprints, part.fingerprints);
   EXPECT_EQ(parsed->digests.files, part.digests.files);
   EXPECT_EQ(parsed->digests.values, part.digests.values);
 }

@@ -31,6 +31,7 @@ struct ReadableArray {
   std::string_view prefix;  // of its keys in the home's store
   const ArrayLayout* layout = nullptr;
   const RawArray* raw = nullptr;
+  std::string_view fingerprint = {};  // to be checked; empty: none
 
   DType dtype() const {
     return raw != nullptr ? raw->dtype : layout->format.metadata.dtype;

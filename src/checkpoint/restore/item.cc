@@ -10,10 +10,12 @@
 #include "checkpoint/format/aggregate.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/fingerprints_file.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/strings_file.h"
 #include "checkpoint/restore/array_index.h"
 #include "checkpoint/restore/leaf_request.h"
+#include "fingerprint/sum.h"
 #include "place/open_store.h"
 #include "storage/url_path.h"
 #include "tree/flatten.h"
@@ -241,6 +243,7 @@ class ItemOpener {
       ReadArraysAhead(metadata);
     }
     if (!has_tree_metadata) return AddLeavesOfAggregate();
+    if (options_.fingerprints) HF_RETURN_IF_ERROR(ReadFingerprints());
     ReadPrngImpls(metadata);
     item_->leaves_.reserve(metadata.entries.size());
     for (TreeMetadataEntry& entry : metadata.entries) {
@@ -466,6 +469,28 @@ class ItemOpener {
     return Status();
   }
 
+  // A file that no list of the save has may be older than the arrays.
+  Status ReadFingerprints() {
+    if (options_.verify && !checked().Lists(kFingerprintsFile)) return Status();
+    const Result<Bytes> text = ReadFile(kFingerprintsFile);
+    if (!options_.verify && text.status().code() == StatusCode::kNotFound) {
+      return Status();
+    }
+    HF_RETURN_IF_ERROR(text.status());
+    Result<FingerprintsFile> file = ParseFingerprintsFile(text->view());
+    if (!file.ok()) {
+      return file.status().WithContext(files().Describe(kFingerprintsFile));
+    }
+    if (file->algorithm != kFingerprintAlgorithm) {
+      return UnimplementedError(
+          files().Describe(kFingerprintsFile) + ": algorithm \"" +
+          file->algorithm + "\" is not known (want " +
+          std::string(kFingerprintAlgorithm) + "); open without fingerprints");
+    }
+    fingerprints_ = std::move(file->tensors);
+    return Status();
+  }
+
   void Add(StoredLeaf leaf) {
     // No memory is no property of the leaf: the open fails, for the next may
     // succeed.
@@ -473,6 +498,10 @@ class ItemOpener {
       exhausted_ = leaf.problem;
     }
     leaf.info.name = ParamName(leaf.path);
+    const auto found = fingerprints_.find(leaf.info.name);
+    if (leaf.layout != nullptr && found != fingerprints_.end()) {
+      leaf.info.fingerprint = found->second;
+    }
     item_->leaves_.push_back(std::move(leaf));
   }
 
@@ -576,6 +605,7 @@ class ItemOpener {
   std::optional<Status> shardings_status_;
   std::unordered_map<std::string, std::string> prng_impls_;
   Status prng_impls_status_;
+  FingerprintTexts fingerprints_;  // of the arrays
   Status exhausted_;  // what left a leaf without its description
 };
 

@@ -42,7 +42,9 @@ struct StoredLeaf {
   Status problem;
 
   // REQUIRES: a layout.
-  ReadableArray array() const { return {info.name, prefix, layout.get()}; }
+  ReadableArray array() const { 
+    return {info.name, prefix, layout.get(), nullptr, info.fingerprint};
+  }
 };
 
 class Item final : public ArrayHome {

@@ -9,6 +9,7 @@
 #include "checkpoint/restore/chunk_source.h"
 #include "checkpoint/restore/counted_stores.h"
 #include "checkpoint/restore/extent_read.h"
+#include "fingerprint/parts.h"
 #include "record/recorder.h"
 #include "tensor/copy.h"
 #include "tensor/grid.h"
@@ -664,6 +665,57 @@ Status CheckStillThere(const std::vector<RestoreTarget>& targets) {
   return Status();
 }
 
+// Whether the boxes have each element of the array once, in its own dtype.
+bool HaveAllElements(const RestoreTarget* first, const RestoreTarget* last) {
+  // Of more boxes, one would have to know better than to compare all pairs.
+  constexpr int64_t kBoxesMax = 256;
+  if (last - first > kBoxesMax) return false;
+  int64_t count = 0;
+  for (const RestoreTarget* target = first; target != last; ++target) {
+    if (target->view.dtype != target->array.dtype()) return false;
+    count += ElementCount(target->view.shape);
+    for (const RestoreTarget* other = first; other != target; ++other) {
+      if (Intersect(BoxOfTarget(*other), BoxOfTarget(*target))) return false;
+    }
+  }
+  return count == ElementCount(first->array.shape());
+}
+
+// Compares what lies in the targets' memory with what was saved: the last look
+// at it before the caller's.
+Status CheckFingerprints(const RestorePlan& plan, Run& run, Stats& stats) {
+  std::vector<FingerprintPart> parts;
+  std::vector<const ReadableArray*> arrays;  // as parts
+  for (const TargetGroup& group : plan.groups) {
+    const RestoreTarget* const first = plan.targets.data() + group.first;
+    const RestoreTarget* const last = plan.targets.data() + group.last;
+    if (first->array.fingerprint.empty() || !HaveAllElements(first, last)) {
+      continue;
+    }
+    for (const RestoreTarget* target = first; target != last; ++target) {
+      parts.push_back({target->view, target->origin, target->array.shape()});
+      arrays.push_back(&first->array);
+    }
+  }
+  HF_ASSIGN_OR_RETURN(const std::vector<FingerprintSum> sums,
+                      SumsOf(parts, run.executor(), run.cancel()));
+  for (size_t i = 0; i < sums.size();) {
+    const ReadableArray& array = *arrays[i];
+    FingerprintSum sum = TagOf(array.dtype(), array.shape());
+    for (; i < sums.size() && arrays[i] == &array; ++i) sum += sums[i];
+    const std::string got = FingerprintHex(sum);
+    if (got != array.fingerprint) {
+      return DataLossError("tensor " + std::string(array.name) +
+                           ": fingerprint got " + got + ", want " +
+                           std::string(array.fingerprint) +
+                           ": the elements in memory are not those that were "
+                           "saved");
+    }
+    ++stats.fingerprint_count;
+  }
+  return Status();
+}
+
 }  // namespace
 
 Status Restore(RestorePlan plan, Run& run, Stats& stats,
@@ -693,6 +745,7 @@ Status Restore(RestorePlan plan, Run& run, Stats& stats,
   // It explains what failed, too.
   HF_RETURN_IF_ERROR(CheckStillThere(plan.targets));
   HF_RETURN_IF_ERROR(restored);
+  HF_RETURN_IF_ERROR(CheckFingerprints(plan, run, stats));
   stats.transfer_seconds += watch.Lap();
   stats.stored_bytes +=
       inline_bytes + stores.read_bytes() + restorer.reader_bytes();

@@ -15,7 +15,7 @@ Status RemoveEarlierItem(const ProcessPart& part, bool adopt_existing,
   if (part.is_primary) {
     names.insert(names.end(),
                  {std::string(kTreeMetadataFile), std::string(kDigestFile),
-                  std::string(kManifestFile)});
+                  std::string(kManifestFile), std::string(kFingerprintsFile)});
   }
   if (part.is_primary && !adopt_existing) {
     names.insert(names.end(),

@@ -54,7 +54,9 @@ struct Held {
 class Encoder {
  public:
   Encoder(const SavePlan& plan, ValueSink& sink, Run& run)
-      : plan_(plan), sink_(sink), run_(run), queue_(plan, run.budget()) {}
+      : plan_(plan), sink_(sink), run_(run), queue_(plan, run.budget()) {
+    if (plan.options->fingerprints) sums_.resize(plan.arrays.size());
+  }
 
   Status EncodeAll() {
     return run_.executor().ParallelFor(
@@ -67,6 +69,8 @@ class Encoder {
   }
 
   uint64_t stored_bytes() const { return stored_bytes_; }
+  // Of plan.arrays, or empty: none are wanted.
+  std::vector<FingerprintSum>& sums() { return sums_; }
 
  private:
   // Values behind one that never comes must not wait for it, whatever ended
@@ -118,9 +122,11 @@ class Encoder {
     const PlannedArray& array = plan_.arrays[batch.array];
     const ArrayLayout& layout = *array.layout->array;
     const Shape index = layout.grid.ChunkIndex(array.ChunkOf(batch.first));
+    FingerprintSum sum;
     const ChunkElements elements =
-        ElementsOf(array, layout.grid.ChunkBox(index));
+        ElementsOf(array, layout.grid.ChunkBox(index), sum);
     const auto encode = [&](const WriteFn& write) {
+      sum = SumOf(array, elements.view, layout.grid.ChunkBox(index));
       Status written;
       const WriteFn count_and_write =
           [&](std::span<const std::string_view> pieces) {
@@ -133,22 +139,44 @@ class Encoder {
       const bool is_ours = !encoded.ok() && written.ok();
       return is_ours ? encoded.WithContext("leaf " + array.name) : encoded;
     };
-    return sink_.PutStream(
+    HF_RETURN_IF_ERROR(sink_.PutStream(
         batch.first,
         zarr::ChunkKey(ArrayPrefix(array.name), layout.format.metadata, index),
-        layout.known_by, encode);
+        layout.known_by, encode));
+    AddSum(array, sum);
+    return Status();
   }
 
-  // `box` is the chunk's; the array outlives the result.
-  static ChunkElements ElementsOf(const PlannedArray& array, const Box& box) {
+  // Of the elements in the dtype to be stored; nothing when no sums are wanted,
+  // or the elements are not there yet.
+  FingerprintSum SumOf(const PlannedArray& array, const ConstArrayView& view,
+                       const Box& box) const {
+    if (sums_.empty() || view.data == nullptr) return {};
+    return SumOfBox(view, box.origin, array.source.shape());
+  }
+
+  void AddSum(const PlannedArray& array, const FingerprintSum& sum) {
+    if (sums_.empty()) return;
+    const std::lock_guard lock(sums_mutex_);
+    sums_[&array - plan_.arrays.data()] += sum;
+  }
+
+  // `box` is the chunk's; the array outlives the result. What is copied is
+  // added to `sum`.
+  ChunkElements ElementsOf(const PlannedArray& array, const Box& box,
+                           FingerprintSum& sum) const {
     ChunkElements elements;
     elements.dtype = array.layout->dtype();
     elements.shape = box.shape;
     if (elements.dtype == array.source.dtype()) {
       if (auto view = array.source.Find(box)) elements.view = *std::move(view);
     }
-    elements.copy = [&array, box](const Box& part, const ArrayView& target) {
-      return array.source.CopyTo(Absolute(part, box.origin), target);
+    elements.copy = [this, &array, &sum, box](const Box& part,
+                                              const ArrayView& target) {
+      const Box whole = Absolute(part, box.origin);
+      HF_RETURN_IF_ERROR(array.source.CopyTo(whole, target));
+      sum += SumOf(array, target, whole);
+      return Status();
     };
     return elements;
   }
@@ -185,9 +213,10 @@ class Encoder {
     }
     const Shape index = layout.grid.ChunkIndex(array.ChunkOf(value));
     std::string key = zarr::ChunkKey(prefix, layout.format.metadata, index);
-    const Result<ConstArrayView> chunk =
-        ViewOfChunk(array, layout.grid.ChunkBox(index), *held);
+    const Box box = layout.grid.ChunkBox(index);
+    const Result<ConstArrayView> chunk = ViewOfChunk(array, box, *held);
     if (!chunk.ok()) return chunk.status().WithContext("leaf " + array.name);
+    AddSum(array, SumOf(array, *chunk, box));
     Result<EncodedChunk> encoded = layout.format.codec->Encode(*chunk, context);
     if (!encoded.ok()) {
       return encoded.status().WithContext("leaf " + array.name);
@@ -223,6 +252,8 @@ class Encoder {
   BatchQueue queue_;
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> stored_bytes_{0};
+  std::mutex sums_mutex_;
+  std::vector<FingerprintSum> sums_;
 };
 
 ReferredArray Referred(const PlannedArray& array) {
@@ -240,7 +271,7 @@ ReferredArray Referred(const PlannedArray& array) {
 }  // namespace
 
 Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run,
-                    Stats& stats) {
+                    Stats& stats, std::vector<FingerprintSum>& sums) {
   for (const PlannedArray& array : plan.arrays) {
     if (array.stored == nullptr) continue;
     HF_RETURN_IF_ERROR(sink.Refer(Referred(array)));
@@ -248,6 +279,7 @@ Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run,
   Encoder encoder(plan, sink, run);
   HF_RETURN_IF_ERROR(encoder.EncodeAll());
   stats.stored_bytes += encoder.stored_bytes();
+  sums = std::move(encoder.sums());
   return Status();
 }
 

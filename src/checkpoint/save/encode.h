@@ -6,14 +6,19 @@
 // Errors: Cancelled, those of the codecs (naming the leaf) and of the sink.
 #pragma once
 
+#include <vector>
+
 #include "checkpoint/save/save_plan.h"
 #include "checkpoint/save/value_sink.h"
+#include "fingerprint/sum.h"
 #include "run/run.h"
 
 namespace holdfast {
 
-// Adds the encoded chunks' bytes to stats.stored_bytes.
+// Adds the encoded chunks' bytes to stats.stored_bytes. With
+// SaveOptions::fingerprints `sums` become those of what is encoded here, as
+// plan.arrays.
 Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run,
-                    Stats& stats);
+                    Stats& stats, std::vector<FingerprintSum>& sums);
 
 }  // namespace holdfast

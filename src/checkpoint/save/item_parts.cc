@@ -1,6 +1,7 @@
 #include "checkpoint/save/item_parts.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "checkpoint/save/adopt.h"
 #include "checkpoint/save/also_sink.h"
 #include "checkpoint/save/chunk_cover.h"
+#include "checkpoint/save/item_writer.h"
 #include "checkpoint/save/plan_checksums.h"
 #include "checkpoint/save/value_sink.h"
 #include "distributed/rank_list.h"
@@ -49,6 +51,7 @@ class PartMerger {
       HF_RETURN_IF_ERROR(CheckFiles());
     }
     TakeDigests();
+    HF_RETURN_IF_ERROR(AddFingerprints());
     for (const int64_t rank : options_.ranks) {
       HF_RETURN_IF_ERROR(store_.Delete(PartFileName(rank)));
     }
@@ -105,9 +108,26 @@ class PartMerger {
                                      RankList(foreign) +
                                      " are of another save");
     }
-    if (primary_ != nullptr) return Status();
-    return FailedPreconditionError(store_.Describe("") +
-                                   ": no rank is primary");
+    if (primary_ == nullptr) {
+      return FailedPreconditionError(store_.Describe("") +
+                                     ": no rank is primary");
+    }
+    return CheckAllHaveFingerprints();
+  }
+
+  Status CheckAllHaveFingerprints() {
+    std::vector<int64_t> others;
+    for (const PartFile& part : parts_) {
+      const bool is_alike =
+          part.fingerprints.has_value() == primary_->fingerprints.has_value();
+      if (!is_alike) others.push_back(part.rank);
+    }
+    if (others.empty()) return Status();
+    const bool has = primary_->fingerprints.has_value();
+    return FailedPreconditionError(
+        store_.Describe("") + ": " + RankList(others) + " saved " +
+        (has ? "without" : "with") + " fingerprints, and rank " +
+        std::to_string(primary_->rank) + (has ? " with" : " without"));
   }
 
   Status CheckPlans() {
@@ -266,6 +286,20 @@ class PartMerger {
       all.values.insert(all.values.end(), part.digests.values.begin(),
                         part.digests.values.end());
     }
+  }
+
+  // A tensor's fingerprint is the sum of those of its parts.
+  Status AddFingerprints() {
+    if (!primary_->fingerprints) return Status();
+    std::map<std::string, FingerprintSum> sums;
+    for (const PartFile& part : parts_) {
+      for (const auto& [name, text] : *part.fingerprints) {
+        sums[name] += *ParseFingerprintHex(text);
+      }
+    }
+    FingerprintTexts tensors;
+    for (const auto& [name, sum] : sums) tensors[name] = FingerprintHex(sum);
+    return WriteFingerprints(tensors, files_);
   }
 
   const FinishItemOptions& options_;

@@ -149,14 +149,33 @@ Result<std::string> WriteItemValues(const ProcessPart* part,
   return has_database ? ProcessPrefix(sink) : std::string();
 }
 
+// What this process knows of each array; whoever writes the metadata adds what
+// they say. Nullopt: none are wanted.
+std::optional<FingerprintTexts> FingerprintsOf(const SaveCall& call) {
+  if (!call.plan.options->fingerprints) return std::nullopt;
+  FingerprintTexts texts;
+  for (size_t i = 0; i < call.sums.size(); ++i) {
+    const PlannedArray& array = call.plan.arrays[i];
+    // Nobody has looked at elements that are referred to.
+    if (array.stored != nullptr || array.value_count() == 0) continue;
+    FingerprintSum sum = call.sums[i];
+    if (array.has_metadata) {
+      sum += TagOf(array.layout->dtype(), array.source.shape());
+    }
+    texts[array.name] = FingerprintHex(sum);
+  }
+  return texts;
+}
+
 // Last of a part, since it tells of all the others.
-Status WritePartFile(const ProcessPart& part, const SavePlan& plan,
+Status WritePartFile(const ProcessPart& part, const SaveCall& call,
                      const std::string& database, FileWriter& files) {
   PartFile record;
   record.rank = part.rank;
   record.is_primary = part.is_primary;
   record.save_id = part.save_id;
-  record.plan = ChecksumsOf(plan);
+  record.plan = ChecksumsOf(call.plan);
+  record.fingerprints = FingerprintsOf(call);
   record.database = database;
   if (!database.empty()) {
     HF_ASSIGN_OR_RETURN(
@@ -239,7 +258,7 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
                                            options.sync, std::move(sink)));
   }
   run.StartPhase("write", call.plan.decoded_bytes);
-  HF_RETURN_IF_ERROR(EncodeValues(call.plan, *sink, run, call.stats));
+  HF_RETURN_IF_ERROR(EncodeValues(call.plan, *sink, run, call.stats, call.sums));
   call.stats.transfer_seconds = call.watch.Lap();
   run.StartPhase("sync", 0);
   HF_RETURN_IF_ERROR(sink->Finish(files.digests()));
@@ -274,8 +293,9 @@ Status WriteItem(const ProcessPart* part, FileWriter& files, SaveCall& call) {
     HF_RETURN_IF_ERROR(
         WriteTreeFiles(plan, write_shapes, std::move(strings), files));
   }
-  return part == nullptr ? Status()
-                         : WritePartFile(mine, plan, database, files);
+  if (part != nullptr) return WritePartFile(mine, call, database, files);
+  const auto fingerprints = FingerprintsOf(call);
+  return fingerprints ? WriteFingerprints(*fingerprints, files) : Status();
 }
 
 Status CloseItem(const std::string& directory, const FinishItemOptions& options,
@@ -287,6 +307,12 @@ Status CloseItem(const std::string& directory, const FinishItemOptions& options,
   }
   if (options.write_digests) HF_RETURN_IF_ERROR(files.WriteDigests());
   return files.SyncNames();
+}
+
+Status WriteFingerprints(const FingerprintTexts& tensors, FileWriter& files) {
+  return files.Write(kFingerprintsFile,
+                     SerializeFingerprintsFile(
+                         {std::string(kFingerprintAlgorithm), tensors}));
 }
 
 std::string ProcessDirectoryOf(const ProcessPart& part) {

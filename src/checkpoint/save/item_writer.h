@@ -9,10 +9,13 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "checkpoint/commit/file_writer.h"
+#include "checkpoint/format/fingerprints_file.h"
 #include "checkpoint/save/save_plan.h"
 #include "checkpoint/save/value_sink.h"
+#include "fingerprint/sum.h"
 #include "holdfast/pending_save.h"
 #include "run/run.h"
 
@@ -30,6 +33,8 @@ struct SaveCall {
   Stopwatch watch;
   Stopwatch total;
   Stats stats;
+  // Of what was written of plan.arrays, with SaveOptions::fingerprints.
+  std::vector<FingerprintSum> sums;
 };
 
 // An early, clear refusal when the values cannot fit on the disk of
@@ -54,6 +59,9 @@ Status WriteItem(const ProcessPart* part, FileWriter& files, SaveCall& call);
 // is to be adopted; the digests; the names.
 Status CloseItem(const std::string& directory, const FinishItemOptions& options,
                  FileWriter& files);
+
+// Those of the whole item.
+Status WriteFingerprints(const FingerprintTexts& tensors, FileWriter& files);
 
 // "ocdbt.process_<id>".
 std::string ProcessDirectoryOf(const ProcessPart& part);

@@ -244,6 +244,11 @@ Status CheckOptions(const SaveOptions& options) {
     return InvalidArgumentError("zarr_format must be 2 or 3 (got " +
                                 std::to_string(options.zarr_format) + ")");
   }
+  if (options.fingerprints && !options.write_digests) {
+    return InvalidArgumentError(
+        "fingerprints need write_digests: a list that does not name their file "
+        "would not vouch for it");
+  }
   if (options.ocdbt_target_data_file_bytes < 0) {
     return InvalidArgumentError(
         "OCDBT target_data_file_size must be >= 0, where 0 means no limit; "

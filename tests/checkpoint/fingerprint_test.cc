@@ -1,0 +1,294 @@
+// Fingerprints from end to end: a save stores those of the elements as it
+// stores them, whoever has which part; a load compares them with memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "base/crc32c.h"
+#include "checkpoint/format/digest_file.h"
+#include "checkpoint/format/fingerprints_file.h"
+#include "checkpoint/test_trees.h"
+#include "holdfast/tools/fingerprint.h"
+#include "tensor/box.h"
+#include "tensor/copy.h"
+#include "twins/scratch_directory.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class FromMemory final : public ArrayReader {
+ public:
+  explicit FromMemory(Array array) : array_(std::move(array)) {}
+  Status Read(const Shape& origin, const ArrayView& target) const override {
+    CopyStrided(Subview(array_.view(), {origin, target.shape}), target);
+    return Status();
+  }
+
+ private:
+  const Array array_;
+};
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+std::unique_ptr<Checkpoint> OpenWithFingerprints(const std::string& path) {
+  OpenOptions options;
+  options.fingerprints = true;
+  auto opened = Open(path, options);
+  EXPECT_TRUE(opened.ok()) << opened.status().ToString();
+  return opened.ok() ? *std::move(opened) : nullptr;
+}
+
+// Of every array, by name.
+std::map<std::string, std::string> FingerprintsIn(const std::string& path) {
+  std::map<std::string, std::string> fingerprints;
+  for (const LeafInfo& leaf : OpenWithFingerprints(path)->leaves()) {
+    if (leaf.dtype) fingerprints[leaf.name] = leaf.fingerprint;
+  }
+  return fingerprints;
+}
+
+// The same, of what is read.
+std::map<std::string, std::string> FingerprintsOfElements(
+    const std::string& path) {
+  std::map<std::string, std::string> fingerprints;
+  const auto opened = Open(path);
+  for (const LeafInfo& leaf : (*opened)->leaves()) {
+    if (!leaf.dtype) continue;
+    const auto array = (*opened)->Read(leaf.name);
+    EXPECT_TRUE(array.ok()) << array.status().ToString();
+    fingerprints[leaf.name] = *FingerprintOf(array->view());
+  }
+  return fingerprints;
+}
+
+uint64_t CheckedCount(const std::string& path) {
+  LoadOptions options;
+  options.open.fingerprints = true;
+  const auto loaded = Load(path, options);
+  EXPECT_TRUE(loaded.ok()) << loaded.status().ToString();
+  return loaded.ok() ? loaded->stats.fingerprint_count : 0;
+}
+
+SaveOptions WithFingerprints() {
+  SaveOptions options;
+  options.fingerprints = true;
+  options.overwrite = true;
+  options.sync = false;
+  return options;
+}
+
+// As a machine with a bad memory might: another fingerprint for "w", which all
+// checksums vouch for.
+void ForgeFingerprint(const std::string& path) {
+  const std::string file = path + "/" + std::string(kFingerprintsFile);
+  const std::string list = path + "/_HOLDFAST_DIGESTS";
+  FingerprintsFile forged = *ParseFingerprintsFile(TextOf(file));
+  forged.tensors.at("w") = std::string(32, '0');
+  const std::string text = SerializeFingerprintsFile(forged);
+  WriteText(file, text);
+  DigestFile digests = *ParseDigestFile(TextOf(list));
+  for (FileDigest& row : digests.files) {
+    if (row.path == kFingerprintsFile) row.crc32c = Crc32c(text);
+  }
+  WriteText(list, SerializeDigestFile(digests));
+}
+
+class Fingerprints : public testing::Test {
+ protected:
+  void SaveTree(const Tree& tree, const SaveOptions& options) {
+    const auto saved = Save(path_, tree, options);
+    ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+  }
+
+  const ScratchDirectory scratch_;
+  const std::string path_ = scratch_ / "checkpoint";
+};
+
+TEST_F(Fingerprints, AreThoseOfTheElementsInEveryLayout) {
+  const Tree tree = AllKindsTree();
+  std::map<std::string, std::string> first;
+  for (const int zarr_format : {2, 3}) {
+    for (const bool use_ocdbt : {true, false}) {
+      for (const uint64_t chunk_bytes : {uint64_t{0}, uint64_t{500}}) {
+        SaveOptions options = WithFingerprints();
+        options.zarr_format = zarr_format;
+        options.use_ocdbt = use_ocdbt;
+        options.chunk_bytes_target = chunk_bytes;
+        SaveTree(tree, options);
+        const auto found = FingerprintsIn(path_);
+        EXPECT_EQ(found, FingerprintsOfElements(path_));
+        if (first.empty()) first = found;
+        EXPECT_EQ(found, first);
+        EXPECT_EQ(CheckedCount(path_), found.size());
+        EXPECT_TRUE(Verify(path_)->damages.empty());
+      }
+    }
+  }
+  EXPECT_EQ(first.size(), 31u);
+}
+
+TEST_F(Fingerprints, OfCastsAndOfWhatGoesInPieces) {
+  const Array whole = RandomArray(DType::kFloat32, {700, 1000}, 1);
+  const auto reader = std::make_shared<FromMemory>(whole);
+  const Array columns = RandomArray(DType::kInt4, {1000, 3000}, 2);
+  ConstArrayView turned = columns.view();
+  std::swap(turned.shape[0], turned.shape[1]);
+  std::swap(turned.strides[0], turned.strides[1]);
+  const Tree tree = Tree::Dict(
+      {{"cast", Tree(whole)},
+       {"deferred", Tree::DeferredArray(DType::kFloat32, {700, 1000}, reader,
+                                        nullptr)},
+       {"turned", Tree(Array::Borrow(turned, nullptr))},
+       {"w", Tree(whole)}});
+  for (const uint64_t budget : {uint64_t{1} << 28, uint64_t{1} << 19}) {
+    for (const Compression compression :
+         {Compression::kNone, Compression::kZstd, Compression::kPlanes}) {
+      SaveOptions options = WithFingerprints();
+      options.save_args["cast"].dtype = DType::kBfloat16;
+      options.run.in_flight_bytes_max = budget;
+      options.chunk_bytes_target = 0;  // larger than the budget
+      options.compression = compression;
+      SaveTree(tree, options);
+      const auto found = FingerprintsIn(path_);
+      EXPECT_EQ(found, FingerprintsOfElements(path_));
+      EXPECT_EQ(found.at("w"), *FingerprintOf(whole.view()));
+      EXPECT_EQ(found.at("deferred"), found.at("w"));
+      EXPECT_EQ(found.at("turned"), *FingerprintOf(turned));
+    }
+  }
+}
+
+// Two ranks with halves of "w", each with its share of what is read, and rank
+// 0 with the rest.
+Tree PartOfRank(int64_t rank, const Array& w) {
+  const int64_t rows = w.shape()[0] / 2;
+  Array half = *Array::Allocate(w.dtype(), {rows, w.shape()[1]});
+  CopyStrided(Subview(w.view(), {{rank * rows, 0}, half.shape()}),
+              half.mutable_view());
+  auto traits = std::make_shared<ArrayTraits>();
+  traits->write_shape = {rows, w.shape()[1]};
+  return Tree::Dict(
+      {{"deferred", Tree::DeferredArray(w.dtype(), w.shape(),
+                                        std::make_shared<FromMemory>(w),
+                                        nullptr)},
+       {"step", Tree(7)},
+       {"w", Tree::ShardedArray(w.shape(), {{{rank * rows, 0}, half}}, traits)}});
+}
+
+std::vector<Status> SaveOfTwo(const std::string& path, const Array& w,
+                              const std::vector<SaveOptions>& options) {
+  const auto transports = MakeThreadTransports(2);
+  std::vector<Status> statuses(2);
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto group = MakeProcessGroup(transports[rank]);
+      SaveOptions mine = options[rank];
+      mine.group = group.get();
+      statuses[rank] = Save(path, PartOfRank(rank, w), mine).status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+TEST_F(Fingerprints, OfPartsAddUp) {
+  const Array w = RandomArray(DType::kFloat32, {64, 100}, 3);
+  for (const bool use_ocdbt : {true, false}) {
+    SaveOptions options = WithFingerprints();
+    options.use_ocdbt = use_ocdbt;
+    options.chunk_bytes_target = 3000;
+    for (const Status& status : SaveOfTwo(path_, w, {options, options})) {
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    }
+    const auto found = FingerprintsIn(path_);
+    EXPECT_EQ(found, FingerprintsOfElements(path_));
+    EXPECT_EQ(found.at("w"), *FingerprintOf(w.view()));
+    EXPECT_EQ(found.at("deferred"), found.at("w"));
+    EXPECT_EQ(CheckedCount(path_), 3u);
+  }
+}
+
+TEST_F(Fingerprints, RanksThatDisagreeAreNamed) {
+  const Array w = RandomArray(DType::kFloat32, {64, 100}, 3);
+  SaveOptions without = WithFingerprints();
+  without.fingerprints = false;
+  for (const Status& status :
+       SaveOfTwo(path_, w, {WithFingerprints(), without})) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(status.message(),
+                HasSubstr("rank 1 saved without fingerprints, and rank 0 with"));
+  }
+  EXPECT_FALSE(fs::exists(path_));
+}
+
+TEST_F(Fingerprints, ALoadFindsElementsThatAreNotThoseSaved) {
+  const Array w = RandomArray(DType::kFloat32, {64, 100}, 3);
+  SaveTree(Tree::Dict({{"w", Tree(w)}}), WithFingerprints());
+  ForgeFingerprint(path_);
+  EXPECT_TRUE(Load(path_).ok());
+  LoadOptions options;
+  options.open.fingerprints = true;
+  const Status status = Load(path_, options).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_EQ(status.message(),
+            "tensor w: fingerprint got " + *FingerprintOf(w.view()) +
+                ", want 00000000000000000000000000000000: the elements in "
+                "memory are not those that were saved");
+}
+
+TEST_F(Fingerprints, WholeTensorsAreCheckedAndPartsAndCastsAreNot) {
+  const Array w = RandomArray(DType::kFloat32, {64, 100}, 3);
+  SaveTree(Tree::Dict({{"w", Tree(w)}}), WithFingerprints());
+  ForgeFingerprint(path_);
+  const auto opened = OpenWithFingerprints(path_);
+  Array target = *Array::Allocate(DType::kFloat32, {64, 100});
+  Array half = *Array::Allocate(DType::kFloat16, {64, 100});
+  const auto request = [&](int64_t column, int64_t width) {
+    return ReadRequest{0, {0, column},
+                       Subview(target.mutable_view(),
+                               {{0, column}, {64, width}})};
+  };
+  EXPECT_TRUE(opened->ReadInto({request(0, 99)}).ok());
+  EXPECT_TRUE(opened->ReadInto({request(0, 60), request(40, 60)}).ok());
+  EXPECT_TRUE(opened->ReadInto({{0, {0, 0}, half.mutable_view()}}).ok());
+  EXPECT_EQ(opened->ReadInto({request(0, 60), request(60, 40)}).status().code(),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(opened->Read("w").status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(Fingerprints, AreThereOnlyWhereTheyWereAskedFor) {
+  const Tree tree = Tree::Dict({{"w", Tree(7)}});
+  SaveOptions options = WithFingerprints();
+  SaveTree(tree, options);
+  EXPECT_EQ((*Open(path_))->leaves()[0].fingerprint, "");
+  fs::remove(path_ + "/" + std::string(kFingerprintsFile));
+  OpenOptions open;
+  open.fingerprints = true;
+  EXPECT_EQ(Open(path_, open).status().code(), StatusCode::kDataLoss);
+  options.fingerprints = false;
+  SaveTree(tree, options);
+  EXPECT_EQ(CheckedCount(path_), 0u);
+  options.fingerprints = true;
+  options.write_digests = false;
+  const Status status = Save(path_, tree, options).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("fingerprints need write_digests"));
+}
+
+}  // namespace
+}  // namespace holdfast
