@@ -32,6 +32,10 @@ struct ChunkElements {
   ConstArrayView view;
   // target = the elements at `box`.
   std::function<Status(const Box& box, const ArrayView& target)> copy;
+  // Unless empty: told of what `copy` gave for the encoded bytes, each element
+  // once. (It also gives samples, by which a strategy is chosen.)
+  std::function<void(const Box& box, const ConstArrayView& elements)> passed =
+      {};
 };
 
 // The stored bytes of one chunk, read where they are wanted.

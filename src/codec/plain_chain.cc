@@ -355,7 +355,7 @@ class PlainChunkCodec::PieceReader {
     if (is_packed_) return NextPacked();
     if (next_piece_ == piece_count_) return std::string_view();
     const Box box = grid_.ChunkBox(grid_.ChunkIndex(next_piece_++));
-    return Gather(box, scratch_.data());
+    return Gather(box, scratch_.data(), /*is_sample=*/false);
   }
 
   // The bytes that a strategy is chosen by: all of them, or runs from several
@@ -373,7 +373,8 @@ class PlainChunkCodec::PieceReader {
           count <= kRunCount ? i : i * ((count - 1) / (kRunCount - 1));
       HF_ASSIGN_OR_RETURN(const std::string_view run,
                           Gather(runs.ChunkBox(runs.ChunkIndex(number)),
-                                 scratch_.data() + byte_count));
+                                 scratch_.data() + byte_count,
+                                 /*is_sample=*/true));
       byte_count += run.size();
     }
     return std::string_view(scratch_.data(), byte_count);
@@ -393,7 +394,8 @@ class PlainChunkCodec::PieceReader {
     return piece;
   }
 
-  Result<std::string_view> Gather(const Box& box, char* target) const {
+  Result<std::string_view> Gather(const Box& box, char* target,
+                                  bool is_sample) const {
     const size_t item_bytes = DTypeBytes(codec_.dtype_);
     const ArrayView piece{codec_.dtype_, target, box.shape,
                           ContiguousStrides(box.shape, item_bytes)};
@@ -408,6 +410,7 @@ class PlainChunkCodec::PieceReader {
         CopyStrided(Subview(chunk_.view, *inside), part);
       } else {
         HF_RETURN_IF_ERROR(chunk_.copy(*inside, part));
+        if (chunk_.passed && !is_sample) chunk_.passed(*inside, part);
       }
     }
     const size_t byte_count = ElementCount(box.shape) * item_bytes;

@@ -1,18 +1,17 @@
 // Fingerprints from end to end: a save stores those of the elements as it
 // stores them, whoever has which part; a load compares them with memory.
+#include "holdfast/tools/fingerprint.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "base/crc32c.h"
 #include "checkpoint/format/digest_file.h"
 #include "checkpoint/format/fingerprints_file.h"
 #include "checkpoint/test_trees.h"
-#include "holdfast/tools/fingerprint.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
 #include "twins/scratch_directory.h"
@@ -35,15 +34,6 @@ class FromMemory final : public ArrayReader {
   const Array array_;
 };
 
-std::string TextOf(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string((std::istreambuf_iterator<char>(file)), {});
-}
-
-void WriteText(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
 std::unique_ptr<Checkpoint> OpenWithFingerprints(const std::string& path) {
   OpenOptions options;
   options.fingerprints = true;
@@ -55,7 +45,8 @@ std::unique_ptr<Checkpoint> OpenWithFingerprints(const std::string& path) {
 // Of every array, by name.
 std::map<std::string, std::string> FingerprintsIn(const std::string& path) {
   std::map<std::string, std::string> fingerprints;
-  for (const LeafInfo& leaf : OpenWithFingerprints(path)->leaves()) {
+  const auto opened = OpenWithFingerprints(path);
+  for (const LeafInfo& leaf : opened->leaves()) {
     if (leaf.dtype) fingerprints[leaf.name] = leaf.fingerprint;
   }
   return fingerprints;
@@ -96,15 +87,15 @@ SaveOptions WithFingerprints() {
 void ForgeFingerprint(const std::string& path) {
   const std::string file = path + "/" + std::string(kFingerprintsFile);
   const std::string list = path + "/_HOLDFAST_DIGESTS";
-  FingerprintsFile forged = *ParseFingerprintsFile(TextOf(file));
+  FingerprintsFile forged = *ParseFingerprintsFile(ReadTestFile(file));
   forged.tensors.at("w") = std::string(32, '0');
   const std::string text = SerializeFingerprintsFile(forged);
-  WriteText(file, text);
-  DigestFile digests = *ParseDigestFile(TextOf(list));
+  WriteTestFile(file, text);
+  DigestFile digests = *ParseDigestFile(ReadTestFile(list));
   for (FileDigest& row : digests.files) {
     if (row.path == kFingerprintsFile) row.crc32c = Crc32c(text);
   }
-  WriteText(list, SerializeDigestFile(digests));
+  WriteTestFile(list, SerializeDigestFile(digests));
 }
 
 class Fingerprints : public testing::Test {
@@ -150,8 +141,7 @@ TEST_F(Fingerprints, OfCastsAndOfWhatGoesInPieces) {
   std::swap(turned.strides[0], turned.strides[1]);
   const Tree tree = Tree::Dict(
       {{"cast", Tree(whole)},
-       {"deferred", Tree::DeferredArray(DType::kFloat32, {700, 1000}, reader,
-                                        nullptr)},
+       {"deferred", Tree::DeferredArray(DType::kFloat32, {700, 1000}, reader)},
        {"turned", Tree(Array::Borrow(turned, nullptr))},
        {"w", Tree(whole)}});
   for (const uint64_t budget : {uint64_t{1} << 28, uint64_t{1} << 19}) {
@@ -183,10 +173,10 @@ Tree PartOfRank(int64_t rank, const Array& w) {
   traits->write_shape = {rows, w.shape()[1]};
   return Tree::Dict(
       {{"deferred", Tree::DeferredArray(w.dtype(), w.shape(),
-                                        std::make_shared<FromMemory>(w),
-                                        nullptr)},
+                                        std::make_shared<FromMemory>(w))},
        {"step", Tree(7)},
-       {"w", Tree::ShardedArray(w.shape(), {{{rank * rows, 0}, half}}, traits)}});
+       {"w",
+        Tree::ShardedArray(w.shape(), {{{rank * rows, 0}, half}}, traits)}});
 }
 
 std::vector<Status> SaveOfTwo(const std::string& path, const Array& w,
@@ -230,8 +220,9 @@ TEST_F(Fingerprints, RanksThatDisagreeAreNamed) {
   for (const Status& status :
        SaveOfTwo(path_, w, {WithFingerprints(), without})) {
     EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
-    EXPECT_THAT(status.message(),
-                HasSubstr("rank 1 saved without fingerprints, and rank 0 with"));
+    EXPECT_THAT(
+        status.message(),
+        HasSubstr("rank 1 saved without fingerprints, and rank 0 with"));
   }
   EXPECT_FALSE(fs::exists(path_));
 }
@@ -259,9 +250,10 @@ TEST_F(Fingerprints, WholeTensorsAreCheckedAndPartsAndCastsAreNot) {
   Array target = *Array::Allocate(DType::kFloat32, {64, 100});
   Array half = *Array::Allocate(DType::kFloat16, {64, 100});
   const auto request = [&](int64_t column, int64_t width) {
-    return ReadRequest{0, {0, column},
-                       Subview(target.mutable_view(),
-                               {{0, column}, {64, width}})};
+    return ReadRequest{
+        0,
+        {0, column},
+        Subview(target.mutable_view(), {{0, column}, {64, width}})};
   };
   EXPECT_TRUE(opened->ReadInto({request(0, 99)}).ok());
   EXPECT_TRUE(opened->ReadInto({request(0, 60), request(40, 60)}).ok());

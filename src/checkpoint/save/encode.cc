@@ -171,12 +171,12 @@ class Encoder {
     if (elements.dtype == array.source.dtype()) {
       if (auto view = array.source.Find(box)) elements.view = *std::move(view);
     }
-    elements.copy = [this, &array, &sum, box](const Box& part,
-                                              const ArrayView& target) {
-      const Box whole = Absolute(part, box.origin);
-      HF_RETURN_IF_ERROR(array.source.CopyTo(whole, target));
-      sum += SumOf(array, target, whole);
-      return Status();
+    elements.copy = [&array, box](const Box& part, const ArrayView& target) {
+      return array.source.CopyTo(Absolute(part, box.origin), target);
+    };
+    elements.passed = [this, &array, &sum, box](const Box& part,
+                                                const ConstArrayView& view) {
+      sum += SumOf(array, view, Absolute(part, box.origin));
     };
     return elements;
   }
