@@ -154,6 +154,7 @@ struct Args {
   bool equal_bits = false;
   bool ignore_dtype = false;
   bool only_structure = false;
+  bool by_fingerprint = false;
   bool find_renamed = true;
   uint64_t line_count_max = 50;  // 0: all
 

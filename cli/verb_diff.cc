@@ -28,6 +28,7 @@ struct TwoCheckpoints {
 Result<TwoCheckpoints> OpenBoth(const Args& args) {
   OpenOptions options = OpenOptionsOf(args);
   options.stored_sizes = false;
+  options.fingerprints = args.by_fingerprint;
   auto a = Open(args.operands[0], options);
   if (!a.ok()) return a.status();
   auto b = Open(args.operands[1], options);
@@ -62,6 +63,7 @@ DiffOptions DiffOptionsOf(const Args& args, const Env& env) {
   options.equal_bits = args.equal_bits;
   options.ignore_dtype = args.ignore_dtype;
   options.only_structure = args.only_structure;
+  options.by_fingerprint = args.by_fingerprint;
   options.find_renamed = args.find_renamed;
   const auto patterns = std::span(args.operands).subspan(2);
   if (!patterns.empty()) {

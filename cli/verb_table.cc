@@ -108,6 +108,8 @@ constexpr Example kDiffExamples[] = {
     {"holdfast diff /ckpt/7 /ckpt/8", "what a step has changed"},
     {"holdfast diff /ckpt/7 /new/7.safetensors --rtol 1e-2 --ignore-dtype",
      "whether a cast copy is still the same"},
+    {"holdfast diff --fingerprint /ckpt/7 /ckpt/8",
+     "which tensors have changed, by the fingerprints of both"},
     {"holdfast diff --structure --json A B | jq .leaves[].name",
      "names of leaves that do not match"},
 };

@@ -47,8 +47,9 @@ struct DeltaResult {
 // checkpoint of any format, or a root of steps, of which the newest is meant.
 // The encoded differences are held in memory until all are known. One process
 // only: Unimplemented for a group of several. `options.compression`,
-// `zarr_format` and chunk sizes are of no meaning here; of `save_args` the
-// dtypes are. FailedPrecondition when the base changes meanwhile.
+// `zarr_format`, `fingerprints` and chunk sizes are of no meaning here; of
+// `save_args` the dtypes are. FailedPrecondition when the base changes
+// meanwhile.
 Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
                               const std::string& base,
                               const SaveOptions& options = {});

@@ -221,10 +221,10 @@ struct OpenOptions {
   // Check `_HOLDFAST_DIGESTS` for every metadata file and uncompressed value
   // that is read, when the checkpoint has it.
   bool verify = true;
-  // Read `_HOLDFAST_FINGERPRINTS`, where the checkpoint has it: it gives
-  // LeafInfo::fingerprint; and whole arrays that are read in their stored dtype
-  // are checked where they lie in memory (Stats::fingerprint_count). Parts of
-  // arrays, casts and mapped arrays are not.
+  // With `verify`: read `_HOLDFAST_FINGERPRINTS`, where the checkpoint has it.
+  // It gives LeafInfo::fingerprint, and whole arrays that are read in their
+  // stored dtype are checked where they lie in memory (Stats::
+  // fingerprint_count). Parts of arrays, casts and mapped arrays are not.
   bool fingerprints = false;
   // Give the tree that holdfast keeps beside a foreign format, where there is
   // one; false: the tensors as the format has them.

@@ -364,6 +364,7 @@ class DeltaSaver {
     save.compression = Compression::kNone;
     save.save_args.clear();
     save.also = nullptr;
+    save.fingerprints = false;  // of differences they are of no use
     save.value_metadata_tree.clear();
     save.support_rich_types = false;
     nlohmann::ordered_json metadata = {

@@ -154,6 +154,7 @@ bool IsDatabasePart(std::string_view name) {
 
 Status PrepareDirectory(const Place& directory) {
   HF_RETURN_IF_ERROR(RemoveIfThere(directory / kDigestFile));
+  HF_RETURN_IF_ERROR(RemoveIfThere(directory / kFingerprintsFile));
   HF_ASSIGN_OR_RETURN(const Names names, ListDirectory(directory));
   if (!HasDatabases(names)) return Status();
   for (const std::string_view part : kDatabaseParts) {
@@ -276,7 +277,8 @@ Status AddItem(const Place& source, const Place& target,
   HF_ASSIGN_OR_RETURN(const Names names, ListDirectory(source));
   const bool has_databases = HasDatabases(names);
   for (const std::string& name : names) {
-    if (name == kDigestFile || (has_databases && IsDatabasePart(name))) {
+    if (name == kDigestFile || name == kFingerprintsFile ||
+        (has_databases && IsDatabasePart(name))) {
       continue;
     }
     const Place from = source / name;

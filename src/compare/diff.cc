@@ -37,9 +37,10 @@ class Differ {
     HF_ASSIGN_OR_RETURN(result_.leaves,
                         MatchLeaves(a_.leaves(), b_.leaves(), options_));
     if (!options_.only_structure) {
-      HF_RETURN_IF_ERROR(CompareTensors());
+      HF_RETURN_IF_ERROR(options_.by_fingerprint ? CompareFingerprints()
+                                                 : CompareTensors());
       HF_RETURN_IF_ERROR(CompareTexts());
-      if (options_.find_renamed) {
+      if (options_.find_renamed && !options_.by_fingerprint) {
         HF_RETURN_IF_ERROR(
             FindRenamed(a_, b_, QuietRun(), result_.leaves, result_.stats));
       }
@@ -56,6 +57,13 @@ class Differ {
       return InvalidArgumentError("diff: a tolerance of " +
                                   std::to_string(tolerance) +
                                   " (want a number from 0)");
+    }
+    const bool wants_less = options_.atol > 0 || options_.rtol > 0 ||
+                            options_.ignore_dtype || !options_.equal_nan;
+    if (options_.by_fingerprint && wants_less) {
+      return InvalidArgumentError(
+          "diff: fingerprints are of dtype and bits; compare values for a "
+          "tolerance, for other dtypes or for NaNs that differ");
     }
     return Status();
   }
@@ -108,6 +116,32 @@ class Differ {
         ReadSlabs(tensors, work, options_.run, "compare", result_.stats));
     for (size_t i = 0; i < count; ++i) {
       if (!tensors[i].sides.empty()) Judge(diffs[i], result_.leaves[i]);
+    }
+    return Status();
+  }
+
+  // Ok when the leaf has a fingerprint.
+  static Status CheckHasFingerprint(const Checkpoint& checkpoint, size_t leaf) {
+    const LeafInfo& info = checkpoint.leaves()[leaf];
+    if (!info.fingerprint.empty()) return Status();
+    return FailedPreconditionError(
+        checkpoint.info().path + ": leaf " + info.name +
+        " has no fingerprint; compare values, or save with fingerprints");
+  }
+
+  Status CompareFingerprints() {
+    for (LeafDiff& leaf : result_.leaves) {
+      if (leaf.verdict != DiffVerdict::kSame || !AreComparable(leaf)) continue;
+      HF_RETURN_IF_ERROR(CheckHasFingerprint(a_, *leaf.a));
+      HF_RETURN_IF_ERROR(CheckHasFingerprint(b_, *leaf.b));
+      const LeafInfo& a = a_.leaves()[*leaf.a];
+      const LeafInfo& b = b_.leaves()[*leaf.b];
+      if (a.dtype != b.dtype) {  // as a rule of the map wants it
+        return FailedPreconditionError(
+            "diff: leaf " + a.name +
+            " is cast, which no fingerprint can show; compare values");
+      }
+      if (a.fingerprint != b.fingerprint) leaf.verdict = DiffVerdict::kBits;
     }
     return Status();
   }

@@ -61,6 +61,7 @@ class Planner {
       leaf.origins = {{0, i}};
       by_key_[JoinedKey(first[i].key, first[i].key.size())] = i;
       leaf.is_average = IsAveraged(leaf.info);
+      if (leaf.is_average) leaf.info.fingerprint.clear();
     }
     for (size_t part = 1; part < parts_.size(); ++part) {
       HF_RETURN_IF_ERROR(AddSource(part));

@@ -13,6 +13,8 @@
 #include "fingerprint/parts.h"
 #include "run/run.h"
 #include "tensor/box.h"
+#include "tensor/box_index.h"
+#include "tree/flatten.h"
 
 namespace holdfast {
 namespace {
@@ -131,9 +133,8 @@ Result<std::vector<RankReplicas>> GatherReplicas(
   const std::string keys = TextOfKeys(mine->keys);
   Sha256 hash;
   hash.Update(keys);
-  HF_ASSIGN_OR_RETURN(
-      const std::vector<std::string> values,
-      group.AllGather(meeting, hash.HexDigest() + mine->sums));
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> values,
+                      group.AllGather(meeting, hash.HexDigest() + mine->sums));
   constexpr size_t kHashBytes = 64;
   const auto hash_of = [&](const std::string& value) {
     return std::string_view(value).substr(0, kHashBytes);
@@ -225,6 +226,103 @@ std::string HoldersText(const std::vector<ReplicaHolder>& holders,
   return text + ")";
 }
 
+// What a leaf holds in memory: nothing, unless it has elements.
+std::vector<Replica> ReplicasOfLeaf(const std::string& name, const Tree& leaf) {
+  if (!leaf.is_leaf()) return {};
+  if (leaf.leaf_kind() == LeafKind::kScalar) {
+    const Scalar& scalar = leaf.scalar();
+    return {{name, {}, {}, {scalar.dtype, scalar.bytes.data(), {}, {}}}};
+  }
+  if (leaf.leaf_kind() != LeafKind::kArray || leaf.reader() != nullptr) {
+    return {};
+  }
+  if (!leaf.is_sharded()) {
+    return {{name, leaf.array_shape(), {}, leaf.array().view()}};
+  }
+  std::vector<Replica> replicas;
+  for (const ArrayShard& shard : leaf.shards()) {
+    replicas.push_back(
+        {name, leaf.array_shape(), shard.origin, shard.array.view()});
+  }
+  return replicas;
+}
+
+Result<std::vector<Replica>> ReplicasOf(const Tree& tree) {
+  HF_ASSIGN_OR_RETURN(const std::vector<FlatLeaf> leaves, Flatten(tree));
+  HF_RETURN_IF_ERROR(CheckParamNames(leaves));
+  std::vector<Replica> replicas;
+  for (const FlatLeaf& flat : leaves) {
+    for (Replica& replica : ReplicasOfLeaf(ParamName(flat.path), *flat.leaf)) {
+      replicas.push_back(std::move(replica));
+    }
+  }
+  return replicas;
+}
+
+Status CheckWhole(const std::string& name, const Tree& leaf) {
+  if (leaf.leaf_kind() != LeafKind::kArray) return Status();
+  if (leaf.reader() != nullptr) {
+    return InvalidArgumentError("leaf " + name + ": its elements are not here");
+  }
+  if (!leaf.is_sharded()) return Status();
+  std::vector<Box> boxes;
+  for (const ArrayShard& shard : leaf.shards()) {
+    boxes.push_back({shard.origin, shard.array.shape()});
+  }
+  return BoxIndex(std::move(boxes))
+      .CheckCover(leaf.array_shape())
+      .WithContext("leaf " + name);
+}
+
+Result<std::map<std::string, std::string>> SumTree(const Tree& tree,
+                                                   const RunOptions& options) {
+  HF_ASSIGN_OR_RETURN(const std::vector<FlatLeaf> leaves, Flatten(tree));
+  HF_RETURN_IF_ERROR(CheckParamNames(leaves));
+  std::vector<FingerprintPart> parts;
+  std::vector<FingerprintSum*> owners;  // as parts
+  std::map<std::string, FingerprintSum> sums;
+  for (const FlatLeaf& flat : leaves) {
+    const std::string name = ParamName(flat.path);
+    if (!flat.leaf->is_leaf()) continue;
+    HF_RETURN_IF_ERROR(CheckWhole(name, *flat.leaf));
+    for (const Replica& part : ReplicasOfLeaf(name, *flat.leaf)) {
+      HF_RETURN_IF_ERROR(CheckReplica(part));
+      const auto [at, is_new] =
+          sums.try_emplace(name, TagOf(part.view.dtype, part.tensor_shape));
+      parts.push_back(
+          {part.view, BoxOfReplica(part).origin, part.tensor_shape});
+      owners.push_back(&at->second);
+    }
+  }
+  Run run(options);
+  HF_ASSIGN_OR_RETURN(const std::vector<FingerprintSum> found,
+                      SumsOf(parts, run.executor(), run.cancel()));
+  for (size_t i = 0; i < found.size(); ++i) *owners[i] += found[i];
+  std::map<std::string, std::string> texts;
+  for (const auto& [name, sum] : sums) texts[name] = FingerprintHex(sum);
+  return texts;
+}
+
+// As the public one, of replicas that may be none: those of a tree that is
+// refused.
+Result<ReplicaReport> Compare(ProcessGroup* group,
+                              const Result<std::vector<Replica>>& replicas,
+                              const RunOptions& run) {
+  Result<RankReplicas> mine = CatchBadAlloc([&]() -> Result<RankReplicas> {
+    HF_RETURN_IF_ERROR(replicas.status());
+    return SumReplicas(*replicas, run);
+  });
+  if (group == nullptr) {
+    HF_RETURN_IF_ERROR(mine.status());
+    std::vector<RankReplicas> alone;
+    alone.push_back(*std::move(mine));
+    return ReportOf(alone);
+  }
+  HF_ASSIGN_OR_RETURN(const std::vector<RankReplicas> ranks,
+                      GatherReplicas(*group, mine));
+  return ReportOf(ranks);
+}
+
 }  // namespace
 
 Result<std::string> FingerprintOf(const ConstArrayView& tensor,
@@ -264,23 +362,37 @@ std::string DivergenceText(const Divergence& divergence) {
   return text + " differ, and none has a majority";
 }
 
+Result<std::map<std::string, std::string>> FingerprintsOf(
+    const Tree& tree, const RunOptions& run) {
+  return CatchBadAlloc([&] { return SumTree(tree, run); });
+}
+
+Status ReplicaReport::Check() const {
+  constexpr size_t kShownMax = 10;
+  if (divergences.empty()) return Status();
+  std::string text = "replicas differ";
+  const size_t shown = std::min(divergences.size(), kShownMax);
+  for (size_t i = 0; i < shown; ++i) {
+    text += (i > 0 ? "; " : ": ") + DivergenceText(divergences[i]);
+  }
+  if (shown < divergences.size()) {
+    text += "; and " + std::to_string(divergences.size() - shown) + " more";
+  }
+  return DataLossError(text);
+}
+
 Result<ReplicaReport> CompareReplicas(ProcessGroup* group,
                                       const std::vector<Replica>& replicas,
                                       const RunOptions& run) {
   return InGroupCall(group, [&] {
-    return CatchBadAlloc([&]() -> Result<ReplicaReport> {
-      Result<RankReplicas> mine =
-          CatchBadAlloc([&] { return SumReplicas(replicas, run); });
-      if (group == nullptr) {
-        HF_RETURN_IF_ERROR(mine.status());
-        std::vector<RankReplicas> alone;
-        alone.push_back(*std::move(mine));
-        return ReportOf(alone);
-      }
-      HF_ASSIGN_OR_RETURN(const std::vector<RankReplicas> ranks,
-                          GatherReplicas(*group, mine));
-      return ReportOf(ranks);
-    });
+    return CatchBadAlloc([&] { return Compare(group, replicas, run); });
+  });
+}
+
+Result<ReplicaReport> CompareReplicas(ProcessGroup* group, const Tree& tree,
+                                      const RunOptions& run) {
+  return InGroupCall(group, [&] {
+    return CatchBadAlloc([&] { return Compare(group, ReplicasOf(tree), run); });
   });
 }
 

@@ -106,8 +106,8 @@ __attribute__((target("avx2"))) FingerprintSum SumWordsAvx2(const char* data,
     const __m256i odd = _mm256_srli_epi64(x, 32);
     low = _mm256_add_epi64(low, _mm256_mul_epu32(x, u));
     high = _mm256_add_epi64(high, _mm256_mul_epu32(x, v));
-    low_odd = _mm256_add_epi64(
-        low_odd, _mm256_mul_epu32(odd, _mm256_srli_epi64(u, 32)));
+    low_odd = _mm256_add_epi64(low_odd,
+                               _mm256_mul_epu32(odd, _mm256_srli_epi64(u, 32)));
     high_odd = _mm256_add_epi64(
         high_odd, _mm256_mul_epu32(odd, _mm256_srli_epi64(v, 32)));
   }
@@ -118,8 +118,7 @@ __attribute__((target("avx2"))) FingerprintSum SumWordsAvx2(const char* data,
   std::memcpy(b.data(), &high, sizeof high);
   FingerprintSum sum =
       SumWordsPlain(data + kWordBytes * i, first + i, count - i);
-  return sum +=
-         {a[0] + a[1] + a[2] + a[3], b[0] + b[1] + b[2] + b[3]};
+  return sum += {a[0] + a[1] + a[2] + a[3], b[0] + b[1] + b[2] + b[3]};
 }
 
 // Measured, of bytes in L2: 7 GB/s by SumWordsPlain, 17 by SSE2, 32 by AVX2.
@@ -183,9 +182,9 @@ Runs RunsOf(const ConstArrayView& view, const Shape& array_shape) {
   Runs runs{view.shape.size(), DTypeBytes(view.dtype), DTypeBytes(view.dtype)};
   bool is_run = true;
   for (size_t i = view.shape.size(); i-- > 0;) {
-    is_run = is_run &&
-             (view.shape[i] == 1 ||
-              view.strides[i] == static_cast<int64_t>(runs.memory_bytes));
+    is_run =
+        is_run && (view.shape[i] == 1 ||
+                   view.strides[i] == static_cast<int64_t>(runs.memory_bytes));
     if (is_run) {
       runs.outer_rank = i;
       runs.memory_bytes *= view.shape[i];
@@ -259,8 +258,8 @@ FingerprintSum SumOfBox(const ConstArrayView& view, const Shape& origin,
                         const Shape& array_shape) {
   if (ElementCount(view.shape) == 0) return {};
   const Runs runs = RunsOf(view, array_shape);
-  const bool has_gaps = runs.memory_bytes < kLongRunBytes &&
-                        runs.memory_bytes < runs.array_bytes;
+  const bool has_gaps =
+      runs.memory_bytes < kLongRunBytes && runs.memory_bytes < runs.array_bytes;
   if (!has_gaps && !MayHaveUnusedBits(view.dtype)) {
     return SumRuns(view, origin, array_shape, runs);
   }

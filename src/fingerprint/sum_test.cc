@@ -28,10 +28,11 @@ FingerprintSum SlowSum(const std::vector<char>& bytes) {
   FingerprintSum sum;
   for (uint64_t i = 0; i < bytes.size(); ++i) {
     const uint64_t block = i / 4096, j = i % 4096 / 4;
-    const uint64_t x = uint64_t{static_cast<uint8_t>(bytes[i])} << (8 * (i % 4));
+    const uint64_t x = uint64_t{static_cast<uint8_t>(bytes[i])}
+                       << (8 * (i % 4));
     const uint64_t first = uint64_t{1} << 63;
-    sum.low += (SlowMix(2 * block) | 1) *
-               ((SlowMix(first + 2 * j) >> 32 | 1) * x);
+    sum.low +=
+        (SlowMix(2 * block) | 1) * ((SlowMix(first + 2 * j) >> 32 | 1) * x);
     sum.high += (SlowMix(2 * block + 1) | 1) *
                 ((SlowMix(first + 2 * j + 1) >> 32 | 1) * x);
   }
@@ -84,7 +85,8 @@ Scattered Scatter(std::mt19937_64& random, const ConstArrayView& source) {
   const size_t rank = source.shape.size();
   std::vector<size_t> order(rank);
   for (size_t i = 0; i < rank; ++i) order[i] = i;
-  if (Between(random, 0, 2) > 0) std::shuffle(order.begin(), order.end(), random);
+  if (Between(random, 0, 2) > 0)
+    std::shuffle(order.begin(), order.end(), random);
   Scattered result;
   result.view = {source.dtype, nullptr, source.shape, Shape(rank, 0)};
   int64_t step = DTypeBytes(source.dtype), first = 0;
@@ -213,8 +215,8 @@ TEST(FingerprintSum, FindsWhatSimpleSumsMiss) {
 
 TEST(FingerprintSum, DTypeAndShapeAreMixedIn) {
   std::set<std::string> seen;
-  const std::vector<Shape> shapes = {{}, {0}, {1}, {8}, {2, 4}, {4, 2},
-                                     {8, 1}, {0, 8}, {16}};
+  const std::vector<Shape> shapes = {{},     {0},    {1},    {8}, {2, 4},
+                                     {4, 2}, {8, 1}, {0, 8}, {16}};
   for (const Shape& shape : shapes) {
     for (int dtype = 0; dtype < kDTypeCount; ++dtype) {
       seen.insert(FingerprintHex(TagOf(static_cast<DType>(dtype), shape)));

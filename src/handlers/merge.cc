@@ -6,6 +6,7 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/check/checked_files.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/save/adopt.h"
 #include "holdfast/orbax/type_handlers.h"
@@ -120,7 +121,7 @@ Status Merge(const std::string& directory, const OcdbtMergeOptions& wants) {
       return HasKey(wanted, std::string(entry.key));
     });
     children.push_back(std::move(root));
-    HF_RETURN_IF_ERROR(store->Delete(kDigestFile));
+    HF_RETURN_IF_ERROR(DropDigests(*store));
   }
   ocdbt::BulkWriteOptions options;
   options.must_create = false;

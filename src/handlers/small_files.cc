@@ -99,6 +99,4 @@ Status RecordShardings(const std::string& directory,
                       ShardingFile(shardings.begin(), shardings.end()));
 }
 
-Status DropDigests(Store& store) { return store.Delete(kDigestFile); }
-
 }  // namespace holdfast

@@ -36,7 +36,4 @@ Status AddArrayMetadataRecords(Store& store,
                                std::vector<ArrayMetadataRecord> records,
                                int64_t process = 0);
 
-// The checksums of an item that is changed no longer hold.
-Status DropDigests(Store& store);
-
 }  // namespace holdfast

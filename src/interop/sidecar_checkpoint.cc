@@ -184,6 +184,9 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
       const LeafInfo& base = base_->leaves()[seen.base];
       HF_RETURN_IF_ERROR(CheckFits(leaf, base));
       info = base;
+      if (leaf.dtype != base.dtype || leaf.shape != base.shape) {
+        info.fingerprint.clear();
+      }
       seen.adds_axis =
           HasElements(leaf.kind) && base.shape.size() > leaf.shape.size();
       if (seen.adds_axis && !info.chunk_shape.empty()) {

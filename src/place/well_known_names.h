@@ -28,6 +28,7 @@ inline constexpr std::string_view kOpeningNames[] = {
     "_METADATA",
     "_ROOT_METADATA",
     "_HOLDFAST_DIGESTS",
+    "_HOLDFAST_FINGERPRINTS",
     "_sharding",
     "_strings.json",
     "manifest.ocdbt",

@@ -99,6 +99,8 @@ LeafInfo TargetInfo(const std::vector<LeafInfo>& source,
   info.key = std::move(keys);
   info.key_kinds.assign(info.key.size(), KeyKind::kName);
   if (!stack.has_elements) return info;
+  // The fingerprint is of elements that are given as they are.
+  if (stack.scales || info.dtype != stack.dtype) info.fingerprint.clear();
   info.dtype = stack.dtype;
   if (stack.dtype != stack.source_dtype) info.prng_impl.clear();
   info.decoded_bytes = ElementCount(info.shape) * DTypeBytes(stack.dtype);

@@ -33,7 +33,7 @@ Status ListedStore::DropList() {
     const Status found = store->Stat(kDigestFile).status();
     if (found.code() == StatusCode::kNotFound) continue;
     HF_RETURN_IF_ERROR(found);
-    HF_RETURN_IF_ERROR(store->Delete(kDigestFile));
+    HF_RETURN_IF_ERROR(DropDigests(*store));
     break;
   }
   // Only now: until the list is gone, other threads must wait at the mutex and

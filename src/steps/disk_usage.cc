@@ -50,7 +50,7 @@ bool IsMetadataFile(std::string_view name) {
 // `path` is relative to the step.
 std::string_view KindOfFile(std::string_view path) {
   const std::string_view name = LastPart(path);
-  if (name == kDigestFile) return "checksums";
+  if (name == kDigestFile || name == kFingerprintsFile) return "checksums";
   if (name == kManifestFile) return "manifest";
   if (IsMetadataFile(name)) return "metadata";
   const bool is_array_metadata =

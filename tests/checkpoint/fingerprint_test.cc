@@ -12,6 +12,11 @@
 #include "checkpoint/format/digest_file.h"
 #include "checkpoint/format/fingerprints_file.h"
 #include "checkpoint/test_trees.h"
+#include "holdfast/delta.h"
+#include "holdfast/tools/convert.h"
+#include "holdfast/tools/merge.h"
+#include "interop/tree_sidecar.h"
+#include "recipe/recipe_checkpoint.h"
 #include "tensor/box.h"
 #include "tensor/copy.h"
 #include "twins/scratch_directory.h"
@@ -280,6 +285,119 @@ TEST_F(Fingerprints, AreThereOnlyWhereTheyWereAskedFor) {
   const Status status = Save(path_, tree, options).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("fingerprints need write_digests"));
+}
+
+// The names of leaves with a fingerprint, each of which is that of the elements
+// that the leaf gives.
+std::vector<std::string> NamesWithFingerprints(const Checkpoint& seen) {
+  std::vector<std::string> names;
+  for (const LeafInfo& leaf : seen.leaves()) {
+    if (leaf.fingerprint.empty()) continue;
+    names.push_back(leaf.name);
+    const auto array = seen.Read(leaf.name);
+    EXPECT_TRUE(array.ok()) << array.status().ToString();
+    if (array.ok()) {
+      EXPECT_EQ(leaf.fingerprint, *FingerprintOf(array->view())) << leaf.name;
+    }
+  }
+  return names;
+}
+
+TEST_F(Fingerprints, OfWhatARecipeChangesThereAreNone) {
+  const Array w = RandomArray(DType::kInt8, {4, 6}, 3);
+  SaveTree(Tree::Dict({{"cast", Tree(w)},
+                       {"moved", Tree(w)},
+                       {"scale", Tree(RandomArray(DType::kFloat32, {1, 1}, 4))},
+                       {"scaled", Tree(w)},
+                       {"turned", Tree(w)}}),
+           WithFingerprints());
+  const auto recipe = Recipe::Parse(R"({"recipe": 1, "rest": "keep", "rules": [
+      {"from": "moved", "to": "other.name"},
+      {"from": "cast", "to": "c", "cast": "int16"},
+      {"from": "scaled", "to": "s", "cast": "int8",
+       "dequantize": {"scale": "scale", "block": [4, 6]}},
+      {"from": "turned", "to": "t", "axes": "a b -> b a"}]})");
+  ASSERT_TRUE(recipe.ok()) << recipe.status().ToString();
+  const auto seen = WithRecipe(OpenWithFingerprints(path_), *recipe, {});
+  ASSERT_TRUE(seen.ok()) << seen.status().ToString();
+  EXPECT_EQ((*seen)->leaves().size(), 4u);
+  EXPECT_EQ(NamesWithFingerprints(**seen),
+            std::vector<std::string>{"other.name"});
+}
+
+TEST_F(Fingerprints, OfOtherDtypesInASidecarThereAreNone) {
+  SaveTree(Tree::Dict({{"bits", Tree(RandomArray(DType::kUint16, {6}, 3))},
+                       {"pairs", Tree(RandomArray(DType::kFloat32, {3, 2}, 3))},
+                       {"same", Tree(RandomArray(DType::kInt8, {6}, 4))},
+                       {"text", Tree(RandomArray(DType::kUint8, {6}, 4))}}),
+           WithFingerprints());
+  TreeSidecar sidecar;
+  const auto add = [&](std::string name, ValueKind kind,
+                       std::optional<DType> dtype, Shape shape) {
+    SidecarLeaf& leaf = sidecar.leaves.emplace_back();
+    leaf.key = {"as", name};
+    leaf.kind = kind;
+    leaf.dtype = dtype;
+    leaf.shape = std::move(shape);
+    leaf.stored = std::move(name);
+  };
+  add("bits", ValueKind::kArray, DType::kBfloat16, {6});
+  add("pairs", ValueKind::kArray, DType::kComplex64, {3});
+  add("same", ValueKind::kArray, DType::kInt8, {6});
+  add("text", ValueKind::kBytes, std::nullopt, {});
+  const auto seen = WithSidecar(OpenWithFingerprints(path_), sidecar);
+  ASSERT_TRUE(seen.ok()) << seen.status().ToString();
+  EXPECT_EQ(NamesWithFingerprints(**seen), std::vector<std::string>{"as.same"});
+}
+
+TEST_F(Fingerprints, OfAveragesThereAreNone) {
+  const std::string other = scratch_ / "other";
+  const Array w = RandomArray(DType::kBfloat16, {6}, 3);
+  SaveTree(Tree::Dict({{"step", Tree(7)}, {"w", Tree(w)}}), WithFingerprints());
+  ASSERT_TRUE(Save(other, Tree::Dict({{"step", Tree(7)}, {"w", Tree(w)}}),
+                   WithFingerprints())
+                  .ok());
+  for (const bool average : {false, true}) {
+    MergeOptions options;
+    options.average = average;
+    std::vector<MergePart> parts = {
+        {OpenWithFingerprints(path_), average ? "" : "a", ""},
+        {OpenWithFingerprints(other), average ? "" : "b", ""}};
+    const auto merged = MergeCheckpoints(std::move(parts), options);
+    ASSERT_TRUE(merged.ok()) << merged.status().ToString();
+    const std::vector<std::string> all = {"a.step", "a.w", "b.step", "b.w"};
+    EXPECT_EQ(NamesWithFingerprints(**merged),
+              average ? std::vector<std::string>{"step"} : all);
+  }
+}
+
+// A file that is left where a list is dropped, or never was in one.
+TEST_F(Fingerprints, OfAFileThatNoListHasCountForNothing) {
+  SaveTree(Tree::Dict({{"w", Tree(7)}}), WithFingerprints());
+  fs::remove(path_ + "/_HOLDFAST_DIGESTS");
+  OpenOptions open;
+  open.fingerprints = true;
+  for (const bool verify : {true, false}) {
+    open.verify = verify;
+    const auto opened = Open(path_, open);
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    EXPECT_EQ((*opened)->leaves()[0].fingerprint, "");
+  }
+}
+
+TEST_F(Fingerprints, OfDeltasAndWhatIsMadeOfThemThereAreNone) {
+  const Array w = RandomArray(DType::kBfloat16, {60}, 3);
+  SaveTree(Tree::Dict({{"w", Tree(w)}}), WithFingerprints());
+  const std::string delta = scratch_ / "delta", whole = scratch_ / "whole";
+  const Tree later =
+      Tree::Dict({{"w", Tree(RandomArray(DType::kBfloat16, {60}, 4))}});
+  ASSERT_TRUE(SaveDelta(delta, later, path_, WithFingerprints()).ok());
+  EXPECT_FALSE(fs::exists(delta + "/" + std::string(kFingerprintsFile)));
+  ASSERT_TRUE(Convert(delta, whole).ok());
+  for (const std::string& path : {delta, whole}) {
+    EXPECT_EQ(FingerprintsIn(path).at("w"), "");
+    EXPECT_EQ(CheckedCount(path), 0u);
+  }
 }
 
 }  // namespace

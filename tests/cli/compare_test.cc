@@ -68,6 +68,40 @@ TEST_F(CompareVerbs, DiffPrintsTheWorstAndExits) {
   EXPECT_EQ(RunWords({"diff", Path("a"), Path("none")}).code, 3);
 }
 
+TEST_F(CompareVerbs, DiffByFingerprintReadsNoTensor) {
+  const auto put = [&](const std::string& name, std::vector<float> w) {
+    SaveOptions options;
+    options.sync = false;
+    options.fingerprints = true;
+    options.use_ocdbt = false;
+    const Tree tree = Tree::Dict({{"v", Tree(1)}, {"w", Array::Of(w)}});
+    ASSERT_TRUE(Save(Path(name), tree, options).ok());
+    // So that a read of it would fail.
+    std::filesystem::remove(Path(name) + "/w/0");
+  };
+  put("x", {1, 2});
+  put("y", {1, -2});
+  put("z", {1, 2});
+  const Ran same = RunWords({"diff", "--fingerprint", Path("x"), Path("z")});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(same.out, "same: 2 leaves the same\n");
+  const Ran ran = RunWords({"diff", "--fingerprint", Path("x"), Path("y")});
+  EXPECT_EQ(ran.code, 1) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("bits  w     float32[2]"));
+  EXPECT_THAT(ran.out, HasSubstr("different: 1 leaf the same, 1 different\n"));
+  const Ran none = RunWords({"diff", "--fingerprint", Path("x"), Path("a")});
+  EXPECT_EQ(none.code, 1);  // no leaf of both
+  const Ran without = RunWords({"diff", "--fingerprint", Path("a"), Path("b")});
+  EXPECT_EQ(without.code, 3);
+  EXPECT_THAT(without.err,
+              HasSubstr("a: leaf params.w has no fingerprint; compare values, "
+                        "or save with fingerprints"));
+  EXPECT_EQ(
+      RunWords({"diff", "--fingerprint", "--rtol=1", Path("x"), Path("y")})
+          .code,
+      2);
+}
+
 TEST_F(CompareVerbs, DiffFollowsRenames) {
   ASSERT_EQ(RunWords({"convert", "--map", "params/(.*)=weights/\\1", Path("a"),
                       Path("renamed")})

@@ -28,8 +28,9 @@
 // Thread-safety: may run concurrently on the same checkpoints.
 // Units: bytes, elements.
 // Errors: Cancelled; InvalidArgument for options that make no sense, two leaves
-// that get one name. A leaf that cannot be read is in the result, with the
-// reason, and stops nothing else.
+// that get one name; FailedPrecondition where fingerprints are missing. A leaf
+// that cannot be read is in the result, with the reason, and stops nothing
+// else.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +60,11 @@ struct DiffOptions {
   bool ignore_dtype = false;
   // Compare structure, kinds, shapes and dtypes alone; no tensor is read.
   bool only_structure = false;
+  // Compare LeafInfo::fingerprint instead of elements: none is read, and other
+  // bits are a difference (DiffVerdict::kBits). Both checkpoints have them and
+  // were opened with OpenOptions::fingerprints, or FailedPrecondition names
+  // whose leaves have none. Takes no tolerances, and finds nothing renamed.
+  bool by_fingerprint = false;
   // Look for leaves that were renamed: of one kind, dtype, shape and value.
   // Costs a read of those that could be.
   bool find_renamed = true;
@@ -78,7 +84,8 @@ enum class DiffVerdict : uint8_t {
   kShape,
   kDType,   // values may be different too
   kValues,  // some elements are not close
-  kBits,    // values are equal; only with DiffOptions::equal_bits
+  kBits,    // values are equal, and DiffOptions::equal_bits asked for more; or
+            // by_fingerprint asked for no less
   kUnreadable,
 };
 // "same", "only in a", "only in b", "kind", "shape", "dtype", "values", "bits",

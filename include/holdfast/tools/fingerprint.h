@@ -3,8 +3,8 @@
 // before a save writes anything.
 //
 //   std::string f = *holdfast::FingerprintOf(weights.view());
-//   auto report = holdfast::CompareReplicas(group.get(), replicas);
-//   for (const auto& d : report->divergences) std::cerr << DivergenceText(d);
+//   auto report = holdfast::CompareReplicas(group.get(), my_tree);
+//   if (report.ok()) return report->Check();  // "tensor w: rank 3 differs ..."
 //
 // A fingerprint is a text of 32 hex digits. Equal ones mean equal dtype, shape
 // and bits, but for a chance of about 2^-62; it is made for faults of machines,
@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,19 @@
 #include "holdfast/process_group.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
+#include "holdfast/tree.h"
 
 namespace holdfast HOLDFAST_EXPORT {
 
 // Of a whole tensor.
 Result<std::string> FingerprintOf(const ConstArrayView& tensor,
                                   const RunOptions& run = {});
+
+// Of each array and scalar of a tree, by name: what LeafInfo::fingerprint is
+// once the tree has been saved. A sharded array has all of its shards here, and
+// no deferred ones (InvalidArgument).
+Result<std::map<std::string, std::string>> FingerprintsOf(
+    const Tree& tree, const RunOptions& run = {});
 
 // One copy of a box of a tensor, as this process has it.
 struct Replica {
@@ -56,16 +64,14 @@ struct ReplicaHolder {
 struct Divergence {
   std::string tensor;
   Shape origin;
-  Shape shape;  // of the box
+  Shape shape;            // of the box
   bool is_whole = false;  // the box is the tensor
   // Those that are equal, together: the largest group first, then by holder.
   std::vector<std::vector<ReplicaHolder>> groups;
 
   // Whether the first group is larger than any other: then the others are those
   // that have diverged. Otherwise nobody can tell which of them are right.
-  bool has_majority() const {
-    return groups[0].size() > groups[1].size();
-  }
+  bool has_majority() const { return groups[0].size() > groups[1].size(); }
 };
 // "tensor w[0:4, 0:8]: rank 3 differs from ranks 0, 1, 2", or of a tie "tensor
 // w: rank 0 and rank 1 differ, and none has a majority".
@@ -73,9 +79,12 @@ std::string DivergenceText(const Divergence& divergence);
 
 struct ReplicaReport {
   std::vector<Divergence> divergences;  // by tensor, then box
-  uint64_t box_count = 0;       // different boxes that some rank holds
-  uint64_t replica_count = 0;   // held by all ranks together
+  uint64_t box_count = 0;               // different boxes that some rank holds
+  uint64_t replica_count = 0;           // held by all ranks together
   uint64_t compared_count = 0;  // of these, of boxes held more than once
+
+  // DataLoss with the texts of the first divergences; Ok when there is none.
+  Status Check() const;
 };
 
 // Compares what all ranks hold: boxes of the same tensor, origin and shape.
@@ -84,6 +93,10 @@ struct ReplicaReport {
 // this process alone.
 Result<ReplicaReport> CompareReplicas(ProcessGroup* group,
                                       const std::vector<Replica>& replicas,
+                                      const RunOptions& run = {});
+// Of what a tree holds in memory: whole arrays, scalars, and each shard. Texts
+// and deferred arrays are left out.
+Result<ReplicaReport> CompareReplicas(ProcessGroup* group, const Tree& tree,
                                       const RunOptions& run = {});
 
 }  // namespace holdfast

@@ -191,6 +191,12 @@ Result<std::string> ReadCheckedFile(const std::string& path) {
   });
 }
 
+Status DropDigests(Store& store) {
+  // The list first: without it the other counts for nothing.
+  HF_RETURN_IF_ERROR(store.Delete(kDigestFile));
+  return store.Delete(kFingerprintsFile);
+}
+
 Status ForgetListedItem(const std::string& path, const std::string& item,
                         std::optional<std::string_view> metadata) {
   return CatchBadAlloc([&]() -> Status {

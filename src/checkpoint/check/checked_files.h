@@ -94,4 +94,8 @@ inline constexpr int kLevelsAboveMax = 3;
 // the checkpoint's files, and it is gone.
 Status CheckDigestsAreThere(Store& store);
 
+// For who is to change what they vouch for: the list goes, and with it the
+// fingerprints, which nobody would make anew.
+Status DropDigests(Store& store);
+
 }  // namespace holdfast

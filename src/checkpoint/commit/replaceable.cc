@@ -35,8 +35,8 @@ constexpr std::string_view kItemFiles[] = {
     kShardingFile,     kStringsFile,
     kManifestFile,     kCommitMarkerFile,
     kV1MarkerFile,     kDigestFile,
-    kSaveLease,        kCopyJournal,
-    kDeletionRecord};
+    kFingerprintsFile, kSaveLease,
+    kCopyJournal,      kDeletionRecord};
 // One of these is enough to tell a checkpoint.
 constexpr std::string_view kCheckpointSigns[] = {
     kCheckpointMetadataFile, kTreeMetadataFile, kV1MarkerFile,

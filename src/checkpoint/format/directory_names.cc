@@ -16,7 +16,8 @@ constexpr std::string_view kDigestsLine =
 bool IsCheckpointFile(std::string_view name) {
   constexpr std::array kFiles = {
       kTreeMetadataFile, kCheckpointMetadataFile, kShardingFile, kStringsFile,
-      kManifestFile,     kCommitMarkerFile,       kDigestFile};
+      kManifestFile,     kCommitMarkerFile,       kDigestFile,
+      kFingerprintsFile};
   return std::find(kFiles.begin(), kFiles.end(), name) != kFiles.end();
 }
 

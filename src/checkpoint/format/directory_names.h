@@ -30,6 +30,7 @@ inline constexpr std::string_view kRootMetadataFile = "_ROOT_METADATA";
 inline constexpr std::string_view kDeletionRecordFile = "_CHECKPOINT_DELETION";
 // Holdfast's own; Orbax ignores it.
 inline constexpr std::string_view kDigestFile = "_HOLDFAST_DIGESTS";
+inline constexpr std::string_view kFingerprintsFile = "_HOLDFAST_FINGERPRINTS";
 // In the directory of a delta: the path of its base, or its name where it is a
 // neighbour. For those who remove steps; readers go by the item's metadata.
 inline constexpr std::string_view kBaseFile = "_HOLDFAST_BASE";

@@ -41,8 +41,9 @@ Status ReadFingerprintTexts(JsonScanner& in, FingerprintTexts& texts) {
 }
 
 std::string SerializeFingerprintsFile(const FingerprintsFile& file) {
-  std::string out = "{\"holdfast_fingerprints\":" +
-                    std::to_string(kFingerprintsVersion) + ",\"algorithm\":";
+  std::string out =
+      "{\"holdfast_fingerprints\":" + std::to_string(kFingerprintsVersion) +
+      ",\"algorithm\":";
   AppendCompactJsonString(out, file.algorithm);
   out += ",\"tensors\":";
   AppendFingerprintTexts(out, file.tensors);

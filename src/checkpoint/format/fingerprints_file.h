@@ -1,7 +1,7 @@
 // `_HOLDFAST_FINGERPRINTS`: the fingerprint of each array of an item, by
 // parameter name: a number for its elements as they are stored, however they
-// are cut (fingerprint/sum.h). Orbax ignores the file; `_HOLDFAST_DIGESTS` lists
-// it, and where it does not, it counts for nothing.
+// are cut (fingerprint/sum.h). Orbax ignores the file; `_HOLDFAST_DIGESTS`
+// lists it, and where it does not, it counts for nothing.
 //
 // Compact JSON on one line, no newline:
 //   {"holdfast_fingerprints":1,"algorithm":"holdfast-linear-1",
@@ -14,12 +14,11 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_scanner.h"
 #include "holdfast/status.h"
 
 namespace holdfast {
-
-inline constexpr std::string_view kFingerprintsFile = "_HOLDFAST_FINGERPRINTS";
 
 // 32 lower-case hex digits by name.
 using FingerprintTexts = std::map<std::string, std::string, std::less<>>;

@@ -3,10 +3,10 @@
 //
 // Three lines: a JSON object {"holdfast_part":1,"rank":3,"is_primary":false,
 // "save_id":"...","database":"ocdbt.process_3/","manifest_checksum":1234,
-// "leaf_count":12,"leaf_checksums":"...","fingerprints":{"w":"..."}}, the text of a DigestFile over all
-// that the process wrote, and the CRC-32C of the two (with their newlines) in
-// eight hex digits. Thread-safety: pure functions. Errors: DataLoss for a
-// damaged file; Unimplemented for a later version.
+// "leaf_count":12,"leaf_checksums":"...","fingerprints":{"w":"..."}}, the text
+// of a DigestFile over all that the process wrote, and the CRC-32C of the two
+// (with their newlines) in eight hex digits. Thread-safety: pure functions.
+// Errors: DataLoss for a damaged file; Unimplemented for a later version.
 #pragma once
 
 #include <array>

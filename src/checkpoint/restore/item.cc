@@ -243,7 +243,9 @@ class ItemOpener {
       ReadArraysAhead(metadata);
     }
     if (!has_tree_metadata) return AddLeavesOfAggregate();
-    if (options_.fingerprints) HF_RETURN_IF_ERROR(ReadFingerprints());
+    if (options_.fingerprints && options_.verify) {
+      HF_RETURN_IF_ERROR(ReadFingerprints());
+    }
     ReadPrngImpls(metadata);
     item_->leaves_.reserve(metadata.entries.size());
     for (TreeMetadataEntry& entry : metadata.entries) {
@@ -471,11 +473,8 @@ class ItemOpener {
 
   // A file that no list of the save has may be older than the arrays.
   Status ReadFingerprints() {
-    if (options_.verify && !checked().Lists(kFingerprintsFile)) return Status();
+    if (!checked().Lists(kFingerprintsFile)) return Status();
     const Result<Bytes> text = ReadFile(kFingerprintsFile);
-    if (!options_.verify && text.status().code() == StatusCode::kNotFound) {
-      return Status();
-    }
     HF_RETURN_IF_ERROR(text.status());
     Result<FingerprintsFile> file = ParseFingerprintsFile(text->view());
     if (!file.ok()) {

@@ -42,7 +42,7 @@ struct StoredLeaf {
   Status problem;
 
   // REQUIRES: a layout.
-  ReadableArray array() const { 
+  ReadableArray array() const {
     return {info.name, prefix, layout.get(), nullptr, info.fingerprint};
   }
 };

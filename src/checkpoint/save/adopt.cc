@@ -162,7 +162,10 @@ Status AdoptFiles(const std::string& directory, bool write_digests,
     touched.insert(ParentKey(path));
     if (files.sync()) HF_RETURN_IF_ERROR(SyncFile(directory + "/" + path));
     // Names that the list cannot spell, or that no reader would find.
+    // Nobody vouches for fingerprints that are found: they may be older than
+    // the arrays.
     if (!write_digests || !IsValidUtf8(path) || IsHiddenName(LastPart(path)) ||
+        LastPart(path) == kFingerprintsFile ||
         (rules.is_unlisted && rules.is_unlisted(path))) {
       continue;
     }

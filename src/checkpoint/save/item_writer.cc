@@ -258,7 +258,8 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
                                            options.sync, std::move(sink)));
   }
   run.StartPhase("write", call.plan.decoded_bytes);
-  HF_RETURN_IF_ERROR(EncodeValues(call.plan, *sink, run, call.stats, call.sums));
+  HF_RETURN_IF_ERROR(
+      EncodeValues(call.plan, *sink, run, call.stats, call.sums));
   call.stats.transfer_seconds = call.watch.Lap();
   run.StartPhase("sync", 0);
   HF_RETURN_IF_ERROR(sink->Finish(files.digests()));
@@ -310,9 +311,9 @@ Status CloseItem(const std::string& directory, const FinishItemOptions& options,
 }
 
 Status WriteFingerprints(const FingerprintTexts& tensors, FileWriter& files) {
-  return files.Write(kFingerprintsFile,
-                     SerializeFingerprintsFile(
-                         {std::string(kFingerprintAlgorithm), tensors}));
+  return files.Write(
+      kFingerprintsFile,
+      SerializeFingerprintsFile({std::string(kFingerprintAlgorithm), tensors}));
 }
 
 std::string ProcessDirectoryOf(const ProcessPart& part) {
