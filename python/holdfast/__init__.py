@@ -54,6 +54,7 @@ from holdfast._delta import (
     patches,
 )
 from holdfast._engine import version as __version__
+from holdfast._fingerprint import ReplicaCounts, check_replicas, fingerprint
 from holdfast._future import Future
 from holdfast._history import (
     BisectProbe,
@@ -116,6 +117,7 @@ __all__ = [
     "ParityOptions",
     "ProcessGroup",
     "ProcessTransport",
+    "ReplicaCounts",
     "Report",
     "RescueReport",
     "ResumeDifference",
@@ -132,12 +134,14 @@ __all__ = [
     "ViewResult",
     "__version__",
     "bisect",
+    "check_replicas",
     "convert",
     "crash_mark",
     "diff",
     "digest",
     "enable_logging",
     "errors",
+    "fingerprint",
     "last_stats",
     "load",
     "log",

@@ -16,6 +16,7 @@ from holdfast import (
     _array_kinds,
     _engine,
     _files,
+    _fingerprint,
     _mapping,
     _process_group,
     _stats,
@@ -76,6 +77,8 @@ def save(
     threads: int | None = ...,
     memory_bytes: int | None = ...,
     durable: bool = ...,
+    fingerprints: bool = ...,
+    check_replicas: bool = ...,
     group: GroupArgument = ...,
     timeout: float = ...,
 ) -> Stats: ...
@@ -100,6 +103,8 @@ def save(
     threads: int | None = ...,
     memory_bytes: int | None = ...,
     durable: bool = ...,
+    fingerprints: bool = ...,
+    check_replicas: bool = ...,
     group: GroupArgument = ...,
     timeout: float = ...,
 ) -> Future[Stats]: ...
@@ -125,6 +130,8 @@ def save(
     threads: int | None = None,
     memory_bytes: int | None = None,
     durable: bool = True,
+    fingerprints: bool = False,
+    check_replicas: bool = False,
     group: GroupArgument = "auto",
     timeout: float = 600.0,
 ) -> Stats | Future[Stats]:
@@ -171,6 +178,12 @@ def save(
       memory_bytes: the most bytes between memory and disk at once; None: 256
         MiB.
       durable: wait until the disk has everything.
+      fingerprints: store 128 bits for the elements of each array
+        (`doc/fingerprints.md`), by which a load checks them in memory and
+        `holdfast diff --fingerprint` compares steps. Not of deltas.
+      check_replicas: before anything is written, compare the copies of each
+        tensor that devices and processes of the group hold, as
+        `holdfast.check_replicas` does.
       group: the processes that save this checkpoint together: all of them make
         this call, with trees of the same structure. Each writes its own parts
         of jax.Arrays and DTensors that are spread over them; rank 0 writes
@@ -191,6 +204,7 @@ def save(
       errors.AlreadyExistsError: something is at `path` and not `overwrite`.
       errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk.
       errors.DeadlineExceededError: ranks that did not come, naming them.
+      errors.DataLossError: replicas that differ, naming ranks and tensors.
       KeyboardInterrupt: within moments of the signal, nothing being left.
       Exception: the error of an earlier background save, if nobody has asked
         its Future for it; it is raised once, and this save does not begin.
@@ -212,12 +226,15 @@ def save(
         "also_shard_bytes_max": max(data_file_bytes or 0, 0),
         "base": _base_path(path, base, deltas),
         "sync": durable,
+        "fingerprints": fingerprints,
         **_run_options(threads, memory_bytes),
     }
     destination = os.fspath(path)
     processes = _process_group.chosen(
         group, takes_all_jax=True, has_spread=partial(has_spread, tree)
     )
+    if check_replicas:
+        _fingerprint.check(tree, processes, _seconds("timeout", timeout))
     call = None
     if processes is not None:
         call = processes.begin(
@@ -287,6 +304,7 @@ def load(
     memory_bytes: int | None = None,
     mmap: MapArgument = False,
     verify: bool | None = None,
+    fingerprints: bool = False,
     group: GroupArgument = "auto",
     timeout: float = 600.0,
 ) -> Any:
@@ -329,6 +347,10 @@ def load(
         short makes the next touch end the process (SIGBUS). Not with a target.
       verify: check the checksums of all bytes that are read. None: yes, but
         mapped arrays are not verified; True: they are, by reading them once.
+      fingerprints: also check whole arrays where they lie in memory, when all
+        are read, if the checkpoint was saved with fingerprints
+        (`Stats.fingerprint_count` says how many). Parts of arrays, casts and
+        mapped arrays are not. Not without `verify`.
       group: as for `save`; the processes that make this call together, each
         with a target of its own. Chunks that several processes of one host want
         are read once. "auto": all of `jax.distributed` or `torch.distributed`
@@ -374,7 +396,11 @@ def load(
 
     def opened() -> _engine.Checkpoint:
         checkpoint = _engine.Checkpoint(
-            source, step=step, item=item or "", verify=verify is not False
+            source,
+            step=step,
+            item=item or "",
+            verify=verify is not False,
+            fingerprints=fingerprints,
         )
         notes.extend(checkpoint.notes)
         return checkpoint
@@ -394,6 +420,7 @@ def load(
                 map=_map_mode(mmap),
                 copy_on_write=arrays == "torch",
                 verify_mapped=verify is True,
+                fingerprints=fingerprints,
                 progress=progress_fn,
                 **options,
             )

@@ -211,6 +211,7 @@ def diff(
     equal_bits: bool = False,
     ignore_dtype: bool = False,
     structure_only: bool = False,
+    by_fingerprint: bool = False,
     find_renamed: bool = True,
     rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
     select: str | Sequence[str] = (),
@@ -233,6 +234,9 @@ def diff(
       equal_bits: equal values with different bits are different.
       ignore_dtype: compare values alone.
       structure_only: compare everything but values.
+      by_fingerprint: compare the fingerprints that both were saved with; no
+        array is read, other bits are a difference ("bits"), and nothing is
+        found renamed.
       find_renamed: look for leaves that were renamed.
       rename: {name in a: name in b}, or [(pattern, replacement)], regular
         expressions as of `convert`.
@@ -249,6 +253,8 @@ def diff(
     Raises:
       ValueError: a tolerance below 0, rules that contradict each other.
       holdfast.errors.NotFoundError: no checkpoint at a path.
+      holdfast.errors.FailedPreconditionError: by_fingerprint, and a leaf has
+        none.
     """
     renames = (
         [(old, new, True) for old, new in rename.items()]
@@ -265,6 +271,7 @@ def diff(
             equal_bits=equal_bits,
             ignore_dtype=ignore_dtype,
             only_structure=structure_only,
+            by_fingerprint=by_fingerprint,
             find_renamed=find_renamed,
             rename=renames,
             select=_texts(select),

@@ -257,16 +257,19 @@ def _parts(runs: Sequence[Sequence[Run]]) -> Iterator[Part]:
         )
 
 
-def array_leaf(tensor: Any, name: str = "") -> _engine.ArrayLeaf:
+def array_leaf(
+    tensor: Any, name: str = "", *, every_replica: bool = False
+) -> _engine.ArrayLeaf:
     """What this process saves of a DTensor, on the tensor's memory.
 
-    The lowest rank that holds a box writes it. Raises InvalidArgumentError for
-    what `layout_of` and `_torch_arrays.as_numpy` refuse.
+    The lowest rank that holds a box writes it; `every_replica`: what this rank
+    holds, whoever writes. Raises InvalidArgumentError for what `layout_of` and
+    `_torch_arrays.as_numpy` refuse.
     """
     layout = layout_of(tensor, name)
     dtype = _dtypes.numpy_dtype(_torch_arrays.dtype_name(tensor), name)
     shards = []
-    if layout.is_writer and layout.parts:
+    if (layout.is_writer or every_replica) and layout.parts:
         local = _torch_arrays.as_numpy(_local(tensor), name)
         if local.shape != layout.local_shape:
             raise errors.InvalidArgumentError(

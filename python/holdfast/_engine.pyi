@@ -30,6 +30,7 @@ class Stats:
     chunk_count: int
     in_flight_bytes_peak: int
     mapped_bytes: int
+    fingerprint_count: int
 
 class ArrayLeaf:
     """An array that is no plain numpy leaf: what `adapt` makes of a jax.Array.
@@ -199,6 +200,7 @@ class SaveItemOptions(TypedDict, total=False):
     # As handlers take it (whether, or which), instead of `compression` and
     # `chunk_bytes_target`.
     use_compression: bool | str | None
+    fingerprints: bool  # False
 
 def save(
     path: str,
@@ -215,6 +217,15 @@ def save(
     **options: Unpack[SaveItemOptions],
 ) -> Stats:
     """`holdfast::Save`; with a base `holdfast::SaveDelta`."""
+
+def fingerprints(tree: Tree) -> dict[str, str]:
+    """`holdfast::FingerprintsOf`."""
+
+def check_replicas(
+    tree: Tree, *, group: ProcessGroup | None = None
+) -> tuple[int, int, int]:
+    """`holdfast::CompareReplicas`, and its report's Check: box_count,
+    replica_count and compared_count."""
 
 def save_item(
     directory: str,
@@ -419,6 +430,7 @@ def load(
     map: str = "never",  # "where_possible", "required"
     copy_on_write: bool = False,
     verify_mapped: bool = False,
+    fingerprints: bool = False,
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
@@ -446,6 +458,7 @@ class LeafInfo:
     write_shape: tuple[int, ...] | None
     sharding_json: str
     array_metadata: str
+    fingerprint: str  # empty: none, or not asked for
     problem: Exception | None  # what reading it raises
 
 class Checkpoint:
@@ -482,6 +495,7 @@ class Checkpoint:
         stored_sizes: bool = False,
         aggregate_filename: str = "checkpoint",
         use_sidecar: bool = True,
+        fingerprints: bool = False,
     ) -> None: ...
     @property
     def value_types(self) -> set[tuple[str, bool]]: ...
@@ -1244,6 +1258,7 @@ def diff(
     equal_bits: bool = False,
     ignore_dtype: bool = False,
     only_structure: bool = False,
+    by_fingerprint: bool = False,
     find_renamed: bool = True,
     rename: Sequence[tuple[str, str, bool]] = ...,
     select: Sequence[str] = ...,

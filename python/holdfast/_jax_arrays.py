@@ -35,6 +35,7 @@ __all__ = [
     "placement",
     "own_parts",
     "put_all",
+    "replicas_leaf",
     "sharding_json",
     "shares_replicas_by_default",
     "split_of",
@@ -160,6 +161,27 @@ def whole_leaf(
         [((0,) * array.ndim, np.asarray(array))],
         sharding_json=sharding_json(array.sharding),
         prng_impl=prng_impl,
+    )
+
+
+def replicas_leaf(
+    array: jax.Array, name: str | tuple[Any, ...] = ""
+) -> _engine.ArrayLeaf:
+    """All that this process's devices hold of an array, copies too.
+
+    Raises DeletedArrayError as `array_leaf`.
+    """
+    if array.is_deleted():
+        return array_leaf(array, name)
+    if is_key_dtype(array.dtype):
+        array = jax.random.key_data(array)
+    return _engine.ArrayLeaf(
+        array.shape,
+        [
+            (_box(shard.index, array.shape)[0], np.asarray(shard.data))
+            for shard in array.addressable_shards
+        ],
+        dtype=np.dtype(array.dtype),
     )
 
 

@@ -277,6 +277,22 @@ class Checkpoint(Mapping[str, Any]):
             return _engine.read_torch_file(value)
         return value
 
+    def fingerprints(self) -> dict[str, str]:
+        """By name, those that it was saved with; empty: none.
+
+        No array is read. `holdfast.fingerprint` gives equal ones for equal
+        arrays.
+        """
+        item = self._options["item"]
+        with_them = _engine.Checkpoint(
+            self._live.path, item=item, fingerprints=True
+        )
+        return {
+            leaf.name: leaf.fingerprint
+            for leaf in with_them.leaves
+            if leaf.fingerprint
+        }
+
     def mmap(
         self,
         keys: Sequence[str] | str | None = None,

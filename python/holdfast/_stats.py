@@ -29,6 +29,7 @@ class Stats:
         they are in none of the others.
       copied_bytes: bytes that a background save copied before it returned.
       chunk_count: chunks encoded or decoded.
+      fingerprint_count: arrays that a load has checked in memory.
       buffer_bytes_peak: the most bytes held between memory and disk at once.
       total_seconds: wall clock of the whole call.
       phase_seconds: wall clock of its phases: "snapshot", "plan", "transfer",
@@ -40,6 +41,7 @@ class Stats:
     mapped_bytes: int = 0
     copied_bytes: int = 0
     chunk_count: int = 0
+    fingerprint_count: int = 0
     buffer_bytes_peak: int = 0
     total_seconds: float = 0.0
     phase_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
@@ -91,6 +93,7 @@ def from_engine(
         mapped_bytes=stats.mapped_bytes,
         copied_bytes=copied_bytes,
         chunk_count=stats.chunk_count,
+        fingerprint_count=stats.fingerprint_count,
         buffer_bytes_peak=stats.in_flight_bytes_peak,
         total_seconds=snapshot_seconds + stats.total_seconds,
         phase_seconds={

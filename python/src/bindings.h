@@ -28,5 +28,6 @@ void BindTorchFile(nanobind::module_& module);
 void BindVirtualFiles(nanobind::module_& module);
 void BindDeltas(nanobind::module_& module);
 void BindTiers(nanobind::module_& module);
+void BindFingerprints(nanobind::module_& module);
 
 }  // namespace holdfast::python

@@ -43,13 +43,14 @@ struct PythonLeafInfo {
 
 OpenOptions OpenOptionsOf(std::optional<int64_t> step, const std::string& item,
                           const std::string& missing_chunks, bool verify,
-                          bool stored_sizes) {
+                          bool stored_sizes, bool fingerprints = false) {
   OpenOptions options;
   options.step = step;
   options.item = item;
   options.missing_chunks = MissingChunksOf(missing_chunks);
   options.verify = verify;
   options.stored_sizes = stored_sizes;
+  options.fingerprints = fingerprints;
   return options;
 }
 
@@ -65,14 +66,14 @@ nb::tuple BindingLoad(nb::handle path, std::optional<int64_t> step,
                       const std::string& item, nb::handle names,
                       const std::string& missing_chunks, bool verify,
                       const std::string& map, bool copy_on_write,
-                      bool verify_mapped, int thread_count,
+                      bool verify_mapped, bool fingerprints, int thread_count,
                       uint64_t in_flight_bytes_max, nb::handle progress) {
   LoadOptions options;
   options.map = MapModeOf(map);
   options.map_options = {copy_on_write, verify_mapped};
   options.run = RunOf(thread_count, in_flight_bytes_max);
   options.open = OpenOptionsOf(step, item, missing_chunks, verify,
-                               /*stored_sizes=*/false);
+                               /*stored_sizes=*/false, fingerprints);
   if (PyUnicode_Check(names.ptr())) {
     ThrowValueError("names: want a sequence of names, got one str");
   }
@@ -93,9 +94,9 @@ void InitCheckpoint(PythonCheckpoint* self, nb::handle path,
                     std::optional<int64_t> step, const std::string& item,
                     const std::string& missing_chunks, bool verify,
                     bool stored_sizes, const std::string& aggregate_filename,
-                    bool use_sidecar) {
-  OpenOptions options =
-      OpenOptionsOf(step, item, missing_chunks, verify, stored_sizes);
+                    bool use_sidecar, bool fingerprints) {
+  OpenOptions options = OpenOptionsOf(step, item, missing_chunks, verify,
+                                      stored_sizes, fingerprints);
   options.aggregate_filename = aggregate_filename;
   options.use_sidecar = use_sidecar;
   const std::string source = PathOf(path);
@@ -343,6 +344,7 @@ void BindLeafInfo(nb::module_& module) {
           [](const L& l) { return l.info().sharding_json; });
   DefText(leaf, "array_metadata",
           [](const L& l) { return l.info().array_metadata; });
+  DefText(leaf, "fingerprint", [](const L& l) { return l.info().fingerprint; });
   DefValue(leaf, "key", KeyOf);
   DefValue(leaf, "key_is_sequence", KeyIsSequenceOf);
   DefValue(leaf, "dtype", [](const L& l) -> nb::object {
@@ -500,7 +502,8 @@ void BindCheckpoint(nb::module_& module) {
                  nb::arg("missing_chunks") = "as_recorded",
                  nb::arg("verify") = true, nb::arg("stored_sizes") = false,
                  nb::arg("aggregate_filename") = "checkpoint",
-                 nb::arg("use_sidecar") = true);
+                 nb::arg("use_sidecar") = true,
+                 nb::arg("fingerprints") = false);
   BindCheckpointInfo(checkpoint);
   BindCheckpointReads(checkpoint);
   checkpoint.def_prop_ro("leaves", &Leaves)
@@ -549,7 +552,7 @@ void BindCheckpoint(nb::module_& module) {
              nb::arg("missing_chunks") = "as_recorded",
              nb::arg("verify") = true, nb::arg("map") = "never",
              nb::arg("copy_on_write") = false, nb::arg("verify_mapped") = false,
-             nb::arg("thread_count") = 0,
+             nb::arg("fingerprints") = false, nb::arg("thread_count") = 0,
              nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
   module.def("verify", &BindingVerify, nb::arg("path"), nb::kw_only(),

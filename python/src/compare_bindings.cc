@@ -30,10 +30,11 @@ namespace {
 
 using NamesToRename = std::vector<std::tuple<std::string, std::string, bool>>;
 
-std::unique_ptr<Checkpoint> Opened(nb::handle path,
-                                   std::optional<int64_t> step) {
+std::unique_ptr<Checkpoint> Opened(nb::handle path, std::optional<int64_t> step,
+                                   bool fingerprints = false) {
   OpenOptions open;
   open.step = step;
+  open.fingerprints = fingerprints;
   open.stored_sizes = false;
   const std::string source = PathOf(path);
   std::unique_ptr<Checkpoint> opened;
@@ -104,16 +105,15 @@ nb::dict RowOfDiff(const Checkpoint& a, const Checkpoint& b,
   return row;
 }
 
-nb::tuple BindingDiff(nb::handle path_a, nb::handle path_b, double atol,
-                      double rtol, bool equal_nan, bool equal_bits,
-                      bool ignore_dtype, bool only_structure, bool find_renamed,
-                      const NamesToRename& rename,
-                      std::vector<std::string> select,
-                      std::vector<std::string> drop,
-                      std::optional<int64_t> step_a,
-                      std::optional<int64_t> step_b, int thread_count,
-                      uint64_t in_flight_bytes_max, nb::handle progress) {
-  const auto a = Opened(path_a, step_a), b = Opened(path_b, step_b);
+nb::tuple BindingDiff(
+    nb::handle path_a, nb::handle path_b, double atol, double rtol,
+    bool equal_nan, bool equal_bits, bool ignore_dtype, bool only_structure,
+    bool by_fingerprint, bool find_renamed, const NamesToRename& rename,
+    std::vector<std::string> select, std::vector<std::string> drop,
+    std::optional<int64_t> step_a, std::optional<int64_t> step_b,
+    int thread_count, uint64_t in_flight_bytes_max, nb::handle progress) {
+  const auto a = Opened(path_a, step_a, by_fingerprint);
+  const auto b = Opened(path_b, step_b, by_fingerprint);
   DiffOptions options;
   options.atol = atol;
   options.rtol = rtol;
@@ -121,6 +121,7 @@ nb::tuple BindingDiff(nb::handle path_a, nb::handle path_b, double atol,
   options.equal_bits = equal_bits;
   options.ignore_dtype = ignore_dtype;
   options.only_structure = only_structure;
+  options.by_fingerprint = by_fingerprint;
   options.find_renamed = find_renamed;
   options.map.select = std::move(select);
   options.map.drop = std::move(drop);
@@ -300,10 +301,10 @@ void BindCompare(nb::module_& module) {
              nb::arg("atol") = 0.0, nb::arg("rtol") = 0.0,
              nb::arg("equal_nan") = true, nb::arg("equal_bits") = false,
              nb::arg("ignore_dtype") = false, nb::arg("only_structure") = false,
-             nb::arg("find_renamed") = true, nb::arg("rename") = nb::list(),
-             nb::arg("select") = nb::list(), nb::arg("drop") = nb::list(),
-             nb::arg("step_a") = nb::none(), nb::arg("step_b") = nb::none(),
-             nb::arg("thread_count") = 0,
+             nb::arg("by_fingerprint") = false, nb::arg("find_renamed") = true,
+             nb::arg("rename") = nb::list(), nb::arg("select") = nb::list(),
+             nb::arg("drop") = nb::list(), nb::arg("step_a") = nb::none(),
+             nb::arg("step_b") = nb::none(), nb::arg("thread_count") = 0,
              nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
              nb::arg("progress") = nb::none());
   module.def("stats", &BindingStats, nb::arg("path"), nb::kw_only(),

@@ -27,7 +27,8 @@ NB_MODULE(_engine, module) {
       .def_ro("mapped_bytes", &Stats::mapped_bytes)
       .def_ro("stored_bytes", &Stats::stored_bytes)
       .def_ro("chunk_count", &Stats::chunk_count)
-      .def_ro("in_flight_bytes_peak", &Stats::in_flight_bytes_peak);
+      .def_ro("in_flight_bytes_peak", &Stats::in_flight_bytes_peak)
+      .def_ro("fingerprint_count", &Stats::fingerprint_count);
   holdfast::python::BindTree(module);
   holdfast::python::BindGroup(module);
   holdfast::python::BindSave(module);
@@ -50,6 +51,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindVirtualFiles(module);
   holdfast::python::BindDeltas(module);
   holdfast::python::BindTiers(module);
+  holdfast::python::BindFingerprints(module);
   module.attr("version") = HOLDFAST_VERSION;
   module.attr("processor_features") =
       std::string(holdfast::ProcessorFeatures());

@@ -164,7 +164,7 @@ void DefineItemSave(Scope& scope, const char* name,
              bool write_digests, bool sync, int thread_count,
              uint64_t in_flight_bytes_max, nb::handle progress,
              bool support_rich_types, bool adopt_existing,
-             nb::handle use_compression) {
+             nb::handle use_compression, bool fingerprints) {
         SaveOptions options;
         options.run = RunOf(thread_count, in_flight_bytes_max);
         options.zarr_format = zarr_format;
@@ -178,6 +178,7 @@ void DefineItemSave(Scope& scope, const char* name,
         options.sync = sync;
         options.support_rich_types = support_rich_types;
         options.adopt_existing = adopt_existing;
+        options.fingerprints = fingerprints;
         if (!use_compression.is_none()) {
           SetCompression(use_compression, options);
         }
@@ -194,7 +195,7 @@ void DefineItemSave(Scope& scope, const char* name,
       nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
       nb::arg("progress") = nb::none(), nb::arg("support_rich_types") = false,
       nb::arg("adopt_existing") = false,
-      nb::arg("use_compression") = nb::none());
+      nb::arg("use_compression") = nb::none(), nb::arg("fingerprints") = false);
 }
 
 Stats BindingSave(SaveOptions options, nb::handle progress, nb::handle path,

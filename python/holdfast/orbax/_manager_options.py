@@ -73,6 +73,8 @@ class CheckpointManagerOptions:
         deltas: store most steps as what has changed since the one before
             (`doc/deltas.md`); None: every step whole. Not Orbax's, which reads
             whole steps alone. One process only.
+        fingerprints: store 128 bits for the elements of each array
+            (`doc/fingerprints.md`), beside what Orbax reads. Not Orbax's.
 
     Raises:
         ValueError: options that contradict each other.
@@ -114,6 +116,7 @@ class CheckpointManagerOptions:
     enable_per_process_directory_creation: bool = False
     lightweight_initialize: bool = False
     deltas: DeltaPolicy | None = dataclasses.field(default=None, kw_only=True)
+    fingerprints: bool = dataclasses.field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         with as_builtin():

@@ -58,20 +58,29 @@ from holdfast.orbax.tree_paths import flatten_with_path
 _ANCHOR_EVERY: contextvars.ContextVar[int | None] = contextvars.ContextVar(
     "holdfast anchor_every", default=None
 )
+_FINGERPRINTS: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "holdfast fingerprints", default=False
+)
 
 
 @contextlib.contextmanager
-def saving_deltas(policy: DeltaPolicy | None) -> Iterator[None]:
-    """Items that are prepared in it are deltas of the step before.
+def saving_as(
+    policy: DeltaPolicy | None, *, fingerprints: bool = False
+) -> Iterator[None]:
+    """How items that are prepared in it are stored, beyond Orbax's options.
 
     Args:
-        policy: when they are whole; None: always.
+        policy: they are deltas of the step before, and whole when this says
+            so; None: always.
+        fingerprints: whole ones have them.
     """
     every = None if policy is None else policy.anchor_every
     token = _ANCHOR_EVERY.set(every)
+    fingerprints_token = _FINGERPRINTS.set(fingerprints)
     try:
         yield
     finally:
+        _FINGERPRINTS.reset(fingerprints_token)
         _ANCHOR_EVERY.reset(token)
 
 
@@ -343,6 +352,7 @@ def prepare_save(
         "item_custom_metadata": _json_text(custom_metadata),
         "support_rich_types": options.support_rich_types,
         "save_args": _engine_args(flat, args, handlers),
+        "fingerprints": _FINGERPRINTS.get(),
         **budget_options(options.byte_limiter),
     }
     name = "/jax/orbax/write/blocking_tree_map_duration_secs"

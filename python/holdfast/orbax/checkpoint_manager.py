@@ -44,7 +44,7 @@ from holdfast.orbax._monitoring import (
 )
 from holdfast.orbax._paths import PathLike, handler_path
 from holdfast.orbax._processes import Processes
-from holdfast.orbax._pytree_save import saving_deltas
+from holdfast.orbax._pytree_save import saving_as
 from holdfast.orbax._root import (
     METADATA_ITEM_NAME,
     make_root,
@@ -448,7 +448,9 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             record_duration(name, validation_secs)
             facts.checkpointer_blocking_start_time = time.time()
             path = self._get_write_step_directory(step, self._directory)
-            with saving_deltas(self._options.deltas):
+            with saving_as(
+                self._options.deltas, fingerprints=self._options.fingerprints
+            ):
                 self._checkpointer.save(
                     path,
                     args=composite,
