@@ -54,7 +54,7 @@ PAGES = (
     "doc/migrating-torch.md", "doc/migrating-megatron.md",
     "doc/comparison.md", "doc/performance.md", "doc/compression.md",
     "doc/troubleshooting.md", "doc/support.md", "doc/install-cpp.md",
-    "doc/views.md", "doc/deltas.md", "doc/rescue.md", "doc/prove-crash.md", "doc/history.md",
+    "doc/views.md", "doc/deltas.md", "doc/fingerprints.md", "doc/rescue.md", "doc/prove-crash.md", "doc/history.md",
     "doc/managers.md", "doc/c.md", "doc/clients.md", "doc/remote.md",
 )
 # What the tests have only where a build of it is at hand.
