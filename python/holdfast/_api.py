@@ -181,9 +181,10 @@ def save(
       fingerprints: store 128 bits for the elements of each array
         (`doc/fingerprints.md`), by which a load checks them in memory and
         `holdfast diff --fingerprint` compares steps. Not of deltas.
-      check_replicas: before anything is written, compare the copies of each
-        tensor that devices and processes of the group hold, as
-        `holdfast.check_replicas` does.
+      check_replicas: before anything is written, and before a background save
+        returns, compare the copies of each tensor that devices and processes of
+        the group hold, as `holdfast.check_replicas` does. With it "auto" is all
+        of `torch.distributed` for plain tensors too.
       group: the processes that save this checkpoint together: all of them make
         this call, with trees of the same structure. Each writes its own parts
         of jax.Arrays and DTensors that are spread over them; rank 0 writes
@@ -231,7 +232,9 @@ def save(
     }
     destination = os.fspath(path)
     processes = _process_group.chosen(
-        group, takes_all_jax=True, has_spread=partial(has_spread, tree)
+        group,
+        takes_all_jax=True,
+        has_spread=lambda kind: check_replicas or has_spread(tree, kind),
     )
     if check_replicas:
         _fingerprint.check(tree, processes, _seconds("timeout", timeout))

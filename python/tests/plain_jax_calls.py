@@ -121,6 +121,33 @@ def load_alone(folder: str) -> None:
         )
 
 
+def replicas(path: str) -> None:
+    """A device of the last process has another value in its copy."""
+    for name in ("replicated", "model"):
+        tree = spread_tree(layouts()[name])
+        own = {"params": tree["params"], "key": tree["key"]}
+        counts = holdfast.check_replicas(own)
+        assert counts.compared_count == counts.replica_count > 4
+        even = own["params"]["even"]
+        shards = even.addressable_shards
+        parts = [shard.data for shard in shards]
+        if jax.process_index() == jax.process_count() - 1:
+            parts[-1] = jax.device_put(
+                np.asarray(parts[-1]) + 1, shards[-1].device
+            )
+        own["params"]["even"] = jax.make_array_from_single_device_arrays(
+            even.shape, even.sharding, parts
+        )
+        try:
+            holdfast.save(path, own, check_replicas=True)
+        except errors.DataLossError as error:
+            assert str(error).startswith("replicas differ: tensor params.even")
+            assert f"rank {jax.process_count() - 1}" in str(error)
+        else:
+            raise AssertionError("nothing was raised")
+        assert not Path(path).exists()
+
+
 def absent(path: str) -> None:
     """The last process does not come."""
     if jax.process_index() == jax.process_count() - 1:

@@ -43,6 +43,10 @@ def test_all_read_what_all_saved(two: Job, four: Job, saved: Path) -> None:
     two.run(CALLS + "load_alone", folder=str(saved))
 
 
+def test_replicas_are_compared(four: Job, tmp_path: Path) -> None:
+    four.run(CALLS + "replicas", path=str(tmp_path / "bad"))
+
+
 def test_stock_orbax_reads_them(two: Job, four: Job, saved: Path) -> None:
     ocp = pytest.importorskip("orbax.checkpoint")
     found = sorted(saved.iterdir())

@@ -69,6 +69,10 @@ def test_ranks_that_fail(tmp_path: Path) -> None:
     run_ranks("torch_ranks.py", 3, "faults", tmp_path)
 
 
+def test_replicas_are_compared(tmp_path: Path) -> None:
+    run_ranks("torch_ranks.py", 4, "replicas", tmp_path)
+
+
 def test_a_killed_rank(tmp_path: Path) -> None:
     messages_sent = 3  # it dies when it has written its part
     said = run_ranks(

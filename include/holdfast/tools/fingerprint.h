@@ -73,7 +73,7 @@ struct Divergence {
   // that have diverged. Otherwise nobody can tell which of them are right.
   bool has_majority() const { return groups[0].size() > groups[1].size(); }
 };
-// "tensor w[0:4, 0:8]: rank 3 differs from ranks 0, 1, 2", or of a tie "tensor
+// "tensor w[0:4, 0:8]: rank 3 differs from ranks 0-2", or of a tie "tensor
 // w: rank 0 and rank 1 differ, and none has a majority".
 std::string DivergenceText(const Divergence& divergence);
 

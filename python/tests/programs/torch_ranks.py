@@ -314,6 +314,45 @@ def faults(folder: Path) -> None:
     different(folder)
 
 
+def replicas(folder: Path) -> None:
+    """The rank with another bit in its copy is named, and nothing written."""
+    odd = SIZE - 1
+    for name in ("replicated", "hsdp"):
+        tree = spread_tree(layouts()[name])
+        own = {"params": tree["params"], "plain": torch.ones(3)}
+        counts = holdfast.check_replicas(own)
+        assert counts.compared_count == counts.replica_count, counts
+        holdfast.save(
+            folder / name, own, check_replicas=True, fingerprints=True
+        )
+        whole = {
+            "params": {each: values(each) for each in SHAPES},
+            "plain": torch.ones(3),
+        }
+        if RANK == 0:
+            saved = holdfast.open(folder / name).fingerprints()
+            assert saved == holdfast.fingerprint(whole)
+        if RANK == odd:
+            local = own["params"]["even"].to_local()
+            local.view(torch.int32)[-1, -1] ^= 4
+        with raising(
+            errors.DataLossError, "replicas differ: tensor params.even",
+            f"rank {odd}",
+        ):
+            holdfast.save(folder / "bad", own, check_replicas=True)
+        assert not (folder / "bad").exists()
+    # Plain tensors, as in DistributedDataParallel.
+    state = {"w": torch.arange(5.0)}
+    if RANK == odd:
+        state["w"][2] += 1
+    with raising(
+        errors.DataLossError,
+        f"replicas differ: tensor w: rank {odd} differs from ranks 0-2",
+    ):
+        holdfast.save(folder / "bad", state, check_replicas=True)
+    assert not (folder / "bad").exists()
+
+
 class DyingTransport:
     """Kills its process in the middle of a save: at its n-th message."""
 
@@ -391,6 +430,7 @@ SCENARIOS = {
     "save_all": save_all,
     "faults": faults,
     "killed": killed,
+    "replicas": replicas,
 }
 
 
