@@ -63,6 +63,8 @@ class ProcessTransport {
   // DeadlineExceeded when nothing came in time; 0: look only.
   virtual Result<std::string> Receive(int64_t from, std::string_view topic,
                                       double timeout_seconds) = 0;
+  // Where the rank is, for messages; "" where that is not known.
+  virtual std::string HostOf(int64_t /*rank*/) const { return ""; }
 };
 
 // The point where ranks meet, for messages.

@@ -302,7 +302,7 @@ class StarGroup : public ProcessGroup {
     const double timeout_seconds = seconds + std::max(0.5, seconds / 10);
     Result<std::string> bytes = ReceiveFromZero(kind, timeout_seconds, visit);
     if (!bytes.ok() && bytes.status().code() == StatusCode::kDeadlineExceeded) {
-      return DeadlineExceededError(where + ": " + RankList({members_[0]}) +
+      return DeadlineExceededError(where + ": " + Missed({members_[0]}) +
                                    " of " + std::to_string(size()) +
                                    " did not answer within " +
                                    SecondsText(timeout_seconds));
@@ -483,7 +483,7 @@ class StarGroup : public ProcessGroup {
       failure.status = DifferentPhases(visit, collected);
     } else if (gathered.ok() && !collected.Missing().empty()) {
       failure.status = DeadlineExceededError(
-          visit.where() + ": " + RankList(WorldRanks(collected.Missing())) +
+          visit.where() + ": " + Missed(WorldRanks(collected.Missing())) +
           " of " + std::to_string(size()) + " did not come within " +
           SecondsText(timeout_seconds));
     }
@@ -527,6 +527,17 @@ class StarGroup : public ProcessGroup {
       first = sent.WithContext(RankList({members_[member]}));
     }
     return is_told ? Status() : first;
+  }
+
+  // "ranks 3, 4 (node-7, node-8)": who is to be looked for, and where.
+  std::string Missed(const std::vector<int64_t>& ranks) const {
+    constexpr size_t kHostsMax = 4;
+    std::string hosts;
+    for (size_t i = 0; i < std::min(ranks.size(), kHostsMax); ++i) {
+      const std::string host = transport_->HostOf(ranks[i]);
+      if (!host.empty()) hosts += (hosts.empty() ? "" : ", ") + host;
+    }
+    return RankList(ranks) + (hosts.empty() ? "" : " (" + hosts + ")");
   }
 
   // Messages name processes as their transport does, in subgroups too.

@@ -435,6 +435,9 @@ class LosingTransport : public ProcessTransport {
                               double timeout_seconds) override {
     return transport_->Receive(from, topic, timeout_seconds);
   }
+  std::string HostOf(int64_t rank) const override {
+    return "node-" + std::to_string(rank);
+  }
 
  private:
   const std::shared_ptr<ProcessTransport> transport_;
@@ -452,7 +455,7 @@ TEST(ProcessGroup, ARankThatCannotBeToldFailsNobodyElse) {
       EXPECT_EQ(first.ok(), transport->rank() != 2) << first.ToString();
       if (transport->rank() == 2) return;
       EXPECT_THAT(group->Agree({"merge", "/c"}, Status()).ToString(),
-                  HasSubstr("rank 2"));
+                  HasSubstr("rank 2 (node-2) of 3 did not come"));
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -69,6 +69,9 @@ class TierPeers::Transport final : public ProcessTransport {
 
   int64_t rank() const override { return peers_.rank_; }
   int64_t size() const override { return peers_.size_; }
+  std::string HostOf(int64_t rank) const override {
+    return peers_.addresses_[rank].host;
+  }
 
   Status Send(int64_t to, std::string_view topic,
               std::string_view message) override {
