@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -15,6 +16,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "holdfast/orbax/steps.h"
 #include "holdfast/tiered_manager.h"
+#include "holdfast/tools/fingerprint.h"
 #include "tiers/local_steps.h"
 #include "tiers/recovery_plan.h"
 #include "tiers/tier_record.h"
@@ -349,6 +351,23 @@ TEST_F(TieredManagerTest, AStepThatWasDueIsCopiedByTheNextManager) {
   fs::remove_all(HostPath(3));
   RunOk({0, 1, 2, 3}, RestoreIs({2, "parity", {3}}));
   EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
+}
+
+TEST_F(TieredManagerTest, SharedStepsHaveTheFingerprintsOfTheirTrees) {
+  options_.save.fingerprints = true;
+  options_.shared.save_every = 2;
+  RunOk({0, 1, 2, 3}, SaveSteps({2, 3}));
+  fs::remove_all(HostPath(1));
+  RunOk({0, 1, 2, 3}, RestoreIs({3, "parity", {1}}));
+  OpenOptions open;
+  open.fingerprints = true;
+  const auto shared = OpenCheckpoint(SharedPath() + "/2", open);
+  ASSERT_TRUE(shared.ok()) << shared.status().ToString();
+  std::map<std::string, std::string> found;
+  for (const LeafInfo& leaf : (*shared)->leaves()) {
+    found[leaf.name] = leaf.fingerprint;
+  }
+  EXPECT_EQ(found, *FingerprintsOf(StateAt(2)));
 }
 
 TEST_F(TieredManagerTest, TheSharedTierKeepsTheNewestAndStepsOfOthers) {
