@@ -58,6 +58,22 @@ TEST_P(NumpyHandlerTest, LaterCallsAddAndReplace) {
             (std::vector<Tree>{other, b}));
 }
 
+// Those of the array that was there would be believed for the new one.
+TEST_P(NumpyHandlerTest, ASavedItemThatItChangesHasNoFingerprintsLeft) {
+  const std::string item = scratch_ / "item";
+  SaveOptions options;
+  options.use_ocdbt = GetParam().use_ocdbt;
+  options.zarr_format = GetParam().use_zarr3 ? 3 : 2;
+  options.fingerprints = true;
+  const Tree before(RandomArray(DType::kInt8, {6}, 3));
+  const Tree after(RandomArray(DType::kInt8, {6}, 4));
+  ASSERT_TRUE(Save(item, Tree::Dict({{"w", before}}), options).ok());
+  EXPECT_TRUE(fs::exists(item + "/_HOLDFAST_FINGERPRINTS"));
+  Write(handler_, {after}, {InfoOf(item, "w", GetParam())});
+  EXPECT_FALSE(fs::exists(item + "/_HOLDFAST_FINGERPRINTS"));
+  EXPECT_FALSE(fs::exists(item + "/_HOLDFAST_DIGESTS"));
+}
+
 TEST_P(NumpyHandlerTest, CastsAndCutsAsTheArgsSay) {
   const Tree value(Int32s({4, 2}, {0, 1, 2, 3, 4, 5, 6, 700}));
   SaveArgs args{.dtype = DType::kInt16, .chunk_byte_size = 8};

@@ -21,6 +21,7 @@ Status AddPart(const std::string& session, const std::string& id,
                const Tree& tree) {
   SaveOptions options;
   options.format = Format::kOrbaxV1;
+  options.fingerprints = true;  // which no part keeps
   const std::string part = session + "/c.pending_1" + id + "_" + id;
   const auto saved = Save(part, tree, options);
   return saved.ok() ? PreparePartialSave(part) : saved.status();
@@ -43,6 +44,8 @@ TEST(PartialSave, MakesOneCheckpointOfAllParts) {
   const auto loaded = Load(scratch / "c");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_EQ(loaded->tree.size(), 4u);
+  EXPECT_FALSE(
+      std::filesystem::exists(scratch / "c/state/_HOLDFAST_FINGERPRINTS"));
   EXPECT_TRUE(Verify(scratch / "c")->damages.empty());
 }
 
