@@ -410,7 +410,7 @@ int main(int argc, char** argv) {
   const std::string root = argv[1];
   const int64_t mib = argc > 2 ? std::atoll(argv[2]) : 512;
   const int round_count = argc > 3 ? std::atoi(argv[3]) : 5;
-  if (std::getenv("NOCODE") == nullptr) PrintCoding();
+  PrintCoding();
   std::map<std::string, std::vector<Measure>> rounds;
   const Hosts hosts(root, mib);
   for (int round = 0; round < round_count; ++round) {

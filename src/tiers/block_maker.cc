@@ -72,18 +72,24 @@ Status BlockMaker::MakeData(int64_t member, int64_t block,
   }
   HF_ASSIGN_OR_RETURN(const std::vector<ErasureCode::Term> terms,
                       code_.TermsOf(stripe.own, available));
-  Buffer sum(stripe.byte_count);
   Buffer part(stripe.byte_count);
-  std::memset(sum.data(), 0, stripe.byte_count);
+  // Only the last block of a member is shorter than its stripe.
+  Buffer longer(target.size() < stripe.byte_count ? stripe.byte_count : 0);
+  const std::span<char> sum =
+      longer.size() == 0 ? target.first(stripe.byte_count)
+                         : std::span<char>(longer.data(), stripe.byte_count);
+  std::memset(sum.data(), 0, sum.size());
   for (const ErasureCode::Term& term : terms) {
     const StripeShard& shard = stripe.shards[term.shard];
     if (shard.byte_count == 0) continue;
     const std::span<char> bytes(part.data(), shard.byte_count);
     HF_RETURN_IF_ERROR(ReadShard(shard, bytes));
-    AddProduct(term.coefficient, bytes, {sum.data(), stripe.byte_count});
+    AddProduct(term.coefficient, bytes, sum);
   }
-  HF_RETURN_IF_ERROR(CheckData(member, block, {sum.data(), target.size()}));
-  std::memcpy(target.data(), sum.data(), target.size());
+  HF_RETURN_IF_ERROR(CheckData(member, block, sum.first(target.size())));
+  if (longer.size() > 0) {
+    std::memcpy(target.data(), sum.data(), target.size());
+  }
   return Status();
 }
 

@@ -36,6 +36,45 @@ std::string RequestOf(TierRequest kind, std::string_view rest = "") {
 
 }  // namespace
 
+// Memory of answers, used again: pages of a new megabyte take a tenth of the
+// time that it takes to fill and send it.
+class TierPeers::AnswerBuffers
+    : public std::enable_shared_from_this<AnswerBuffers> {
+ public:
+  // Null when memory is short. Comes back when nobody has it any more.
+  std::shared_ptr<Buffer> Take(uint64_t byte_count) {
+    Buffer buffer;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        buffer = std::move(idle_.back());
+        idle_.pop_back();
+      }
+    }
+    if (buffer.size() < byte_count) buffer = Buffer::TryAllocate(byte_count);
+    if (buffer.size() < byte_count) return nullptr;
+    return std::shared_ptr<Buffer>(new Buffer(std::move(buffer)),
+                                   [self = shared_from_this()](Buffer* b) {
+                                     self->GiveBack(std::move(*b));
+                                     delete b;
+                                   });
+  }
+
+ private:
+  static constexpr size_t kIdleMax = 8;
+  static constexpr size_t kIdleBytesMax = size_t{4} << 20;  // of each
+
+  void GiveBack(Buffer buffer) {
+    const std::lock_guard lock(mutex_);
+    if (idle_.size() < kIdleMax && buffer.size() <= kIdleBytesMax) {
+      idle_.push_back(std::move(buffer));
+    }
+  }
+
+  std::mutex mutex_;
+  std::vector<Buffer> idle_;
+};
+
 class TierPeers::Mailbox {
  public:
   void Put(int64_t from, std::string topic, std::string message) {
@@ -115,7 +154,8 @@ TierPeers::TierPeers(const TieredManagerOptions& options, ServedSteps* steps,
       answer_seconds_max_(options.answer_seconds_max),
       timeout_seconds_(options.timeout_seconds),
       steps_(steps),
-      mailbox_(std::make_unique<Mailbox>()) {}
+      mailbox_(std::make_unique<Mailbox>()),
+      answers_(std::make_shared<AnswerBuffers>()) {}
 
 TierPeers::~TierPeers() { Cancel(); }
 
@@ -222,13 +262,13 @@ Result<Bytes> TierPeers::AnswerRead(std::string_view request) {
       range.offset > files->byte_count() - range.byte_count) {
     return OutOfRangeError("blocks past the end of what is here");
   }
-  Buffer buffer = Buffer::TryAllocate(range.byte_count);
-  if (buffer.size() != range.byte_count) {
-    return ResourceExhaustedError("no memory for blocks");
-  }
+  if (range.byte_count == 0) return Bytes();
+  std::shared_ptr<Buffer> buffer = answers_->Take(range.byte_count);
+  if (buffer == nullptr) return ResourceExhaustedError("no memory for blocks");
   HF_RETURN_IF_ERROR(
-      files->Read(range.offset, {buffer.data(), range.byte_count}));
-  return Bytes(std::move(buffer), range.byte_count);
+      files->Read(range.offset, {buffer->data(), range.byte_count}));
+  const std::string_view view(buffer->data(), range.byte_count);
+  return Bytes(std::move(buffer), view);
 }
 
 Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,

@@ -58,6 +58,7 @@ class TierPeers {
  private:
   class Transport;
   class Mailbox;
+  class AnswerBuffers;
 
   TierPeers(const TieredManagerOptions& options, ServedSteps* steps,
             ProcessGroup* group);
@@ -83,6 +84,7 @@ class TierPeers {
   std::map<int64_t, Lost> lost_;  // ranks that did not answer
   std::atomic<uint64_t> received_bytes_ = 0;
   std::unique_ptr<Mailbox> mailbox_;
+  const std::shared_ptr<AnswerBuffers> answers_;
   std::unique_ptr<PeerClient> client_;
   std::unique_ptr<PeerServer> server_;  // ends first
 };
