@@ -256,7 +256,8 @@ class HostKills : public testing::Test {
         return;
       }
       ++stop_count_;
-      const std::string name = "rank " + std::to_string(stopped) + " (127.0.0.1)";
+      const std::string name =
+          "rank " + std::to_string(stopped) + " (127.0.0.1)";
       int64_t naming_count = 0;
       bool has_failed = false;
       std::string errors;
