@@ -272,7 +272,8 @@ class Tiers:
         self._restored: TierRestore | None = None
         call = None
         if self._group is not None:
-            call = self._group.begin(self._directory, timeout_seconds)
+            # Ranks meet about what is the same on all: no directory is.
+            call = self._group.begin(f"tiers of {run}", timeout_seconds)
         with call or contextlib.nullcontext():
             self._engine = _engine.TieredManager(
                 options,

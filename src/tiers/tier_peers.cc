@@ -173,7 +173,7 @@ Result<std::unique_ptr<TierPeers>> TierPeers::Start(
 
 Status TierPeers::Connect(const TieredManagerOptions& options,
                           ProcessGroup& group) {
-  const std::string file = options.local.directory;
+  const std::string& file = options.run;
   HF_ASSIGN_OR_RETURN(
       const std::string secret,
       group.Broadcast({"secret", file}, 0, RandomHex32() + RandomHex32()));

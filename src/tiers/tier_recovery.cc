@@ -46,9 +46,7 @@ class Recovery {
   }
 
  private:
-  Meeting At(std::string_view phase) const {
-    return {phase, run_.steps->path()};
-  }
+  Meeting At(std::string_view phase) const { return {phase, run_.options.run}; }
 
   static void AddTo(RecoveredStep& recovered, const RecoveryPlan& plan) {
     for (const int64_t rank : plan.lost_ranks()) {

@@ -20,6 +20,8 @@
 namespace holdfast {
 
 struct TierRun {
+  // The ranks meet about `options.run`: what they meet about must be the same
+  // on all, and directories are not.
   TieredManagerOptions options;
   std::unique_ptr<LocalSteps> steps;
   std::unique_ptr<ServedSteps> served;

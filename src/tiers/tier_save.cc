@@ -122,7 +122,7 @@ Result<GroupRecord> ExchangeRecords(TierRun& run, ProcessGroup& group,
   const std::unique_ptr<ProcessGroup> members =
       group.Subgroup(ranks, "members of " + step.save_id);
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                      members->AllGather({"records", run.steps->path()},
+                      members->AllGather({"records", run.options.run},
                                          EncodeMemberRecord(mine)));
   for (const int64_t rank : record.ranks()) {
     const size_t index =
@@ -169,7 +169,7 @@ Status Protect(TierRun& run, ProcessGroup& group, const TierMember& me,
                std::shared_ptr<const GroupRecord> record) {
   Status stored;
   if (record->parity_count > 0) stored = StoreParity(run, me, record);
-  HF_RETURN_IF_ERROR(group.Agree({"protect", run.steps->path()}, stored));
+  HF_RETURN_IF_ERROR(group.Agree({"protect", run.options.run}, stored));
   // It is, whether this rank can write it down or not; who does not know it
   // keeps the step before, too.
   const Status marked = run.steps->MarkProtected(me);
@@ -181,12 +181,12 @@ Status SaveMember(TierRun& run, ProcessGroup& group, const TierMember& me,
                   const Tree& tree, const TieredSaveOptions& options) {
   Stopwatch watch;
   const Result<MemberRecord> mine = WriteMember(run, me, tree, options);
-  HF_RETURN_IF_ERROR(group.Agree({"write", run.steps->path()}, mine.status()));
+  HF_RETURN_IF_ERROR(group.Agree({"write", run.options.run}, mine.status()));
   const Result<GroupRecord> exchanged =
       ExchangeRecords(run, group, me.step, *mine);
   const Status stored =
       exchanged.ok() ? StoreMember(run, me, *exchanged) : exchanged.status();
-  HF_RETURN_IF_ERROR(group.Agree({"store", run.steps->path()}, stored));
+  HF_RETURN_IF_ERROR(group.Agree({"store", run.options.run}, stored));
   const double write_seconds = watch.Lap();
   HF_RETURN_IF_ERROR(
       Protect(run, group, me, std::make_shared<const GroupRecord>(*exchanged)));

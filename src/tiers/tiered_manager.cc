@@ -147,7 +147,7 @@ class TieredManagerImpl final : public TieredManager {
                            const std::vector<std::string>& skip) override;
   Result<std::string> ReadFile(const std::string& path) override;
   Status Agree(const Status& mine) override {
-    return control_->Agree({"agree", run_.steps->path()}, mine);
+    return control_->Agree({"agree", run_.options.run}, mine);
   }
   Result<std::vector<TierStepInfo>> Steps() override;
   TierStats stats() const override;
@@ -203,9 +203,8 @@ Status TieredManagerImpl::Start(ProcessGroup* group) {
   HF_RETURN_IF_ERROR(CheckOptions(run_.options));
   // All ranks hear when one cannot begin.
   const auto agree = [&](const Status& mine) {
-    return group == nullptr
-               ? mine
-               : group->Agree({"open", run_.options.local.directory}, mine);
+    return group == nullptr ? mine
+                            : group->Agree({"open", run_.options.run}, mine);
   };
   auto steps = LocalSteps::Open(run_.options.local.directory, run_.options.run);
   HF_RETURN_IF_ERROR(agree(steps.status()));
@@ -228,9 +227,8 @@ Status TieredManagerImpl::Place() {
   const ParityOptions& parity = run_.options.parity;
   const std::string mine =
       parity.failure_domain.empty() ? HostName() : parity.failure_domain;
-  HF_ASSIGN_OR_RETURN(
-      const std::vector<std::string> domains,
-      control_->AllGather({"domains", run_.steps->path()}, mine));
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> domains,
+                      control_->AllGather({"domains", run_.options.run}, mine));
   run_.parity_count = domains.size() == 1 ? 0 : parity.parity_shards;
   HF_ASSIGN_OR_RETURN(
       GroupPlan plan,
@@ -269,10 +267,10 @@ Status TieredManagerImpl::ChooseEpoch() {
       }
     }
   }
-  HF_RETURN_IF_ERROR(control_->Agree({"steps", run_.steps->path()}, status));
-  HF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                      control_->AllGather({"epoch", run_.steps->path()},
-                                          std::to_string(known)));
+  HF_RETURN_IF_ERROR(control_->Agree({"steps", run_.options.run}, status));
+  HF_ASSIGN_OR_RETURN(
+      const std::vector<std::string> all,
+      control_->AllGather({"epoch", run_.options.run}, std::to_string(known)));
   for (const std::string& text : all) {
     known = std::max<uint64_t>(known, std::stoull(text));
   }
@@ -317,11 +315,11 @@ Status TieredManagerImpl::SaveStep(int64_t step, const Tree& tree,
       wanted_bytes = run_.stats.data_bytes + run_.stats.parity_bytes;
     }
     HF_RETURN_IF_ERROR(
-        saves_->Agree({"room", run_.steps->path()},
+        saves_->Agree({"room", run_.options.run},
                       MakeRoom(run_, wanted_bytes + wanted_bytes / 20)));
     HF_ASSIGN_OR_RETURN(
         id.save_id,
-        saves_->Broadcast({"begin", run_.steps->path()}, 0, RandomHex32()));
+        saves_->Broadcast({"begin", run_.options.run}, 0, RandomHex32()));
     return SaveToLocalTier(run_, *saves_, id, tree, options);
   });
   HF_RETURN_IF_ERROR(saved);
@@ -400,7 +398,7 @@ Result<std::vector<Candidate>> TieredManagerImpl::FindCandidates(
     if (!shared.ok()) run_.Warn(std::string(shared.status().message()));
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                      control_->AllGather({"inventory", run_.steps->path()},
+                      control_->AllGather({"inventory", run_.options.run},
                                           EncodeInventory(mine)));
   std::vector<Candidate> candidates;
   for (const std::string& bytes : all) {
@@ -437,7 +435,7 @@ Status TieredManagerImpl::OpenLocal(
   auto opened =
       OpenCheckpoint(StepFiles::PlaceOf(recovered.files, recovered.item));
   HF_RETURN_IF_ERROR(
-      control_->Agree({"open", run_.steps->path()}, opened.status()));
+      control_->Agree({"open", run_.options.run}, opened.status()));
   restore.checkpoint = *std::move(opened);
   restore.source =
       recovered.rebuilt_ranks.empty() && recovered.healed_block_count == 0
@@ -579,7 +577,7 @@ Status TieredManagerImpl::Close() {
   // may be gone before rank 0 knows that it came: so a failure means nothing.
   if (control_ != nullptr) {
     static_cast<void>(control_->Agree(
-        {"close", run_.steps->path(), kFarewellSeconds}, Status()));
+        {"close", run_.options.run, kFarewellSeconds}, Status()));
   }
   return status;
 }

@@ -312,10 +312,9 @@ class CheckpointManager(AbstractCheckpointManager):
         state = iterator.get_state()
         if isinstance(state, bytes):
             state = state.decode()
-        place = os.fspath(self._local_directory)
         states: dict[str, Any] = {}
         for own in exchanged(
-            {str(process_index()): state}, place, _TIMEOUT_SECONDS
+            {str(process_index()): state}, DATA_ITER, _TIMEOUT_SECONDS
         ):
             states.update(own)
         if process_index() != 0:

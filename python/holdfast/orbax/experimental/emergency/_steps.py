@@ -183,7 +183,7 @@ class TierSteps:
 
     def _find_local(self) -> None:
         own = [step.step for step in self._tiers.steps() if step.is_local]
-        everyones = exchanged(own, self._tiers.directory, self._timeout_seconds)
+        everyones = exchanged(own, "local steps", self._timeout_seconds)
         self._local.set(
             new_info(step) for step in sorted({s for e in everyones for s in e})
         )
