@@ -92,7 +92,8 @@ std::string NoStepText(std::optional<int64_t> step,
   std::string text = "tiered manager: no step can be restored";
   if (step) text += " (want step " + std::to_string(*step) + ")";
   for (const std::string& reason : reasons) text += "; " + reason;
-  return text;
+  if (reasons.empty()) return text;
+  return text + "; to begin anew, give the run another name (run)";
 }
 
 Status CheckOptions(const TieredManagerOptions& options) {
