@@ -16,8 +16,9 @@ import statistics
 import time
 from pathlib import Path
 
-import holdfast
 import numpy as np
+
+import holdfast
 
 
 def seconds_of(call):

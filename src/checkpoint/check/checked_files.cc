@@ -191,11 +191,7 @@ Result<std::string> ReadCheckedFile(const std::string& path) {
   });
 }
 
-Status DropDigests(Store& store) {
-  // The list first: without it the other counts for nothing.
-  HF_RETURN_IF_ERROR(store.Delete(kDigestFile));
-  return store.Delete(kFingerprintsFile);
-}
+Status DropDigests(Store& store) { return store.Delete(kDigestFile); }
 
 Status ForgetListedItem(const std::string& path, const std::string& item,
                         std::optional<std::string_view> metadata) {

@@ -94,8 +94,8 @@ inline constexpr int kLevelsAboveMax = 3;
 // the checkpoint's files, and it is gone.
 Status CheckDigestsAreThere(Store& store);
 
-// For who is to change what they vouch for: the list goes, and with it the
-// fingerprints, which nobody would make anew.
+// For who is to change what they vouch for. Without the list fingerprints count
+// for nothing, so it costs no request to leave their file where it is.
 Status DropDigests(Store& store);
 
 }  // namespace holdfast

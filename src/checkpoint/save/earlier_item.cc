@@ -12,10 +12,11 @@ namespace holdfast {
 Status RemoveEarlierItem(const ProcessPart& part, bool adopt_existing,
                          Store& store) {
   std::vector<std::string> names;
+  // Fingerprints may stay: the list that is to come does not name them.
   if (part.is_primary) {
     names.insert(names.end(),
                  {std::string(kTreeMetadataFile), std::string(kDigestFile),
-                  std::string(kManifestFile), std::string(kFingerprintsFile)});
+                  std::string(kManifestFile)});
   }
   if (part.is_primary && !adopt_existing) {
     names.insert(names.end(),
