@@ -85,10 +85,13 @@ class Simulation {
   }
 
  private:
+  // 0 to less than 1.
+  double Uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+
+  // Seconds to the next of events that come at this rate.
   double Draw(double per_second) {
     if (per_second <= 0) return model_.simulated_seconds * 2;
-    const double u = (static_cast<double>(random_() >> 11) + 0.5) * 0x1p-53;
-    return -std::log(u) / per_second;
+    return -std::log(Uniform() + 0x1p-54) / per_second;
   }
 
   // --- Training ---
@@ -105,8 +108,7 @@ class Simulation {
       Save();
     }
     // Steps behind the last save are lost, whatever happens.
-    const double rest = end - now_;
-    redone_seconds_ += rest;
+    redone_seconds_ += end - now_;
     now_ = end;
     Settle();
     is_written_ = now_ >= saved_at_ + costs_.write_seconds;
@@ -153,8 +155,7 @@ class Simulation {
   void Fail() {
     ++failure_count_;
     const double all = costs_.failures_per_second();
-    const double u = static_cast<double>(random_() >> 11) * 0x1p-53;
-    if (u * all < costs_.domain_failures_per_second) {
+    if (Uniform() * all < costs_.domain_failures_per_second) {
       const int64_t domain_count =
           (model_.host_count + model_.hosts_per_domain - 1) /
           model_.hosts_per_domain;
@@ -165,8 +166,7 @@ class Simulation {
       return;
     }
     const int64_t host = PickOne(model_.host_count);
-    const double v = static_cast<double>(random_() >> 11) * 0x1p-53;
-    if (v < model_.lost_share) losses_.Lose(host);
+    if (Uniform() < model_.lost_share) losses_.Lose(host);
   }
   int64_t PickOne(int64_t count) {
     return static_cast<int64_t>(random_() % static_cast<uint64_t>(count));
@@ -207,6 +207,7 @@ class Simulation {
     }
     return std::nullopt;
   }
+
   double RestoreSeconds(const std::optional<int64_t>& local) const {
     if (!local) {
       return shared_step_ > 0 ? costs_.shared_restore_seconds : 0;

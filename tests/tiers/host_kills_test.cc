@@ -89,7 +89,7 @@ class HostKills : public testing::Test {
     life.hosts = hosts_;
     life.fates.resize(hosts_.size());
     life.save_count = Pick(1, 4);
-    life.shared_every = has_shared_ ? 2 : 0;
+    life.shared_every = 2;
     const int64_t shards[] = {2, 6, 14};
     life.data_shards = shards[Pick(0, 3)];
     const double kind = static_cast<double>(Pick(0, 1000)) / 1000;
@@ -218,7 +218,7 @@ class HostKills : public testing::Test {
     for (size_t rank = 0; rank < life.hosts.size(); ++rank) {
       const HostReport& report = reports_[rank];
       EXPECT_FALSE(report.is_wrong) << "rank " << rank << ": a wrong value";
-      Tally(life, report, life.fates[rank].doom);
+      Tally(report, life.fates[rank].doom);
       if (!report.has_restored) continue;
       EXPECT_EQ(restored.value_or(report.restored()), report.restored());
       restored = report.restored();
@@ -437,7 +437,7 @@ class HostKills : public testing::Test {
 
   // --- Counts ---
 
-  void Tally(const Life& life, const HostReport& report, Doom doom) {
+  void Tally(const HostReport& report, Doom doom) {
     change_count_ = std::max<long>(change_count_, report.change_count);
     const bool has_died = (doom == Doom::kKill || doom == Doom::kTear) &&
                           report.stage != Stage::kEnd && !report.has_failed;
@@ -448,7 +448,6 @@ class HostKills : public testing::Test {
     const char* places[] = {"between changes", "data",   "parity",
                             "protect",         "remove", "shared"};
     ++kills_[stage + " " + places[static_cast<int>(report.place.load())]];
-    static_cast<void>(life);
   }
 
   const ScratchDirectory scratch_;
@@ -457,7 +456,6 @@ class HostKills : public testing::Test {
   std::vector<int64_t> hosts_;
   int64_t next_host_ = 16;
   int64_t life_count_ = 0;
-  bool has_shared_ = true;
   Promise promise_;
   std::set<Moment> saved_;
   std::map<int64_t, int64_t> rank_counts_;  // by life
