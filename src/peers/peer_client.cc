@@ -20,6 +20,12 @@ std::string PeerText(const PeerAddress& peer) {
 
 }  // namespace
 
+struct PeerClient::Question {
+  std::string_view request;
+  std::span<char> target;
+  AnswerCheck check;
+};
+
 // What became of one try.
 struct PeerClient::Attempt {
   uint64_t answer_bytes = 0;  // received
@@ -78,9 +84,9 @@ Result<PeerSocket> PeerClient::Open(const PeerAddress& peer,
   return socket;
 }
 
-Result<Bytes> PeerClient::CallOnce(PeerSocket& socket, std::string_view request,
-                                   std::span<char> target, const PeerWait& wait,
-                                   Attempt& attempt) {
+Result<Bytes> PeerClient::CallOnce(PeerSocket& socket, const Question& question,
+                                   const PeerWait& wait, Attempt& attempt) {
+  const auto& [request, target, check] = question;
   const std::string head = EncodePeerHead({.kind = PeerFrameKind::kRequest,
                                            .payload_crc = Crc32c(request),
                                            .payload_bytes = request.size()});
@@ -116,7 +122,10 @@ Result<Bytes> PeerClient::CallOnce(PeerSocket& socket, std::string_view request,
   char* const place = fills ? target.data() : buffer.data();
   HF_RETURN_IF_ERROR(
       socket.Receive(place, byte_count, wait, attempt.answer_bytes));
-  if (Crc32c({place, byte_count}) != answer.payload_crc) {
+  if (!answer.has_crc && check == AnswerCheck::kHere) {
+    return DataLossError("the answer came without a checksum");
+  }
+  if (answer.has_crc && Crc32c({place, byte_count}) != answer.payload_crc) {
     return DataLossError("the answer came with another checksum");
   }
   // A peer that answered before it had the whole request reads no more.
@@ -128,8 +137,7 @@ Result<Bytes> PeerClient::CallOnce(PeerSocket& socket, std::string_view request,
 }
 
 Result<Bytes> PeerClient::CallInTurn(const PeerAddress& peer,
-                                     std::string_view request,
-                                     std::span<char> target,
+                                     const Question& question,
                                      const PeerWait& wait) {
   std::unique_lock lock(mutex_);
   Pool& pool = pools_[{peer.host, peer.port}];
@@ -149,7 +157,7 @@ Result<Bytes> PeerClient::CallInTurn(const PeerAddress& peer,
   Turn turn(*this, pool);
   if (kept && kept->IsQuiet()) {
     Attempt attempt;
-    auto answer = CallOnce(*kept, request, target, wait, attempt);
+    auto answer = CallOnce(*kept, question, wait, attempt);
     if (attempt.keeps_connection) turn.Keep(*std::move(kept));
     const bool was_dead = answer.status().code() == StatusCode::kUnavailable &&
                           !attempt.keeps_connection &&
@@ -159,7 +167,7 @@ Result<Bytes> PeerClient::CallInTurn(const PeerAddress& peer,
   kept.reset();
   HF_ASSIGN_OR_RETURN(PeerSocket socket, Open(peer, wait));
   Attempt attempt;
-  auto answer = CallOnce(socket, request, target, wait, attempt);
+  auto answer = CallOnce(socket, question, wait, attempt);
   if (attempt.keeps_connection) turn.Keep(std::move(socket));
   return answer;
 }
@@ -167,9 +175,9 @@ Result<Bytes> PeerClient::CallInTurn(const PeerAddress& peer,
 Result<Bytes> PeerClient::Call(const PeerAddress& peer,
                                std::string_view request, double timeout_seconds,
                                std::span<char> target,
-                               const CancelToken* cancel) {
+                               const CancelToken* cancel, AnswerCheck check) {
   const PeerWait wait{WaitClock::now() + WaitTime(timeout_seconds), cancel};
-  auto answer = CallInTurn(peer, request, target, wait);
+  auto answer = CallInTurn(peer, {request, target, check}, wait);
   if (answer.ok()) return answer;
   return answer.status().WithContext(PeerText(peer));
 }

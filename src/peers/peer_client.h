@@ -46,6 +46,10 @@ struct PeerClientOptions {
   uint64_t answer_bytes_max = 64 << 20;
 };
 
+// Who compares an answer with a checksum. Without one that the caller has, an
+// answer that comes with none is DataLoss.
+enum class AnswerCheck { kHere, kByCaller };
+
 class PeerClient {
  public:
   explicit PeerClient(const PeerClientOptions& options);
@@ -54,7 +58,8 @@ class PeerClient {
   // nothing returned; after a failure its bytes are any.
   Result<Bytes> Call(const PeerAddress& peer, std::string_view request,
                      double timeout_seconds, std::span<char> target = {},
-                     const CancelToken* cancel = nullptr);
+                     const CancelToken* cancel = nullptr,
+                     AnswerCheck check = AnswerCheck::kHere);
 
  private:
   using Key = std::pair<std::string, uint16_t>;
@@ -62,15 +67,15 @@ class PeerClient {
     std::vector<PeerSocket> idle;
     int open_count = 0;  // idle ones and those in use
   };
+  struct Question;
   struct Attempt;
   class Turn;
 
   Result<PeerSocket> Open(const PeerAddress& peer, const PeerWait& wait);
-  Result<Bytes> CallOnce(PeerSocket& socket, std::string_view request,
-                         std::span<char> target, const PeerWait& wait,
-                         Attempt& attempt);
-  Result<Bytes> CallInTurn(const PeerAddress& peer, std::string_view request,
-                           std::span<char> target, const PeerWait& wait);
+  Result<Bytes> CallOnce(PeerSocket& socket, const Question& question,
+                         const PeerWait& wait, Attempt& attempt);
+  Result<Bytes> CallInTurn(const PeerAddress& peer, const Question& question,
+                           const PeerWait& wait);
 
   const PeerClientOptions options_;
   std::mutex mutex_;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kPeerMagic = "hfpeer";
 constexpr size_t kPeerHeadCrcOffset = kPeerHeadBytes - 4;
+constexpr uint8_t kPeerNoCrcFlag = 1;
 
 }  // namespace
 
@@ -62,7 +63,8 @@ std::string EncodePeerHead(const PeerFrameHead& head) {
   std::string bytes;
   bytes += static_cast<char>(head.kind);
   bytes += static_cast<char>(head.code);
-  bytes.append(2, '\0');
+  bytes += static_cast<char>(head.has_crc ? 0 : kPeerNoCrcFlag);
+  bytes += '\0';
   PutU32Little(bytes, head.payload_crc);
   PutU64Little(bytes, head.payload_bytes);
   PutU32Little(bytes, Crc32c(bytes));
@@ -81,13 +83,19 @@ Result<PeerFrameHead> ParsePeerHead(std::string_view bytes,
   const bool is_answer = wanted == PeerFrameKind::kAnswer;
   const auto code_max =
       is_answer ? static_cast<uint8_t>(StatusCode::kInternal) : 0;
+  const auto flags = static_cast<uint8_t>(bytes[2]);
+  const uint8_t flags_max = is_answer && code == 0 ? kPeerNoCrcFlag : 0;
   if (static_cast<uint8_t>(bytes[0]) != static_cast<uint8_t>(wanted) ||
-      code > code_max || bytes[2] != 0 || bytes[3] != 0) {
+      code > code_max || flags > flags_max || bytes[3] != 0) {
     return DataLossError("a frame is of no kind that is wanted here");
   }
   head.kind = wanted;
   head.code = static_cast<StatusCode>(code);
+  head.has_crc = flags == 0;
   head.payload_crc = LoadLittle<uint32_t>(bytes.data() + 4);
+  if (!head.has_crc && head.payload_crc != 0) {
+    return DataLossError("a frame without a checksum has one");
+  }
   head.payload_bytes = LoadLittle<uint64_t>(bytes.data() + 8);
   if (head.code != StatusCode::kOk &&
       head.payload_bytes > kPeerMessageBytesMax) {

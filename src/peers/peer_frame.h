@@ -9,9 +9,10 @@
 // A proof is the HMAC-SHA256, under the secret, of the prover's side and both
 // nonces: each side knows that the other has the secret, and nothing that was
 // said once can be said again. What follows is neither encrypted nor signed.
-// Head: u8 kind, u8 status code, u16 zero, u32 CRC-32C of the payload, u64 size
-// of the payload, u32 CRC-32C of the 16 bytes before. The payload of an answer
-// whose code is not ok is the message. Little-endian.
+// Head: u8 kind, u8 status code, u8 flags, u8 zero, u32 CRC-32C of the payload,
+// u64 size of the payload, u32 CRC-32C of the 16 bytes before. The payload of an
+// answer whose code is not ok is the message. Flags: 1, for an answer that is ok
+// and whose payload has no checksum (the field is 0). Little-endian.
 // Thread-safety: pure functions. Units: bytes.
 // Errors: DataLoss for bytes that are none of these, FailedPrecondition for
 // another version. Nothing is allocated that the bytes do not hold.
@@ -25,7 +26,7 @@
 
 namespace holdfast {
 
-inline constexpr uint16_t kPeerVersion = 1;
+inline constexpr uint16_t kPeerVersion = 2;
 inline constexpr size_t kPeerNonceBytes = 16;
 inline constexpr size_t kPeerProofBytes = 32;
 inline constexpr size_t kPeerHelloBytes = 8 + kPeerNonceBytes;
@@ -52,6 +53,7 @@ enum class PeerFrameKind : uint8_t { kRequest = 'q', kAnswer = 'a' };
 struct PeerFrameHead {
   PeerFrameKind kind = PeerFrameKind::kRequest;
   StatusCode code = StatusCode::kOk;  // not ok in answers alone
+  bool has_crc = true;                // false in answers that are ok alone
   uint32_t payload_crc = 0;
   uint64_t payload_bytes = 0;
 };

@@ -58,15 +58,37 @@ TEST(PeerFrameTest, HeadsOfAnotherKindAreRefused) {
   EXPECT_EQ(code_of(answer, PeerFrameKind::kAnswer), StatusCode::kDataLoss);
 }
 
+TEST(PeerFrameTest, AnAnswerMayHaveNoChecksum) {
+  PeerFrameHead head{.kind = PeerFrameKind::kAnswer, .has_crc = false};
+  head.payload_bytes = 5;
+  const auto parsed =
+      ParsePeerHead(EncodePeerHead(head), PeerFrameKind::kAnswer);
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  EXPECT_FALSE(parsed->has_crc);
+  EXPECT_EQ(parsed->payload_bytes, 5u);
+  const auto code_of = [](const PeerFrameHead& other) {
+    return ParsePeerHead(EncodePeerHead(other), other.kind).status().code();
+  };
+  PeerFrameHead with_one = head;
+  with_one.payload_crc = 1;
+  PeerFrameHead failed = head;
+  failed.code = StatusCode::kNotFound;
+  PeerFrameHead request = head;
+  request.kind = PeerFrameKind::kRequest;
+  for (const PeerFrameHead& refused : {with_one, failed, request}) {
+    EXPECT_EQ(code_of(refused), StatusCode::kDataLoss);
+  }
+}
+
 TEST(PeerFrameTest, HellosSayTheirVersion) {
   std::string hello = EncodePeerHello(kNonceA);
   ASSERT_EQ(hello.size(), kPeerHelloBytes);
   ASSERT_TRUE(ParsePeerHello(hello).ok());
   EXPECT_EQ(*ParsePeerHello(hello), kNonceA);
-  hello[6] = 2;
+  hello[6] = kPeerVersion + 1;
   const Status other = ParsePeerHello(hello).status();
   EXPECT_EQ(other.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(other.message(), HasSubstr("got protocol 2, want 1"));
+  EXPECT_THAT(other.message(), HasSubstr("got protocol 3, want 2"));
   hello[0] = 'H';
   EXPECT_EQ(ParsePeerHello(hello).status().code(), StatusCode::kDataLoss);
 }

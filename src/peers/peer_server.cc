@@ -16,6 +16,7 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -52,7 +53,9 @@ struct PeerShared {
 class PeerSession : public std::enable_shared_from_this<PeerSession> {
  public:
   PeerSession(tcp::socket socket, PeerShared& shared)
-      : shared_(shared), stream_(std::move(socket)) {
+      : shared_(shared),
+        stream_(std::move(socket)),
+        stall_(stream_.get_executor()) {
     ++shared_.connection_count;
   }
   ~PeerSession() {
@@ -65,6 +68,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
     // keep megabytes for one that does not read.
     error_code ignored;
     stream_.socket().set_option(asio::socket_base::linger(true, 0), ignored);
+    stream_.socket().native_non_blocking(true, ignored);
     AllowFor(shared_.options.stall_seconds_max);
     Read(head_.data(), kPeerHelloBytes, &PeerSession::OnHello);
   }
@@ -147,11 +151,11 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
     asio::post(shared_.workers, [self = shared_from_this()] {
       if (self->shared_.is_stopping) return;
       self->SetAnswer(CatchBadAlloc([&] { return self->Answer(); }));
-      asio::post(self->stream_.get_executor(), [self] { self->WritePiece(); });
+      asio::post(self->stream_.get_executor(), [self] { self->Write(); });
     });
   }
 
-  Result<Bytes> Answer() {
+  Result<PeerAnswer> Answer() {
     if (Crc32c(request_) != request_crc_) {
       return DataLossError("the request came with another checksum");
     }
@@ -162,10 +166,13 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
     return shared_.handler(request_);
   }
 
-  void SetAnswer(Result<Bytes> answer) {
+  void SetAnswer(Result<PeerAnswer> answer) {
+    if (answer.ok() && !answer->files.empty()) {
+      return SetFiles(std::move(answer->files));
+    }
     PeerFrameHead head{.kind = PeerFrameKind::kAnswer};
     if (answer.ok()) {
-      answer_ = *std::move(answer);
+      answer_ = std::move(answer->bytes);
     } else {
       head.code = answer.status().code();
       const std::string_view message = answer.status().message();
@@ -176,6 +183,14 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
     answer_head_ = EncodePeerHead(head);
     done_bytes_ = 0;
     shared_.held_answer_bytes += answer_.size();
+  }
+
+  void SetFiles(std::vector<PeerFilePiece> files) {
+    PeerFrameHead head{.kind = PeerFrameKind::kAnswer, .has_crc = false};
+    for (const PeerFilePiece& piece : files) {
+      head.payload_bytes += piece.byte_count;
+    }
+    files_.emplace(EncodePeerHead(head), std::move(files));
   }
 
   void ForgetAnswer() {
@@ -189,6 +204,39 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
     drains_ = true;
     SetAnswer(status);
     WritePiece();
+  }
+
+  void Write() { files_ ? SendFiles() : WritePiece(); }
+
+  // On a worker, since a file may have to come from a disk. No timer closes the
+  // descriptor meanwhile.
+  void SendFiles() {
+    is_sending_ = true;
+    asio::post(shared_.workers, [self = shared_from_this()] {
+      if (self->shared_.is_stopping) return;
+      const auto progress =
+          self->files_->Send(self->stream_.socket().native_handle());
+      asio::post(self->stream_.get_executor(),
+                 [self, progress] { self->OnSent(progress); });
+    });
+  }
+
+  void OnSent(PeerFileSender::Progress progress) {
+    is_sending_ = false;
+    if (progress == PeerFileSender::Progress::kBroken) return;
+    if (progress == PeerFileSender::Progress::kDone) {
+      files_.reset();
+      return ReadHead();
+    }
+    stall_.expires_after(PeerMilliseconds(shared_.options.stall_seconds_max));
+    stall_.async_wait([self = shared_from_this()](error_code error) {
+      if (!error && !self->is_sending_) self->stream_.close();
+    });
+    stream_.socket().async_wait(
+        tcp::socket::wait_write, [self = shared_from_this()](error_code error) {
+          self->stall_.cancel();
+          if (!error) self->SendFiles();
+        });
   }
 
   // The head goes with the first piece.
@@ -225,6 +273,9 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
   std::string answer_head_;
   Bytes answer_;
   uint64_t done_bytes_ = 0;
+  std::optional<PeerFileSender> files_;  // instead of answer_
+  asio::steady_timer stall_;             // of files_
+  bool is_sending_ = false;
   bool drains_ = false;
 };
 

@@ -21,9 +21,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/bytes.h"
 #include "holdfast/status.h"
+#include "peers/peer_file_sender.h"
 
 namespace holdfast {
 
@@ -43,10 +46,21 @@ struct PeerServerOptions {
   uint64_t held_answer_bytes_max = uint64_t{1} << 30;
 };
 
+// Bytes, with their checksum; or pieces of files, without one.
+struct PeerAnswer {
+  PeerAnswer() = default;
+  explicit PeerAnswer(Bytes all) : bytes(std::move(all)) {}
+  explicit PeerAnswer(std::vector<PeerFilePiece> pieces)
+      : files(std::move(pieces)) {}
+
+  Bytes bytes;
+  std::vector<PeerFilePiece> files;
+};
+
 class PeerServer {
  public:
   // Runs on threads of the server, several at once.
-  using Handler = std::function<Result<Bytes>(std::string_view request)>;
+  using Handler = std::function<Result<PeerAnswer>(std::string_view request)>;
   static Result<std::unique_ptr<PeerServer>> Start(
       const PeerServerOptions& options, Handler handler);
   // Ends all connections, and waits for handlers that run.

@@ -26,6 +26,9 @@ namespace holdfast {
 namespace {
 
 constexpr std::chrono::milliseconds kCancelSlice(50);
+// A receiver of more than that sleeps until so much has come: woken for every
+// packet, it took a tenth of the time that the bytes took.
+constexpr uint64_t kWakeBytes = 256 << 10;
 
 struct SocketAddress {
   sockaddr_storage storage;
@@ -240,6 +243,8 @@ Status PeerSocket::Receive(char* target, uint64_t byte_count,
     } else if (got == 0) {
       return UnavailableError("the peer ended the connection");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      SetSocketNumber(descriptor_, SOL_SOCKET, SO_RCVLOWAT,
+                      static_cast<int>(std::min(byte_count - done, kWakeBytes)));
       HF_RETURN_IF_ERROR(WaitForSocket(descriptor_, POLLIN, wait).status());
     } else if (errno != EINTR) {
       return SocketError("the connection broke", errno);

@@ -1,6 +1,8 @@
 // Client and server against each other, and each against peers that misbehave.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -24,8 +26,8 @@ using ::testing::StartsWith;
 constexpr double kEnough = 60;  // seconds that no test takes
 constexpr double kShort = 0.05;
 
-Result<Bytes> Echo(std::string_view request) {
-  return Bytes(std::string(request));
+Result<PeerAnswer> Echo(std::string_view request) {
+  return PeerAnswer(Bytes(std::string(request)));
 }
 
 PeerServerOptions TestServerOptions() {
@@ -151,7 +153,7 @@ TEST(PeersTest, WhoHasAnotherSecretIsRefused) {
   std::atomic<int> call_count = 0;
   const auto server = StartServer([&](std::string_view) {
     ++call_count;
-    return Bytes();
+    return PeerAnswer();
   });
   PeerClient client({.secret = "another"});
   const Status status =
@@ -226,7 +228,7 @@ TEST(PeersTest, AnswersThatAreNone) {
       greets("HTTP/1.1 400 Bad Request\r\n\r\n" + std::string(99, ' ')));
   EXPECT_EQ(web.code(), StatusCode::kDataLoss);
   std::string newer = EncodePeerHello(std::string(kPeerNonceBytes, 'n'));
-  newer[6] = 2;
+  newer[6] = kPeerVersion + 1;
   EXPECT_EQ(CallRaw(greets(newer + std::string(99, ' '))).code(),
             StatusCode::kFailedPrecondition);
 
@@ -297,10 +299,10 @@ TEST(PeersTest, AServerThatWasStartedAgainIsFound) {
 TEST(PeersTest, ACallIsCancelledWhileItWaits) {
   std::promise<void> released;
   CancelToken cancel;
-  const auto server = StartServer([&](std::string_view) -> Result<Bytes> {
+  const auto server = StartServer([&](std::string_view) -> Result<PeerAnswer> {
     cancel.Cancel();
     released.get_future().wait();
-    return Bytes();
+    return PeerAnswer();
   });
   PeerClient client(TestClientOptions());
   const auto answer =
@@ -313,8 +315,10 @@ TEST(PeersTest, StuckClientsHoldUpNobody) {
   PeerServerOptions options = TestServerOptions();
   options.thread_count = 1;
   const auto server = StartServer(
-      [](std::string_view request) -> Result<Bytes> {
-        if (request == "much") return Bytes(std::string(64 << 20, 'm'));
+      [](std::string_view request) -> Result<PeerAnswer> {
+        if (request == "much") {
+          return PeerAnswer(Bytes(std::string(64 << 20, 'm')));
+        }
         return Echo(request);
       },
       options);
@@ -338,7 +342,9 @@ TEST(PeersTest, ASlowReaderIsGivenUp) {
   options.connection_count_max = 1;
   options.stall_seconds_max = 0.2;
   const auto server = StartServer(
-      [](std::string_view) { return Bytes(std::string(64 << 20, 'm')); },
+      [](std::string_view) {
+        return PeerAnswer(Bytes(std::string(64 << 20, 'm')));
+      },
       options);
   PeerSocket slow = ConnectRaw(server->port());
   JoinServer(slow, kTestSecret);
@@ -355,11 +361,127 @@ TEST(PeersTest, ASlowReaderIsGivenUp) {
             StatusCode::kUnavailable);
 }
 
+// --- Answers that are files ---
+
+class TestFile {
+ public:
+  explicit TestFile(std::string_view bytes)
+      : descriptor_(::memfd_create("peers_test", MFD_CLOEXEC)) {
+    EXPECT_EQ(::write(descriptor_, bytes.data(), bytes.size()),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  ~TestFile() { ::close(descriptor_); }
+  PeerFilePiece Piece(uint64_t offset, uint64_t byte_count) const {
+    return {nullptr, descriptor_, offset, byte_count};
+  }
+
+ private:
+  const int descriptor_;
+};
+
+std::string PatternOf(size_t byte_count) {
+  std::string bytes(byte_count, '\0');
+  for (size_t i = 0; i < byte_count; ++i) {
+    bytes[i] = static_cast<char>(i * 11 + i / 253);
+  }
+  return bytes;
+}
+
+TEST(PeersTest, PiecesOfFilesComeToWhomeverHasTheirChecksum) {
+  const std::string first = PatternOf(3'000'001);
+  const std::string second = PatternOf(70'000);
+  const TestFile files[] = {TestFile(first), TestFile(second)};
+  PeerServerOptions options = TestServerOptions();
+  options.connection_count_max = 1;  // which lives through all of it
+  const auto server = StartServer(
+      [&](std::string_view request) {
+        if (request == "bytes") return PeerAnswer(Bytes(std::string("short")));
+        return PeerAnswer({files[1].Piece(3, 60'000), files[0].Piece(0, 0),
+                           files[0].Piece(1, 3'000'000)});
+      },
+      options);
+  const std::string wanted = second.substr(3, 60'000) + first.substr(1);
+  PeerClient client(TestClientOptions());
+  const PeerAddress peer = At(server->port());
+  std::string target(wanted.size(), 'x');
+  for (int i = 0; i < 3; ++i) {
+    const auto filled = client.Call(peer, "files", kEnough, target, nullptr,
+                                    AnswerCheck::kByCaller);
+    ASSERT_TRUE(filled.ok()) << filled.status().ToString();
+    EXPECT_EQ(target, wanted);
+    const auto answer = client.Call(peer, "files", kEnough, {}, nullptr,
+                                    AnswerCheck::kByCaller);
+    ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+    EXPECT_EQ(answer->view(), wanted);
+    const auto bytes = client.Call(peer, "bytes", kEnough);
+    ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
+    EXPECT_EQ(bytes->view(), "short");
+  }
+  const Status status = client.Call(peer, "files", kEnough, target).status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("without a checksum"));
+}
+
+TEST(PeersTest, WhatAFileLacksComesAsZeros) {
+  const std::string bytes = PatternOf(100'000);
+  const TestFile file(bytes);
+  const auto server = StartServer([&](std::string_view) {
+    return PeerAnswer({file.Piece(50, 300'000), file.Piece(0, 10)});
+  });
+  PeerClient client(TestClientOptions());
+  const auto answer = client.Call(At(server->port()), "ask", kEnough, {},
+                                  nullptr, AnswerCheck::kByCaller);
+  ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+  EXPECT_EQ(answer->view(), bytes.substr(50) +
+                                std::string(300'000 - 99'950, '\0') +
+                                bytes.substr(0, 10));
+}
+
+TEST(PeersTest, ASlowReaderOfFilesIsGivenUp) {
+  const TestFile file(PatternOf(64 << 20));
+  PeerServerOptions options = TestServerOptions();
+  options.connection_count_max = 1;
+  options.stall_seconds_max = 0.2;
+  const auto server = StartServer(
+      [&](std::string_view request) {
+        if (request == "ask") return PeerAnswer();
+        return PeerAnswer({file.Piece(0, 64 << 20)});
+      },
+      options);
+  PeerSocket slow = ConnectRaw(server->port());
+  JoinServer(slow, kTestSecret);
+  SendText(slow, FrameText(PeerFrameKind::kRequest, "files"));
+  EXPECT_EQ(ReceiveText(slow, 1), "a");
+  PeerClient client(TestClientOptions());
+  while (client.Call(At(server->port()), "ask", kEnough).status().code() ==
+         StatusCode::kUnavailable) {
+  }
+}
+
+// The process is not killed by SIGPIPE, either.
+TEST(PeersTest, ServersOfFilesOutliveReadersThatGo) {
+  const TestFile file(PatternOf(64 << 20));
+  const auto server = StartServer([&](std::string_view request) {
+    if (request == "ask") return PeerAnswer();
+    return PeerAnswer({file.Piece(0, 64 << 20)});
+  });
+  for (int i = 0; i < 20; ++i) {
+    PeerSocket gone = ConnectRaw(server->port());
+    JoinServer(gone, kTestSecret);
+    SendText(gone, FrameText(PeerFrameKind::kRequest, "files"));
+    EXPECT_EQ(ReceiveText(gone, 1), "a");
+  }
+  PeerClient client(TestClientOptions());
+  EXPECT_TRUE(client.Call(At(server->port()), "ask", kEnough).ok());
+}
+
 TEST(PeersTest, AnswersThatWaitForReadersAreBounded) {
   PeerServerOptions options = TestServerOptions();
   options.held_answer_bytes_max = 1;
   const auto server = StartServer(
-      [](std::string_view) { return Bytes(std::string(64 << 20, 'm')); },
+      [](std::string_view) {
+        return PeerAnswer(Bytes(std::string(64 << 20, 'm')));
+      },
       options);
   std::optional<PeerSocket> slow = ConnectRaw(server->port());
   JoinServer(*slow, kTestSecret);
@@ -407,7 +529,7 @@ TEST(PeersTest, AClientOfAnotherVersionLearnsThisOne) {
   const auto server = StartServer();
   PeerSocket raw = ConnectRaw(server->port());
   std::string hello = EncodePeerHello(std::string(kPeerNonceBytes, 'm'));
-  hello[6] = 2;
+  hello[6] = kPeerVersion + 1;
   SendText(raw, hello);
   const std::string welcome = ReceiveText(raw, kPeerWelcomeBytes);
   ASSERT_EQ(welcome.size(), kPeerWelcomeBytes);
@@ -421,11 +543,11 @@ TEST(PeersTest, TheServerWaitsForHandlersThatRun) {
   std::promise<void> entered;
   std::promise<void> released;
   std::atomic<bool> is_done = false;
-  auto server = StartServer([&](std::string_view) -> Result<Bytes> {
+  auto server = StartServer([&](std::string_view) -> Result<PeerAnswer> {
     entered.set_value();
     released.get_future().wait();
     is_done = true;
-    return Bytes();
+    return PeerAnswer();
   });
   PeerClient client(TestClientOptions());
   const uint16_t port = server->port();

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +15,10 @@
 #include "storage/piece_cursor.h"
 #include "storage/rename_call.h"
 
+#ifndef MADV_POPULATE_WRITE  // Linux 5.14
+#define MADV_POPULATE_WRITE 23
+#endif
+
 namespace holdfast {
 namespace {
 
@@ -22,6 +27,7 @@ constexpr mode_t kDirectoryMode = 0777;
 constexpr size_t kVectorsMax = std::min(IOV_MAX, 1024);
 // One system call moves at most 0x7ffff000 bytes; stay below and page aligned.
 constexpr size_t kCallBytesMax = size_t{1} << 30;
+constexpr size_t kMappedAheadBytesMin = size_t{256} << 10;
 // RESOLVE_BENEATH may say EAGAIN while another process renames directories.
 constexpr int kResolveAttemptsMax = 64;
 
@@ -32,6 +38,22 @@ int Retrying(Call call) {
     if (errno != EINTR) return errno;
   }
   return 0;
+}
+
+// Maps memory that nobody has touched, all at once. Of the processor time of
+// reading 256 MiB of the page cache into new memory, half was the faults of its
+// pages one by one; this takes 15 to 20 % of the whole. Memory that is there
+// would be looked through in vain, at a quarter more: its first page tells.
+void MapAhead(std::span<char> target) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(target.data());
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t last = (begin + target.size()) / page * page;
+  unsigned char is_there = 0;
+  auto* const start = target.data() + (first - begin);
+  if (first >= last || ::mincore(start, page, &is_there) != 0) return;
+  // What it cannot do, the faults do.
+  if ((is_there & 1) == 0) ::madvise(start, last - first, MADV_POPULATE_WRITE);
 }
 
 // ENOSYS when the kernel, or a seccomp filter, knows no openat2.
@@ -137,6 +159,7 @@ int FileCalls::Stat(int fd, std::string_view path, struct stat& info) const {
 int FileCalls::ReadFull(int fd, uint64_t offset, std::span<char> target,
                         std::string_view path, size_t& read_bytes) const {
   read_bytes = 0;
+  if (target.size() >= kMappedAheadBytesMin) MapAhead(target);
   while (read_bytes < target.size()) {
     if (const int error = Ask("pread", path)) return error;
     const size_t wanted = std::min(target.size() - read_bytes, kCallBytesMax);

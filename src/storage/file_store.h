@@ -75,14 +75,16 @@ class FileStore : public Store {
   Status Delete(std::string_view key) override;
   Status SyncNames() override;
 
- private:
-  class Writer;
-  class SharedWriter;
+  // The file itself, for reads that are not Read's.
   struct OpenedObject {
     std::shared_ptr<const OpenFile> file;
     uint64_t byte_count;
   };
+  Result<OpenedObject> OpenForRead(std::string_view key);
 
+ private:
+  class Writer;
+  class SharedWriter;
   // Links are followed that stay beneath the root. 0 or the errno.
   int OpenBeneath(int root, const std::string& path, int flags, UniqueFd& fd);
   // The root's descriptor. NotFound when it is missing and not to be made.
@@ -91,7 +93,6 @@ class FileStore : public Store {
   // The directory that holds the key.
   Result<UniqueFd> OpenParent(std::string_view key, bool make);
   Status MakeDirectories(int root, std::string_view directory);
-  Result<OpenedObject> OpenForRead(std::string_view key);
   Result<OpenedObject> OpenUncached(std::string_view key);
   Status ReadAt(const OpenedObject& object, std::string_view key,
                 uint64_t offset, std::span<char> target);

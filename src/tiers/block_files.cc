@@ -13,6 +13,18 @@
 #include "storage/directory_ops.h"
 
 namespace holdfast {
+namespace {
+
+// Read and summed at a time: so much stays in the nearest caches.
+constexpr uint64_t kSummedBytes = 128 << 10;
+
+Status ShorterIsLost(const Status& status) {
+  const bool is_shorter = status.code() == StatusCode::kNotFound ||
+                          status.code() == StatusCode::kOutOfRange;
+  return is_shorter ? DataLossError(std::string(status.message())) : status;
+}
+
+}  // namespace
 
 BlockFiles::BlockFiles(std::string directory, std::vector<TierFile> files,
                        uint64_t block_bytes)
@@ -35,8 +47,14 @@ uint64_t BlockFiles::BytesOf(int64_t block) const {
   return std::min(block_bytes_, byte_count_ - block * block_bytes_);
 }
 
-std::vector<BlockFiles::Piece> BlockFiles::PiecesOf(uint64_t offset,
-                                                    uint64_t byte_count) const {
+Result<std::vector<BlockFiles::Piece>> BlockFiles::PiecesOf(
+    uint64_t offset, uint64_t byte_count) const {
+  if (offset > byte_count_ || byte_count > byte_count_ - offset) {
+    return OutOfRangeError("blocks of " + directory_ + ": " +
+                           std::to_string(byte_count) + " bytes at offset " +
+                           std::to_string(offset) + " are past the end (" +
+                           std::to_string(byte_count_) + " bytes)");
+  }
   std::vector<Piece> pieces;
   size_t file = std::upper_bound(starts_.begin(), starts_.end(), offset) -
                 starts_.begin() - 1;
@@ -53,26 +71,49 @@ std::vector<BlockFiles::Piece> BlockFiles::PiecesOf(uint64_t offset,
 }
 
 Status BlockFiles::Read(uint64_t offset, std::span<char> target) {
-  if (offset > byte_count_ || target.size() > byte_count_ - offset) {
-    return OutOfRangeError("read " + directory_ + ": bytes at offset " +
-                           std::to_string(offset) + " are past the end (" +
-                           std::to_string(byte_count_) + " bytes)");
-  }
-  for (const Piece& piece : PiecesOf(offset, target.size())) {
-    const Status read = store_.ReadInto(files_[piece.file].path, piece.offset,
-                                        target.first(piece.byte_count));
-    if (read.code() == StatusCode::kNotFound ||
-        read.code() == StatusCode::kOutOfRange) {
-      return DataLossError(std::string(read.message()));
-    }
-    HF_RETURN_IF_ERROR(read);
+  HF_ASSIGN_OR_RETURN(const auto pieces, PiecesOf(offset, target.size()));
+  for (const Piece& piece : pieces) {
+    HF_RETURN_IF_ERROR(
+        ShorterIsLost(store_.ReadInto(files_[piece.file].path, piece.offset,
+                                      target.first(piece.byte_count))));
     target = target.subspan(piece.byte_count);
   }
   return Status();
 }
 
+Result<std::vector<BlockFiles::OpenPiece>> BlockFiles::OpenRange(
+    uint64_t offset, uint64_t byte_count) {
+  HF_ASSIGN_OR_RETURN(const auto pieces, PiecesOf(offset, byte_count));
+  std::vector<OpenPiece> opened;
+  for (const Piece& piece : pieces) {
+    const std::string& path = files_[piece.file].path;
+    auto object = store_.OpenForRead(path);
+    HF_RETURN_IF_ERROR(ShorterIsLost(object.status()));
+    HF_RETURN_IF_ERROR(ShorterIsLost(
+        ResolveRange({piece.offset, piece.byte_count}, object->byte_count,
+                     store_.Describe(path))
+            .status()));
+    opened.push_back(
+        {std::move(object->file), piece.offset, piece.byte_count});
+  }
+  return opened;
+}
+
 Status BlockFiles::ReadBlock(int64_t block, std::span<char> target) {
   return Read(block * block_bytes_, target);
+}
+
+Result<uint32_t> BlockFiles::SumBlock(int64_t block, std::span<char> scratch) {
+  uint32_t sum = 0;
+  uint64_t left_bytes = BytesOf(block);
+  for (uint64_t offset = block * block_bytes_; left_bytes > 0;) {
+    const auto part = scratch.first(std::min(left_bytes, kSummedBytes));
+    HF_RETURN_IF_ERROR(Read(offset, part));
+    sum = ExtendCrc32c(sum, {part.data(), part.size()});
+    offset += part.size();
+    left_bytes -= part.size();
+  }
+  return sum;
 }
 
 Result<PositionedFile*> BlockFiles::OpenForWrite(size_t file) {
@@ -91,7 +132,9 @@ Result<PositionedFile*> BlockFiles::OpenForWrite(size_t file) {
 }
 
 Status BlockFiles::WriteBlock(int64_t block, std::string_view bytes) {
-  for (const Piece& piece : PiecesOf(block * block_bytes_, bytes.size())) {
+  HF_ASSIGN_OR_RETURN(const auto pieces,
+                      PiecesOf(block * block_bytes_, bytes.size()));
+  for (const Piece& piece : pieces) {
     HF_ASSIGN_OR_RETURN(PositionedFile * file, OpenForWrite(piece.file));
     HF_RETURN_IF_ERROR(
         file->WriteAt(piece.offset, bytes.substr(0, piece.byte_count)));
@@ -154,8 +197,7 @@ Result<std::vector<uint32_t>> SumBlocks(BlockFiles& files, int thread_count) {
   std::vector<uint32_t> sums(blocks.size());
   HF_RETURN_IF_ERROR(ForEachBlock(
       blocks, files, thread_count, [&](size_t i, std::span<char> bytes) {
-        HF_RETURN_IF_ERROR(files.ReadBlock(blocks[i], bytes));
-        sums[i] = Crc32c({bytes.data(), bytes.size()});
+        HF_ASSIGN_OR_RETURN(sums[i], files.SumBlock(blocks[i], bytes));
         return Status();
       }));
   return sums;
@@ -169,8 +211,8 @@ Result<std::vector<int64_t>> FindBadBlocks(BlockFiles& files,
   HF_RETURN_IF_ERROR(ForEachBlock(
       blocks, files, thread_count, [&](size_t i, std::span<char> bytes) {
         // What cannot be read is as good as lost, whatever the reason.
-        is_bad[i] = !files.ReadBlock(blocks[i], bytes).ok() ||
-                    Crc32c({bytes.data(), bytes.size()}) != sums[i];
+        const Result<uint32_t> sum = files.SumBlock(blocks[i], bytes);
+        is_bad[i] = !sum.ok() || *sum != sums[i];
         return Status();
       }));
   std::erase_if(blocks, [&](int64_t block) { return !is_bad[block]; });

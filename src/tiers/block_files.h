@@ -36,6 +36,16 @@ class BlockFiles {
   // OutOfRange beyond the end.
   Status Read(uint64_t offset, std::span<char> target);
   Status ReadBlock(int64_t block, std::span<char> target);
+  // The CRC-32C of a block; `scratch` has room for it.
+  Result<uint32_t> SumBlock(int64_t block, std::span<char> scratch);
+  // The files that have a range, opened; as Read.
+  struct OpenPiece {
+    std::shared_ptr<const OpenFile> file;
+    uint64_t offset = 0;  // in the file
+    uint64_t byte_count = 0;
+  };
+  Result<std::vector<OpenPiece>> OpenRange(uint64_t offset,
+                                           uint64_t byte_count);
   // Files are made, and given their size, as they are needed.
   Status WriteBlock(int64_t block, std::string_view bytes);
   // What was written, and the names, are on stable storage.
@@ -48,7 +58,9 @@ class BlockFiles {
     uint64_t offset = 0;  // in the file
     uint64_t byte_count = 0;
   };
-  std::vector<Piece> PiecesOf(uint64_t offset, uint64_t byte_count) const;
+  // OutOfRange beyond the end.
+  Result<std::vector<Piece>> PiecesOf(uint64_t offset,
+                                      uint64_t byte_count) const;
   Result<PositionedFile*> OpenForWrite(size_t file);
 
   const std::string directory_;

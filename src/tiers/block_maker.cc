@@ -1,5 +1,6 @@
 #include "tiers/block_maker.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/crc32c.h"
@@ -55,10 +56,18 @@ Status BlockMaker::ReadShard(const StripeShard& shard,
       shard.is_parity ? BlockKind::kParity : BlockKind::kData,
       shard.offset,
       target.size()};
-  HF_RETURN_IF_ERROR(peers_.Read(member.holder, range, target));
+  HF_RETURN_IF_ERROR(peers_.ReadUnchecked(member.holder, range, target));
   // Of parity only its holder has the sum; what is made of it is checked.
   if (shard.is_parity) return Status();
   return CheckData(shard.member, shard.block, target);
+}
+
+Result<std::shared_ptr<Buffer>> BlockMaker::TakeScratch(
+    uint64_t byte_count) const {
+  std::shared_ptr<Buffer> scratch = scratch_.Get(byte_count);
+  if (scratch != nullptr) return scratch;
+  return ResourceExhaustedError("no memory for a block of " +
+                                std::to_string(byte_count) + " bytes");
 }
 
 Status BlockMaker::MakeData(int64_t member, int64_t block,
@@ -72,22 +81,25 @@ Status BlockMaker::MakeData(int64_t member, int64_t block,
   }
   HF_ASSIGN_OR_RETURN(const std::vector<ErasureCode::Term> terms,
                       code_.TermsOf(stripe.own, available));
-  Buffer part(stripe.byte_count);
+  HF_ASSIGN_OR_RETURN(const auto part, TakeScratch(stripe.byte_count));
   // Only the last block of a member is shorter than its stripe.
-  Buffer longer(target.size() < stripe.byte_count ? stripe.byte_count : 0);
-  const std::span<char> sum =
-      longer.size() == 0 ? target.first(stripe.byte_count)
-                         : std::span<char>(longer.data(), stripe.byte_count);
+  std::shared_ptr<Buffer> longer;
+  std::span<char> sum =
+      target.first(std::min<uint64_t>(target.size(), stripe.byte_count));
+  if (target.size() < stripe.byte_count) {
+    HF_ASSIGN_OR_RETURN(longer, TakeScratch(stripe.byte_count));
+    sum = {longer->data(), stripe.byte_count};
+  }
   std::memset(sum.data(), 0, sum.size());
   for (const ErasureCode::Term& term : terms) {
     const StripeShard& shard = stripe.shards[term.shard];
     if (shard.byte_count == 0) continue;
-    const std::span<char> bytes(part.data(), shard.byte_count);
+    const std::span<char> bytes(part->data(), shard.byte_count);
     HF_RETURN_IF_ERROR(ReadShard(shard, bytes));
     AddProduct(term.coefficient, bytes, sum);
   }
   HF_RETURN_IF_ERROR(CheckData(member, block, sum.first(target.size())));
-  if (longer.size() > 0) {
+  if (longer != nullptr) {
     std::memcpy(target.data(), sum.data(), target.size());
   }
   return Status();
@@ -97,12 +109,12 @@ Status BlockMaker::MakeParity(int64_t member, int64_t block,
                               std::span<char> target) const {
   const StripeLayout::Stripe stripe = layout_.OfParity(member, block);
   const int64_t parity = stripe.own - layout_.data_count();
-  Buffer part(stripe.byte_count);
+  HF_ASSIGN_OR_RETURN(const auto part, TakeScratch(stripe.byte_count));
   std::memset(target.data(), 0, target.size());
   for (int64_t i = 0; i < layout_.data_count(); ++i) {
     const StripeShard& shard = stripe.shards[i];
     if (shard.byte_count == 0) continue;
-    const std::span<char> bytes(part.data(), shard.byte_count);
+    const std::span<char> bytes(part->data(), shard.byte_count);
     HF_RETURN_IF_ERROR(ReadShard(shard, bytes));
     AddProduct(code_.coefficient(parity, i), bytes, target);
   }
@@ -116,7 +128,7 @@ Status BlockMaker::GetData(int64_t member, int64_t block,
                          BlockKind::kData,
                          block * group_->block_bytes,
                          target.size()};
-  const Status read = peers_.Read(planned.holder, range, target);
+  const Status read = peers_.ReadUnchecked(planned.holder, range, target);
   const Status checked = read.ok() ? CheckData(member, block, target) : read;
   if (checked.ok() || layout_.parity_count() == 0) return checked;
   return MakeData(member, block, target);

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/bytes.h"
+#include "base/buffer_pool.h"
 #include "parity/erasure_code.h"
 #include "parity/stripe_layout.h"
 #include "tiers/rate_limit.h"
@@ -43,6 +43,7 @@ class BlockMaker {
              StripeLayout layout, ErasureCode code, TierPeers& peers,
              RateLimit& limit);
   Status ReadShard(const StripeShard& shard, std::span<char> target) const;
+  Result<std::shared_ptr<Buffer>> TakeScratch(uint64_t byte_count) const;
   Status CheckData(int64_t member, int64_t block,
                    std::span<const char> bytes) const;
   std::string NameOf(int64_t member) const;
@@ -53,6 +54,7 @@ class BlockMaker {
   const ErasureCode code_;
   TierPeers& peers_;
   RateLimit& limit_;
+  mutable BufferPool scratch_;
 };
 
 // All members are there and whole, each with the rank of its number.

@@ -27,6 +27,7 @@ enum class TierRequest : char {
   kMessage = 'm',  // from, topic, message
   kPing = 'p',
   kBlocks = 'b',  // BlockRange
+  kBlocksUnchecked = 'u',
   kFile = 'f',    // directory name, file name
 };
 
@@ -35,45 +36,6 @@ std::string RequestOf(TierRequest kind, std::string_view rest = "") {
 }
 
 }  // namespace
-
-// Memory of answers, used again: pages of a new megabyte take a tenth of the
-// time that it takes to fill and send it.
-class TierPeers::AnswerBuffers
-    : public std::enable_shared_from_this<AnswerBuffers> {
- public:
-  // Null when memory is short. Comes back when nobody has it any more.
-  std::shared_ptr<Buffer> Take(uint64_t byte_count) {
-    Buffer buffer;
-    {
-      const std::lock_guard lock(mutex_);
-      if (!idle_.empty()) {
-        buffer = std::move(idle_.back());
-        idle_.pop_back();
-      }
-    }
-    if (buffer.size() < byte_count) buffer = Buffer::TryAllocate(byte_count);
-    if (buffer.size() < byte_count) return nullptr;
-    return std::shared_ptr<Buffer>(new Buffer(std::move(buffer)),
-                                   [self = shared_from_this()](Buffer* b) {
-                                     self->GiveBack(std::move(*b));
-                                     delete b;
-                                   });
-  }
-
- private:
-  static constexpr size_t kIdleMax = 8;
-  static constexpr size_t kIdleBytesMax = size_t{4} << 20;  // of each
-
-  void GiveBack(Buffer buffer) {
-    const std::lock_guard lock(mutex_);
-    if (idle_.size() < kIdleMax && buffer.size() <= kIdleBytesMax) {
-      idle_.push_back(std::move(buffer));
-    }
-  }
-
-  std::mutex mutex_;
-  std::vector<Buffer> idle_;
-};
 
 class TierPeers::Mailbox {
  public:
@@ -154,8 +116,7 @@ TierPeers::TierPeers(const TieredManagerOptions& options, ServedSteps* steps,
       answer_seconds_max_(options.answer_seconds_max),
       timeout_seconds_(options.timeout_seconds),
       steps_(steps),
-      mailbox_(std::make_unique<Mailbox>()),
-      answers_(std::make_shared<AnswerBuffers>()) {}
+      mailbox_(std::make_unique<Mailbox>()) {}
 
 TierPeers::~TierPeers() { Cancel(); }
 
@@ -218,12 +179,12 @@ std::unique_ptr<ProcessGroup> TierPeers::MakeGroup(const std::string& name) {
   return MakeProcessGroup(std::make_shared<Transport>(this), options);
 }
 
-Result<Bytes> TierPeers::Answer(std::string_view request) {
+Result<PeerAnswer> TierPeers::Answer(std::string_view request) {
   if (request.empty()) return InvalidArgumentError("an empty request");
   const std::string_view rest = request.substr(1);
   switch (static_cast<TierRequest>(request.front())) {
     case TierRequest::kPing:
-      return Bytes();
+      return PeerAnswer();
     case TierRequest::kMessage: {
       Cursor cursor(rest);
       uint64_t from = 0;
@@ -233,10 +194,12 @@ Result<Bytes> TierPeers::Answer(std::string_view request) {
       }
       mailbox_->Put(static_cast<int64_t>(from), std::move(topic),
                     std::string(rest.substr(cursor.offset())));
-      return Bytes();
+      return PeerAnswer();
     }
     case TierRequest::kBlocks:
       return AnswerRead(rest);
+    case TierRequest::kBlocksUnchecked:
+      return AnswerFiles(rest);
     case TierRequest::kFile: {
       Cursor cursor(rest);
       std::string directory;
@@ -247,13 +210,14 @@ Result<Bytes> TierPeers::Answer(std::string_view request) {
       if (!is_read || !member) {
         return InvalidArgumentError("a request for a file that is none");
       }
-      return steps_->ReadFile(*member, name);
+      HF_ASSIGN_OR_RETURN(Bytes bytes, steps_->ReadFile(*member, name));
+      return PeerAnswer(std::move(bytes));
     }
   }
   return InvalidArgumentError("a request of an unknown kind");
 }
 
-Result<Bytes> TierPeers::AnswerRead(std::string_view request) {
+Result<PeerAnswer> TierPeers::AnswerRead(std::string_view request) {
   HF_ASSIGN_OR_RETURN(const BlockRange range, DecodeBlockRange(request));
   HF_ASSIGN_OR_RETURN(const std::shared_ptr<BlockFiles> files,
                       steps_->FilesOf(range.member, range.kind));
@@ -262,17 +226,32 @@ Result<Bytes> TierPeers::AnswerRead(std::string_view request) {
       range.offset > files->byte_count() - range.byte_count) {
     return OutOfRangeError("blocks past the end of what is here");
   }
-  if (range.byte_count == 0) return Bytes();
-  std::shared_ptr<Buffer> buffer = answers_->Take(range.byte_count);
+  if (range.byte_count == 0) return PeerAnswer();
+  std::shared_ptr<Buffer> buffer = answers_.Get(range.byte_count);
   if (buffer == nullptr) return ResourceExhaustedError("no memory for blocks");
   HF_RETURN_IF_ERROR(
       files->Read(range.offset, {buffer->data(), range.byte_count}));
   const std::string_view view(buffer->data(), range.byte_count);
-  return Bytes(std::move(buffer), view);
+  return PeerAnswer(Bytes(std::move(buffer), view));
+}
+
+Result<PeerAnswer> TierPeers::AnswerFiles(std::string_view request) {
+  HF_ASSIGN_OR_RETURN(const BlockRange range, DecodeBlockRange(request));
+  HF_ASSIGN_OR_RETURN(const std::shared_ptr<BlockFiles> files,
+                      steps_->FilesOf(range.member, range.kind));
+  HF_ASSIGN_OR_RETURN(auto opened,
+                      files->OpenRange(range.offset, range.byte_count));
+  std::vector<PeerFilePiece> pieces;
+  for (BlockFiles::OpenPiece& piece : opened) {
+    const int descriptor = piece.file->fd.get();
+    pieces.push_back({std::move(piece.file), descriptor, piece.offset,
+                      piece.byte_count});
+  }
+  return PeerAnswer(std::move(pieces));
 }
 
 Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
-                             std::span<char> target) {
+                             std::span<char> target, AnswerCheck check) {
   {
     const std::lock_guard lock(lost_mutex_);
     const auto lost = lost_.find(rank);
@@ -285,7 +264,8 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
   const auto deadline = WaitClock::now() + WaitTime(answer_seconds_max_);
   for (;;) {
     auto answer =
-        client_->Call(peer, request, SecondsUntil(deadline), target, &cancel_);
+        client_->Call(peer, request, SecondsUntil(deadline), target,
+                                &cancel_, check);
     const StatusCode code = answer.status().code();
     if (code == StatusCode::kResourceExhausted &&
         SecondsUntil(deadline) > kRetrySeconds) {
@@ -304,11 +284,23 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
 
 Status TierPeers::Read(int64_t holder, const BlockRange& range,
                        std::span<char> target) {
+  return ReadChecked(holder, range, target, AnswerCheck::kHere);
+}
+
+Status TierPeers::ReadUnchecked(int64_t holder, const BlockRange& range,
+                                std::span<char> target) {
+  return ReadChecked(holder, range, target, AnswerCheck::kByCaller);
+}
+
+Status TierPeers::ReadChecked(int64_t holder, const BlockRange& range,
+                              std::span<char> target, AnswerCheck check) {
   if (holder == rank_) return steps_->Read(range, target);
   if (target.empty()) return Status();
   received_bytes_ += target.size();
-  return Ask(holder, RequestOf(TierRequest::kBlocks, EncodeBlockRange(range)),
-             target)
+  const TierRequest kind = check == AnswerCheck::kHere
+                               ? TierRequest::kBlocks
+                               : TierRequest::kBlocksUnchecked;
+  return Ask(holder, RequestOf(kind, EncodeBlockRange(range)), target, check)
       .status();
 }
 

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/buffer_pool.h"
 #include "base/cancel.h"
 #include "base/wait_time.h"
 #include "holdfast/process_group.h"
@@ -46,6 +47,10 @@ class TierPeers {
 
   // Blocks that `holder` has, this rank itself included.
   Status Read(int64_t holder, const BlockRange& range, std::span<char> target);
+  // The same at half the price, for callers who have a checksum of the blocks,
+  // or of what they make of them: nothing is compared on the way.
+  Status ReadUnchecked(int64_t holder, const BlockRange& range,
+                       std::span<char> target);
   Result<Bytes> ReadFile(int64_t holder, const TierMember& member,
                          std::string_view name);
   // Received from others by Read and ReadFile.
@@ -58,15 +63,18 @@ class TierPeers {
  private:
   class Transport;
   class Mailbox;
-  class AnswerBuffers;
 
   TierPeers(const TieredManagerOptions& options, ServedSteps* steps,
             ProcessGroup* group);
   Status Connect(const TieredManagerOptions& options, ProcessGroup& group);
-  Result<Bytes> Answer(std::string_view request);
-  Result<Bytes> AnswerRead(std::string_view request);
+  Result<PeerAnswer> Answer(std::string_view request);
+  Result<PeerAnswer> AnswerRead(std::string_view request);
+  Result<PeerAnswer> AnswerFiles(std::string_view request);
+  Status ReadChecked(int64_t holder, const BlockRange& range,
+                     std::span<char> target, AnswerCheck check);
   Result<Bytes> Ask(int64_t rank, std::string_view request,
-                    std::span<char> target = {});
+                    std::span<char> target = {},
+                    AnswerCheck check = AnswerCheck::kHere);
 
   const int64_t rank_;
   const int64_t size_;
@@ -84,7 +92,7 @@ class TierPeers {
   std::map<int64_t, Lost> lost_;  // ranks that did not answer
   std::atomic<uint64_t> received_bytes_ = 0;
   std::unique_ptr<Mailbox> mailbox_;
-  const std::shared_ptr<AnswerBuffers> answers_;
+  BufferPool answers_;
   std::unique_ptr<PeerClient> client_;
   std::unique_ptr<PeerServer> server_;  // ends first
 };
