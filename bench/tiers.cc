@@ -10,12 +10,13 @@
 // host, and restores from what is left (`parity`), then again when all is there
 // (`local`), and the same state from a checkpoint on a shared tier of 200 MB/s,
 // of which every host has an eighth (`shared`). A restore ends when the last
-// rank has its rows of every array in memory, and every byte was compared with
-// a checksum. Prints medians of the rounds.
+// rank has its rows of every array in memory, new memory or (`in place`) arrays
+// that were there, and every byte was compared with a checksum. Prints medians of the rounds.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -214,6 +215,10 @@ Tree StateOf(int64_t rank, int64_t mib) {
   return tree;
 }
 
+// What a restore reads into: memory that nobody has touched, as a program has
+// that starts; or arrays that are there, as holdfast.torch fills them.
+enum class Memory { kNew, kTouched };
+
 class Hosts {
  public:
   Hosts(std::string root, int64_t mib) : root_(std::move(root)), mib_(mib) {}
@@ -255,14 +260,16 @@ class Hosts {
     });
   }
 
-  Measure RestoreFromTiers() const {
+  Measure RestoreFromTiers(Memory memory) const {
     return Run([&](ProcessGroup& group, Measure& measure) -> Status {
       HF_ASSIGN_OR_RETURN(const auto manager, MakeManager(group));
+      std::vector<Array> arrays = RowsBefore(memory);
       (void)manager->Agree(Status());
       const auto begun = Clock::now();
       HF_ASSIGN_OR_RETURN(const TierRestore restore,
                           manager->Restore([&](const TierRestore& opened) {
-                            return ReadRows(*opened.checkpoint, group.rank());
+                            return ReadRows(*opened.checkpoint, group.rank(),
+                                            arrays);
                           }));
       measure.seconds = SecondsSince(begun);
       measure.received_bytes = static_cast<double>(restore.peer_bytes);
@@ -271,16 +278,17 @@ class Hosts {
     });
   }
 
-  Measure RestoreFromShared() const {
+  Measure RestoreFromShared(Memory memory) const {
     return Run([&](ProcessGroup& group, Measure& measure) -> Status {
       const auto files = std::make_shared<ThrottledFiles>(
           PlainPath(), kSharedBytesPerSecond / kHostCount);
+      std::vector<Array> arrays = RowsBefore(memory);
       (void)group.Agree({"start", ""}, Status());
       const auto begun = Clock::now();
       HF_ASSIGN_OR_RETURN(
           const auto opened,
           OpenCheckpoint(Place::OfBucket("throttled://step", {files, "step"})));
-      HF_RETURN_IF_ERROR(ReadRows(*opened, group.rank()));
+      HF_RETURN_IF_ERROR(ReadRows(*opened, group.rank(), arrays));
       measure.seconds = SecondsSince(begun);
       measure.source = "shared";
       return Status();
@@ -306,15 +314,31 @@ class Hosts {
     return TieredManager::Make(options, &group);
   }
 
-  Status ReadRows(const Checkpoint& checkpoint, int64_t rank) const {
-    const int64_t rows = RowsPerHost(mib_);
+  // What there is before the clock runs.
+  std::vector<Array> RowsBefore(Memory memory) const {
     std::vector<Array> arrays;
-    std::vector<ReadRequest> requests;
-    for (size_t leaf = 0; leaf < checkpoint.leaves().size(); ++leaf) {
-      HF_ASSIGN_OR_RETURN(
-          arrays.emplace_back(),
-          Array::Allocate(DType::kFloat32, {rows, kColumnCount}));
+    if (memory == Memory::kNew) return arrays;
+    arrays = NewRows();
+    for (Array& array : arrays) {
+      std::memset(array.mutable_view().data, 1, array.byte_count());
     }
+    return arrays;
+  }
+
+  std::vector<Array> NewRows() const {
+    std::vector<Array> arrays;
+    for (int64_t leaf = 0; leaf < kLeafCount; ++leaf) {
+      arrays.push_back(*Array::Allocate(DType::kFloat32,
+                                        {RowsPerHost(mib_), kColumnCount}));
+    }
+    return arrays;
+  }
+
+  Status ReadRows(const Checkpoint& checkpoint, int64_t rank,
+                  std::vector<Array>& arrays) const {
+    const int64_t rows = RowsPerHost(mib_);
+    if (arrays.empty()) arrays = NewRows();
+    std::vector<ReadRequest> requests;
     for (size_t leaf = 0; leaf < arrays.size(); ++leaf) {
       requests.push_back({leaf, {rank * rows, 0}, arrays[leaf].mutable_view()});
     }
@@ -386,18 +410,21 @@ void PrintHosts(std::map<std::string, std::vector<Measure>>& rounds) {
       MedianOf(saves, &Measure::call_seconds),
       MedianOf(saves, &Measure::write_seconds),
       MedianOf(saves, &Measure::protect_seconds));
-  // Ratios of the same round, which had the same machine.
-  std::vector<double> ratios;
-  const auto& shared = rounds["restore: shared"];
-  const auto& parity = rounds["restore: parity"];
-  for (size_t i = 0; i < shared.size(); ++i) {
-    ratios.push_back(shared[i].seconds / parity[i].seconds);
+  for (const std::string in : {"", ", in place"}) {
+    // Ratios of the same round, which had the same machine.
+    std::vector<double> ratios;
+    const auto& shared = rounds["restore: shared" + in];
+    const auto& parity = rounds["restore: parity" + in];
+    for (size_t i = 0; i < shared.size(); ++i) {
+      ratios.push_back(shared[i].seconds / parity[i].seconds);
+    }
+    std::printf(
+        "one lost host of 8%s: %.1f times as fast as the shared tier "
+        "(%.1f to %.1f)\n",
+        in.c_str(), Median(ratios),
+        *std::min_element(ratios.begin(), ratios.end()),
+        *std::max_element(ratios.begin(), ratios.end()));
   }
-  std::printf(
-      "one lost host of 8: %.1f times as fast as the shared tier "
-      "(%.1f to %.1f)\n",
-      Median(ratios), *std::min_element(ratios.begin(), ratios.end()),
-      *std::max_element(ratios.begin(), ratios.end()));
 }
 
 }  // namespace
@@ -417,11 +444,15 @@ int main(int argc, char** argv) {
     fs::create_directories(root);
     rounds["save: plain"].push_back(hosts.SavePlainly());
     rounds["save: tiers"].push_back(hosts.SaveInTiers(round));
-    rounds["restore: local"].push_back(hosts.RestoreFromTiers());
-    fs::remove_all(hosts.HostPath(kLostHost));
-    rounds["restore: parity"].push_back(hosts.RestoreFromTiers());
-    if (rounds["restore: parity"].back().source != "parity") return 1;
-    rounds["restore: shared"].push_back(hosts.RestoreFromShared());
+    for (const auto memory : {Memory::kNew, Memory::kTouched}) {
+      const std::string in = memory == Memory::kNew ? "" : ", in place";
+      rounds["restore: local" + in].push_back(hosts.RestoreFromTiers(memory));
+      fs::remove_all(hosts.HostPath(kLostHost));
+      auto& parity = rounds["restore: parity" + in];
+      parity.push_back(hosts.RestoreFromTiers(memory));
+      if (parity.back().source != "parity") return 1;
+      rounds["restore: shared" + in].push_back(hosts.RestoreFromShared(memory));
+    }
     fs::remove_all(root);
   }
   std::printf("%d MiB on %d hosts, %d rounds\n\n", static_cast<int>(mib),

@@ -102,7 +102,9 @@ struct TieredManagerOptions {
   // For the slowest of the others at a meeting, and for one answer.
   double timeout_seconds = 600;
   double answer_seconds_max = 60;
-  int thread_count = 2;                          // that move blocks
+  // That move blocks while the program works; a restore, which it waits for,
+  // takes a thread a processor, and six at least.
+  int thread_count = 2;
   std::function<void(const std::string&)> warn;  // empty: nobody is told
 };
 

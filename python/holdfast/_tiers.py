@@ -213,7 +213,8 @@ class Tiers:
           listen_address, port: where it listens; 0: any port.
           timeout_seconds: for the slowest of the others at a meeting.
           answer_seconds_max: for one answer of another rank.
-          thread_count: that move blocks.
+          thread_count: that move blocks while the program works; a restore, which
+            it waits for, takes a thread a processor, and six at least.
           warn: is told, by any thread, of what is no error; None: the logger.
           zarr_format, ocdbt, compression, chunk_bytes, data_file_bytes,
             durable, threads, memory_bytes: how trees are stored, as of

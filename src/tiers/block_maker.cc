@@ -56,10 +56,14 @@ Status BlockMaker::ReadShard(const StripeShard& shard,
       shard.is_parity ? BlockKind::kParity : BlockKind::kData,
       shard.offset,
       target.size()};
-  HF_RETURN_IF_ERROR(peers_.ReadUnchecked(member.holder, range, target));
-  // Of parity only its holder has the sum; what is made of it is checked.
+  return peers_.ReadUnchecked(member.holder, range, target);
+}
+
+// Of parity only its holder has the sum; what is made of it is checked.
+Status BlockMaker::CheckShard(const StripeShard& shard,
+                              std::span<const char> bytes) const {
   if (shard.is_parity) return Status();
-  return CheckData(shard.member, shard.block, target);
+  return CheckData(shard.member, shard.block, bytes);
 }
 
 Result<std::shared_ptr<Buffer>> BlockMaker::TakeScratch(
@@ -90,15 +94,24 @@ Status BlockMaker::MakeData(int64_t member, int64_t block,
     HF_ASSIGN_OR_RETURN(longer, TakeScratch(stripe.byte_count));
     sum = {longer->data(), stripe.byte_count};
   }
-  std::memset(sum.data(), 0, sum.size());
-  for (const ErasureCode::Term& term : terms) {
-    const StripeShard& shard = stripe.shards[term.shard];
-    if (shard.byte_count == 0) continue;
-    const std::span<char> bytes(part->data(), shard.byte_count);
-    HF_RETURN_IF_ERROR(ReadShard(shard, bytes));
-    AddProduct(term.coefficient, bytes, sum);
+  const auto make = [&](bool checks_shards) {
+    std::memset(sum.data(), 0, sum.size());
+    for (const ErasureCode::Term& term : terms) {
+      const StripeShard& shard = stripe.shards[term.shard];
+      if (shard.byte_count == 0) continue;
+      const std::span<char> bytes(part->data(), shard.byte_count);
+      HF_RETURN_IF_ERROR(ReadShard(shard, bytes));
+      if (checks_shards) HF_RETURN_IF_ERROR(CheckShard(shard, bytes));
+      AddProduct(term.coefficient, bytes, sum);
+    }
+    return CheckData(member, block, sum.first(target.size()));
+  };
+  // The sum of what is made is enough; those of its parts say which it was.
+  Status made = make(/*checks_shards=*/false);
+  if (made.code() == StatusCode::kDataLoss) {
+    made = make(/*checks_shards=*/true);
   }
-  HF_RETURN_IF_ERROR(CheckData(member, block, sum.first(target.size())));
+  HF_RETURN_IF_ERROR(made);
   if (longer != nullptr) {
     std::memcpy(target.data(), sum.data(), target.size());
   }
@@ -116,6 +129,7 @@ Status BlockMaker::MakeParity(int64_t member, int64_t block,
     if (shard.byte_count == 0) continue;
     const std::span<char> bytes(part->data(), shard.byte_count);
     HF_RETURN_IF_ERROR(ReadShard(shard, bytes));
+    HF_RETURN_IF_ERROR(CheckShard(shard, bytes));
     AddProduct(code_.coefficient(parity, i), bytes, target);
   }
   return Status();

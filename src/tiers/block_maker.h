@@ -1,8 +1,8 @@
 // BlockMaker: makes blocks of one parity group from those of its other members:
 // parity after a save, and whatever was lost or damaged before a restore.
 //
-// Data that it reads is compared with its checksum before it is used, and data
-// that it makes before it is given out.
+// Data that parity is made of is compared with its checksum before, and data
+// that is made of others before it is given out.
 // Thread-safety: any thread. Ownership: borrows all it is given. Units: bytes.
 // Errors: DataLoss naming the rank and block whose bytes are not those of its
 // checksum; those of TierPeers.
@@ -43,6 +43,8 @@ class BlockMaker {
              StripeLayout layout, ErasureCode code, TierPeers& peers,
              RateLimit& limit);
   Status ReadShard(const StripeShard& shard, std::span<char> target) const;
+  Status CheckShard(const StripeShard& shard,
+                    std::span<const char> bytes) const;
   Result<std::shared_ptr<Buffer>> TakeScratch(uint64_t byte_count) const;
   Status CheckData(int64_t member, int64_t block,
                    std::span<const char> bytes) const;

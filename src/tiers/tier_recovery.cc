@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/executor.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
 #include "storage/file_store.h"
@@ -17,6 +18,17 @@ namespace {
 // A block that goes bad between the look and the repair is found by the next
 // look.
 constexpr int kAttemptCount = 3;
+
+// A thread that waits for blocks of peers does nothing else: with six, the
+// rebuilding of a host took a fifth less than with the two that two processors
+// would have.
+constexpr int kRebuildThreadsMin = 6;
+
+// Nothing else goes on meanwhile, so a restore takes all that there is.
+int RestoreThreadCount(const TieredManagerOptions& options) {
+  return std::max({options.thread_count, Executor().thread_count(),
+                   kRebuildThreadsMin});
+}
 
 class Recovery {
  public:
@@ -93,7 +105,7 @@ class Recovery {
     const auto parity = run_.served->ParityOf(member);
     if (!data.ok() || !parity.ok()) return;
     const auto bad_data = FindBadBlocks(
-        **data, (*group)->members[index].block_sums, run_.options.thread_count);
+        **data, (*group)->members[index].block_sums, thread_count_);
     if (!bad_data.ok()) return;
     mine.bad_data = *bad_data;
     mine.bad_parity = BadParityOf(member, **parity);
@@ -109,7 +121,7 @@ class Recovery {
     const Result<std::vector<uint32_t>> sums = SumsOf(member);
     if (sums.ok() &&
         sums->size() == static_cast<size_t>(parity.block_count())) {
-      const auto bad = FindBadBlocks(parity, *sums, run_.options.thread_count);
+      const auto bad = FindBadBlocks(parity, *sums, thread_count_);
       if (bad.ok()) return *bad;
     }
     return AllBlocks(parity.block_count());
@@ -212,7 +224,7 @@ class Recovery {
     }
     BlockFiles files(directory + "/" + std::string(kTierFilesDirectory),
                      record->members[task.index].files, record->block_bytes);
-    HF_RETURN_IF_ERROR(WriteBlocks(blocks, files, run_.options.thread_count,
+    HF_RETURN_IF_ERROR(WriteBlocks(blocks, files, thread_count_,
                                    [&](int64_t block, std::span<char> target) {
                                      return maker->MakeData(task.index, block,
                                                             target);
@@ -246,7 +258,7 @@ class Recovery {
         const std::unique_ptr<BlockMaker> maker,
         BlockMaker::Make(record, *task.group, *run_.peers, *run_.parity_limit));
     HF_ASSIGN_OR_RETURN(const std::vector<uint32_t> made,
-                        WriteBlocks(blocks, *files, run_.options.thread_count,
+                        WriteBlocks(blocks, *files, thread_count_,
                                     [&](int64_t block, std::span<char> target) {
                                       return maker->MakeParity(task.index,
                                                                block, target);
@@ -333,6 +345,7 @@ class Recovery {
   ProcessGroup& group_;
   const TierStep step_;
   const std::vector<std::vector<TierMember>>& inventory_;
+  const int thread_count_ = RestoreThreadCount(run_.options);
   std::vector<int64_t> holders_;
 };
 
