@@ -39,12 +39,14 @@ class Client:
         tests: arguments of pytest, relative to where the tests are.
         where: PACKAGES: in the installed package; OWN: in this folder; else
             what DIR/CLIENT has to be.
+        program: a file of DIR/CLIENT that tests of this folder run.
         timeout_s: seconds that one run may take.
     """
 
     distribution: str
     tests: tuple[str, ...]
     where: str = PACKAGES
+    program: str = ""
     timeout_s: int = 1800
 
 
@@ -95,6 +97,12 @@ CLIENTS = {
         "t5x",
         ("t5x/checkpoint_utils_test.py", "t5x/utils_test.py"),
         "a checkout of google-research/t5x",
+    ),
+    "maxtext": Client(
+        "maxtext",
+        (str(HERE / "test_maxtext.py"),),
+        "a checkout of AI-Hypercomputer/maxtext",
+        "src/maxtext/common/emergency_checkpointing.py",
     ),
 }
 
@@ -188,7 +196,8 @@ def folder_of(
     if client.where == OWN:
         return HERE
     folder = packages if client.where == PACKAGES else sources / name
-    is_there = all((folder / test).exists() for test in client.tests)
+    needed = (*client.tests, client.program)
+    is_there = all((folder / path).exists() for path in needed)
     return folder if is_there else None
 
 
