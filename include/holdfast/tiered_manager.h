@@ -82,7 +82,8 @@ struct ParityOptions {
   // "": this machine's name.
   std::string failure_domain;
   uint64_t block_bytes = uint64_t{1} << 20;
-  double bytes_per_second_max = 0;  // that this rank receives; 0: no bound
+  // That this rank receives for a save; 0: no bound. A restore has none.
+  double bytes_per_second_max = 0;
 };
 
 struct TieredManagerOptions {

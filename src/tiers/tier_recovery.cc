@@ -212,7 +212,7 @@ class Recovery {
     HF_ASSIGN_OR_RETURN(const auto record, RecordFor(task));
     HF_ASSIGN_OR_RETURN(
         const std::unique_ptr<BlockMaker> maker,
-        BlockMaker::Make(record, *task.group, *run_.peers, *run_.parity_limit));
+        BlockMaker::Make(record, *task.group, *run_.peers, no_limit_));
     run_.served->Forget(me);
     std::string directory = run_.steps->PathOf(me);
     std::vector<int64_t> blocks(member.bad_data.begin(), member.bad_data.end());
@@ -256,7 +256,7 @@ class Recovery {
     }
     HF_ASSIGN_OR_RETURN(
         const std::unique_ptr<BlockMaker> maker,
-        BlockMaker::Make(record, *task.group, *run_.peers, *run_.parity_limit));
+        BlockMaker::Make(record, *task.group, *run_.peers, no_limit_));
     HF_ASSIGN_OR_RETURN(const std::vector<uint32_t> made,
                         WriteBlocks(blocks, *files, thread_count_,
                                     [&](int64_t block, std::span<char> target) {
@@ -346,6 +346,8 @@ class Recovery {
   const TierStep step_;
   const std::vector<std::vector<TierMember>>& inventory_;
   const int thread_count_ = RestoreThreadCount(run_.options);
+  // There is no training that it could disturb.
+  RateLimit no_limit_{0, run_.peers->cancel()};
   std::vector<int64_t> holders_;
 };
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "holdfast/tiered_manager.h"
 #include "holdfast/tools/fingerprint.h"
 #include "tiers/local_steps.h"
+#include "tiers/rate_limit.h"
 #include "tiers/recovery_plan.h"
 #include "tiers/tier_record.h"
 
@@ -103,6 +105,39 @@ TEST(StepsToRemoveTest, KeepsTheLastProtectedStepWhatever) {
   // What failed before the newest protected step is of no use.
   steps = {{step(1), false, false, 1}, {step(2), true, false, 1}};
   EXPECT_THAT(StepsToRemove(steps, 5, 0), ElementsAre(step(1)));
+}
+
+// --- Rates ---
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
+
+TEST(RateLimitTest, StreamsTogetherStayBelowTheRate) {
+  CancelToken cancel;
+  RateLimit limit(1e6, cancel);
+  const auto begun = Clock::now();
+  {
+    std::vector<std::jthread> streams;
+    for (int i = 0; i < 4; ++i) {
+      streams.emplace_back([&] {
+        for (int j = 0; j < 5; ++j) EXPECT_TRUE(limit.Take(10'000).ok());
+      });
+    }
+  }
+  // The first bytes need not wait.
+  EXPECT_GE(SecondsSince(begun), 0.19);
+}
+
+TEST(RateLimitTest, AWaitIsCancelled) {
+  CancelToken cancel;
+  RateLimit limit(1, cancel);
+  EXPECT_TRUE(limit.Take(1'000'000).ok());
+  std::jthread canceller([&] { cancel.Cancel(); });
+  EXPECT_EQ(limit.Take(1).code(), StatusCode::kCancelled);
+  EXPECT_EQ(RateLimit(0, cancel).Take(1).code(), StatusCode::kCancelled);
 }
 
 // --- Hosts ---
@@ -343,6 +378,35 @@ TEST_F(TieredManagerTest, TooMuchLostFallsBackToTheSharedTierInWords) {
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   EXPECT_EQ((*loaded)->leaves().size(), 4u);
   EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
+}
+
+TEST_F(TieredManagerTest, SavesKeepToTheirRatesAndRestoresHaveNone) {
+  constexpr double kRate = 20'000;
+  options_.parity.bytes_per_second_max = kRate;
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t) -> Status {
+    const auto begun = Clock::now();
+    HF_RETURN_IF_ERROR(manager.Save(1, StateAt(1)).status());
+    HF_RETURN_IF_ERROR(manager.WaitProtected());
+    const auto received = static_cast<double>(manager.stats().received_bytes);
+    EXPECT_GT(received, 4000);
+    EXPECT_GE(SecondsSince(begun) * kRate, received - 512);
+    return Status();
+  });
+  // A host that is made again would take hours.
+  options_.parity.bytes_per_second_max = 1;
+  fs::remove_all(HostPath(2));
+  RunOk({0, 1, 2, 3}, RestoreIs({1, "parity", {2}}));
+  options_.parity.bytes_per_second_max = 0;
+  options_.shared = {.save_every = 1, .bytes_per_second_max = kRate};
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t) -> Status {
+    const auto begun = Clock::now();
+    HF_RETURN_IF_ERROR(manager.Save(2, StateAt(2)).status());
+    HF_RETURN_IF_ERROR(manager.Wait());
+    const auto copied = static_cast<double>(manager.stats().data_bytes);
+    EXPECT_GT(copied, 4000);
+    EXPECT_GE(SecondsSince(begun) * kRate, copied - 4096);
+    return Status();
+  });
 }
 
 TEST_F(TieredManagerTest, AStepThatWasDueIsCopiedByTheNextManager) {
