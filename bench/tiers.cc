@@ -11,7 +11,8 @@
 // (`local`), and the same state from a checkpoint on a shared tier of 200 MB/s,
 // of which every host has an eighth (`shared`). A restore ends when the last
 // rank has its rows of every array in memory, new memory or (`in place`) arrays
-// that were there, and every byte was compared with a checksum. Prints medians of the rounds.
+// that were there, and every byte was compared with a checksum. Prints medians
+// of the rounds.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -328,8 +329,8 @@ class Hosts {
   std::vector<Array> NewRows() const {
     std::vector<Array> arrays;
     for (int64_t leaf = 0; leaf < kLeafCount; ++leaf) {
-      arrays.push_back(*Array::Allocate(DType::kFloat32,
-                                        {RowsPerHost(mib_), kColumnCount}));
+      arrays.push_back(
+          *Array::Allocate(DType::kFloat32, {RowsPerHost(mib_), kColumnCount}));
     }
     return arrays;
   }

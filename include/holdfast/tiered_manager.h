@@ -68,8 +68,8 @@ struct LocalTierOptions {
 
 // A directory or URL of all ranks.
 struct SharedTierOptions {
-  std::string directory;               // "": there is none
-  int64_t save_every = 0;              // steps; 0: nothing is copied there
+  std::string directory;   // "": there is none
+  int64_t save_every = 0;  // steps; 0: nothing is copied there
   // The newest of those that tiered managers of this run copied; none: all.
   std::optional<int64_t> max_to_keep;
   double bytes_per_second_max = 0;  // of this rank; 0: no bound

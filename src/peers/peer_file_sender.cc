@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <utility>
@@ -13,7 +14,8 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kReadHereBytesMax = 64 << 10;
+constexpr int kSendFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+constexpr uint64_t kReadHereBytesMax = 16 << 10;
 
 // sendfile has no MSG_NOSIGNAL: on a thread of ours, none is wanted at all.
 void BlockPipeSignal() {
@@ -33,6 +35,15 @@ bool IsConnectionError(int error) {
          error == ENETUNREACH || error == ECONNABORTED;
 }
 
+// The next bytes of a piece, or zeros.
+ssize_t ReadAndSend(int socket, const PeerFilePiece& piece) {
+  std::array<char, kReadHereBytesMax> bytes{};
+  const size_t count = std::min(piece.byte_count, kReadHereBytesMax);
+  static_cast<void>(::pread(piece.descriptor, bytes.data(), count,
+                            static_cast<off_t>(piece.offset)));
+  return ::send(socket, bytes.data(), count, kSendFlags);
+}
+
 PeerFileSender::Progress ProgressOf(int error) {
   return error == EAGAIN || error == EWOULDBLOCK
              ? PeerFileSender::Progress::kBlocked
@@ -45,21 +56,12 @@ PeerFileSender::PeerFileSender(std::string head,
                                std::vector<PeerFilePiece> pieces)
     : head_(std::move(head)), pieces_(std::move(pieces)) {}
 
-std::span<const char> PeerFileSender::ReadHere(PeerFilePiece& piece) {
-  scratch_.assign(std::min<uint64_t>(piece.byte_count, kReadHereBytesMax), 0);
-  // What is not read stays zero.
-  static_cast<void>(::pread(piece.descriptor, scratch_.data(), scratch_.size(),
-                            static_cast<off_t>(piece.offset)));
-  return scratch_;
-}
-
 PeerFileSender::Progress PeerFileSender::Send(int socket) {
   BlockPipeSignal();
-  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
   while (head_done_bytes_ < head_.size()) {
     const ssize_t sent = ::send(socket, head_.data() + head_done_bytes_,
                                 head_.size() - head_done_bytes_,
-                                kFlags | (pieces_.empty() ? 0 : MSG_MORE));
+                                kSendFlags | (pieces_.empty() ? 0 : MSG_MORE));
     if (sent >= 0) {
       head_done_bytes_ += static_cast<size_t>(sent);
     } else if (errno != EINTR) {
@@ -75,10 +77,7 @@ PeerFileSender::Progress PeerFileSender::Send(int socket) {
       const bool is_of_file =
           sent == 0 || (sent < 0 && errno != EAGAIN && errno != EINTR &&
                         !IsConnectionError(errno));
-      if (is_of_file) {
-        const std::span<const char> bytes = ReadHere(piece);
-        sent = ::send(socket, bytes.data(), bytes.size(), kFlags);
-      }
+      if (is_of_file) sent = ReadAndSend(socket, piece);
       if (sent < 0 && errno != EINTR) return ProgressOf(errno);
       if (sent < 0) continue;
       piece.offset += static_cast<uint64_t>(sent);

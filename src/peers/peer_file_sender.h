@@ -1,5 +1,5 @@
-// PeerFileSender: an answer that is made of pieces of files, on its way from the
-// page cache into a connection (sendfile), without a copy in this process.
+// PeerFileSender: an answer that is made of pieces of files, on its way from
+// the page cache into a connection (sendfile), without a copy in this process.
 //
 // What sendfile cannot send is read and sent; bytes that cannot be read, since
 // the file was cut or its disk fails, are sent as zeros: the answer's size has
@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -34,13 +33,10 @@ class PeerFileSender {
   Progress Send(int socket);
 
  private:
-  std::span<const char> ReadHere(PeerFilePiece& piece);
-
   std::string head_;
   size_t head_done_bytes_ = 0;
   std::vector<PeerFilePiece> pieces_;  // those before next_ are sent
   size_t next_ = 0;
-  std::vector<char> scratch_;
 };
 
 }  // namespace holdfast

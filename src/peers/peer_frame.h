@@ -9,10 +9,11 @@
 // A proof is the HMAC-SHA256, under the secret, of the prover's side and both
 // nonces: each side knows that the other has the secret, and nothing that was
 // said once can be said again. What follows is neither encrypted nor signed.
-// Head: u8 kind, u8 status code, u8 flags, u8 zero, u32 CRC-32C of the payload,
-// u64 size of the payload, u32 CRC-32C of the 16 bytes before. The payload of an
-// answer whose code is not ok is the message. Flags: 1, for an answer that is ok
-// and whose payload has no checksum (the field is 0). Little-endian.
+// Head: u8 kind, u8 status code, u8 flags, u8 zero, u32 CRC-32C of the
+// payload, u64 size of the payload, u32 CRC-32C of the 16 bytes before. The
+// payload of an answer whose code is not ok is the message. Flags: 1, for an
+// answer that is ok and whose payload has no checksum (the field is 0).
+// Little-endian.
 // Thread-safety: pure functions. Units: bytes.
 // Errors: DataLoss for bytes that are none of these, FailedPrecondition for
 // another version. Nothing is allocated that the bytes do not hold.

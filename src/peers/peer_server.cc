@@ -232,11 +232,11 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
     stall_.async_wait([self = shared_from_this()](error_code error) {
       if (!error && !self->is_sending_) self->stream_.close();
     });
-    stream_.socket().async_wait(
-        tcp::socket::wait_write, [self = shared_from_this()](error_code error) {
-          self->stall_.cancel();
-          if (!error) self->SendFiles();
-        });
+    stream_.socket().async_wait(tcp::socket::wait_write,
+                                [self = shared_from_this()](error_code error) {
+                                  self->stall_.cancel();
+                                  if (!error) self->SendFiles();
+                                });
   }
 
   // The head goes with the first piece.

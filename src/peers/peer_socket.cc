@@ -243,8 +243,9 @@ Status PeerSocket::Receive(char* target, uint64_t byte_count,
     } else if (got == 0) {
       return UnavailableError("the peer ended the connection");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      SetSocketNumber(descriptor_, SOL_SOCKET, SO_RCVLOWAT,
-                      static_cast<int>(std::min(byte_count - done, kWakeBytes)));
+      SetSocketNumber(
+          descriptor_, SOL_SOCKET, SO_RCVLOWAT,
+          static_cast<int>(std::min(byte_count - done, kWakeBytes)));
       HF_RETURN_IF_ERROR(WaitForSocket(descriptor_, POLLIN, wait).status());
     } else if (errno != EINTR) {
       return SocketError("the connection broke", errno);

@@ -89,12 +89,11 @@ Result<std::vector<BlockFiles::OpenPiece>> BlockFiles::OpenRange(
     const std::string& path = files_[piece.file].path;
     auto object = store_.OpenForRead(path);
     HF_RETURN_IF_ERROR(ShorterIsLost(object.status()));
-    HF_RETURN_IF_ERROR(ShorterIsLost(
-        ResolveRange({piece.offset, piece.byte_count}, object->byte_count,
-                     store_.Describe(path))
-            .status()));
-    opened.push_back(
-        {std::move(object->file), piece.offset, piece.byte_count});
+    HF_RETURN_IF_ERROR(
+        ShorterIsLost(ResolveRange({piece.offset, piece.byte_count},
+                                   object->byte_count, store_.Describe(path))
+                          .status()));
+    opened.push_back({std::move(object->file), piece.offset, piece.byte_count});
   }
   return opened;
 }

@@ -28,7 +28,7 @@ enum class TierRequest : char {
   kPing = 'p',
   kBlocks = 'b',  // BlockRange
   kBlocksUnchecked = 'u',
-  kFile = 'f',    // directory name, file name
+  kFile = 'f',  // directory name, file name
 };
 
 std::string RequestOf(TierRequest kind, std::string_view rest = "") {
@@ -244,8 +244,8 @@ Result<PeerAnswer> TierPeers::AnswerFiles(std::string_view request) {
   std::vector<PeerFilePiece> pieces;
   for (BlockFiles::OpenPiece& piece : opened) {
     const int descriptor = piece.file->fd.get();
-    pieces.push_back({std::move(piece.file), descriptor, piece.offset,
-                      piece.byte_count});
+    pieces.push_back(
+        {std::move(piece.file), descriptor, piece.offset, piece.byte_count});
   }
   return PeerAnswer(std::move(pieces));
 }
@@ -263,8 +263,7 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
   peer.name = names_[rank];
   const auto deadline = WaitClock::now() + WaitTime(answer_seconds_max_);
   for (;;) {
-    auto answer =
-        client_->Call(peer, request, SecondsUntil(deadline), target,
+    auto answer = client_->Call(peer, request, SecondsUntil(deadline), target,
                                 &cancel_, check);
     const StatusCode code = answer.status().code();
     if (code == StatusCode::kResourceExhausted &&

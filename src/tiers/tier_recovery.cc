@@ -26,8 +26,8 @@ constexpr int kRebuildThreadsMin = 6;
 
 // Nothing else goes on meanwhile, so a restore takes all that there is.
 int RestoreThreadCount(const TieredManagerOptions& options) {
-  return std::max({options.thread_count, Executor().thread_count(),
-                   kRebuildThreadsMin});
+  return std::max(
+      {options.thread_count, Executor().thread_count(), kRebuildThreadsMin});
 }
 
 class Recovery {
