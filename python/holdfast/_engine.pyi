@@ -1472,6 +1472,7 @@ class TieredManagerOptions:
         chunk_bytes_target: int,
         ocdbt_target_data_file_bytes: int,
         sync: bool,
+        fingerprints: bool,
         thread_count: int,
         in_flight_bytes_max: int,
     ) -> None: ...

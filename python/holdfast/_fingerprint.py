@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -92,17 +93,28 @@ def check(
     tree: Any, processes: ProcessGroup | None, timeout: float
 ) -> ReplicaCounts:
     """`check_replicas` with a group that was chosen."""
+    return check_made(lambda: tree, processes, timeout)[1]
+
+
+def check_made(
+    make: Callable[[], Any], processes: ProcessGroup | None, timeout: float
+) -> tuple[Any, ReplicaCounts]:
+    """The tree that `make` gives, once it was checked.
+
+    The other processes hear of a failure of `make`, too.
+    """
     call = None
     if processes is not None:
         call = processes.begin("replicas", timeout)
     with call or contextlib.nullcontext():
+        tree = make()
         built = _engine.build_tree(
             tree, adapt=partial(_adapt_all, processes), int_keys=True
         )
         counts = _engine.check_replicas(
             built, group=None if call is None else call.engine
         )
-    return ReplicaCounts(*counts)
+    return tree, ReplicaCounts(*counts)
 
 
 def _adapt_all(

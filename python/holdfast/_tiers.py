@@ -17,6 +17,7 @@ from holdfast import (
     _array_kinds,
     _engine,
     _files,
+    _fingerprint,
     _process_group,
     _target,
     errors,
@@ -193,6 +194,8 @@ class Tiers:
         chunk_bytes: int = _CHUNK_BYTES,
         data_file_bytes: int | None = None,
         durable: bool = True,
+        fingerprints: bool = False,
+        check_replicas: bool = False,
         threads: int | None = None,
         memory_bytes: int | None = None,
     ) -> None:
@@ -207,18 +210,21 @@ class Tiers:
           item: the name of the tree in a step of the shared tier.
           group: the processes whose steps these are, as of `holdfast.save`;
             "auto": all of `jax.distributed` or `torch.distributed`, whichever
-            is initialised; None: this process alone. Only used here: afterwards
-            the ranks talk over TCP connections of their own.
+            is initialised; None: this process alone. Afterwards the ranks talk
+            over TCP connections of their own, but for `check_replicas`.
           host: where other ranks reach this one; "": this machine's name.
           listen_address, port: where it listens; 0: any port.
           timeout_seconds: for the slowest of the others at a meeting.
           answer_seconds_max: for one answer of another rank.
-          thread_count: that move blocks while the program works; a restore, which
-            it waits for, takes a thread a processor, and six at least.
+          thread_count: that move blocks while the program works; a restore,
+            which it waits for, takes a thread a processor, and six at least.
           warn: is told, by any thread, of what is no error; None: the logger.
           zarr_format, ocdbt, compression, chunk_bytes, data_file_bytes,
-            durable, threads, memory_bytes: how trees are stored, as of
-            `holdfast.save`.
+            durable, fingerprints, threads, memory_bytes: how trees are stored,
+            as of `holdfast.save`.
+          check_replicas: before a step is saved, compare what several ranks
+            hold, as `holdfast.check_replicas` does. Each rank writes a share of
+            that: replicas that differ would be mixed.
 
         Raises:
           errors.InvalidArgumentError: an option.
@@ -265,10 +271,13 @@ class Tiers:
                 else data_file_bytes
             ),
             sync=durable,
+            fingerprints=fingerprints,
             **self._run_options,
         )
         self._directory = os.fspath(local.directory)
         self._group = _process_group.process_group(group)
+        self._check_replicas = check_replicas
+        self._timeout_seconds = timeout_seconds
         self._lock = threading.RLock()
         self._restored: TierRestore | None = None
         call = None
@@ -322,24 +331,39 @@ class Tiers:
                 return False
             # Before the copy: two are never held.
             self._engine.wait_protected()
-            try:
-                given = {
-                    path: bytes(memoryview(content))
-                    for path, content in (files or {}).items()
-                }
-                built = _engine.build_tree(
-                    state(),
-                    adapt=make_adapt(self._group, all_write=True),
-                    snapshot=True,
-                    int_keys=True,
-                )
-            except BaseException as error:
-                self._engine.fail_save(number, error)
-                raise
-            log.info("saving step %d in %s", number, self._directory)
-            return self._engine.save(
-                number, built, force=True, is_shared=is_shared, files=given
+            if not self._check_replicas:
+                return self._begin(number, state, files, is_shared)
+            # Raises on all ranks, or on none.
+            tree, _ = _fingerprint.check_made(
+                state, self._group, self._timeout_seconds
             )
+            return self._begin(number, lambda: tree, files, is_shared)
+
+    def _begin(
+        self,
+        step: int,
+        state: Callable[[], Any],
+        files: Mapping[str, bytes] | None,
+        is_shared: bool | None,
+    ) -> bool:
+        try:
+            given = {
+                path: bytes(memoryview(content))
+                for path, content in (files or {}).items()
+            }
+            built = _engine.build_tree(
+                state(),
+                adapt=make_adapt(self._group, all_write=True),
+                snapshot=True,
+                int_keys=True,
+            )
+        except BaseException as error:
+            self._engine.fail_save(step, error)
+            raise
+        log.info("saving step %d in %s", step, self._directory)
+        return self._engine.save(
+            step, built, force=True, is_shared=is_shared, files=given
+        )
 
     def wait_protected(self) -> None:
         """Waits until the last save is protected; raises its error."""
@@ -460,6 +484,8 @@ class TieredManager(Tiers):
         Raises:
           errors.InvalidArgumentError: a leaf that cannot be saved. The save
             fails on all ranks; the next call on each raises that.
+          errors.DataLossError: `check_replicas` found some that differ, on all
+            ranks, naming tensors and ranks; nothing is saved.
           Exception: the error of the save before, instead of saving.
         """
         return self._save(step, lambda: tree, force, files)

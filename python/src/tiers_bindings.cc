@@ -233,7 +233,8 @@ void BindTierOptions(nb::module_& module) {
           [](Options& self, int zarr_format, bool use_ocdbt,
              const std::optional<std::string>& compression,
              uint64_t chunk_bytes_target, int64_t ocdbt_target_data_file_bytes,
-             bool sync, int thread_count, uint64_t in_flight_bytes_max) {
+             bool sync, bool fingerprints, int thread_count,
+             uint64_t in_flight_bytes_max) {
             self.save.zarr_format = zarr_format;
             self.save.use_ocdbt = use_ocdbt;
             self.save.compression = CompressionOf(compression);
@@ -241,12 +242,14 @@ void BindTierOptions(nb::module_& module) {
             self.save.ocdbt_target_data_file_bytes =
                 ocdbt_target_data_file_bytes;
             self.save.sync = sync;
+            self.save.fingerprints = fingerprints;
             self.save.run = RunOf(thread_count, in_flight_bytes_max);
           },
           nb::kw_only(), nb::arg("zarr_format"), nb::arg("use_ocdbt"),
           nb::arg("compression").none(), nb::arg("chunk_bytes_target"),
           nb::arg("ocdbt_target_data_file_bytes"), nb::arg("sync"),
-          nb::arg("thread_count"), nb::arg("in_flight_bytes_max"));
+          nb::arg("fingerprints"), nb::arg("thread_count"),
+          nb::arg("in_flight_bytes_max"));
 }
 
 void BindTierAnswers(nb::module_& module) {

@@ -81,5 +81,13 @@ def test_ranks_that_fail(tmp_path: Path) -> None:
     run_ranks("tier_ranks.py", 4, "faults", tmp_path)
 
 
+def test_replicas_that_differ(tmp_path: Path) -> None:
+    run_ranks("tier_ranks.py", 4, "replicas", tmp_path)
+    with holdfast.open(tmp_path / "shared" / "6", item="default") as step:
+        assert step.fingerprints()["plain"] == holdfast.fingerprint(
+            holdfast.load(tmp_path / "shared" / "6", item="default")["plain"]
+        )
+
+
 def test_models_in_place(tmp_path: Path) -> None:
     run_ranks("tier_ranks.py", 4, "training", tmp_path)

@@ -80,7 +80,7 @@ def check(got: dict[str, Any], step: int) -> None:
     assert (got["step"], got["name"]) == (step, f"step {step}")
 
 
-def manager(folder: Path, *, of_torch: bool = False) -> Any:
+def manager(folder: Path, *, of_torch: bool = False, **more: Any) -> Any:
     kind: Any = holdfast.TieredManager
     if of_torch:
         kind = holdfast.torch.TieredManager
@@ -95,6 +95,7 @@ def manager(folder: Path, *, of_torch: bool = False) -> Any:
         listen_address="127.0.0.1",
         timeout_seconds=60,
         answer_seconds_max=20,
+        **more,
     )
 
 
@@ -191,6 +192,34 @@ def faults(folder: Path) -> None:
             assert "more" in str(error)
         else:
             raise AssertionError("a target that does not fit was taken")
+        check(tiers.restore(state(0)), 1)
+        assert tiers.save(6, state(6))
+        tiers.wait()
+        check(tiers.restore(state(0)), 6)
+
+
+def replicas(folder: Path) -> None:
+    """One rank's copy differs by a bit; it is named, and nothing is saved."""
+    with manager(folder, check_replicas=True, fingerprints=True) as tiers:
+        assert tiers.save(1, state(1))
+        tiers.wait()
+        tree: dict[str, Any] = state(3)
+        if RANK == 2:
+            tree["plain"].view(np.uint8)[5] ^= 1
+        try:
+            tiers.save(3, tree)
+        except errors.DataLossError as error:
+            assert "tensor plain: rank 2 differs" in str(error), error
+        else:
+            raise AssertionError("a replica that differs was saved")
+        if RANK == 1:
+            tree["plain"] = object()
+        try:
+            tiers.save(4, tree)
+        except errors.HoldfastError as error:
+            assert "rank 1" in str(error) or RANK == 1, error
+        else:
+            raise AssertionError("a failure was lost")
         check(tiers.restore(state(0)), 1)
         assert tiers.save(6, state(6))
         tiers.wait()
