@@ -27,16 +27,25 @@ Function* Real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
+using Syscall = long(long, long, long, long, long, long, long);
+
+// Not a static of a function: threads that come first together would wait for
+// each other by calling syscall, which is here, too, until the stack is full.
+Syscall* RealSyscall() {
+  static constinit std::atomic<Syscall*> known{nullptr};
+  Syscall* real = known.load();
+  if (real == nullptr) known = real = Real<Syscall>("syscall");
+  return real;
+}
+
 // As glibc's syscall, with the mark that ForbidOtherChanges lets through: no
 // call of these has a sixth argument.
 template <typename... Arguments>
 long Marked(long number, Arguments... arguments) {
   static_assert(sizeof...(Arguments) <= 5);
-  static auto* const real =
-      Real<long(long, long, long, long, long, long, long)>("syscall");
   long padded[5] = {(long)arguments...};  // NOLINT: pointers and integers
-  return real(number, padded[0], padded[1], padded[2], padded[3], padded[4],
-              kChangeMark);
+  return RealSyscall()(number, padded[0], padded[1], padded[2], padded[3],
+                       padded[4], kChangeMark);
 }
 
 template <typename Make>
@@ -168,10 +177,8 @@ long syscall(long number, ...) noexcept {
   long a[6];
   for (long& argument : a) argument = va_arg(list, long);
   va_end(list);
-  static auto* const real =
-      holdfast::Real<long(long, long, long, long, long, long, long)>("syscall");
   const auto make = [&] {
-    return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    return holdfast::RealSyscall()(number, a[0], a[1], a[2], a[3], a[4], a[5]);
   };
   if (number != SYS_openat2) return make();
   const int flags = static_cast<int>(reinterpret_cast<open_how*>(a[2])->flags);
