@@ -1,6 +1,7 @@
 #include "storage/file_store.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -228,6 +229,32 @@ TEST(FileStore, ManyReadsOpenAFileOnce) {
     ASSERT_TRUE(store.ReadInto("d/k", i, target).ok());
   }
   EXPECT_THAT(log.Only("open"), ElementsAre("d/k"));
+}
+
+// Which is mapped ahead: what lies around the target stays as it is.
+TEST(FileStore, ReadsIntoMemoryThatNobodyHasTouched) {
+  ScratchDirectory scratch;
+  FileStore store(scratch.path());
+  std::string wanted((1 << 20) + 7777, '\0');
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    wanted[i] = static_cast<char>(1 + i % 251);
+  }
+  ASSERT_TRUE(store.Write("k", wanted).ok());
+  constexpr size_t kMemoryBytes = size_t{4} << 20;
+  for (const size_t at : {size_t{0}, size_t{1}, size_t{4095}, size_t{123456}}) {
+    auto* const memory =
+        static_cast<char*>(::mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(memory, MAP_FAILED);
+    const std::span<char> target(memory + at, wanted.size());
+    ASSERT_TRUE(store.ReadInto("k", 0, target).ok());
+    EXPECT_TRUE(std::string_view(target.data(), target.size()) == wanted);
+    const std::string zeros(kMemoryBytes, '\0');
+    const std::string_view all(memory, kMemoryBytes);
+    EXPECT_TRUE(zeros.starts_with(all.substr(0, at)));
+    EXPECT_TRUE(zeros.starts_with(all.substr(at + wanted.size())));
+    ::munmap(memory, kMemoryBytes);
+  }
 }
 
 TEST(FileStore, FollowsARenamedRoot) {
