@@ -18,10 +18,6 @@ from typing import Any
 from holdfast._lazy import importing
 from holdfast.orbax._paths import handler_path
 from holdfast.orbax._root import make_root
-from holdfast.orbax._run import reached_preemption
-from holdfast.orbax.abstract_checkpoint_manager import (
-    AbstractCheckpointManager,
-)
 from holdfast.orbax.args import Composite as PlainComposite
 from holdfast.orbax.checkpoint_manager import (
     CheckpointManager as PlainManager,
@@ -29,6 +25,7 @@ from holdfast.orbax.checkpoint_manager import (
 from holdfast.orbax.checkpoint_manager import (
     CheckpointManagerOptions as PlainOptions,
 )
+from holdfast.orbax.experimental.emergency._host_manager import HostManager
 from holdfast.orbax.experimental.emergency._manager import STATE, tree_of
 from holdfast.orbax.experimental.emergency._steps import (
     TierSteps,
@@ -169,7 +166,7 @@ class OffsetFixedIntervalPolicy(SaveDecisionPolicy):
         return after >= 0 and after % self.interval == 0
 
 
-class CheckpointManager(AbstractCheckpointManager):
+class CheckpointManager(HostManager):
     """Steps on the hosts' own disks, with parity between them, and now and then
     on shared storage.
 
@@ -234,16 +231,6 @@ class CheckpointManager(AbstractCheckpointManager):
             return self._persistent.directory
         return self._local_directory
 
-    def all_steps(self, read: bool = False) -> Sequence[int]:
-        """The steps of all processes and of shared storage, in order.
-
-        Args:
-            read: look for them again, on all processes.
-        """
-        if read:
-            self._steps.reload()
-        return self._steps.all()
-
     def latest_step(self) -> int | None:
         """The last step on the hosts, else on shared storage."""
         local = self._steps.local()
@@ -252,24 +239,6 @@ class CheckpointManager(AbstractCheckpointManager):
     def best_step(self) -> int | None:
         """The last step: there are no metrics."""
         return self.latest_step()
-
-    def reload(self) -> None:
-        """Looks for the steps again, on all processes."""
-        self._steps.reload()
-
-    def reached_preemption(self, step: int) -> bool:
-        """Whether the program is about to be ended."""
-        return reached_preemption(step)
-
-    def should_save(self, step: int) -> bool:
-        """Whether a step is to be saved, on either tier."""
-        return self._steps.should_save(step)
-
-    def delete(self, step: int) -> None:
-        raise NotImplementedError(
-            "delete: the hosts remove their oldest steps themselves; see"
-            " max_to_keep"
-        )
 
     def save(
         self,
@@ -356,36 +325,9 @@ class CheckpointManager(AbstractCheckpointManager):
         iterator.set_state(state.encode() if isinstance(state, str) else state)
         return iterator
 
-    def item_metadata(self, step: int) -> Any:
-        raise NotImplementedError(
-            "item_metadata: a step lies on all hosts; restore it"
-        )
-
-    def metadata(self, step: int | None = None) -> Any:
-        raise NotImplementedError(
-            "metadata: a step lies on all hosts; restore it"
-        )
-
     def metrics(self, step: int) -> Any | None:
         """None: there are no metrics."""
         return None
-
-    def wait_until_finished(self) -> None:
-        """Waits for saves; raises what they raised."""
-        self._steps.wait()
-
-    def check_for_errors(self) -> None:
-        """Does nothing: the next save, and waiting, raise what one raised."""
-
-    def close(self) -> None:
-        """Waits for saves, and for the other processes."""
-        self._steps.close()
-
-    def __enter__(self) -> CheckpointManager:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
 
 
 def _persistent_manager(

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
 from typing import Any
 
 from holdfast import _engine
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax._paths import handler_path
-from holdfast.orbax._run import reached_preemption
-from holdfast.orbax.abstract_checkpoint_manager import (
-    AbstractCheckpointManager,
-)
 from holdfast.orbax.args import Composite, PyTreeRestore, PyTreeSave
 from holdfast.orbax.checkpoint_args import CheckpointArgs
 from holdfast.orbax.checkpoint_manager import (
@@ -26,6 +21,7 @@ from holdfast.orbax.checkpoint_manager import (
 from holdfast.orbax.checkpoint_manager import (
     CheckpointManagerOptions as PlainOptions,
 )
+from holdfast.orbax.experimental.emergency._host_manager import HostManager
 from holdfast.orbax.experimental.emergency._manager import (
     DATASET,
     check_save_args,
@@ -78,7 +74,7 @@ class ReplicatorCheckpointManagerOptions:
     restore_concurrent_gb: int | None = None
 
 
-class ReplicatorCheckpointManager(AbstractCheckpointManager):
+class ReplicatorCheckpointManager(HostManager):
     """Steps on the hosts' own disks, with parity between them.
 
     Any one slice may be lost, or without slices any one process. Every process
@@ -151,16 +147,6 @@ class ReplicatorCheckpointManager(AbstractCheckpointManager):
     def global_mesh(self) -> Any:
         return self._global_mesh
 
-    def all_steps(self, read: bool = False) -> Sequence[int]:
-        """The steps on the hosts, in order.
-
-        Args:
-            read: look for them again, on all processes.
-        """
-        if read:
-            self._steps.reload()
-        return self._steps.all()
-
     def latest_step(self) -> int | None:
         """The last step; None without steps."""
         return self._steps.latest()
@@ -174,26 +160,12 @@ class ReplicatorCheckpointManager(AbstractCheckpointManager):
         """Looks for the steps again, on all processes."""
         if self._dataset is not None:
             self._dataset.reload()
-        self._steps.reload()
-
-    def reached_preemption(self, step: int) -> bool:
-        """Whether the program is about to be ended."""
-        return reached_preemption(step)
-
-    def should_save(self, step: int) -> bool:
-        """Whether a step is to be saved."""
-        return self._steps.should_save(step)
+        super().reload()
 
     def is_saving_in_progress(self) -> bool:
         raise NotImplementedError(
             "is_saving_in_progress: call wait_until_finished, or save, which"
             " waits for the save before"
-        )
-
-    def delete(self, step: int) -> None:
-        raise NotImplementedError(
-            "delete: the hosts remove their oldest steps themselves; see"
-            " preservation_policy"
         )
 
     def save(
@@ -271,16 +243,6 @@ class ReplicatorCheckpointManager(AbstractCheckpointManager):
             )[DATASET]
         return Composite(**items)
 
-    def item_metadata(self, step: int) -> Any:
-        raise NotImplementedError(
-            "item_metadata: a step lies on all hosts; restore it"
-        )
-
-    def metadata(self, step: int | None = None) -> Any:
-        raise NotImplementedError(
-            "metadata: a step lies on all hosts; restore it"
-        )
-
     def metrics(self, step: int) -> Any | None:
         raise NotImplementedError(
             "metrics is not implemented for ReplicatorCheckpointManager."
@@ -290,7 +252,7 @@ class ReplicatorCheckpointManager(AbstractCheckpointManager):
         """Waits for saves; raises what they raised."""
         if self._dataset is not None:
             self._dataset.wait_until_finished()
-        self._steps.wait()
+        super().wait_until_finished()
 
     def check_for_errors(self) -> None:
         """Raises what a finished save of a data set raised.
@@ -304,13 +266,7 @@ class ReplicatorCheckpointManager(AbstractCheckpointManager):
         """Waits for saves, and for the other processes."""
         if self._dataset is not None:
             self._dataset.close()
-        self._steps.close()
-
-    def __enter__(self) -> ReplicatorCheckpointManager:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
+        super().close()
 
 
 def _refuse_colocated_python() -> None:
