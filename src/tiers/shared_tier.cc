@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "base/string_coding.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/save/save_options.h"
@@ -125,7 +126,7 @@ Status CopyMember(TierRun& run, const TierMember& member, Store& store) {
 
 struct CopiedMembers {
   std::string item;
-  size_t rank_count = 0;  // of the save
+  uint64_t rank_count = 0;  // of the save; 0: this rank has no member
 };
 
 Result<CopiedMembers> CopyMembers(TierRun& run, const TierStep& step,
@@ -142,12 +143,30 @@ Result<CopiedMembers> CopyMembers(TierRun& run, const TierStep& step,
   return copied;
 }
 
+// What those say who have members: rank 0 need not be one of them, where a step
+// of an earlier run is copied.
+Result<CopiedMembers> GatherCopied(ProcessGroup& group, const std::string& root,
+                                   const CopiedMembers& mine) {
+  std::string text;
+  PutVarint(text, mine.rank_count);
+  PutString(text, mine.item);
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                      group.AllGather({"copied", root}, text));
+  for (const std::string& bytes : all) {
+    CopiedMembers copied;
+    Cursor cursor(bytes);
+    if (!ReadVarint64(cursor, copied.rank_count) ||
+        !ReadString(cursor, copied.item)) {
+      return DataLossError("what a rank has copied of a step cannot be read");
+    }
+    if (copied.rank_count > 0) return copied;
+  }
+  return FailedPreconditionError("no rank has a part of the step");
+}
+
 Status FinishCopiedItem(const TierRun& run, const TierStep& step,
                         const CopiedMembers& copied,
                         const std::string& directory) {
-  if (copied.rank_count == 0) {
-    return FailedPreconditionError("rank 0 has no part of the step");
-  }
   return FinishItem(directory + "/" + copied.item,
                     FinishOptionsOf(run.options.save, step.save_id,
                                     static_cast<int64_t>(copied.rank_count)));
@@ -179,18 +198,20 @@ Status CopyStep(TierRun& run, ProcessGroup& group, const TierStep& step) {
   HF_ASSIGN_OR_RETURN(
       const std::unique_ptr<PendingSave> pending,
       PendingSave::Begin(root + "/" + std::to_string(step.step), begin));
-  const Result<CopiedMembers> copied =
+  const Result<CopiedMembers> mine =
       CopyMembers(run, step, pending->directory());
-  HF_RETURN_IF_ERROR(group.Agree({"copy", root}, copied.status()));
+  HF_RETURN_IF_ERROR(group.Agree({"copy", root}, mine.status()));
+  HF_ASSIGN_OR_RETURN(const CopiedMembers copied,
+                      GatherCopied(group, root, *mine));
   Status finished;
   if (group.rank() == 0) {
-    finished = FinishCopiedItem(run, step, *copied, pending->directory());
+    finished = FinishCopiedItem(run, step, copied, pending->directory());
   }
   HF_RETURN_IF_ERROR(group.Agree({"finish", root}, finished));
-  HF_RETURN_IF_ERROR(pending->AdoptItem(copied->item));
+  HF_RETURN_IF_ERROR(pending->AdoptItem(copied.item));
   RootRecord record;
   record.item_handlers_json =
-      nlohmann::ordered_json{{copied->item, kPyTreeHandlerTypestr}}.dump();
+      nlohmann::ordered_json{{copied.item, kPyTreeHandlerTypestr}}.dump();
   record.custom_metadata = TierJsonOf(run, step).dump();
   return pending->Commit(record);
 }

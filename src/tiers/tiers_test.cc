@@ -417,6 +417,14 @@ TEST_F(TieredManagerTest, AStepThatWasDueIsCopiedByTheNextManager) {
   EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
 }
 
+// Rank 0 is a host that has no part of it, beside all that have.
+TEST_F(TieredManagerTest, AStepThatWasDueIsCopiedByMoreHostsThanSavedIt) {
+  RunOk({0, 1, 2, 3}, SaveSteps({2}));
+  options_.shared.save_every = 2;
+  RunOk({8, 0, 1, 2, 3}, RestoreIs({2, "local", {}}));
+  EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
+}
+
 TEST_F(TieredManagerTest, SharedStepsHaveTheFingerprintsOfTheirTrees) {
   options_.save.fingerprints = true;
   options_.shared.save_every = 2;
