@@ -46,8 +46,8 @@ struct PeerClientOptions {
   uint64_t answer_bytes_max = 64 << 20;
 };
 
-// Who compares an answer with a checksum. Without one that the caller has, an
-// answer that comes with none is DataLoss.
+// Who compares an answer with a checksum. Where it is this class (kHere), an
+// answer that comes without one is DataLoss.
 enum class AnswerCheck { kHere, kByCaller };
 
 class PeerClient {

@@ -6,7 +6,8 @@
 // for each connection a request of at most request_bytes_max, taken when its
 // client has proved to know the secret; answers of at most
 // held_answer_bytes_max together, and one more for each thread: while that much
-// waits for slow readers, further requests are answered Unavailable.
+// waits for slow readers, further requests are answered ResourceExhausted.
+// Answers that are files take none.
 // Thread-safety: any thread; the function is called from several at once.
 // Ownership: keeps the function until it goes; then no call is under way.
 // Units: bytes, seconds.
@@ -39,8 +40,8 @@ struct PeerServerOptions {
   uint64_t request_bytes_max = 1 << 20;
   // From one request of a connection to the next.
   double idle_seconds_max = 300;
-  // For the rest of a request that has begun, and for every 256 KiB of an
-  // answer.
+  // For the rest of a request that has begun, for every 256 KiB of an answer,
+  // and until a reader of files takes more.
   double stall_seconds_max = 30;
   int connection_count_max = 1024;  // others are turned away at once
   uint64_t held_answer_bytes_max = uint64_t{1} << 30;

@@ -232,6 +232,7 @@ Result<bool> PeerSocket::Send(std::string_view first, std::string_view second,
 
 Status PeerSocket::Receive(char* target, uint64_t byte_count,
                            const PeerWait& wait, uint64_t& received_bytes) {
+  bool has_wake_bytes = false;
   // What never stops coming may not outlast the deadline either.
   for (uint64_t done = 0; done < byte_count;) {
     HF_RETURN_IF_ERROR(wait.Check());
@@ -243,14 +244,17 @@ Status PeerSocket::Receive(char* target, uint64_t byte_count,
     } else if (got == 0) {
       return UnavailableError("the peer ended the connection");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      SetSocketNumber(
-          descriptor_, SOL_SOCKET, SO_RCVLOWAT,
-          static_cast<int>(std::min(byte_count - done, kWakeBytes)));
+      const uint64_t wake_bytes = std::min(byte_count - done, kWakeBytes);
+      SetSocketNumber(descriptor_, SOL_SOCKET, SO_RCVLOWAT,
+                      static_cast<int>(wake_bytes));
+      has_wake_bytes = true;
       HF_RETURN_IF_ERROR(WaitForSocket(descriptor_, POLLIN, wait).status());
     } else if (errno != EINTR) {
       return SocketError("the connection broke", errno);
     }
   }
+  // Send is woken by the first byte of an early answer.
+  if (has_wake_bytes) SetSocketNumber(descriptor_, SOL_SOCKET, SO_RCVLOWAT, 1);
   return {};
 }
 

@@ -75,7 +75,7 @@ class FileStore : public Store {
   Status Delete(std::string_view key) override;
   Status SyncNames() override;
 
-  // The file itself, for reads that are not Read's.
+  // The open file, for whoever reads it by its descriptor.
   struct OpenedObject {
     std::shared_ptr<const OpenFile> file;
     uint64_t byte_count;

@@ -98,10 +98,6 @@ Result<std::vector<BlockFiles::OpenPiece>> BlockFiles::OpenRange(
   return opened;
 }
 
-Status BlockFiles::ReadBlock(int64_t block, std::span<char> target) {
-  return Read(block * block_bytes_, target);
-}
-
 Result<uint32_t> BlockFiles::SumBlock(int64_t block, std::span<char> scratch) {
   uint32_t sum = 0;
   uint64_t left_bytes = BytesOf(block);

@@ -35,7 +35,6 @@ class BlockFiles {
 
   // OutOfRange beyond the end.
   Status Read(uint64_t offset, std::span<char> target);
-  Status ReadBlock(int64_t block, std::span<char> target);
   // The CRC-32C of a block; `scratch` has room for it.
   Result<uint32_t> SumBlock(int64_t block, std::span<char> scratch);
   // The files that have a range, opened; as Read.

@@ -47,8 +47,8 @@ class TierPeers {
 
   // Blocks that `holder` has, this rank itself included.
   Status Read(int64_t holder, const BlockRange& range, std::span<char> target);
-  // The same at half the price, for callers who have a checksum of the blocks,
-  // or of what they make of them: nothing is compared on the way.
+  // The same without a copy on the other side and without checksums on the way,
+  // for callers who have one of the blocks, or of what they make of them.
   Status ReadUnchecked(int64_t holder, const BlockRange& range,
                        std::span<char> target);
   Result<Bytes> ReadFile(int64_t holder, const TierMember& member,

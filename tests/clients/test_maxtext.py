@@ -1,4 +1,4 @@
-"""A training loop over MaxText's emergency checkpoints, killed and gone on.
+"""A training loop over MaxText's emergency checkpoints, ended and gone on with.
 
 run_clients.py runs these with Orbax and with holdfast, in a checkout of
 MaxText. Of that the one module is imported that makes, saves and restores; what
