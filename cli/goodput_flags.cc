@@ -5,7 +5,7 @@ namespace holdfast::cli {
 Status ApplyLostShare(std::string_view value, Args* args) {
   const auto share = ParseNumber(value);
   if (!share || *share < 0 || *share > 1) {
-    return InvalidArgumentError("want a number from 0 to 1");
+    return Unwanted(value, "want a number from 0 to 1");
   }
   args->goodput.lost_share = *share;
   return Status();

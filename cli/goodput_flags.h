@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "cli/args.h"
@@ -12,7 +13,13 @@
 
 namespace holdfast::cli {
 
-template <double GoodputModel::* field>
+// The parser says which option it is.
+inline Status Unwanted(std::string_view value, std::string_view wanted) {
+  return InvalidArgumentError("got '" + std::string(value) + "', " +
+                              std::string(wanted));
+}
+
+template <double GoodputModel::*field>
 Status ApplyModelBytes(std::string_view value, Args* args) {
   const Result<uint64_t> bytes = ParseBytes(value);
   if (!bytes.ok()) return bytes.status();
@@ -20,28 +27,28 @@ Status ApplyModelBytes(std::string_view value, Args* args) {
   return Status();
 }
 
-template <double GoodputModel::* field>
+template <double GoodputModel::*field>
 Status ApplyModelSeconds(std::string_view value, Args* args) {
   const auto seconds = ParseSeconds(value);
   if (!seconds) {
-    return InvalidArgumentError("want a number with s, m, h, d or w");
+    return Unwanted(value, "want a number with s, m, h, d or w");
   }
   args->goodput.*field = *seconds;
   return Status();
 }
 
-template <int64_t GoodputModel::* field>
+template <int64_t GoodputModel::*field>
 Status ApplyModelCount(std::string_view value, Args* args) {
   const auto count = ParseInt(value, 1, 65'536);
-  if (!count) return InvalidArgumentError("want a number from 1 to 65536");
+  if (!count) return Unwanted(value, "want a number from 1 to 65536");
   args->goodput.*field = *count;
   return Status();
 }
 
-template <int64_t GoodputPolicy::* field>
+template <int64_t GoodputPolicy::*field>
 Status ApplyPolicy(std::string_view value, Args* args) {
   const auto count = ParseInt(value, 0, 1'000'000'000);
-  if (!count) return InvalidArgumentError("want a number from 0");
+  if (!count) return Unwanted(value, "want a number from 0");
   args->policy.*field = *count;
   return Status();
 }

@@ -9,6 +9,7 @@ bool HasShape(const LeafInfo& leaf) {
 }
 
 std::string TypeText(const LeafInfo& leaf) {
+  if (IsNotSupported(leaf)) return "not supported";
   if (!leaf.dtype) return "-";
   std::string text(DTypeName(*leaf.dtype));
   if (leaf.kind == ValueKind::kArray) text += ShapeText(leaf.shape);
@@ -17,7 +18,7 @@ std::string TypeText(const LeafInfo& leaf) {
 
 std::string SummaryText(const LeafInfo& leaf) {
   std::string text;
-  if (leaf.dtype) {
+  if (leaf.dtype || IsNotSupported(leaf)) {
     text = TypeText(leaf);
   } else {
     text = ValueKindName(leaf.kind);

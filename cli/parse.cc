@@ -117,7 +117,11 @@ class Parser {
 
   Status Apply(const Flag& flag, std::string_view value) {
     used_.push_back(&flag);
-    return flag.apply(value, &args_);
+    const Status status = flag.apply(value, &args_);
+    const std::string name = "--" + std::string(flag.name);
+    const bool is_named =
+        status.ok() || status.message().find(name) != std::string_view::npos;
+    return is_named ? status : status.WithContext(name);
   }
 
   Status CheckVerb() const {

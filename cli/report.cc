@@ -62,18 +62,19 @@ int WorseExit(int a, int b) {
   return std::max(a, b);
 }
 
-int FailIfDamaged(Env& env, const LeafInfo& leaf) {
-  const StatusCode code = leaf.problem.code();
-  const bool lacks_reader = code == StatusCode::kUnimplemented ||
-                            code == StatusCode::kFailedPrecondition;
-  if (leaf.problem.ok() || lacks_reader) return kExitFine;
-  return Fail(env, leaf.problem);
+int FailIfUnreadable(Env& env, const LeafInfo& leaf) {
+  const Status& problem = leaf.problem;
+  if (problem.ok() || problem.code() == StatusCode::kFailedPrecondition) {
+    return kExitFine;
+  }
+  return Fail(env, IsNotSupported(leaf) ? problem.WithContext("not supported")
+                                        : problem);
 }
 
-int FailIfDamaged(Env& env, const std::vector<LeafInfo>& leaves) {
+int FailIfUnreadable(Env& env, const std::vector<LeafInfo>& leaves) {
   int code = kExitFine;
   for (const LeafInfo& leaf : leaves) {
-    code = WorseExit(code, FailIfDamaged(env, leaf));
+    code = WorseExit(code, FailIfUnreadable(env, leaf));
   }
   return code;
 }

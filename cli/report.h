@@ -35,9 +35,10 @@ Status WriteTextFile(std::string_view flag, const std::string& path,
 // to the question.
 int WorseExit(int a, int b);
 
-// Fails for a listed leaf that cannot be described because its files are
-// damaged or gone; passes for one of a kind that has no reader.
-int FailIfDamaged(Env& env, const LeafInfo& leaf);
-int FailIfDamaged(Env& env, const std::vector<LeafInfo>& leaves);
+// Fails for a listed leaf that cannot be described, because its files are
+// damaged or gone, or it is not supported; passes for one that a TypeHandler of
+// the user's own reads.
+int FailIfUnreadable(Env& env, const LeafInfo& leaf);
+int FailIfUnreadable(Env& env, const std::vector<LeafInfo>& leaves);
 
 }  // namespace holdfast::cli

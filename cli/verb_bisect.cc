@@ -1,9 +1,5 @@
 // bisect: the first bad step of a root.
 
-#include <sys/wait.h>
-
-#include <cstdlib>
-
 #include "cli/json_out.h"
 #include "cli/report.h"
 #include "cli/units.h"
@@ -12,60 +8,6 @@
 
 namespace holdfast::cli {
 namespace {
-
-// As `git bisect run` takes what a command ends with.
-constexpr int kSkipCode = 125;
-constexpr int kBadCodeMax = 127;
-
-// "'it'\''s'": one word of the shell.
-std::string ShellWord(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      word += "'\\''";
-    } else {
-      word += c;
-    }
-  }
-  return word + "'";
-}
-
-std::string CommandFor(const std::string& command, const std::string& path) {
-  // What it prints is not the result of this verb.
-  std::string text = "exec 1>&2\n";
-  size_t done = 0;
-  for (size_t at = command.find("{}"); at != command.npos;
-       at = command.find("{}", done)) {
-    text += command.substr(done, at - done) + ShellWord(path);
-    done = at + 2;
-  }
-  return text + command.substr(done);
-}
-
-Result<StepAnswer> AskCommand(const std::string& command,
-                              const std::string& path) {
-  const int status = std::system(CommandFor(command, path).c_str());
-  if (status == -1) return UnavailableError("--run: no shell can be started");
-  if (!WIFEXITED(status)) {
-    return CancelledError("--run: the command was ended by signal " +
-                          std::to_string(WTERMSIG(status)));
-  }
-  const int code = WEXITSTATUS(status);
-  if (code > kBadCodeMax) {
-    return CancelledError("--run: the command ended with " +
-                          std::to_string(code) +
-                          ", which stops the search (want 0 to 127)");
-  }
-  StepAnswer answer;
-  answer.why = "the command ended with " + std::to_string(code);
-  if (code == 126 || code == 127) {
-    answer.why += ", as the shell does when it cannot run it";
-  }
-  answer.verdict = code == 0           ? StepVerdict::kGood
-                   : code == kSkipCode ? StepVerdict::kSkip
-                                       : StepVerdict::kBad;
-  return answer;
-}
 
 std::string CountReadText(uint64_t leaf_count, uint64_t bytes) {
   return Counted(leaf_count, "tensor", "tensors") + " (" + HumanBytes(bytes) +
@@ -168,12 +110,7 @@ int RunBisect(const Args& args, Env& env) {
   const std::string& root = args.operands[0];
   const auto found = args.run_command.empty()
                          ? Bisect(root, args.bad_if, options)
-                         : BisectBy(
-                               root,
-                               [&](const std::string& path) {
-                                 return AskCommand(args.run_command, path);
-                               },
-                               options);
+                         : BisectByCommand(root, args.run_command, options);
   if (!found.ok()) return Fail(env, found.status());
   if (args.json) {
     PrintFoundJson(*found, args, env.out);

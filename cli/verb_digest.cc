@@ -1,5 +1,8 @@
 // digest: the sha256 of each leaf's value.
 
+#include <algorithm>
+#include <memory>
+
 #include "cli/digest_leaves.h"
 #include "cli/element_text.h"
 #include "cli/leaf_text.h"
@@ -9,6 +12,7 @@
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"
+#include "holdfast/read_again.h"
 
 namespace holdfast::cli {
 namespace {
@@ -110,18 +114,28 @@ int PrintDigestText(const Checkpoint& checkpoint,
 }  // namespace
 
 int RunDigest(const Args& args, Env& env) {
-  const auto opened = Open(args.operands[0], OpenOptionsOf(args));
-  if (!opened.ok()) return Fail(env, opened.status());
-  const Checkpoint& checkpoint = **opened;
-  const auto selected =
-      SelectLeaves(checkpoint.leaves(), std::span(args.operands).subspan(1),
-                   args.pattern_kind);
-  if (!selected.ok()) return Fail(env, selected.status());
-  const auto digests = Digests(checkpoint, *selected, args, env);
+  std::unique_ptr<Checkpoint> opened;
+  std::vector<size_t> selected;
+  std::vector<Result<std::string>> digests;
+  const Status read = ReadAgainIfReplaced(args.operands[0], [&]() -> Status {
+    auto found = Open(args.operands[0], OpenOptionsOf(args));
+    if (!found.ok()) return found.status();
+    opened = *std::move(found);
+    auto leaves =
+        SelectLeaves(opened->leaves(), std::span(args.operands).subspan(1),
+                     args.pattern_kind);
+    if (!leaves.ok()) return leaves.status();
+    selected = *std::move(leaves);
+    digests = Digests(*opened, selected, args, env);
+    const auto replaced = std::ranges::find_if(
+        digests, [](const auto& digest) { return WasReplaced(digest); });
+    return replaced == digests.end() ? Status() : replaced->status();
+  });
+  if (!read.ok()) return Fail(env, read);
   // Half a list must not pass for a whole one.
   if (env.cancelled()) return Fail(env, CancelledError("interrupted"));
-  return args.json ? PrintDigestJson(checkpoint, *selected, digests, env)
-                   : PrintDigestText(checkpoint, *selected, digests, env);
+  return args.json ? PrintDigestJson(*opened, selected, digests, env)
+                   : PrintDigestText(*opened, selected, digests, env);
 }
 
 }  // namespace holdfast::cli

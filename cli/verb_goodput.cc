@@ -1,9 +1,12 @@
 // goodput: what share of its time a run trains, and what to choose for more.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/json_out.h"
@@ -24,7 +27,39 @@ std::string ShareText(double share) {
 }
 
 std::string SizeText(double bytes) {
-  return HumanBytes(static_cast<uint64_t>(bytes));
+  constexpr double kBytesMax = 0x1p63;
+  return HumanBytes(static_cast<uint64_t>(std::min(bytes, kBytesMax)));
+}
+
+// What the library calls the options.
+constexpr std::pair<std::string_view, std::string_view> kOptionNames[] = {
+    {"host_count", "--hosts"},
+    {"host_mtbf_seconds", "--mtbf"},
+    {"lost_share", "--lost-share"},
+    {"hosts_per_domain", "--domain-hosts"},
+    {"domain_mtbf_seconds", "--domain-mtbf"},
+    {"state_bytes", "--state"},
+    {"step_seconds", "--step-time"},
+    {"blocking_seconds", "--blocking-time"},
+    {"local_bytes_per_second", "--local-rate"},
+    {"peer_bytes_per_second", "--peer-rate"},
+    {"shared_bytes_per_second", "--shared-rate"},
+    {"restart_seconds", "--recovery-time"},
+    {"simulated_seconds", "--duration"},
+    {"local_every", "--save-every"},
+    {"shared_every", "--shared-every"},
+    {"data_shards", "--data-shards"},
+    {"parity_shards", "--parity-shards"},
+};
+
+std::string WithOptionNames(std::string text) {
+  for (const auto& [name, option] : kOptionNames) {
+    for (size_t at = 0; (at = text.find(name, at)) != text.npos;
+         at += option.size()) {
+      text.replace(at, name.size(), option);
+    }
+  }
+  return text;
 }
 
 // How fast this machine saves to a directory, every byte synced.
@@ -136,7 +171,10 @@ int RunGoodput(const Args& args, Env& env) {
     }
   }
   const auto plans = PlansOf(args, model);
-  if (!plans.ok()) return FailUsage(env, std::string(plans.status().message()));
+  if (!plans.ok()) {
+    return FailUsage(env,
+                     WithOptionNames(std::string(plans.status().message())));
+  }
   if (args.json) {
     PrintPlansJson(*plans, env.out);
   } else {

@@ -199,7 +199,7 @@ int RunInfo(const Args& args, Env& env) {
   } else {
     PrintInfoText(checkpoint.info(), summary, args, env);
   }
-  return FailIfDamaged(env, checkpoint.leaves());
+  return FailIfUnreadable(env, checkpoint.leaves());
 }
 
 }  // namespace holdfast::cli

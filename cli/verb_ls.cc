@@ -126,7 +126,7 @@ int RunLs(const Args& args, Env& env) {
   }
   int code = kExitFine;
   for (const size_t i : *selected) {
-    code = WorseExit(code, FailIfDamaged(env, checkpoint.leaves()[i]));
+    code = WorseExit(code, FailIfUnreadable(env, checkpoint.leaves()[i]));
   }
   return code;
 }

@@ -1,5 +1,7 @@
 // prune: takes steps away, into the trash and out of it.
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/json_out.h"
@@ -29,7 +31,7 @@ std::string MetricText(const PruneRow& row, const Args& args) {
   if (!row.step.metrics_json) return "-";
   const auto value = MetricsOfJson(*row.step.metrics_json).Find(args.metric);
   if (!value) return "-";
-  return nlohmann::json(*value).dump();
+  return std::isnan(*value) ? "NaN" : nlohmann::json(*value).dump();
 }
 
 uint64_t GoneCount(const PrunePlan& plan) {
@@ -60,6 +62,12 @@ void PrintPruneText(const PrunePlan& plan, const Args& args, Env& env) {
   }
   table.Print(TableStyleOf(args, env), env.out);
   if (args.quiet) return;
+  if (std::ranges::any_of(plan.rows, [&](const PruneRow& row) {
+        return MetricText(row, args) == "NaN";
+      })) {
+    env.out << "a step whose " << PrintableText(args.metric)
+            << " is NaN counts as the worst\n";
+  }
   for (const LeftAlone& other : plan.left_alone) {
     env.out << "left alone: " << PrintableText(other.name) << " (" << other.why
             << ")\n";

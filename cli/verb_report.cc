@@ -31,6 +31,7 @@ void PrintReportJson(const ReportResult& result, const Args& args,
   json.Field("output", args.output);
   json.Field("leaf_count", result.leaf_count);
   json.Field("unreadable_count", result.unreadable_count);
+  json.Field("not_supported_count", result.not_supported_count);
   json.Field("damage_count", result.damage_count);
   json.Field("different_count", result.different_count);
   json.Field("byte_count", result.html.size());
@@ -47,6 +48,9 @@ void PrintReportText(const ReportResult& result, const Args& args,
       << HumanSeconds(result.total_seconds);
   if (result.unreadable_count > 0) {
     out << ", " << result.unreadable_count << " not readable";
+  }
+  if (result.not_supported_count > 0) {
+    out << ", " << result.not_supported_count << " not supported";
   }
   if (result.damage_count > 0) out << ", " << result.damage_count << " damaged";
   if (!args.against.empty()) {
@@ -82,7 +86,8 @@ int RunReport(const Args& args, Env& env) {
   }
   const bool is_damaged =
       result->damage_count > 0 || result->unreadable_count > 0;
-  return is_damaged ? kExitDamaged : kExitFine;
+  if (is_damaged) return kExitDamaged;
+  return result->not_supported_count > 0 ? kExitFailure : kExitFine;
 }
 
 }  // namespace holdfast::cli

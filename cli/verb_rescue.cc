@@ -1,5 +1,6 @@
 // rescue: a clean step of what is left of a checkpoint.
 
+#include <algorithm>
 #include <string>
 
 #include "cli/job_progress.h"
@@ -32,6 +33,21 @@ std::string LossText(const LostLeaf& lost) {
   return PrintableText(text + (text.empty() ? "" : ": ") + lost.reason);
 }
 
+void PrintUnchecked(const RescueResult& result, Env& env) {
+  constexpr size_t kNamesShownMax = 8;
+  if (!result.checksums_are_known) {
+    env.out << "a list of checksums is damaged or gone\n";
+  }
+  const size_t count = result.unchecked.size();
+  if (count == 0) return;
+  env.out << "unchecked: " << Counted(count, "leaf has", "leaves have")
+          << " bytes that no checksum covers:";
+  for (size_t i = 0; i < std::min(count, kNamesShownMax); ++i) {
+    env.out << ' ' << PrintableText(result.unchecked[i]);
+  }
+  env.out << (count > kNamesShownMax ? " ...\n" : "\n");
+}
+
 void PrintLosses(const RescueResult& result, const Args& args, Env& env) {
   const bool color = UseColor(args, env);
   for (const LostLeaf& lost : result.lost) {
@@ -39,6 +55,7 @@ void PrintLosses(const RescueResult& result, const Args& args, Env& env) {
             << (lost.is_filled ? "filled: " : "lost: ")
             << (color ? "\x1b[0m" : "") << LossText(lost) << '\n';
   }
+  PrintUnchecked(result, env);
   if (args.quiet) return;
   for (const std::string& note : result.notes) {
     env.out << "note: " << PrintableText(note) << '\n';
@@ -86,6 +103,8 @@ void PrintRescueJson(const RescueResult& result, const Args& args,
   json.Field("filled_count", result.filled_count);
   json.Field("decoded_bytes", result.decoded_bytes);
   json.Field("names_are_known", result.names_are_known);
+  json.Field("checksums_are_known", result.checksums_are_known);
+  json.StringsField("unchecked", result.unchecked);
   json.Key("lost");
   json.BeginArray();
   for (const LostLeaf& lost : result.lost) WriteLoss(lost, json);

@@ -204,7 +204,7 @@ int RunTree(const Args& args, Env& env) {
   const Forest forest(checkpoint.leaves());
   if (!args.json) {
     PrintTreeText(checkpoint, forest, args, env);
-    return FailIfDamaged(env, checkpoint.leaves());
+    return FailIfUnreadable(env, checkpoint.leaves());
   }
   JsonWriter json(env.out);
   json.BeginObject();
@@ -220,7 +220,7 @@ int RunTree(const Args& args, Env& env) {
   WriteTotals(forest.at(0).below, &json);
   json.EndObject();
   env.out << '\n';
-  return FailIfDamaged(env, checkpoint.leaves());
+  return FailIfUnreadable(env, checkpoint.leaves());
 }
 
 }  // namespace holdfast::cli

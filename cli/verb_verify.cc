@@ -38,16 +38,18 @@ Result<int> VerifyOne(const Args& args, Env& env, ProcessGroup* group) {
   } else {
     PrintVerifyReport(*report, "", args, env);
   }
-  return report->damages.empty() ? kExitFine : kExitDamaged;
+  return VerifyExitCode(*report);
 }
 
-// A step that cannot be opened at all is as good as damaged.
+// A step that cannot be opened at all is as good as damaged, or not supported.
 Result<VerifyReport> VerifyStep(const std::string& path, const Args& args,
                                 Env& env, ProcessGroup* group) {
   Result<VerifyReport> report = VerifyWithProgress(path, args, env, group);
   if (report.ok() || !IsDamage(report.status())) return report;
   VerifyReport unreadable;
-  unreadable.damages.push_back({"", "", std::nullopt, report.status()});
+  (IsNotSupported(report.status()) ? unreadable.not_supported
+                                   : unreadable.damages)
+      .push_back({"", "", std::nullopt, report.status()});
   return unreadable;
 }
 
@@ -107,17 +109,17 @@ Result<int> VerifyRoot(const Args& args, Env& env, ProcessGroup* group) {
   if (steps->empty()) return NotFoundError("no committed steps in " + root);
   RootReport out(args, env);
   const ScannedStep* newest = nullptr;
-  bool has_damage = false;
+  int code = kExitFine;
   for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
     const auto report = VerifyStep(root + "/" + step->name, args, env, group);
     if (!report.ok()) return report.status();
     out.Add(*step, *report);
-    has_damage = has_damage || !report->damages.empty();
-    if (newest == nullptr && report->damages.empty()) newest = &*step;
+    code = WorseExit(code, VerifyExitCode(*report));
+    if (newest == nullptr && report->ok()) newest = &*step;
     if (newest != nullptr && !args.all) break;
   }
   out.End(newest);
-  return has_damage ? kExitDamaged : kExitFine;
+  return code;
 }
 
 }  // namespace

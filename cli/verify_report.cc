@@ -1,5 +1,6 @@
 #include "cli/verify_report.h"
 
+#include "cli/report.h"
 #include "cli/units.h"
 
 namespace holdfast::cli {
@@ -24,6 +25,28 @@ std::string ExtentText(const VerifyReport& report) {
          Counted(report.chunk_count, "chunk", "chunks") + " checksummed)";
 }
 
+void PrintFindings(std::string_view label, const std::vector<Damage>& findings,
+                   std::string_view prefix, bool color, Env& env) {
+  for (const Damage& finding : findings) {
+    env.out << (color ? "\x1b[31m" : "") << label << ": "
+            << (color ? "\x1b[0m" : "") << prefix << DamageText(finding)
+            << '\n';
+  }
+}
+
+// "1 damage, 2 leaves not supported".
+std::string CountsText(const VerifyReport& report) {
+  std::string text;
+  if (!report.damages.empty()) {
+    text = Counted(report.damages.size(), "damage", "damages");
+  }
+  if (!report.not_supported.empty()) {
+    if (!text.empty()) text += ", ";
+    text += std::to_string(report.not_supported.size()) + " not supported";
+  }
+  return text;
+}
+
 void WriteDamage(const Damage& damage, JsonWriter* json) {
   json->BeginObject();
   json->Field("leaf", damage.leaf);
@@ -38,40 +61,48 @@ void WriteDamage(const Damage& damage, JsonWriter* json) {
   json->EndObject();
 }
 
+void WriteFindings(std::string_view key, const std::vector<Damage>& findings,
+                   JsonWriter* json) {
+  json->Key(key);
+  json->BeginArray();
+  for (const Damage& finding : findings) WriteDamage(finding, json);
+  json->EndArray();
+}
+
 }  // namespace
 
 void PrintVerifyReport(const VerifyReport& report, std::string_view prefix,
                        const Args& args, Env& env) {
   const bool color = UseColor(args, env);
-  for (const Damage& damage : report.damages) {
-    env.out << (color ? "\x1b[31m" : "")
-            << "damaged: " << (color ? "\x1b[0m" : "") << prefix
-            << DamageText(damage) << '\n';
-  }
+  PrintFindings("damaged", report.damages, prefix, color, env);
+  PrintFindings("not supported", report.not_supported, prefix, color, env);
   if (args.quiet) return;
   for (const std::string& note : report.notes) {
     env.out << "note: " << prefix << PrintableText(note) << '\n';
   }
-  if (report.damages.empty()) {
+  if (report.ok()) {
     env.out << "ok: " << prefix << ExtentText(report) << '\n';
   } else {
-    env.out << prefix << Counted(report.damages.size(), "damage", "damages")
-            << " in " << ExtentText(report) << '\n';
+    env.out << prefix << CountsText(report) << " in " << ExtentText(report)
+            << '\n';
   }
 }
 
+int VerifyExitCode(const VerifyReport& report) {
+  if (!report.damages.empty()) return kExitDamaged;
+  return report.ok() ? kExitFine : kExitFailure;
+}
+
 void WriteVerifyFields(const VerifyReport& report, JsonWriter* json) {
-  json->Field("ok", report.damages.empty());
+  json->Field("ok", report.ok());
   json->Field("leaf_count", report.leaf_count);
   json->Field("chunk_count", report.chunk_count);
   json->Field("checksummed_chunk_count", report.checksummed_chunk_count);
   json->Field("decoded_bytes", report.stats.decoded_bytes);
   json->Field("stored_bytes", report.stats.stored_bytes);
   json->Field("total_seconds", report.stats.total_seconds);
-  json->Key("damages");
-  json->BeginArray();
-  for (const Damage& damage : report.damages) WriteDamage(damage, json);
-  json->EndArray();
+  WriteFindings("damages", report.damages, json);
+  WriteFindings("not_supported", report.not_supported, json);
   json->StringsField("notes", report.notes);
 }
 

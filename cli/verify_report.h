@@ -16,6 +16,8 @@ namespace holdfast::cli {
 // `prefix` stands before each line's subject: "", or "7: " of a step.
 void PrintVerifyReport(const VerifyReport& report, std::string_view prefix,
                        const Args& args, Env& env);
+// Damage is worse than what is not supported.
+int VerifyExitCode(const VerifyReport& report);
 // The members of an object that is open.
 void WriteVerifyFields(const VerifyReport& report, JsonWriter* json);
 

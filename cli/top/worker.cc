@@ -284,6 +284,15 @@ class Worker::Impl {
             ? Counted(report->damages.size(), "damage", "damages") + " found"
             : "verified: " + Counted(report->chunk_count, "chunk", "chunks") +
                   " as saved";
+    if (!report->not_supported.empty()) {
+      answer.title += ", " + std::to_string(report->not_supported.size()) +
+                      " not supported";
+    }
+    for (const Damage& found : report->not_supported) {
+      if (answer.lines.size() == kLinesMax) break;
+      answer.lines.push_back("not supported: " +
+                             std::string(found.status.message()));
+    }
     for (const Damage& damage : report->damages) {
       if (answer.lines.size() == kLinesMax) break;
       answer.lines.emplace_back(damage.status.message());

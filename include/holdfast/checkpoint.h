@@ -106,7 +106,8 @@ struct LeafInfo {
   std::string fingerprint;
   // Why the leaf cannot be read; reading it fails with this.
   // FailedPrecondition: it is a TypeHandler's that value_type names, and no
-  // damage.
+  // damage. Unimplemented, and PermissionDenied of an object: it is not
+  // supported (IsNotSupported), and its kind, dtype and shape may be unknown.
   Status problem;
 };
 
@@ -137,6 +138,9 @@ struct CheckpointInfo {
   std::string checkpoint_metadata;
   std::string item_custom_metadata;
   std::string value_metadata_tree;
+  // What holdfast itself keeps in the item's `custom_metadata`, which the text
+  // above is without: a JSON object, or empty.
+  std::string item_documents;
   // True when there is an `_METADATA`.
   bool has_tree_metadata = false;
   bool use_zarr3 = false;
@@ -167,20 +171,32 @@ struct Damage {
 };
 
 struct VerifyReport {
-  std::vector<Damage> damages;     // empty: everything is as it was saved
+  std::vector<Damage> damages;
+  // What holdfast does not read (IsNotSupported): it may be as sound as the
+  // rest, and nobody has looked.
+  std::vector<Damage> not_supported;
   std::vector<std::string> notes;  // e.g. values that carry no checksum
   uint64_t leaf_count = 0;
   uint64_t chunk_count = 0;
   // Chunks whose bytes are covered by a checksum.
   uint64_t checksummed_chunk_count = 0;
   Stats stats;
+
+  // Everything was read, and is as it was saved.
+  bool ok() const { return damages.empty() && not_supported.empty(); }
 };
 
-// True when a failure is about the stored bytes: they are damaged, missing, or
-// no checkpoint's. Other failures (no memory, no descriptor, no access, no
-// network, cancelled, a bug) are about the machine, and say nothing about the
-// bytes.
+// True when a failure is about the stored bytes: they are damaged, missing, no
+// checkpoint's, or not supported. Other failures (no memory, no descriptor, no
+// access, no network, cancelled, a bug) are about the machine, and say nothing
+// about the bytes.
 bool IsDamage(const Status& status);
+// True when the bytes may be sound, but holdfast does not read what they are: a
+// dtype, a codec or a kind of object that it lacks.
+bool IsNotSupported(const Status& status);
+// The same of a leaf: by its problem, or as an object that names a function or
+// class which is not run.
+bool IsNotSupported(const LeafInfo& leaf);
 
 // One opened checkpoint, of any format. Its questions and checks are the same
 // for all of them; a format gives its leaves and implements the three Do
@@ -258,11 +274,11 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
 Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf);
 
 // Reads and checks every byte that a restore could depend on, and every
-// checksum there is. Damage is in the report. Fails when the path is no
-// checkpoint at all, and with the first failure that is no damage (IsDamage),
-// since nothing is known then of what could not be read. With a group every
-// rank calls it, checks a share of the chunks and files, and gets the report of
-// all; progress is of its own share.
+// checksum there is. Damage, and what is not supported, is in the report. Fails
+// when the path is no checkpoint at all, and with the first failure that is no
+// damage (IsDamage), since nothing is known then of what could not be read.
+// With a group every rank calls it, checks a share of the chunks and files, and
+// gets the report of all; progress is of its own share.
 Result<VerifyReport> Verify(const std::string& path,
                             const OpenOptions& options = {},
                             const RunOptions& run = {},
@@ -290,4 +306,4 @@ struct StepInfo {
 Result<std::vector<StepInfo>> ListSteps(const std::string& root,
                                         CommitMode mode = CommitMode::kAuto);
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

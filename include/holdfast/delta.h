@@ -41,29 +41,37 @@ struct DeltaResult {
   uint64_t order = 0;  // deltas from the anchor to here
   uint64_t array_count = 0;
   uint64_t changed_array_count = 0;  // new ones among them
+  // Of a step in a run that is whole though it was not due (order 0): what was
+  // wrong with the base. Empty otherwise.
+  std::string why_whole;
 };
 
 // Writes `tree` at `path` as the difference from the step at `base`, a
 // checkpoint of any format, or a root of steps, of which the newest is meant.
 // The encoded differences are held in memory until all are known. One process
-// only: Unimplemented for a group of several. `options.compression`,
-// `zarr_format`, `fingerprints` and chunk sizes are of no meaning here; of
-// `save_args` the dtypes are. FailedPrecondition when the base changes
-// meanwhile.
+// only: Unimplemented for a group of several. Of `save_args` the dtypes count.
+// InvalidArgument for a base that is made from the step that is to be replaced,
+// and for options that a delta has no place for: `also`, `fingerprints`, other
+// than the default `compression` and `chunk_bytes_target`, other formats than
+// kOrbax. FailedPrecondition when the base changes meanwhile.
 Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
                               const std::string& base,
                               const SaveOptions& options = {});
 
-// The base for the step that is to be written at `path`, in a run that is whole
-// once in `anchor_every` steps: the newest committed step beside it, or empty,
-// for a whole step: there is none, it cannot be opened, or its chain is as long
-// as may be. InvalidArgument for anchor_every of 0.
-Result<std::string> ChooseBase(const std::string& path, uint64_t anchor_every);
+// Writes `tree` at `path` in a run that is whole once in `anchor_every` steps:
+// as the difference from the newest committed step before it, by number where
+// `path` ends with one, or whole (order 0) where that is due or there is none.
+// A run goes on beside damage: where the base cannot be read or changes
+// meanwhile, the step is whole, and `why_whole` says why. `fingerprints`,
+// `compression` and `chunk_bytes_target` are those of whole steps; deltas have
+// none of them. Otherwise as SaveDelta. InvalidArgument for anchor_every of 0.
+Result<DeltaResult> SaveInChain(const std::string& path, const Tree& tree,
+                                uint64_t anchor_every,
+                                const SaveOptions& options = {});
 
 // SaveItem (pending_save.h) in a run of deltas: writes `directory`, an item of
-// a step that is not committed yet, as the difference from the item of that
-// name of the step that ChooseBase gives, or whole (order 0) where it gives
-// none, or that step has no such item. One process only.
+// a step that is not committed yet, as SaveInChain would write a step, from the
+// items of that name. One process only.
 Result<DeltaResult> SaveItemInChain(const std::string& directory,
                                     const Tree& tree, uint64_t anchor_every,
                                     const SaveOptions& options = {});
@@ -123,4 +131,4 @@ class Follower {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -169,9 +169,13 @@ struct SaveOptions {
   // Data files are closed at this size. 0: no limit. Negative: refused.
   int64_t ocdbt_target_data_file_bytes = int64_t{1} << 31;
   // JSON objects, or empty. `custom_metadata` goes to `_CHECKPOINT_METADATA`,
-  // `item_custom_metadata` to `_METADATA`.
+  // `item_custom_metadata` to `_METADATA`, both without the members that
+  // holdfast keeps there for itself ("holdfast.delta" and others): those are of
+  // the checkpoint that they were read from.
   std::string custom_metadata;
   std::string item_custom_metadata;
+  // For holdfast's own layers: such members of this item.
+  std::string item_documents;
   // With rich types: the JSON text for `_METADATA`'s `value_metadata_tree`, or
   // empty. Empty named tuples are then recorded as such.
   std::string value_metadata_tree;
@@ -273,4 +277,4 @@ struct LoadOptions {
   std::vector<std::string> names;
 };
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -42,6 +42,19 @@ struct PendingSaveOptions {
   std::optional<uint32_t> directory_mode;      // as SaveOptions::directory_mode
   // An empty directory at the path is no obstacle, also without `overwrite`.
   bool takes_empty_directory = false;
+  // Deltas that were made from this result stay good when the checkpoint
+  // replaces it (CheckpointInfo::result_id); empty: whatever refers to what
+  // would be replaced refuses the overwrite.
+  std::string result_id;
+  // Asked when all is written and steps of the root can neither go nor be
+  // replaced, just before the checkpoint exists: a failure ends the save with
+  // it. For what refers to others. Rank 0 alone asks.
+  std::function<Status()> may_commit;
+  // With `overwrite`: files of others that lie in the old checkpoint's
+  // directory lie in the new one, too, unless that has files of their names;
+  // else they are a reason to refuse, as they are in an object store, and where
+  // the file system has no hard links.
+  bool keeps_other_files = false;
 };
 
 // What `_CHECKPOINT_METADATA` says about the whole checkpoint.
@@ -50,10 +63,16 @@ struct RootRecord {
   // (`"orbax.checkpoint...."`, quotes included), an object of name -> type
   // string for items, `null` otherwise.
   std::string item_handlers_json = "null";
-  std::string custom_metadata;  // a JSON object, or empty
+  // A JSON object, or empty; members that holdfast keeps for itself are left
+  // out, as in SaveOptions.
+  std::string custom_metadata;
+  std::string documents;  // for holdfast's own layers: such members
   // Also write the empty file `orbax.checkpoint`, as v1's functions do.
   bool is_v1 = false;
 };
+
+// Whether holdfast keeps the member of custom metadata of this name for itself.
+bool IsOwnDocument(std::string_view name);
 
 class PendingSave {
  public:
@@ -146,4 +165,4 @@ struct FinishItemOptions {
 Status FinishItem(const std::string& directory,
                   const FinishItemOptions& options);
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -13,7 +13,8 @@
 // NVMe disk). The ranks are in groups of n + m: any m ranks of a group may be
 // lost, directories and all, and the step is made again from the others, on as
 // many ranks as there are then. A step is protected when the parity of all
-// groups is stored; the last protected step is never taken away. Every so often
+// groups is stored, and a restore of exactly these parts has been planned and
+// found possible; the last protected step is never taken away. Every so often
 // a step is copied from there to the shared tier, in the background: it is then
 // a plain checkpoint, a step of a root as CheckpointManager knows it.
 //
@@ -113,7 +114,10 @@ struct TieredSaveOptions {
   bool force = false;  // whatever `save_every` says
   // Whether it is copied to the shared tier; none: as `save_every` there says.
   std::optional<bool> is_shared = std::nullopt;
-  // More files of the step, by paths relative to it; of this rank.
+  // More files of the step, by paths relative to it; of this rank. Not in the
+  // tree's directory, nor of names that a checkpoint has for itself; a path
+  // that two ranks give has the same content on both. Otherwise the save fails
+  // on all ranks with InvalidArgument.
   std::map<std::string, std::string> files;
   // Kept until the tree's memory is no longer needed.
   std::shared_ptr<const void> owner;
@@ -193,4 +197,4 @@ class TieredManager {
   virtual Status Close() = 0;
 };
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import time
 import warnings
@@ -26,6 +25,7 @@ from holdfast import (
 from holdfast._adapt import make_adapt
 from holdfast._delta import DeltaPolicy
 from holdfast._future import Future, raise_earlier_failure
+from holdfast._json_values import json_text
 from holdfast._log import log
 from holdfast._process_group import GroupArgument, telling
 from holdfast._progress import (
@@ -162,9 +162,14 @@ def save(
       base: an earlier step: a delta is written, what has changed since then
         (`doc/deltas.md`). A path, or a number: the step beside `path`. The
         delta needs its base; `materialize` makes a whole step of it. One
-        process only.
-      deltas: choose the base: the newest step beside `path`, or none where a
-        whole step is due.
+        process only; not with `also`, another format than "orbax",
+        `compression`, `chunk_bytes` or `fingerprints`, which differences have
+        no place for.
+      deltas: choose the base: the newest step before `path`, or none where a
+        whole step is due. A base that is damaged is none, with a warning: the
+        run goes on from a new whole step. `compression`, `chunk_bytes` and
+        `fingerprints` are those of whole steps. Neither with `also` nor with
+        another format than "orbax".
       background: copy everything that may change, continue in a thread and
         return a Future. Writing to the arrays afterwards does not change the
         checkpoint.
@@ -173,14 +178,14 @@ def save(
       chunk_bytes: larger arrays are cut into chunks of about this many bytes;
         0: not at all, as Orbax does.
       data_file_bytes: data files are closed at this size; 0: never; None: 2
-        GiB, in buckets 400 MiB, of `also` 5 GB.
+        GiB, in buckets 400 MiB, of `also` 5 GB. Wants `ocdbt`.
       threads: None: one a CPU.
       memory_bytes: the most bytes between memory and disk at once; None: 256
         MiB.
       durable: wait until the disk has everything.
       fingerprints: store 128 bits for the elements of each array
         (`doc/fingerprints.md`), by which a load checks them in memory and
-        `holdfast diff --fingerprint` compares steps. Not of deltas.
+        `holdfast diff --fingerprint` compares steps. Of whole steps.
       check_replicas: before anything is written, and before a background save
         returns, compare the copies of each tensor that devices and processes of
         the group hold, as `holdfast.check_replicas` does. With it "auto" is all
@@ -210,6 +215,13 @@ def save(
       Exception: the error of an earlier background save, if nobody has asked
         its Future for it; it is raised once, and this save does not begin.
     """
+    if base is not None and deltas is not None:
+        raise errors.InvalidArgumentError("base and deltas: want one")
+    if data_file_bytes is not None and not ocdbt:
+        raise errors.InvalidArgumentError(
+            "data_file_bytes and ocdbt=False: data files are a database's, and "
+            "without one each chunk is a file; want one of the two"
+        )
     options: dict[str, Any] = {
         "format": format,
         "zarr_format": 0 if zarr_format is None else zarr_format,
@@ -225,7 +237,8 @@ def save(
         ),
         "also": also,
         "also_shard_bytes_max": max(data_file_bytes or 0, 0),
-        "base": _base_path(path, base, deltas),
+        "base": _base_path(path, base),
+        "anchor_every": None if deltas is None else deltas.anchor_every,
         "sync": durable,
         "fingerprints": fingerprints,
         **_run_options(threads, memory_bytes),
@@ -254,6 +267,7 @@ def save(
             snapshot=background,
             int_keys=True,
         )
+        built.item_documents = getattr(tree, "item_documents", "")
     snapshot_seconds = time.perf_counter() - start
 
     def run(progress_fn: ProgressFn | None) -> Stats:
@@ -537,6 +551,8 @@ class VerifyReport:
     Attributes:
       damages: each damaged or missing part: `leaf`, `file`, `offset`,
         `message`, `code`.
+      not_supported: the same of each leaf that holdfast does not read (a dtype
+        or an object that it lacks): neither damaged nor checked.
       notes: such as values that carry no checksum.
       leaf_count: leaves that were checked.
       stats: what was read and how long it took.
@@ -544,23 +560,26 @@ class VerifyReport:
 
     path: str
     damages: list[_engine.Damage]
+    not_supported: list[_engine.Damage]
     notes: list[str]
     leaf_count: int
     stats: Stats
 
     @property
     def ok(self) -> bool:
-        return not self.damages
+        return not self.damages and not self.not_supported
 
     def __bool__(self) -> bool:
         return self.ok
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.path}: {self.leaf_count} leaves:"
-            f" {'no damage' if self.ok else f'{len(self.damages)} damages'}"
-        ]
-        for damage in self.damages:
+        verdict = f"{len(self.damages) or 'no'} damage"
+        if len(self.damages) > 1:
+            verdict += "s"
+        if self.not_supported:
+            verdict += f", {len(self.not_supported)} not supported"
+        lines = [f"{self.path}: {self.leaf_count} leaves: {verdict}"]
+        for damage in [*self.damages, *self.not_supported]:
             where = damage.file
             if damage.offset is not None:
                 where += f" at {damage.offset}"
@@ -584,12 +603,13 @@ def verify(
 ) -> VerifyReport:
     """Reads and checks every byte that a restore could depend on.
 
-    The report lists all damage; verify raises only if `path` is not a
-    checkpoint at all (NotFoundError). Arguments as for `load`.
+    The report lists all damage, and what is not supported; verify raises only
+    if `path` is not a checkpoint at all (NotFoundError). Arguments as for
+    `load`.
     """
     source = os.fspath(path)
     with reporting(progress, "verify") as progress_fn:
-        damages, notes, leaf_count, stats = _engine.verify(
+        damages, not_supported, notes, leaf_count, stats = _engine.verify(
             source,
             step=step,
             item=item or "",
@@ -599,6 +619,7 @@ def verify(
     return VerifyReport(
         source,
         damages,
+        not_supported,
         notes,
         leaf_count,
         _stats.remember(_stats.from_engine(stats)),
@@ -643,14 +664,8 @@ def _byte_count(name: str, value: int) -> int:
     return value
 
 
-def _base_path(
-    path: PathLike, base: PathLike | int | None, deltas: DeltaPolicy | None
-) -> str | None:
+def _base_path(path: PathLike, base: PathLike | int | None) -> str | None:
     """A number is the step beside `path`."""
-    if deltas is not None:
-        if base is not None:
-            raise errors.InvalidArgumentError("base and deltas: want one")
-        return _engine.choose_base(os.fspath(path), deltas.anchor_every) or None
     if base is None:
         return None
     if isinstance(base, int):
@@ -663,9 +678,10 @@ def _json_object(metadata: Mapping[str, Any] | None) -> str:
     if metadata is None:
         return ""
     try:
-        return json.dumps(dict(metadata))
+        return json_text(dict(metadata), "custom_metadata")
     except (TypeError, ValueError) as error:
         raise TypeError(
             "Failed to encode `custom_metadata` metadata as JSON object."
             " Please ensure your `custom_metadata` is JSON-serializable."
+            f" {error}"
         ) from error

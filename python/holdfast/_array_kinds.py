@@ -39,6 +39,11 @@ def converter(arrays: str) -> Converter | None:
 
 def with_arrays(tree: Any, convert: Converter) -> Any:
     """A tree of dicts and lists with its numpy arrays converted."""
+    if convert is _to_torch:
+        with importing:
+            from holdfast import _torch_records
+
+        tree = _torch_records.with_tensors(tree)
     found: list[NumpyArray] = []
     _collect(tree, found)
     return _replaced(tree, iter(convert(found)))

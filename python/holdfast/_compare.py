@@ -354,9 +354,10 @@ def merge(
         where they are).
       target: the exact place of the new checkpoint.
       prefer: which source counts for a name that several have; None: an error.
-      average: True, or one weight for each source.
-      take_first: with `average`, take leaves that are not floats from the first
-        source.
+        Not with `average`.
+      average: True, or one weight for each source. Not with prefixes.
+      take_first: with `average`, which it wants: take leaves that are not
+        floats from the first source.
       format, zarr_format, ocdbt, compression, chunk_bytes, overwrite, check:
         as of `convert`.
       progress, threads, memory_bytes, durable: as of `convert`.

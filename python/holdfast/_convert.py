@@ -176,10 +176,12 @@ def convert(
 
     Args:
       source: a checkpoint of any format.
-      target: the exact place of the new one: a directory, or a file for "npz"
-        and for "safetensors" when it ends in ".safetensors".
+      target: the exact place of the new one: a directory; one file when it ends
+        in ".safetensors" or ".npz". Names of formats that are not written
+        (".pt") are refused.
       format: "orbax", "orbax-v1", "megatron-zarr", "safetensors", "dcp",
-        "torch-dist" or "npz"; None: as the source has it.
+        "torch-dist" or "npz"; None: as the target's name says, else as the
+        source has it.
       step: of a directory of steps; None: the newest committed one.
       item: only this item of a composite checkpoint.
       select: globs over names (keys joined with "."); empty: all leaves.
@@ -197,15 +199,18 @@ def convert(
       map: a recipe, which says which arrays make which: the name of one that
         is shipped (`holdfast.recipes()`), or a file. All other rules are about
         the leaves that it makes.
-      reverse: run the recipe backwards.
+      reverse: run the recipe backwards; wants `map`.
       sizes: sizes of the recipe's axes by name; they win over those that the
-        model's config.json and the shapes say.
-      zarr_format: 2 or 3, for Orbax's formats; None: as the source has it.
+        model's config.json and the shapes say. Wants `map`.
+      zarr_format: 2 or 3; None: as the source has it. Orbax's formats take
+        this, `ocdbt` and `compression`; others refuse them.
       ocdbt: one database, or a directory for each array; None: as the source.
-      compression: as for `save`, for Orbax's formats.
-      chunk_bytes: larger arrays are cut into chunks of about this many bytes.
+      compression: as for `save`.
+      chunk_bytes: larger arrays are cut into chunks of about this many bytes,
+        in Orbax's formats and "megatron-zarr"; others refuse it.
       shard_bytes: a new data file begins when one reaches this size; 0: as the
-        format has it.
+        format has it. For "safetensors", "dcp" and "torch-dist", and with
+        `also`; others refuse it.
       also: as for `save`, for Orbax's formats; in one go, so that an
         interrupted call begins anew.
       overwrite: replace a checkpoint at `target`, once the new one is whole.
@@ -217,7 +222,9 @@ def convert(
       durable: wait until the disk has everything.
 
     Raises:
-      ValueError: rules that contradict each other, or give two leaves one name.
+      ValueError: rules that contradict each other, or give two leaves one name;
+        a target whose name says another format than `format`; options that the
+        format has no place for.
       holdfast.errors.AlreadyExistsError: something is at `target`.
       holdfast.errors.DataLossError: damaged bytes, or a target that differs
         from its source.

@@ -29,7 +29,7 @@ class DeltaPolicy:
 
     Attributes:
       anchor_every: a whole step once in so many; the others are deltas of the
-        newest step beside them.
+        newest step before them.
 
     Raises:
       InvalidArgumentError: `anchor_every` is not 1 or more.

@@ -83,6 +83,7 @@ class Tree:
     leaf_count: int
     byte_count: int  # decoded bytes of all arrays and scalars
     copied_bytes: int  # what the snapshot copied
+    item_documents: str  # a JSON object, or empty
 
 def build_tree(
     tree: Any,
@@ -189,6 +190,7 @@ class SaveItemOptions(TypedDict, total=False):
     chunk_bytes_target: int  # 0: one chunk a shard, as Orbax; of `save` 8 MiB
     ocdbt_target_data_file_bytes: int  # 2 GiB
     item_custom_metadata: str
+    item_documents: str
     save_args: dict[str, tuple[Any, ...]]
     write_digests: bool  # True
     sync: bool  # True
@@ -214,9 +216,12 @@ def save(
     also_shard_bytes_max: int = 0,  # 0: the format's own
     group: ProcessGroup | None = None,
     base: str | None = None,
+    anchor_every: int | None = None,
     **options: Unpack[SaveItemOptions],
 ) -> Stats:
-    """`holdfast::Save`; with a base `holdfast::SaveDelta`."""
+    """`holdfast::Save`; with a base `holdfast::SaveDelta`, with `anchor_every`
+    `holdfast::SaveInChain`, which warns where a damaged base made the step
+    whole."""
 
 def fingerprints(tree: Tree) -> dict[str, str]:
     """`holdfast::FingerprintsOf`."""
@@ -262,6 +267,7 @@ def finish_item(
 ) -> None:
     """`holdfast::FinishItem`: one item of the parts of all `ranks`."""
 
+def is_own_document(name: str) -> bool: ...
 def merge_process_databases(
     directory: str, *, enable_validation: bool = False
 ) -> None:
@@ -399,6 +405,7 @@ class PendingSave:
         has_marker: bool | None = None,
         directory_mode: int | None = None,
         takes_empty_directory: bool = False,
+        keeps_other_files: bool = False,
     ) -> None: ...
     # Relies on the digests of an item that save_item has written there.
     def adopt_item(self, name: str = "") -> None: ...
@@ -476,6 +483,7 @@ class Checkpoint:
     custom_metadata: str
     checkpoint_metadata: str
     item_custom_metadata: str
+    item_documents: str
     value_metadata_tree: str
     has_tree_metadata: bool
     use_zarr3: bool
@@ -497,6 +505,9 @@ class Checkpoint:
         use_sidecar: bool = True,
         fingerprints: bool = False,
     ) -> None: ...
+    # Of `leaves`, without making them.
+    @property
+    def leaf_names(self) -> list[str]: ...
     @property
     def value_types(self) -> set[tuple[str, bool]]: ...
     # `leaves` as tuples of (name, key, layout, sharding_json, has_problem), the
@@ -588,8 +599,9 @@ def verify(
     thread_count: int = 0,
     in_flight_bytes_max: int = 256 << 20,
     progress: ProgressFn | None = None,
-) -> tuple[list[Damage], list[str], int, Stats]:
-    """`holdfast::Verify`: damages, notes, leaf count, stats."""
+) -> tuple[list[Damage], list[Damage], list[str], int, Stats]:
+    """`holdfast::Verify`: damages, what is not supported, notes, leaf count,
+    stats."""
 
 def convert(
     source: str,
@@ -715,6 +727,9 @@ def scan_steps(
     of AtomicityMode. None when there is no `root`.
     """
 
+def check_may_hold_steps(root: str) -> None:
+    """`holdfast::CheckMayHoldSteps`; raises InvalidArgumentError."""
+
 def describe_steps(
     paths: list[str],
 ) -> list[tuple[int, str, bool, int, str | None]]:
@@ -803,12 +818,12 @@ class KeepRule:
     # the rule needs is asked for.
     def should_preserve(self, checkpoints: Sequence[Any]) -> list[bool]: ...
 
-def ranked_by_metric(
+def best_by_metric(
     checkpoints: Sequence[Any],
     metric_of: Callable[[Any], Any],
     reverse: bool,
-) -> list[int]:
-    """Positions of those that have metrics, from the worst to the best."""
+) -> int | None:
+    """The position of the best; None where no metric is a number."""
 
 def check_manager_options(
     options: Any, warn: Callable[[str], object]
@@ -959,6 +974,12 @@ def swap_place(path: str, expected: bytes | None, content: bytes) -> None: ...
 def remove_place_file(path: str) -> None: ...
 def remove_place_tree(path: str) -> None: ...
 def copy_place_file(source: str, target: str) -> None: ...
+def sync_place_directory(path: str) -> None:
+    """`holdfast::SyncPlaceDirectory`; fine where there is no such sync."""
+
+def is_nobodys_name(name: str, *, is_directory: bool) -> bool:
+    """`holdfast::IsNobodysName`: ".DS_Store", "._x", ".nfs0123"."""
+
 def rename_place(source: str, target: str, *, is_directory: bool) -> None: ...
 def remove_tree(path: str) -> None:
     """Removes a directory and all below it; links are never followed."""
@@ -979,6 +1000,9 @@ def release_snapshot(snapshot: str) -> None:
 
 def remove_trashed(path: str) -> None:
     """`holdfast::RemoveTrashed`: removes what `trash_steps` gave."""
+
+def bring_back_checkpoint(path: str) -> None:
+    """`holdfast::BringBackCheckpoint`: the name of one that was put aside."""
 
 def remove_unused(path: str) -> bool:
     """`remove_tree`, unless a save of holdfast is writing in it: then False."""
@@ -1148,6 +1172,7 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     (huge pages for large ones): a target for read_into that jax can adopt
     without a copy."""
 
+READS_MAX: int
 processor_features: str  # "crc32c bmi2", "crc32c", or ""
 version: str
 
@@ -1396,9 +1421,6 @@ class Follower:
     def poll(self) -> tuple[int, str, int, int, list[str]] | None: ...
     @property
     def step(self) -> int | None: ...
-
-def choose_base(path: str, anchor_every: int) -> str:
-    """`holdfast::ChooseBase`; "" for a whole step."""
 
 def read_patches(
     path: str,

@@ -37,6 +37,9 @@ from holdfast._remote_files import open_url
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
+# What file systems say that rename no directories.
+_NO_RENAMES = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV})
+
 # What a directory's files were when they were saved.
 DIGEST_FILE = "_HOLDFAST_DIGESTS"
 
@@ -74,9 +77,20 @@ def data_file_bytes(path: PathLike) -> int:
 # ---- names
 
 
+def check_expanded(path: PathLike) -> None:
+    """Raises InvalidArgumentError for a "~" that no shell has expanded."""
+    text = os.fspath(path)
+    if text == "~" or text.startswith("~/"):
+        raise errors.InvalidArgumentError(
+            f'path {text}: a shell expands "~", and holdfast does not; give'
+            " os.path.expanduser(path), or ./~ for a directory of this name"
+        )
+
+
 def abspath(path: PathLike) -> str:
     """`os.path.abspath`; of a URL without `.`, `..` and superfluous slashes."""
     if not is_url(path):
+        check_expanded(path)
         return os.path.abspath(path)
     root, inside, query = split_url(path)
     normal = posixpath.normpath("/" + inside.strip("/"))
@@ -311,6 +325,35 @@ def scandir(path: PathLike) -> Any:
     return _Entries([DirEntry(text, name, info) for name, info in rows])
 
 
+def own_entries(path: PathLike) -> list[AnyEntry]:
+    """Those of a checkpoint's directory, without what systems leave anywhere.
+
+    Raises:
+        FileNotFoundError: there is no such directory.
+    """
+    with scandir(path) as entries:
+        return [
+            entry
+            for entry in entries
+            if not _engine.is_nobodys_name(
+                entry.name, is_directory=entry.is_dir(follow_symlinks=False)
+            )
+        ]
+
+
+def checkpoint_exists(path: PathLike) -> bool:
+    """Whether anything is at a checkpoint's path.
+
+    One that an interrupted overwrite has put aside gets its name back first.
+    """
+    if exists(path):
+        return True
+    if is_url(path):
+        return False
+    _engine.bring_back_checkpoint(os.fspath(path))
+    return exists(path)
+
+
 def listdir(path: PathLike) -> list[str]:
     """`os.listdir`."""
     if not is_url(path):
@@ -345,6 +388,16 @@ def sync(file: IO[Any]) -> None:
     file.flush()
     if not getattr(file, "is_remote", False):
         os.fsync(file.fileno())
+
+
+def sync_directory(path: PathLike) -> None:
+    """Makes the names in a directory durable, where that can be asked for.
+
+    Raises:
+        OSError: they cannot be.
+    """
+    if not is_url(path):
+        _engine.sync_place_directory(os.fspath(path))
 
 
 def read_bytes(path: PathLike) -> bytes:
@@ -473,6 +526,30 @@ def rename(source: PathLike, target: PathLike) -> None:
     _engine.rename_place(
         os.fspath(source), os.fspath(target), is_directory=is_directory
     )
+
+
+def rename_hidden(source: PathLike, target: PathLike) -> None:
+    """`rename` of a directory that no reader looks into yet.
+
+    Where directories cannot be renamed its files are, one by one.
+    """
+    try:
+        rename(source, target)
+        return
+    except OSError as error:
+        if is_url(source) or error.errno not in _NO_RENAMES:
+            raise
+    os.mkdir(target)
+    for directory, names, files in os.walk(source):
+        below = os.path.join(target, os.path.relpath(directory, source))
+        shutil.copymode(directory, below)
+        for name in (*names, *files):
+            path = os.path.join(directory, name)
+            if os.path.isdir(path) and not os.path.islink(path):
+                os.mkdir(os.path.join(below, name))
+            else:
+                os.rename(path, os.path.join(below, name))
+    shutil.rmtree(source)
 
 
 def replace(source: PathLike, target: PathLike) -> None:

@@ -159,7 +159,7 @@ class Checkpoint(Mapping[str, Any]):
         self._opened: _engine.Checkpoint | None = engine
         self._path = engine.path
         self._options: dict[str, Any] = {"item": item, "verify": verify}
-        self._index = {leaf.name: i for i, leaf in enumerate(engine.leaves)}
+        self._index = {name: i for i, name in enumerate(engine.leaf_names)}
 
     @property
     def _live(self) -> _engine.Checkpoint:

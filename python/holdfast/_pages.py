@@ -89,7 +89,7 @@ def of_diff(result: DiffResult) -> str:
 
 
 def of_verify(report: VerifyReport) -> str:
-    """Each damage, by the leaf that it is in."""
+    """Each damage, by the leaf that it is in, and what is not supported."""
     rows = [
         Row(
             _keys(damage.leaf),
@@ -100,10 +100,12 @@ def of_verify(report: VerifyReport) -> str:
             ),
             problem_count=1,
         )
-        for damage in report.damages
+        for damage in [*report.damages, *report.not_supported]
     ]
     noun = "leaf" if report.leaf_count == 1 else "leaves"
-    verdict = "no damage" if report.ok else "damaged"
+    verdict = "damaged" if report.damages else "no damage"
+    if report.not_supported:
+        verdict += f", {len(report.not_supported)} not supported"
     return _notebook.page(
         f"{report.path}: {report.leaf_count} {noun} checked, {verdict}",
         ("file", "offset", "message"),

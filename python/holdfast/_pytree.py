@@ -18,11 +18,6 @@ from holdfast import errors
 
 __all__ = ["Level", "joined", "jax_if_imported", "one_level"]
 
-COMPARATOR_MESSAGE = (
-    "Comparator raised exception while sorting pytree dictionary keys."
-)
-
-
 @dataclasses.dataclass(frozen=True)
 class Level:
     """A container's children in the order in which JAX flattens them.
@@ -42,6 +37,21 @@ class Level:
         if self.kind == "sequence":
             return [str(i) for i in range(len(self.children))]
         return [str(key) for key in self.keys]
+
+
+def unsorted_keys(keys: Sequence[Any]) -> str:
+    """What is said of a dict whose keys do not sort: JAX's words, and which."""
+    other = next((key for key in keys if type(key) is not type(keys[0])), None)
+    first = f"{keys[0]!r} ({type(keys[0]).__name__})"
+    what = (
+        f"{first} does not compare with others of its kind"
+        if other is None
+        else f"{first} and {other!r} ({type(other).__name__}) do not compare"
+    )
+    return (
+        "Comparator raised exception while sorting pytree dictionary keys."
+        f" {what}: give all keys of the dict one type, as str"
+    )
 
 
 def joined(path: Sequence[Any]) -> str:
@@ -84,7 +94,7 @@ def _of_dict(value: Mapping[Any, Any], *, sort: bool) -> Level:
         try:
             keys.sort()
         except Exception as error:
-            raise errors.InvalidArgumentError(COMPARATOR_MESSAGE) from error
+            raise errors.InvalidArgumentError(unsorted_keys(keys)) from error
     _check_distinct(keys)
 
     def rebuild(children: Sequence[Any]) -> Any:

@@ -473,6 +473,7 @@ _libraries_told: set[str] = set()
 
 def plain_path(path: PathLike) -> Any:
     """A RemotePath of URLs, else a `pathlib.Path`."""
+    _files.check_expanded(path)
     return RemotePath(path) if _files.is_url(path) else pathlib.Path(path)
 
 
@@ -482,7 +483,10 @@ def as_path(path: PathLike) -> Any:
     A RemotePath of URLs; else an `etils.epath.Path` in programs that use
     etils, as with Orbax, and a `pathlib.Path` in others. etils learns of
     RemotePath as of one of its own, so that `epath.Path(path)` gives it back.
+
+    Raises InvalidArgumentError for a "~" that no shell has expanded.
     """
+    _files.check_expanded(path)
     epath = sys.modules.get("etils.epath")
     if not _files.is_url(path):
         return pathlib.Path(path) if epath is None else epath.Path(path)

@@ -36,7 +36,7 @@ class LostLeaf:
 
 @dataclasses.dataclass(frozen=True)
 class RescueReport:
-    """What a rescue found. True when nothing is lost.
+    """What a rescue found. True when nothing is lost, and all was checked.
 
     Attributes:
       target: the new step.
@@ -48,6 +48,10 @@ class RescueReport:
       notes: what else was found; and what no checksum covers.
       names_are_known: False: there may have been leaves of which nothing is
         left.
+      checksums_are_known: False: a list of checksums that the checkpoint was
+        saved with is damaged or gone.
+      unchecked: leaves in the new step of which no checksum covers every byte,
+        so that a changed one cannot have been noticed; by name.
       total_seconds: of the whole call.
     """
 
@@ -59,11 +63,18 @@ class RescueReport:
     lost: list[LostLeaf]
     notes: list[str]
     names_are_known: bool
+    checksums_are_known: bool
+    unchecked: list[str]
     total_seconds: float
 
     @property
     def ok(self) -> bool:
-        return not self.lost and self.names_are_known
+        return (
+            not self.lost
+            and self.names_are_known
+            and self.checksums_are_known
+            and not self.unchecked
+        )
 
     def __bool__(self) -> bool:
         return self.ok
@@ -74,6 +85,10 @@ class RescueReport:
             f"{leaf.leaf or leaf.file}: {leaf.reason}"
             for leaf in self.lost
         ]
+        if not self.checksums_are_known:
+            lines.append("a list of checksums is damaged or gone")
+        if self.unchecked:
+            lines.append(f"unchecked: {', '.join(self.unchecked)}")
         lines.append(
             f"{self.leaf_count - self.filled_count} leaves recovered, "
             f"{self.filled_count} filled, "

@@ -206,12 +206,19 @@ def restore(
     `options`: thread_count, in_flight_bytes_max and progress of the reading.
     """
     with _gc.paused():
-        checkpoint = open_checkpoint()
-        restored = match(checkpoint, target, strict=strict, keys=keys)
-        if call is not None:
-            call.agree("plan the read")
-        group = None if call is None else call.engine
-        stats = read(checkpoint, restored.requests, group, **options)
+        for count in range(1, _engine.READS_MAX + 1):
+            checkpoint = open_checkpoint()
+            restored = match(checkpoint, target, strict=strict, keys=keys)
+            if call is not None:
+                call.agree("plan the read")
+            group = None if call is None else call.engine
+            try:
+                stats = read(checkpoint, restored.requests, group, **options)
+                break
+            except errors.UnavailableError:
+                # Another checkpoint has taken the place. Ranks stay together.
+                if call is not None or count == _engine.READS_MAX:
+                    raise
         put_all(restored.placements)
         tree = restored.build()
         if call is not None:

@@ -56,9 +56,16 @@ class LeafPlanner:
         if info.kind in ("string", "bytes", "json") or isinstance(target, str):
             return self._text_slot(target, leaf, info, name)
         if info.kind == "object":
+            tensor = (
+                _torch_arrays.tensor_on
+                if _torch_arrays.is_tensor(target)
+                else None
+            )
             return Slot(
                 [],
-                lambda: _engine.read_torch_file(self._checkpoint.read(leaf)),
+                lambda: _engine.read_torch_file(
+                    self._checkpoint.read(leaf), tensor
+                ),
             )
         if info.kind not in ("array", "scalar"):
             return Slot([], lambda: self._checkpoint.read(leaf))

@@ -476,7 +476,10 @@ class TieredManager(Tiers):
             plain tensors) is the same on all, and each rank writes a share.
           force: save, whatever `save_every` says.
           files: more files of the step, of this rank alone: bytes by paths
-            relative to the step, which no other rank gives.
+            relative to the step, which no other rank gives with other bytes.
+            Paths in the directory of the tree (`item`) and names that a
+            checkpoint has for itself (`_METADATA`, `manifest.ocdbt`) make the
+            save fail on all ranks.
 
         Returns:
           True when a save has begun.

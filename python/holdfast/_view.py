@@ -112,8 +112,8 @@ def view(
         in the source's bucket.
       format: "orbax", or "orbax-v1"; "safetensors" makes a model of the files
         of a checkpoint that was saved so that it is both (`save(...,
-        also="safetensors")`), or that is a view of safetensors. It takes
-        `link`, `overwrite` and `durable` alone.
+        also="safetensors")`), or that is a view of safetensors. It refuses
+        options that leaves or files would have to change for.
       step: of a directory of steps; None: the newest committed one.
       item: only this item of a composite checkpoint.
       select, drop, rename, cast, nest, strict, map, reverse, sizes: as of
@@ -128,7 +128,8 @@ def view(
       must_refer: fail for a tensor that would have to be copied.
       compression: of what is copied, as for `save`.
       chunk_bytes: larger tensors are referred to in chunks of at most this
-        many bytes, where their rows can be divided so.
+        many bytes, where their rows can be divided so; those of a source that
+        has all checksums in its own chunks, which these are of.
       overwrite: replace a checkpoint at `target`, once the view is whole.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       threads: None: one a CPU.

@@ -34,11 +34,28 @@ _INSIDE = (
 
 
 class HoldfastFile(AbstractBufferedFile):  # type: ignore[misc]
-    """A virtual file, open for reading."""
+    """A virtual file, open for reading: of the checkpoint that was there when
+    it was opened, whatever comes there, or is opened there, later."""
+
+    def __init__(
+        self,
+        fs: HoldfastFileSystem,
+        path: str,
+        files: _engine.VirtualFiles,
+        name: str,
+        **kwargs: Any,
+    ) -> None:
+        self._files = files
+        self._name = name
+        super().__init__(fs, path, "rb", **kwargs)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        data: bytes = self.fs.cat_file(self.path, start=start, end=end)
-        return data
+        end = min(end, self.size)
+        return self._files.read(self._name, start, max(0, end - start))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process opens it for itself: what is there now.
+        return _opened_at, (self.fs, self.path, self.blocksize, self.tell())
 
 
 class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
@@ -50,12 +67,15 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
       step: a root's step; None: the newest when it is first asked for.
       kept_bytes_max: bytes of decoded blocks that are kept, of each checkpoint.
 
-    A checkpoint is opened once. `invalidate_cache` lets all of them go: one
-    that was replaced meanwhile is an error of its reads until then.
+    A checkpoint is opened once, and of a root the step that is the newest
+    then. `invalidate_cache` lets all of them go: one that was replaced
+    meanwhile is an error of everything that is asked of it until then, and of
+    files that are open always, so that nobody gets parts of both.
 
     Raises (on use):
       FileNotFoundError: no such file, or no checkpoint there.
-      holdfast.errors.DataLossError: damaged bytes.
+      holdfast.errors.DataLossError: damaged bytes; a checkpoint that was
+        replaced, or changed, since it was opened.
     """
 
     protocol = "holdfast"
@@ -175,17 +195,19 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise NotImplementedError(
                 f"{path}: checkpoints are only read (mode rb)"
             )
-        details = self.info(path)
-        if details["type"] == "directory":
+        _, files, name = self._find(path)
+        _, is_directory, byte_count = files.stat(name)
+        if is_directory:
             raise IsADirectoryError(path)
         return HoldfastFile(
             self,
             path,
-            mode,
-            block_size or self.blocksize,
-            autocommit,
+            files,
+            name,
+            block_size=block_size or self.blocksize,
+            autocommit=autocommit,
             cache_options=cache_options,
-            size=details["size"],
+            size=byte_count,
             **kwargs,
         )
 
@@ -194,3 +216,11 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def modified(self, path: str) -> Any:
         raise NotImplementedError
+
+
+def _opened_at(
+    fs: HoldfastFileSystem, path: str, block_size: int, offset: int
+) -> HoldfastFile:
+    file = fs.open(path, "rb", block_size=block_size)
+    file.seek(offset)
+    return file  # type: ignore[no-any-return]

@@ -18,7 +18,7 @@ namespace {
 // called "gs:".
 void RefuseCollapsedUrl(const std::string& path) {
   for (const std::string_view scheme :
-       {"gs:/", "s3:/", "hf:/", "http:/", "https:/"}) {
+       {"gs:/", "s3:/", "hf:/", "http:/", "https:/", "file:/"}) {
     if (path.starts_with(scheme) &&
         !path.substr(scheme.size()).starts_with('/')) {
       ThrowValueError(

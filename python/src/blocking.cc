@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "gil.h"
+
 namespace nb = nanobind;
 
 namespace holdfast::python {
@@ -97,19 +99,23 @@ Status RunGuarded(const std::function<Status(const RunOptions&)>& work,
 }
 
 bool IsMainThread() {
-  const nb::object main_thread =
-      nb::module_::import_("threading").attr("main_thread")();
-  const nb::object ident = main_thread.attr("ident");
-  return PyLong_AsUnsignedLong(ident.ptr()) == PyThread_get_thread_ident();
+  return StayingAtTheEnd([] {
+    const nb::object main_thread =
+        nb::module_::import_("threading").attr("main_thread")();
+    const nb::object ident = main_thread.attr("ident");
+    return PyLong_AsUnsignedLong(ident.ptr()) == PyThread_get_thread_ident();
+  });
 }
 
 // False, with a Python error set, when the function raised.
 bool CallProgress(nb::handle progress, Monitor& monitor) {
   for (const PhaseProgress& step : monitor.TakeProgress()) {
-    PyObject* result = PyObject_CallFunction(
-        progress.ptr(), "sKK", step.phase.c_str(),
-        static_cast<unsigned long long>(step.done_bytes),
-        static_cast<unsigned long long>(step.total_bytes));
+    PyObject* const result = StayingAtTheEnd([&] {
+      return PyObject_CallFunction(
+          progress.ptr(), "sKK", step.phase.c_str(),
+          static_cast<unsigned long long>(step.done_bytes),
+          static_cast<unsigned long long>(step.total_bytes));
+    });
     if (result == nullptr) return false;
     Py_DECREF(result);
   }
@@ -122,7 +128,7 @@ void WaitAndPoll(nb::handle progress, Monitor& monitor) {
   bool done = false;
   while (!done) {
     {
-      const nb::gil_scoped_release release;
+      const GilRelease release;
       done = monitor.WaitALittle();
     }
     if (PyErr_CheckSignals() == 0 &&
@@ -132,7 +138,7 @@ void WaitAndPoll(nb::handle progress, Monitor& monitor) {
     nb::python_error raised;  // takes the current error
     if (!done) {
       monitor.cancel = true;
-      const nb::gil_scoped_release release;
+      const GilRelease release;
       monitor.WaitForEnd();
     }
     throw raised;
@@ -152,7 +158,7 @@ void RunBlocking(RunOptions run, nb::handle progress,
     // Signals are the main thread's business: nothing to poll for.
     Status status;
     {
-      const nb::gil_scoped_release release;
+      const GilRelease release;
       status = RunGuarded(work, run);
     }
     return Check(std::move(status));
@@ -163,11 +169,11 @@ void RunBlocking(RunOptions run, nb::handle progress,
     worker = std::thread(run_all);
   } catch (const std::exception&) {
     // No thread to be had: signals and progress wait until it is done.
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     run_all();
   }
   const auto join = [&worker] {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     if (worker.joinable()) worker.join();
   };
   try {

@@ -21,6 +21,7 @@
 #include "holdfast/mapped_tensor.h"
 #include "holdfast/orbax/open_spec.h"
 #include "holdfast/orbax/pytree_metadata.h"
+#include "holdfast/read_again.h"
 #include "holdfast/read_together.h"
 #include "leaf_rows.h"
 #include "numpy_arrays.h"
@@ -146,6 +147,14 @@ nb::set ValueTypes(const PythonCheckpoint& self) {
   return result;
 }
 
+nb::list LeafNames(const PythonCheckpoint& self) {
+  nb::list names;
+  for (const LeafInfo& leaf : self.checkpoint->leaves()) {
+    names.append(ToPythonText(leaf.name));
+  }
+  return names;
+}
+
 bool IsText(ValueKind kind) {
   return kind == ValueKind::kString || kind == ValueKind::kBytes ||
          kind == ValueKind::kJson || kind == ValueKind::kObject;
@@ -206,11 +215,10 @@ nb::object ReadBox(const PythonCheckpoint& self, size_t leaf, nb::handle origin,
 nb::list BindingMap(const PythonCheckpoint& self,
                     const std::vector<size_t>& leaves, bool copy_on_write,
                     bool verify) {
-  auto tensors = RunForResult<std::vector<MappedTensor>>(
-      {}, nb::none(), [&](const RunOptions& run) {
-        return MapTensors(*self.checkpoint, leaves, {copy_on_write, verify},
-                          run);
-      });
+  auto tensors = RunForResult<
+      std::vector<MappedTensor>>({}, nb::none(), [&](const RunOptions& run) {
+    return MapTensors(*self.checkpoint, leaves, {copy_on_write, verify}, run);
+  });
   nb::list mapped;
   for (size_t i = 0; i < leaves.size(); ++i) {
     MappedTensor& tensor = tensors[i];
@@ -291,8 +299,10 @@ nb::tuple BindingVerify(nb::handle path, std::optional<int64_t> step,
       [&](const RunOptions& run) { return Verify(source, options, run); });
   nb::list damages;
   for (const Damage& damage : report.damages) damages.append(damage);
-  return nb::make_tuple(damages, ToPythonTexts(report.notes), report.leaf_count,
-                        report.stats);
+  nb::list not_supported;
+  for (const Damage& found : report.not_supported) not_supported.append(found);
+  return nb::make_tuple(damages, not_supported, ToPythonTexts(report.notes),
+                        report.leaf_count, report.stats);
 }
 
 nb::object ProblemOf(const PythonLeafInfo& self) {
@@ -380,6 +390,8 @@ void BindCheckpointInfo(nb::class_<PythonCheckpoint>& bound) {
           [](const C& c) { return c.checkpoint->info().checkpoint_metadata; });
   DefText(bound, "item_custom_metadata",
           [](const C& c) { return c.checkpoint->info().item_custom_metadata; });
+  DefText(bound, "item_documents",
+          [](const C& c) { return c.checkpoint->info().item_documents; });
   DefText(bound, "value_metadata_tree",
           [](const C& c) { return c.checkpoint->info().value_metadata_tree; });
   DefValue(bound, "bases", [](const C& c) {
@@ -453,7 +465,8 @@ void BindStepInfo(nb::module_& module) {
 }
 
 void BindCheckpointReads(nb::class_<PythonCheckpoint>& checkpoint) {
-  checkpoint.def("read", &ReadLeaf, nb::arg("leaf"))
+  checkpoint.def_prop_ro("leaf_names", &LeafNames)
+      .def("read", &ReadLeaf, nb::arg("leaf"))
       .def("read_box", &ReadBox, nb::arg("leaf"), nb::arg("origin"),
            nb::arg("shape"))
       .def("map", &BindingMap, nb::arg("leaves"), nb::kw_only(),

@@ -290,6 +290,8 @@ nb::dict BindingRescue(nb::handle source, nb::handle target, nb::handle fill,
   values["lost"] = lost;
   values["notes"] = notes;
   values["names_are_known"] = result.names_are_known;
+  values["checksums_are_known"] = result.checksums_are_known;
+  values["unchecked"] = ToPythonTexts(result.unchecked);
   values["total_seconds"] = result.total_seconds;
   return values;
 }

@@ -94,16 +94,6 @@ void BindDeltas(nb::module_& module) {
            nb::arg("in_flight_bytes_max") = uint64_t{256} << 20)
       .def("poll", &PythonFollower::Poll)
       .def_prop_ro("step", &PythonFollower::step);
-  module.def(
-      "choose_base",
-      [](nb::handle path, uint64_t anchor_every) {
-        const std::string target = PathOf(path);
-        return ToPythonText(
-            RunForResult<std::string>({}, nb::none(), [&](const RunOptions&) {
-              return ChooseBase(target, anchor_every);
-            }));
-      },
-      nb::arg("path"), nb::arg("anchor_every"));
   module.def("read_patches", &BindingReadPatches, nb::arg("path"),
              nb::kw_only(), nb::arg("thread_count") = 0,
              nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "gil.h"
 #include "tree_output.h"
 
 namespace nb = nanobind;
@@ -42,7 +43,12 @@ class PythonTransport : public ProcessTransport {
   }
 
   ~PythonTransport() override {
-    const nb::gil_scoped_acquire acquire;
+    if (IsPythonEnding()) {  // they end with it
+      (void)transport_.release();
+      (void)raised_.release();
+      return;
+    }
+    const GilAcquire acquire;
     transport_.reset();
     raised_.reset();
   }
@@ -52,7 +58,8 @@ class PythonTransport : public ProcessTransport {
 
   Status Send(int64_t to, std::string_view topic,
               std::string_view message) override {
-    const nb::gil_scoped_acquire acquire;
+    if (IsPythonEnding()) return EndingError();
+    const GilAcquire acquire;
     return Guarded([&] {
       transport_.attr("send")(to, nb::str(topic.data(), topic.size()),
                               nb::bytes(message.data(), message.size()));
@@ -94,7 +101,8 @@ class PythonTransport : public ProcessTransport {
 
   Result<std::optional<std::string>> Ask(int64_t from, std::string_view topic,
                                          double timeout_seconds) {
-    const nb::gil_scoped_acquire acquire;
+    if (IsPythonEnding()) return EndingError();
+    const GilAcquire acquire;
     std::optional<std::string> message;
     const Status status = Guarded([&] {
       const nb::object got = transport_.attr("receive")(
@@ -107,10 +115,14 @@ class PythonTransport : public ProcessTransport {
     return message;
   }
 
+  static Status EndingError() {
+    return UnavailableError("process group: the program is ending");
+  }
+
   template <typename Call>
   Status Guarded(const Call& call) {
     try {
-      call();
+      StayingAtTheEnd(call);
       return Status();
     } catch (nb::python_error& error) {
       const nb::object raised = nb::borrow(error.value());

@@ -11,6 +11,7 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
+#include "gil.h"
 #include "holdfast/orbax/steps.h"
 #include "holdfast/tools/history.h"
 #include "tree_output.h"
@@ -86,9 +87,10 @@ class CalledTest {
   explicit CalledTest(nb::handle function) : function_(function) {}
 
   Result<StepAnswer> operator()(const std::string& path) {
-    const nb::gil_scoped_acquire acquire;
+    const GilAcquire acquire;
     try {
-      const nb::object is_bad = function_(ToPythonText(path));
+      const nb::object is_bad =
+          StayingAtTheEnd([&] { return function_(ToPythonText(path)); });
       StepAnswer answer;
       if (is_bad.is_none()) return answer;
       const int truth = PyObject_IsTrue(is_bad.ptr());
@@ -113,7 +115,7 @@ Result<BisectResult> BisectCalling(const std::string& root, nb::handle function,
   CalledTest test(function);
   Result<BisectResult> found = InternalError("bisect has not run");
   {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     found = BisectBy(root, std::ref(test), options);
   }
   if (test.raised()) std::rethrow_exception(test.raised());

@@ -3,7 +3,9 @@
 
 #include "bindings.h"
 #include "errors.h"
+#include "gil.h"
 #include "holdfast/options.h"
+#include "holdfast/read_again.h"
 #include "holdfast/version.h"
 #include "numpy_arrays.h"
 
@@ -13,6 +15,7 @@ NB_MODULE(_engine, module) {
   using holdfast::Stats;
   holdfast::python::ImportNumpy();
   holdfast::python::RegisterErrors();
+  holdfast::python::StayWherePythonEndsThreads();
   // Arrays may outlive the module at interpreter exit; that is no leak.
   nb::set_leak_warnings(false);
 
@@ -53,6 +56,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::BindTiers(module);
   holdfast::python::BindFingerprints(module);
   module.attr("version") = HOLDFAST_VERSION;
+  module.attr("READS_MAX") = holdfast::kReadsMax;
   module.attr("processor_features") =
       std::string(holdfast::ProcessorFeatures());
 }

@@ -211,6 +211,19 @@ void BindPlaces(nb::module_& module) {
   module.def("remove_place_tree", &BindingRemovePlaceTree, nb::arg("path"));
   module.def("copy_place_file", &BindingCopyPlaceFile, nb::arg("source"),
              nb::arg("target"));
+  module.def(
+      "sync_place_directory",
+      [](nb::handle path) {
+        const std::string directory = PathOf(path);
+        RunOnPlace([&] { return SyncPlaceDirectory(directory); });
+      },
+      nb::arg("path"));
+  module.def(
+      "is_nobodys_name",
+      [](nb::handle name, bool is_directory) {
+        return IsNobodysName(PathOf(name), is_directory);
+      },
+      nb::arg("name"), nb::kw_only(), nb::arg("is_directory"));
   module.def("rename_place", &BindingRenamePlace, nb::arg("source"),
              nb::arg("target"), nb::kw_only(), nb::arg("is_directory"));
 }

@@ -84,20 +84,60 @@ KeepRule BestOf(nb::callable metric_of, bool reverse, std::optional<int64_t> n,
   return {std::move(best), false, n, std::move(metric_of), reverse};
 }
 
-// The positions of steps that have metrics, from the worst to the best, in the
-// order of Python's own sort: what does not compare raises here as there.
-std::vector<size_t> RankedByMetric(const nb::sequence& infos,
-                                   const nb::object& metric_of, bool reverse) {
-  nb::list positions;
+// Whether what metrics are sorted by is NaN, of any type, or a tuple with one.
+bool IsNan(nb::handle key) {
+  if (PyTuple_Check(key.ptr())) {
+    for (const nb::handle part : nb::borrow<nb::tuple>(key)) {
+      if (IsNan(part)) return true;
+    }
+    return false;
+  }
+  return nb::cast<bool>(nb::bool_(key.attr("__ne__")(key)));
+}
+
+// Positions of steps that have metrics.
+struct Ranking {
+  nb::list nan;     // in the order of the steps
+  nb::list ranked;  // the others, from the worst to the best
+};
+
+// In the order of Python's own sort: what does not compare raises here as
+// there.
+Ranking RankByMetric(const nb::sequence& infos, const nb::object& metric_of,
+                     bool reverse) {
+  Ranking ranking;
   nb::list keys;  // by position
   for (const nb::handle info : infos) {
     const nb::object metrics = info.attr("metrics");
-    if (!metrics.is_none()) positions.append(nb::len(keys));
-    keys.append(metrics.is_none() ? metrics : metric_of(metrics));
+    const nb::object key = metrics.is_none() ? metrics : metric_of(metrics);
+    if (!metrics.is_none()) {
+      (IsNan(key) ? ranking.nan : ranking.ranked).append(nb::len(keys));
+    }
+    keys.append(key);
   }
-  positions.attr("sort")(nb::arg("key") = keys.attr("__getitem__"),
-                         nb::arg("reverse") = reverse);
-  return nb::cast<std::vector<size_t>>(positions);
+  ranking.ranked.attr("sort")(nb::arg("key") = keys.attr("__getitem__"),
+                              nb::arg("reverse") = reverse);
+  return ranking;
+}
+
+// The position of the best step; None where no metric is a number.
+nb::object BestByMetric(const nb::sequence& infos, const nb::object& metric_of,
+                        bool reverse) {
+  const nb::list ranked = RankByMetric(infos, metric_of, reverse).ranked;
+  if (nb::len(ranked) == 0) return nb::none();
+  return ranked[nb::len(ranked) - 1];
+}
+
+// Of the step that was saved last.
+void NoteNan(const Ranking& ranking, const nb::sequence& infos) {
+  const size_t count = nb::len(ranking.nan);
+  if (count == 0) return;
+  const size_t last = nb::len(infos) - 1;
+  if (nb::cast<size_t>(ranking.nan[count - 1]) != last) return;
+  nb::module_::import_("holdfast._log")
+      .attr("log")
+      .attr("warning")("The metric that ranks step %d is NaN: it is the worst.",
+                       StepOf(infos[last]));
 }
 
 std::vector<StepRecord> RecordsOf(const nb::sequence& infos, bool reads_times) {
@@ -115,8 +155,12 @@ nb::list Preserved(const KeepRule& rule, const nb::sequence& infos) {
   std::vector<StepRecord> records = RecordsOf(infos, rule.reads_times);
   if (few && *few != 0 && static_cast<int64_t>(records.size()) > *few) {
     double rank = 0;
-    for (const size_t i : RankedByMetric(infos, rule.metric_of, rule.reverse)) {
-      records[i].metrics.emplace().values[kRank] = rank++;
+    const Ranking ranking = RankByMetric(infos, rule.metric_of, rule.reverse);
+    NoteNan(ranking, infos);
+    for (const nb::list& positions : {ranking.nan, ranking.ranked}) {
+      for (const nb::handle i : positions) {
+        records[nb::cast<size_t>(i)].metrics.emplace().values[kRank] = rank++;
+      }
     }
   }
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -152,14 +196,14 @@ auto Asking(nb::object function) {
 }
 
 SaveRule FunctionOfSteps(nb::callable function) {
-  return {CustomSavePolicy{[ask = Asking(std::move(function))](
-                               const StepRecord& step,
-                               std::span<const StepRecord> previous,
-                               const DecisionContext&) {
-    return ask(step.step, previous.empty()
-                              ? std::nullopt
-                              : std::optional(previous.back().step));
-  }}};
+  return {CustomSavePolicy{
+      [ask = Asking(std::move(function))](const StepRecord& step,
+                                          std::span<const StepRecord> previous,
+                                          const DecisionContext&) {
+        return ask(step.step, previous.empty()
+                                  ? std::nullopt
+                                  : std::optional(previous.back().step));
+      }}};
 }
 
 std::optional<int64_t> CountOf(nb::handle given, const char* name) {
@@ -273,7 +317,7 @@ void BindKeepRule(nb::module_& module) {
           [](double seconds) { return WithTimes(LatestDuration{seconds}); },
           nb::arg("seconds"))
       .def("should_preserve", &Preserved, nb::arg("checkpoints"));
-  module.def("ranked_by_metric", &RankedByMetric, nb::arg("checkpoints"),
+  module.def("best_by_metric", &BestByMetric, nb::arg("checkpoints"),
              nb::arg("metric_of"), nb::arg("reverse"));
 }
 

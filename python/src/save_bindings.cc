@@ -160,7 +160,8 @@ void DefineItemSave(Scope& scope, const char* name,
       [call](Own... given, int zarr_format, bool use_ocdbt,
              const std::optional<std::string>& compression,
              uint64_t chunk_bytes_target, int64_t ocdbt_target_data_file_bytes,
-             const std::string& item_custom_metadata, nb::handle save_args,
+             const std::string& item_custom_metadata,
+             const std::string& item_documents, nb::handle save_args,
              bool write_digests, bool sync, int thread_count,
              uint64_t in_flight_bytes_max, nb::handle progress,
              bool support_rich_types, bool adopt_existing,
@@ -173,6 +174,7 @@ void DefineItemSave(Scope& scope, const char* name,
         options.chunk_bytes_target = chunk_bytes_target;
         options.ocdbt_target_data_file_bytes = ocdbt_target_data_file_bytes;
         options.item_custom_metadata = item_custom_metadata;
+        options.item_documents = item_documents;
         options.save_args = SaveArgsOf(save_args);
         options.write_digests = write_digests;
         options.sync = sync;
@@ -189,13 +191,32 @@ void DefineItemSave(Scope& scope, const char* name,
       nb::arg("compression").none() = defaults.compression,
       nb::arg("chunk_bytes_target") = defaults.chunk_bytes_target,
       nb::arg("ocdbt_target_data_file_bytes") = int64_t{1} << 31,
-      nb::arg("item_custom_metadata") = "", nb::arg("save_args") = nb::none(),
-      nb::arg("write_digests") = true, nb::arg("sync") = true,
-      nb::arg("thread_count") = 0,
+      nb::arg("item_custom_metadata") = "", nb::arg("item_documents") = "",
+      nb::arg("save_args") = nb::none(), nb::arg("write_digests") = true,
+      nb::arg("sync") = true, nb::arg("thread_count") = 0,
       nb::arg("in_flight_bytes_max") = uint64_t{256} << 20,
       nb::arg("progress") = nb::none(), nb::arg("support_rich_types") = false,
       nb::arg("adopt_existing") = false,
       nb::arg("use_compression") = nb::none(), nb::arg("fingerprints") = false);
+}
+
+Result<SaveResult> OfDelta(const Result<DeltaResult>& saved,
+                           std::string& why_whole) {
+  if (!saved.ok()) return saved.status();
+  why_whole = saved->why_whole;
+  return SaveResult{saved->stats};
+}
+
+// Tells that a run of deltas goes on beside damage, from a new anchor.
+void WarnWhole(const std::string& destination, const std::string& why_whole) {
+  if (why_whole.empty()) return;
+  const std::string text = destination +
+                           " was saved as a whole step, not as a delta, "
+                           "because its base cannot be used: " +
+                           why_whole;
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) != 0) {
+    throw nb::python_error();
+  }
 }
 
 Stats BindingSave(SaveOptions options, nb::handle progress, nb::handle path,
@@ -204,37 +225,45 @@ Stats BindingSave(SaveOptions options, nb::handle progress, nb::handle path,
                   const std::string& checkpointable_name,
                   const std::optional<std::string>& also,
                   uint64_t also_shard_bytes_max, Group* group,
-                  const std::optional<std::string>& base) {
+                  const std::optional<std::string>& base,
+                  std::optional<uint64_t> anchor_every) {
   options.also = AlsoOf(also, also_shard_bytes_max);
   options.format = FormatOf(format);
   options.overwrite = overwrite;
   options.custom_metadata = custom_metadata;
+  options.item_documents = tree.item_documents;
   options.checkpointable_name = checkpointable_name;
   const std::string destination = PathOf(path);
-  return RunSave(
+  std::string why_whole;
+  const Stats stats = RunSave(
       std::move(options), progress,
       [&](const SaveOptions& o) -> Result<SaveResult> {
-        if (!base) return Save(destination, tree.tree, o);
-        const auto saved = SaveDelta(destination, tree.tree, *base, o);
-        if (!saved.ok()) return saved.status();
-        return SaveResult{saved->stats};
+        if (!base && !anchor_every) return Save(destination, tree.tree, o);
+        return OfDelta(
+            base ? SaveDelta(destination, tree.tree, *base, o)
+                 : SaveInChain(destination, tree.tree, *anchor_every, o),
+            why_whole);
       },
       group);
+  WarnWhole(destination, why_whole);
+  return stats;
 }
 
 Stats BindingSaveItem(SaveOptions options, nb::handle progress,
                       nb::handle directory, const BuiltTree& tree,
                       std::optional<uint64_t> anchor_every) {
   const std::string destination = PathOf(directory);
-  return RunSave(std::move(options), progress,
-                 [&](const SaveOptions& o) -> Result<SaveResult> {
-                   if (!anchor_every)
-                     return SaveItem(destination, tree.tree, o);
-                   const auto saved = SaveItemInChain(destination, tree.tree,
-                                                      *anchor_every, o);
-                   if (!saved.ok()) return saved.status();
-                   return SaveResult{saved->stats};
-                 });
+  std::string why_whole;
+  const Stats stats =
+      RunSave(std::move(options), progress,
+              [&](const SaveOptions& o) -> Result<SaveResult> {
+                if (!anchor_every) return SaveItem(destination, tree.tree, o);
+                return OfDelta(
+                    SaveItemInChain(destination, tree.tree, *anchor_every, o),
+                    why_whole);
+              });
+  WarnWhole(destination, why_whole);
+  return stats;
 }
 
 Stats BindingSaveItemPart(SaveOptions options, nb::handle progress,
@@ -281,10 +310,11 @@ void BindPendingSave(nb::module_& module) {
           "__init__",
           [](GuardedPendingSave* self, nb::handle path, bool overwrite,
              bool sync, bool write_digests, std::optional<bool> has_marker,
-             std::optional<uint32_t> directory_mode,
-             bool takes_empty_directory) {
+             std::optional<uint32_t> directory_mode, bool takes_empty_directory,
+             bool keeps_other_files) {
             PendingSaveOptions options;
             options.takes_empty_directory = takes_empty_directory;
+            options.keeps_other_files = keeps_other_files;
             options.overwrite = overwrite;
             options.sync = sync;
             options.write_digests = write_digests;
@@ -299,7 +329,8 @@ void BindPendingSave(nb::module_& module) {
           nb::arg("sync") = true, nb::arg("write_digests") = true,
           nb::arg("has_marker").none() = nb::none(),
           nb::arg("directory_mode").none() = nb::none(),
-          nb::arg("takes_empty_directory") = false)
+          nb::arg("takes_empty_directory") = false,
+          nb::arg("keeps_other_files") = false)
       .def_prop_ro("directory",
                    [](const GuardedPendingSave& self) {
                      return ToPythonText(self.directory());
@@ -311,7 +342,7 @@ void BindPendingSave(nb::module_& module) {
           "commit",
           [](GuardedPendingSave& self, const std::string& item_handlers_json,
              const std::string& custom_metadata, bool is_v1) {
-            self.Commit({item_handlers_json, custom_metadata, is_v1});
+            self.Commit({item_handlers_json, custom_metadata, "", is_v1});
           },
           nb::kw_only(), nb::arg("item_handlers_json") = "null",
           nb::arg("custom_metadata") = "", nb::arg("is_v1") = false)
@@ -361,7 +392,8 @@ void BindSave(nb::module_& module) {
       nb::arg("format") = "orbax", nb::arg("overwrite") = false,
       nb::arg("custom_metadata") = "", nb::arg("checkpointable_name") = "state",
       nb::arg("also") = nb::none(), nb::arg("also_shard_bytes_max") = 0,
-      nb::arg("group").none() = nb::none(), nb::arg("base") = nb::none());
+      nb::arg("group").none() = nb::none(), nb::arg("base") = nb::none(),
+      nb::arg("anchor_every") = nb::none());
   DefineItemSave(module, "save_item", &BindingSaveItem, {},
                  nb::arg("directory"), nb::arg("tree"), nb::kw_only(),
                  nb::arg("anchor_every").none() = nb::none());
@@ -391,6 +423,10 @@ void BindSave(nb::module_& module) {
       },
       nb::arg("directory"), nb::kw_only(),
       nb::arg("enable_validation") = false);
+  module.def(
+      "is_own_document",
+      [](const std::string& name) { return IsOwnDocument(name); },
+      nb::arg("name"));
   BindPendingSave(module);
 }
 

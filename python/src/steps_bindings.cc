@@ -240,6 +240,12 @@ void BindingCheckMayReplace(nb::handle path) {
               [&](const RunOptions&) { return CheckMayReplace(directory); });
 }
 
+void BindingCheckMayHoldSteps(nb::handle root) {
+  const std::string path = PathOf(root);
+  RunBlocking({}, nb::none(),
+              [&](const RunOptions&) { return CheckMayHoldSteps(path); });
+}
+
 }  // namespace
 
 void BindSteps(nb::module_& module) {
@@ -253,6 +259,8 @@ void BindSteps(nb::module_& module) {
              nb::arg("include_uncommitted") = false,
              nb::arg("read_metadata") = true, nb::arg("thread_count") = 0);
   module.def("describe_steps", &BindingDescribeSteps, nb::arg("paths"));
+  module.def("check_may_hold_steps", &BindingCheckMayHoldSteps,
+             nb::arg("root"));
   module.def("is_path_finalized", &BindingIsPathFinalized, nb::arg("path"),
              nb::kw_only(), nb::arg("commit_mode") = "auto",
              nb::arg("allow_legacy_atomic_rename") = false);
@@ -285,6 +293,14 @@ void BindSteps(nb::module_& module) {
              nb::arg("snapshot"));
   module.def("release_snapshot", &BindingReleaseSnapshot, nb::arg("snapshot"));
   module.def("remove_trashed", &BindingRemoveTrashed, nb::arg("path"));
+  module.def(
+      "bring_back_checkpoint",
+      [](nb::handle path) {
+        const std::string directory = PathOf(path);
+        const nb::gil_scoped_release released;
+        BringBackCheckpoint(directory);
+      },
+      nb::arg("path"));
   module.def("remove_unused", &BindingRemoveUnused, nb::arg("path"));
   module.def("hold_checkpoints", &BindingHoldCheckpoints, nb::arg("paths"));
   module.def("check_may_replace", &BindingCheckMayReplace, nb::arg("path"));

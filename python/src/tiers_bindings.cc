@@ -15,6 +15,7 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
+#include "gil.h"
 #include "group.h"
 #include "holdfast/tiered_manager.h"
 #include "python_checkpoint.h"
@@ -29,7 +30,8 @@ namespace {
 // Holds an object for threads of the engine, which have no GIL.
 std::shared_ptr<const nb::object> HeldObject(nb::object object) {
   return {new nb::object(std::move(object)), [](const nb::object* held) {
-            const nb::gil_scoped_acquire acquire;
+            if (IsPythonEnding()) return;  // it ends with it
+            const GilAcquire acquire;
             delete held;
           }};
 }
@@ -37,9 +39,10 @@ std::shared_ptr<const nb::object> HeldObject(nb::object object) {
 std::function<void(const std::string&)> WarnOf(nb::handle warn) {
   if (warn.is_none()) return {};
   return [held = HeldObject(nb::borrow(warn))](const std::string& text) {
-    const nb::gil_scoped_acquire acquire;
+    if (IsPythonEnding()) return;
+    const GilAcquire acquire;
     try {
-      (*held)(ToPythonText(text));
+      StayingAtTheEnd([&] { (*held)(ToPythonText(text)); });
     } catch (nb::python_error& error) {
       error.discard_as_unraisable(*held);
     }
@@ -58,7 +61,7 @@ class PythonTieredManager {
   ~PythonTieredManager() {
     if (getpid() != owner_) static_cast<void>(manager_.release());
     // The saving thread may be waiting for the GIL.
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     manager_.reset();
   }
   PythonTieredManager(const PythonTieredManager&) = delete;
@@ -108,13 +111,15 @@ class PythonTieredManager {
     Result<TierRestore> restored = InternalError("nothing has run");
     TieredManager& manager = this->manager();
     {
-      const nb::gil_scoped_release release;
+      const GilRelease release;
       restored = manager.Restore(
           [&](const TierRestore& restore) -> Status {
-            const nb::gil_scoped_acquire acquire;
+            const GilAcquire acquire;
             try {
               raised.reset();
-              read(restore, PythonCheckpoint{restore.checkpoint, {}});
+              StayingAtTheEnd([&] {
+                read(restore, PythonCheckpoint{restore.checkpoint, {}});
+              });
               return Status();
             } catch (nb::python_error& error) {
               raised = nb::borrow(error.value());

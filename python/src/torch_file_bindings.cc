@@ -8,6 +8,7 @@
 
 #include "bindings.h"
 #include "errors.h"
+#include "gil.h"
 #include "holdfast/tools/torch_file.h"
 #include "pickle_objects.h"
 
@@ -23,7 +24,7 @@ std::string_view ViewOfBytes(const nb::bytes& data) {
 template <typename Fn>
 PickleValue WithoutGil(Fn&& read) {
   Result<PickleValue> value = [&] {
-    const nb::gil_scoped_release release;
+    const GilRelease release;
     return read();
   }();
   return Check(std::move(value));

@@ -144,7 +144,8 @@ void BindTree(nb::module_& module) {
   nb::class_<BuiltTree>(module, "Tree")
       .def_ro("leaf_count", &BuiltTree::leaf_count)
       .def_ro("byte_count", &BuiltTree::byte_count)
-      .def_ro("copied_bytes", &BuiltTree::copied_bytes);
+      .def_ro("copied_bytes", &BuiltTree::copied_bytes)
+      .def_rw("item_documents", &BuiltTree::item_documents);
   module.def(
       "build_tree",
       [](nb::handle tree, nb::object adapt, bool snapshot, bool strings,

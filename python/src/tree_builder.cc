@@ -283,7 +283,9 @@ Tree TreeBuilder::VisitDict(PyObject* dict) {
   if (PyList_Sort(keys.ptr()) < 0) {
     if (!PyErr_ExceptionMatches(PyExc_Exception)) nb::raise_python_error();
     PyErr_Clear();
-    Refuse("Comparator raised exception while sorting pytree dictionary keys.");
+    const nb::object said =
+        nb::module_::import_("holdfast._pytree").attr("unsorted_keys")(keys);
+    Refuse(nb::cast<std::string>(said));
   }
   const Py_ssize_t count = PyList_Size(keys.ptr());
   std::vector<Key> names;
@@ -458,7 +460,10 @@ Tree TreeBuilder::OfInt(PyObject* object) {
     return Number(Scalar::Of<uint64_t>(DType::kUint64, large, true));
   }
   PyErr_Clear();
-  RefuseDType("object");
+  Refuse(
+      "Error parsing object member \"dtype\": Unsupported data type: "
+      "\"object\": an integer of more than 64 bits; save it as text (str), or "
+      "in a JSON item or custom_metadata, which keep it");
 }
 
 Tree TreeBuilder::OfText(PyObject* object) {

@@ -9,6 +9,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "holdfast/tree.h"
@@ -21,6 +22,9 @@ struct BuiltTree {
   uint64_t leaf_count = 0;
   uint64_t byte_count = 0;
   uint64_t copied_bytes = 0;
+  // What its leaves do not say of the item, a JSON object, or empty: as
+  // SaveOptions.
+  std::string item_documents;
 };
 
 struct BuildOptions {

@@ -14,6 +14,7 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
+#include "gil.h"
 #include "holdfast/tools/virtual_files.h"
 #include "tree_output.h"
 
@@ -47,7 +48,7 @@ nb::tuple EntryOf(const VirtualEntry& entry) {
 nb::bytes ReadVirtual(const VirtualFiles& files, const std::string& name,
                       uint64_t offset, uint64_t byte_count) {
   const auto entry = [&] {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     return files.Stat(name);
   }();
   Check(entry.status());
@@ -60,7 +61,7 @@ nb::bytes ReadVirtual(const VirtualFiles& files, const std::string& name,
   if (!bytes.is_valid()) throw nb::python_error();
   char* data = PyBytes_AsString(bytes.ptr());
   const Status read = [&] {
-    const nb::gil_scoped_release released;
+    const GilRelease released;
     return files.ReadInto(name, offset, {data, count});
   }();
   Check(read);
@@ -78,7 +79,7 @@ void BindVirtualFiles(nb::module_& module) {
           "stat",
           [](const VirtualFiles& files, const std::string& name) {
             const auto entry = [&] {
-              const nb::gil_scoped_release released;
+              const GilRelease released;
               return files.Stat(name);
             }();
             Check(entry.status());
@@ -89,7 +90,7 @@ void BindVirtualFiles(nb::module_& module) {
           "list",
           [](const VirtualFiles& files, const std::string& name) {
             const auto entries = [&] {
-              const nb::gil_scoped_release released;
+              const GilRelease released;
               return files.List(name);
             }();
             Check(entries.status());

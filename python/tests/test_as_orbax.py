@@ -100,6 +100,68 @@ with pytest.raises(ImportError, match="nothing"):
 """)
 
 
+def test_machinery_that_only_orbax_calls(run_python: Script) -> None:
+    """Libraries import it wherever they run: it refuses once it is used."""
+    run_python("""
+import holdfast.as_orbax, pytest
+import jax
+from orbax.checkpoint._src.serialization import (
+    async_io_engine, cloud_pathways_array_handler, cloud_pathways_helper,
+    replica_slices, serialization,
+)
+import orbax.checkpoint as ocp
+import orbax.checkpoint._src.serialization.ocdbt_process_spec
+assert replica_slices.__name__.startswith("orbax.checkpoint._src")
+words = "not supported: .*started without holdfast.as_orbax"
+for call in (
+    lambda: replica_slices.get_replica_slices(jax.numpy.ones(2), 0, False),
+    replica_slices.ReplicaSlices,
+    serialization.async_serialize,
+    cloud_pathways_helper.write_arrays,
+    async_io_engine.AsyncIoEngine,
+):
+    with pytest.raises(NotImplementedError, match=words):
+        call()
+handler = cloud_pathways_array_handler.CloudPathwaysArrayHandler
+assert issubclass(handler, ocp.type_handlers.ArrayHandler)
+with pytest.raises(NotImplementedError, match="Pathways' persistence"):
+    handler()
+assert cloud_pathways_array_handler.extract_parent_dir_and_name([]) == ([], [])
+class Handler(ocp.StandardCheckpointHandler):
+    def primary(self):
+        return self._impl._primary_host
+assert Handler().primary() == 0
+assert ocp.AsyncCheckpointer(Handler())._primary_host == 0
+""")
+
+
+def test_the_flag_of_distributed_ids(run_python: Script, ckpt: Path) -> None:
+    """MaxText sets it, with one process and without `jax.distributed`."""
+    run_python(f"""
+import holdfast.as_orbax
+from absl import flags
+import jax, numpy as np
+import orbax.checkpoint as ocp
+from orbax.checkpoint import multihost
+flags.FLAGS(["program"])
+flags.FLAGS.experimental_orbax_use_distributed_process_id = True
+device = jax.devices()[0]
+assert multihost.process_index() == 0
+assert multihost.process_index_from_device(device) == 0
+assert multihost.unique_processes_from_devices(np.array([device])) == {{0}}
+multihost.initialize_runtime_to_distributed_ids()
+multihost.initialize_distributed_to_device_ids()
+assert multihost.runtime_to_distributed_ids() == [0]
+assert multihost.distributed_to_device_ids() == [[d.id for d in jax.devices()]]
+state = {{"w": jax.numpy.arange(4.0)}}
+with ocp.CheckpointManager({str(ckpt)!r}) as manager:
+    manager.save(0, args=ocp.args.StandardSave(state))
+    manager.wait_until_finished()
+    got = manager.restore(0, args=ocp.args.StandardRestore(state))
+np.testing.assert_array_equal(got["w"], state["w"])
+""")
+
+
 def test_other_packages_of_the_namespace(
     run_python: Script, tmp_path: Path
 ) -> None:

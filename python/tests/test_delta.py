@@ -96,6 +96,45 @@ def test_a_policy_chooses_whole_steps_and_deltas(tmp_path: Path) -> None:
         holdfast.save(tmp_path / "9", {"a": 1}, base=4, deltas=policy)
 
 
+def test_a_run_goes_on_beside_a_damaged_anchor_and_says_so(
+    tmp_path: Path,
+) -> None:
+    policy = holdfast.DeltaPolicy(anchor_every=16)
+    for step in range(2):
+        holdfast.save(tmp_path / str(step), _weights(step), deltas=policy)
+    for file in (tmp_path / "0" / "ocdbt.process_0" / "d").iterdir():
+        file.write_bytes(bytes(byte ^ 4 for byte in file.read_bytes()))
+    with pytest.warns(UserWarning, match=r"2 was saved as a whole step"):
+        holdfast.save(tmp_path / "2", _weights(2), deltas=policy)
+    holdfast.save(tmp_path / "3", _weights(3), deltas=policy)
+    assert holdfast.open(tmp_path / "3").bases == [str(tmp_path / "2")]
+    for step in (2, 3):
+        _check(holdfast.load(tmp_path / str(step)), step)
+
+
+def test_what_a_delta_needs_is_not_overwritten(chain: Path) -> None:
+    with pytest.raises(
+        holdfast.errors.FailedPreconditionError, match="materialize"
+    ):
+        holdfast.save(chain / "1", _weights(9), overwrite=True)
+    with pytest.raises(holdfast.errors.InvalidArgumentError):
+        holdfast.save(
+            chain / "1", _weights(9), base=chain / "3", overwrite=True
+        )
+    _check(holdfast.load(chain / "3"), 3)
+
+
+def test_a_delta_holds_no_other_format(chain: Path) -> None:
+    for options in ({"base": 3}, {"deltas": holdfast.DeltaPolicy()}):
+        with pytest.raises(
+            holdfast.errors.InvalidArgumentError, match="also"
+        ):
+            holdfast.save(
+                chain / "4", _weights(4), also="safetensors", **options
+            )
+    assert not (chain / "4").exists()
+
+
 def test_a_missing_base_is_named(chain: Path) -> None:
     (chain / "1").rename(chain / "gone")
     with pytest.raises(holdfast.errors.NotFoundError, match="/1"):

@@ -1,5 +1,6 @@
 """holdfast.fsspec and holdfast.zarr: checkpoints as files and as a group."""
 
+import os
 import pathlib
 import pickle
 
@@ -95,3 +96,90 @@ def test_damage_is_an_error_of_the_read(tmp_path: pathlib.Path) -> None:
     chunk.write_bytes(data)
     with pytest.raises(holdfast.errors.DataLossError):
         zarr.open_array(store, path="w", mode="r")[...]
+
+
+def _names(names: list[str]) -> set[str]:
+    return {part for name in names for part in name.split("/")}
+
+
+def test_names_of_leaves_stay_inside(tmp_path: pathlib.Path) -> None:
+    from holdfast.zarr import CheckpointStore
+
+    tree = {
+        "../../evil": np.arange(3.0),
+        "/abs": np.ones(2),
+        "x//y": np.ones(1),
+    }
+    holdfast.save(tmp_path / "odd", tree)
+    files = fsspec.filesystem("holdfast", checkpoint=str(tmp_path / "odd"))
+    found = files.find("as/zarr")
+    assert "as/zarr/.._/.._/evil/0" in found
+    assert not _names(found) & {"", ".", ".."}
+    group = zarr.open_group(CheckpointStore(str(tmp_path / "odd")), mode="r")
+    np.testing.assert_array_equal(
+        group[".._/.._/evil"][...], tree["../../evil"]
+    )
+    with pytest.raises(ValueError, match="no member can have this name"):
+        files.cat_file("as/npz/arrays.npz")
+
+
+def test_a_replaced_checkpoint_is_an_error(tmp_path: pathlib.Path) -> None:
+    from holdfast.zarr import CheckpointStore
+
+    path = tmp_path / "a"
+    url = f"holdfast://{path}/as/npz/arrays.npz"
+    files = fsspec.filesystem("holdfast", skip_instance_cache=True)
+    holdfast.save(path, {"w": np.zeros(100)})
+    open_before = files.open(url, block_size=16)
+    store = CheckpointStore(str(path))
+    zarr.open_array(store, path="w", mode="r")[...]
+    zeros = files.cat_file(url)
+    open_before.read(8)
+    holdfast.save(path, {"w": np.ones(100)}, overwrite=True)
+    with pytest.raises(holdfast.errors.DataLossError, match="replaced"):
+        files.cat_file(url)
+    with pytest.raises(holdfast.errors.DataLossError, match="replaced"):
+        files.info(url)
+    with pytest.raises(holdfast.errors.DataLossError, match="replaced"):
+        zarr.open_array(store, path="w", mode="r")[...]
+    files.invalidate_cache()
+    ones = files.cat_file(url)
+    assert len(ones) == len(zeros)
+    assert ones != zeros
+    # A file that was opened before is no part of the one that is there now.
+    with pytest.raises(holdfast.errors.DataLossError, match="replaced"):
+        open_before.read()
+
+
+def test_an_open_file_stays_with_its_step(tmp_path: pathlib.Path) -> None:
+    files = fsspec.filesystem("holdfast", skip_instance_cache=True)
+    url = f"holdfast://{tmp_path}/as/npz/arrays.npz"
+    holdfast.save(tmp_path / "1", {"w": np.zeros(100)})
+    whole = files.cat_file(url)
+    with files.open(url, block_size=16) as file:
+        begin = file.read(30)
+        holdfast.save(tmp_path / "2", {"w": np.ones(100)})
+        files.invalidate_cache()
+        assert files.cat_file(url) != whole
+        assert begin + file.read() == whole
+
+
+def test_stored_files_are_checked(checkpoint: str) -> None:
+    files = fsspec.filesystem("holdfast", skip_instance_cache=True)
+    data = next(pathlib.Path(checkpoint, "ocdbt.process_0", "d").iterdir())
+    name = f"holdfast://{checkpoint}/files/ocdbt.process_0/d/{data.name}"
+    good = data.read_bytes()
+    assert files.cat_file(name) == good
+    before = data.stat()
+    bad = bytearray(good)
+    bad[len(bad) // 3] ^= 1
+    data.write_bytes(bad)
+    os.utime(data, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(holdfast.errors.DataLossError, match="differ"):
+        files.cat_file(name)
+    # Links to directories lead nowhere here.
+    os.symlink(checkpoint, pathlib.Path(checkpoint, "notes"))
+    files.invalidate_cache()
+    assert "notes" not in _names(
+        files.ls(f"holdfast://{checkpoint}/files", detail=False)
+    )

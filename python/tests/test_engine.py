@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import holdfast
 from holdfast import _engine, errors
 
 
@@ -307,3 +308,11 @@ def test_parts_whose_processes_know_their_own_leaves(
     assert loaded["step"] == 7
     np.testing.assert_array_equal(loaded["m"]["w"], rows)
     np.testing.assert_array_equal(loaded["m"]["v"], rows)
+
+
+def test_names_of_leaves_without_the_leaves(tmp_path: Path) -> None:
+    tree = {"b": {"ß": np.ones(2)}, "a": [1, "text"]}
+    holdfast.save(tmp_path / "c", tree)
+    opened = _engine.Checkpoint(str(tmp_path / "c"))
+    assert opened.leaf_names == [leaf.name for leaf in opened.leaves]
+    assert opened.leaf_names == ["a.0", "a.1", "b.ß"]

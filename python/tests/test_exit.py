@@ -169,3 +169,67 @@ def test_dropping_in_development_mode_warns(
     )
     assert "ResourceWarning" in done.stderr
     assert stored(ckpt) == 2
+
+
+# Three threads that nobody joins are at work when the program ends.
+DAEMONS = """
+import sys, threading
+import numpy as np
+import holdfast
+
+path = sys.argv[1]
+tree = {f"a{i}": np.arange(20_000.0) + i for i in range(8)}
+holdfast.save(path, tree, durable=False, overwrite=True)
+holdfast.save(path + "-run/1", tree, durable=False, overwrite=True)
+at_work = threading.Barrier(4)
+
+def loop(work):
+    work()
+    at_work.wait()
+    while True:
+        work()
+
+def start(work):
+    for _ in range(3):
+        threading.Thread(target=loop, args=(work,), daemon=True).start()
+    at_work.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "holdfast.load(path)",
+        "holdfast.load(path, tree)",
+        "holdfast.load(path, progress=lambda *told: sum(range(9999)))",
+        "holdfast.verify(path, progress=lambda *told: sum(range(9999)))",
+        "holdfast.open(path)['a1'][3:5]",
+        "holdfast.save(f'{path}-{threading.get_ident()}', tree,"
+        " overwrite=True, durable=False)",
+        "holdfast.convert(path, f'{path}-{threading.get_ident()}.npz',"
+        " format='npz', overwrite=True, durable=False)",
+        "holdfast.stats(path)",
+        "holdfast.Follower(path + '-run', {'a1': np.zeros(20_000)}).poll()",
+        "holdfast.bisect(path + '-run', lambda step: True, good=1)",
+    ],
+)
+def test_daemon_threads_do_not_abort_the_program(ckpt: Path, work: str) -> None:
+    program = f"""
+def work():
+    try:
+        {work}
+    except holdfast.errors.HoldfastError:
+        pass
+    except ValueError:
+        pass
+
+start(work)
+"""
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", DAEMONS + program, ckpt],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr

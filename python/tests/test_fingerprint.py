@@ -144,12 +144,8 @@ def test_what_rewrites_a_checkpoint_keeps_no_stale_ones(tmp_path: Path) -> None:
     holdfast.save(tmp_path / "a", tree, fingerprints=True)
     holdfast.convert(tmp_path / "a", tmp_path / "b")
     assert holdfast.open(tmp_path / "b").fingerprints() == {}
-    holdfast.save(
-        tmp_path / "c",
-        {**tree, "w": tree["w"] + 1},
-        base=tmp_path / "a",
-        fingerprints=True,
-    )
+    changed = {**tree, "w": tree["w"] + 1}
+    holdfast.save(tmp_path / "c", changed, base=tmp_path / "a")
     assert holdfast.open(tmp_path / "c").fingerprints() == {}
     holdfast.materialize(tmp_path / "c", tmp_path / "d")
     assert holdfast.open(tmp_path / "d").fingerprints() == {}

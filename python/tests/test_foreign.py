@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import holdfast
-from holdfast import errors
+from holdfast import _engine, errors
 
 st = pytest.importorskip("safetensors.numpy")
 
@@ -126,6 +126,94 @@ def test_trees_come_back_whole(tmp_path: Path) -> None:
         assert same(got["i4"], want["i4"])
         assert got["opt"][1] == {"step": 7, "rate": 0.5}
         assert (got["name"], got["none"], got["empty"]) == ("run", None, {})
+
+
+def test_npz_elements_are_taken_for_no_other_type(tmp_path: Path) -> None:
+    path = tmp_path / "m.npz"
+    bits = np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16)
+    arrays = {
+        "bf16": bits,
+        "fortran": np.asfortranarray(bits),
+        "e5m2": np.arange(3).astype(ml_dtypes.float8_e5m2),
+        "big": np.arange(3, dtype=">f4"),
+        "text": np.array("grüße"),
+        "big_text": np.array("ab", ">U4"),
+        "bytes": np.array(b"ab", "S4"),
+    }
+    lacking = {
+        "e4m3": np.arange(3).astype(ml_dtypes.float8_e4m3fn),
+        "int4": np.arange(3).astype(ml_dtypes.int4),
+        "raw1": np.zeros(3, "V1"),
+        "raw2": np.zeros(3, "V2"),
+        "texts": np.array(["a", "bc"]),
+        "rows": np.array([b"a", b"bc"]),
+        "dates": np.zeros(2, "M8[ns]"),
+        "spans": np.zeros(2, "m8[s]"),
+        "struct": np.zeros(2, [("a", "f4"), ("b", "i2")]),
+        "objects": np.array([{"a": 1}], object),
+        "long": np.zeros(2, np.longdouble),
+    }
+    for write in (np.savez, np.savez_compressed):
+        write(path, **arrays, **lacking)  # type: ignore[operator]
+        opened = holdfast.open(path)
+        got = holdfast.load(path, keys=list(arrays))
+        for name in ("bf16", "fortran", "e5m2", "big"):
+            want = arrays[name].astype(arrays[name].dtype.newbyteorder("="))
+            assert same(got[name], want), name
+        assert got["text"] == "grüße" and got["big_text"] == "ab"
+        assert got["bytes"] == b"ab"
+        for name in lacking:
+            with pytest.raises(NotImplementedError, match=f"{name}.npy"):
+                opened[name][:]
+        report = holdfast.verify(path)
+        assert not report and not report.damages
+        assert {each.leaf for each in report.not_supported} == set(lacking)
+        holdfast.convert(
+            path, tmp_path / "m.safetensors", drop=list(lacking), overwrite=True
+        )
+        again = holdfast.load(tmp_path / "m.safetensors")
+        assert same(again["bf16"], bits) and again["text"] == "grüße"
+
+
+def test_a_targets_name_says_its_format(tmp_path: Path) -> None:
+    holdfast.save(tmp_path / "o", {"w": np.ones(2)})
+    torch_file = _engine.write_torch_file({"w": np.ones(2)})
+    (tmp_path / "a.pt").write_bytes(torch_file)
+    for source in ("o", "a.pt"):
+        for name, found in (("m.safetensors", "safetensors"), ("m.npz", "npz")):
+            target = tmp_path / name
+            result = holdfast.convert(tmp_path / source, target, overwrite=True)
+            assert result.format == found and target.is_file()
+            assert holdfast.open(target).format == found
+        for name, format in (
+            ("m.safetensors", "orbax"),
+            ("m.npz", "safetensors"),
+            ("m.pt", None),
+            ("m.pth", "dcp"),
+            ("m.bin", None),
+        ):
+            with pytest.raises(ValueError, match=name):
+                holdfast.convert(
+                    tmp_path / source,
+                    tmp_path / name,
+                    format=format,  # type: ignore[arg-type]
+                    overwrite=True,
+                )
+    with pytest.raises(ValueError, match="ckpt"):
+        holdfast.convert(tmp_path / "a.pt", tmp_path / "m.ckpt")
+    holdfast.merge(
+        [tmp_path / "o"], tmp_path / "merged.safetensors", average=True
+    )
+    assert (tmp_path / "merged.safetensors").is_file()
+    for format in ("orbax", "safetensors"):
+        with pytest.raises(ValueError, match="v.safetensors"):
+            holdfast.view(
+                tmp_path / "m.safetensors",
+                tmp_path / "v.safetensors",
+                format=format,  # type: ignore[arg-type]
+            )
+    with pytest.raises(ValueError, match="r.safetensors"):
+        holdfast.rescue(tmp_path / "o", tmp_path / "r.safetensors")
 
 
 def test_shards_as_hub_libraries_read_them(tmp_path: Path) -> None:

@@ -15,6 +15,12 @@ def _tree(seed: int) -> dict[str, dict[str, np.ndarray]]:
     return {"params": {name: rng.standard_normal((9, 5)) for name in "ab"}}
 
 
+def _large_tree() -> dict[str, dict[str, np.ndarray]]:
+    """No array lies in a node of the database, which has a checksum."""
+    rng = np.random.default_rng(7)
+    return {"params": {name: rng.standard_normal((40, 50)) for name in "ab"}}
+
+
 def _torn(folder: pathlib.Path) -> pathlib.Path:
     """A save that never ended, without one chunk."""
     holdfast.save(folder / "7", _tree(7), ocdbt=False)
@@ -64,6 +70,40 @@ def test_a_whole_checkpoint(tmp_path: pathlib.Path) -> None:
     report = holdfast.rescue(tmp_path / "7", tmp_path / "out", compression=None)
     assert report and report.lost == []
     assert holdfast.verify(tmp_path / "out").ok
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
+def test_without_its_list_of_checksums(
+    tmp_path: pathlib.Path, damage: str
+) -> None:
+    step = tmp_path / "7"
+    holdfast.save(step, _large_tree(), compression=None)
+    digests = step / "_HOLDFAST_DIGESTS"
+    content = bytearray(digests.read_bytes())
+    content[50] ^= 1
+    if damage == "gone":
+        digests.unlink()
+    else:
+        digests.write_bytes(content[: 40 if damage == "cut" else None])
+    (data,) = (step / "ocdbt.process_0" / "d").iterdir()
+    content = bytearray(data.read_bytes())
+    content[100] ^= 1
+    data.write_bytes(content)
+    report = holdfast.rescue(step, tmp_path / "out")
+    assert not report and not report.checksums_are_known
+    names = {leaf.leaf for leaf in report.lost} | set(report.unchecked)
+    assert names == {"params.a", "params.b"}
+    assert "checksums is damaged or gone" in str(report)
+    assert "unchecked: " in str(report)
+
+
+def test_stock_orbax_has_no_checksums(tmp_path: pathlib.Path) -> None:
+    ocp = pytest.importorskip("orbax.checkpoint")
+    with ocp.StandardCheckpointer() as saver:
+        saver.save(tmp_path / "7", _large_tree())
+    report = holdfast.rescue(tmp_path / "7", tmp_path / "out")
+    assert not report and not report.lost and report.checksums_are_known
+    assert report.unchecked == ["params.a", "params.b"]
 
 
 def test_a_delta_needs_its_base(tmp_path: pathlib.Path) -> None:

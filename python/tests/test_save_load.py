@@ -262,7 +262,7 @@ def test_formats(
         ocdbt=ocdbt,
         compression=compression,
         chunk_bytes=1000,
-        data_file_bytes=4000,
+        data_file_bytes=4000 if ocdbt else None,
         threads=2,
         memory_bytes=5000,
         durable=False,

@@ -49,6 +49,17 @@ def test_defaults_are_the_engines(python: Any, engine: Any) -> None:
             assert ours == getattr(engine, field.name), field.name
 
 
+def test_files_have_names_of_their_own(tmp_path: Path) -> None:
+    with holdfast.TieredManager(tmp_path) as tiers:
+        tiers.save(1, state(1))
+        for path in ("default/_METADATA", "_METADATA", "../x", "/x"):
+            tiers.save(2, state(2), files={path: b"{}"})
+            with pytest.raises(errors.InvalidArgumentError, match="files"):
+                tiers.wait_protected()
+        assert [step.step for step in tiers.steps()] == [1]
+        check(tiers.restore(), 1)
+
+
 def test_save_and_restore(tmp_path: Path) -> None:
     local = holdfast.LocalTierOptions(tmp_path / "own", save_every=2)
     shared = holdfast.SharedTierOptions(tmp_path / "all", save_every=6)

@@ -570,7 +570,7 @@ def test_an_older_checkpoint_stays(ckpt: Path) -> None:
     raises(
         errors.AlreadyExistsError,
         str(ckpt),
-        lambda: save(ckpt, {"w": torch.zeros(2)}),
+        lambda: save(ckpt, {"w": torch.zeros(2)}, overwrite=False),
     )
     raises(
         errors.InvalidArgumentError,
@@ -583,21 +583,49 @@ def test_an_older_checkpoint_stays(ckpt: Path) -> None:
     )
     assert load(ckpt, {"w": torch.zeros(2)})["w"].tolist() == [1, 1]
     assert [each.name for each in ckpt.parent.iterdir()] == [ckpt.name]
-    save(ckpt, {"w": torch.zeros(2)}, overwrite=True)
+    save(ckpt, {"w": torch.zeros(2)})
     assert load(ckpt, {"w": torch.ones(2)})["w"].tolist() == [0, 0]
+
+
+def test_a_second_save_keeps_the_files_of_others(ckpt: Path) -> None:
+    save(ckpt, {"w": torch.ones(2)})
+    torch.save({"epoch": 1}, ckpt / "meta.pt")
+    (ckpt / "logs").mkdir()
+    (ckpt / "logs" / "a.txt").write_text("of mine")
+    save(ckpt, {"w": torch.zeros(2)})
+    assert load(ckpt, {"w": torch.ones(2)})["w"].tolist() == [0, 0]
+    assert torch.load(ckpt / "meta.pt", weights_only=True) == {"epoch": 1}
+    assert (ckpt / "logs" / "a.txt").read_text() == "of mine"
+    torch.save({"epoch": 2}, ckpt / "meta.pt")
+    save(ckpt, {"w": torch.ones(2)})
+    assert torch.load(ckpt / "meta.pt", weights_only=True) == {"epoch": 2}
+    assert holdfast.verify(ckpt)
+    assert [each.name for each in ckpt.parent.iterdir()] == [ckpt.name]
+
+
+def test_what_is_no_checkpoint_is_not_replaced(ckpt: Path) -> None:
+    ckpt.mkdir()
+    (ckpt / "notes.txt").write_text("of mine")
+    raises(
+        errors.FailedPreconditionError,
+        "notes.txt",
+        lambda: save(ckpt, {"w": torch.ones(2)}),
+    )
+    assert [each.name for each in ckpt.iterdir()] == ["notes.txt"]
 
 
 def test_an_empty_directory_is_no_obstacle(ckpt: Path) -> None:
     ckpt.mkdir()
     dcp.save({"a": torch.ones(2)}, storage_writer=StorageWriter(ckpt))
     assert holdfast.load(ckpt)["a"].tolist() == [1, 1]
+    once = StorageWriter(ckpt, overwrite=False)
     with pytest.raises(dcp.api.CheckpointException, match="already exists"):
-        dcp.save({"a": torch.zeros(2)}, storage_writer=StorageWriter(ckpt))
+        dcp.save({"a": torch.zeros(2)}, storage_writer=once)
     assert holdfast.load(ckpt)["a"].tolist() == [1, 1]
     other = ckpt.parent / "other"
     other.mkdir()
     (other / ".hidden").touch()
-    with pytest.raises(dcp.api.CheckpointException, match="already exists"):
+    with pytest.raises(dcp.api.CheckpointException, match="hidden"):
         dcp.save({"a": torch.zeros(2)}, storage_writer=StorageWriter(other))
     assert [each.name for each in other.iterdir()] == [".hidden"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import io
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,94 @@ def test_a_checkpoint_of_dcp_can_be_restored(tmp_path: Path) -> None:
             optimizer.state.values(), other.state.values(), strict=True
         ):
             assert torch.equal(old["exp_avg_sq"], new["exp_avg_sq"])
+
+
+class Extra(torch.nn.Linear):
+    def __init__(self, extra: Any) -> None:
+        super().__init__(3, 2)
+        self.extra = extra
+        self.got: Any = None
+
+    def get_extra_state(self) -> Any:
+        return self.extra
+
+    def set_extra_state(self, state: Any) -> None:
+        self.got = state
+
+
+def bytes_io() -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save({"amax": torch.ones(2)}, file)
+    return file
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        torch.empty(0, dtype=torch.uint8),
+        torch.empty(2, 0, dtype=torch.bfloat16),
+        torch.tensor([1, 2], dtype=torch.uint8),
+        bytes_io(),
+        b"raw",
+        {"scale": torch.empty(0), "steps": [1, 2]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("background", [False, True])
+def test_extra_state_of_any_kind(
+    ckpt: Path, extra: Any, background: bool
+) -> None:
+    model = torch.nn.Sequential(Extra(extra))
+    saved = ht.save(ckpt, model=model, background=background)
+    if background:
+        saved.result()
+    # Another extra state there is no obstacle.
+    other = torch.nn.Sequential(Extra(torch.ones(4)))
+    ht.restore(ckpt, model=other)
+    assert torch.equal(other[0].weight, model[0].weight)
+    got = other[0].got
+    if isinstance(extra, torch.Tensor):
+        assert torch.equal(got, extra) and got.dtype == extra.dtype
+    elif isinstance(extra, io.BytesIO):
+        assert torch.load(got, weights_only=True)["amax"].tolist() == [1, 1]
+    elif isinstance(extra, dict):
+        assert got["scale"].shape == (0,) and got["steps"] == [1, 2]
+    else:
+        assert got == extra
+    assert holdfast.verify(ckpt)
+
+
+def test_parameters_without_elements(ckpt: Path) -> None:
+    def made() -> tuple[Any, Any]:
+        model = torch.nn.ParameterDict(
+            {
+                "lora": torch.nn.Parameter(torch.empty(0, 4)),
+                "w": torch.nn.Parameter(torch.ones(2)),
+            }
+        )
+        optimizer = torch.optim.AdamW(model.parameters())
+        return model, optimizer
+
+    model, optimizer = made()
+    sum(each.sum() for each in model.values()).backward()
+    optimizer.step()
+    ht.save(ckpt, model=model, optimizer=optimizer)
+    other, its = made()
+    ht.restore(ckpt, model=other, optimizer=its)
+    assert torch.equal(other["w"], model["w"])
+    assert other["lora"].shape == (0, 4)
+    moment = its.state[other["lora"]]["exp_avg"]
+    assert moment.shape == (0, 4) and its.state[other["w"]]["step"] == 1
+    loaded = ht.load(ckpt)
+    assert loaded["model"]["lora"].shape == (0, 4)
+    wrong = torch.nn.ParameterDict(
+        {
+            "lora": torch.nn.Parameter(torch.empty(0, 5)),
+            "w": torch.nn.Parameter(torch.ones(2)),
+        }
+    )
+    with pytest.raises(ValueError, match=r"model.lora \(\(0, 4\)"):
+        ht.restore(ckpt, model=wrong, strict=False)
 
 
 def test_stock_orbax_reads_them(ckpt: Path) -> None:

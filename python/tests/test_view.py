@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -128,6 +129,21 @@ def test_as_safetensors(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="convert it to safetensors"):
         holdfast.view(tmp_path / "raw", tmp_path / "no", format="safetensors")
     assert not (tmp_path / "no").exists()
+
+
+def test_as_safetensors_keeps_checksums(tmp_path: pathlib.Path) -> None:
+    tree = {"w": np.arange(40000, dtype="f4").reshape(200, 200)}
+    holdfast.save(tmp_path / "both", tree, also="safetensors")
+    holdfast.view(tmp_path / "both", tmp_path / "model", format="safetensors")
+    file = tmp_path / "both" / "model.safetensors"
+    before = file.stat()
+    data = bytearray(file.read_bytes())
+    data[-99] ^= 1
+    file.write_bytes(data)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for path in (tmp_path / "model", tmp_path / "model" / "model.safetensors"):
+        with pytest.raises(holdfast.errors.DataLossError, match="differ"):
+            holdfast.load(path)
 
 
 def test_materialize(tmp_path: pathlib.Path) -> None:

@@ -324,6 +324,13 @@ TEST_F(CTest, VerifyReportsDamage) {
   size_t count = 99;
   ASSERT_EQ(holdfast_report_count(report, &count), HOLDFAST_OK);
   EXPECT_EQ(count, 0u);
+  count = 99;
+  ASSERT_EQ(holdfast_report_not_supported_count(report, &count), HOLDFAST_OK);
+  EXPECT_EQ(count, 0u);
+  holdfast_damage none{};
+  none.struct_size = sizeof none;
+  EXPECT_EQ(holdfast_report_not_supported(report, 0, &none),
+            HOLDFAST_OUT_OF_RANGE);
   holdfast_report_close(report);
 
   FlipLastByte(values_);

@@ -70,6 +70,16 @@ holdfast_code holdfast_report_count(const holdfast_report* report,
   });
 }
 
+holdfast_code holdfast_report_not_supported_count(const holdfast_report* report,
+                                                  size_t* count) {
+  return Guard([&]() -> Status {
+    HF_RETURN_IF_ERROR(NotNull(report, "report"));
+    HF_RETURN_IF_ERROR(NotNull(count, "count"));
+    *count = report->report.not_supported.size();
+    return Status();
+  });
+}
+
 holdfast_code holdfast_report_damage(const holdfast_report* report,
                                      size_t index, holdfast_damage* damage) {
   return Guard([&]() -> Status {
@@ -78,5 +88,17 @@ holdfast_code holdfast_report_damage(const holdfast_report* report,
     const auto& damages = report->report.damages;
     HF_RETURN_IF_ERROR(holdfast::InRange(index, damages.size(), "damage"));
     return holdfast::FillInfo(holdfast::DamageOf(damages[index]), damage);
+  });
+}
+
+holdfast_code holdfast_report_not_supported(const holdfast_report* report,
+                                            size_t index,
+                                            holdfast_damage* found) {
+  return Guard([&]() -> Status {
+    HF_RETURN_IF_ERROR(NotNull(report, "report"));
+    HF_RETURN_IF_ERROR(NotNull(found, "found"));
+    const auto& all = report->report.not_supported;
+    HF_RETURN_IF_ERROR(holdfast::InRange(index, all.size(), "finding"));
+    return holdfast::FillInfo(holdfast::DamageOf(all[index]), found);
   });
 }

@@ -1,44 +1,59 @@
-// Which step a delta is made from, and when a whole step is due.
 #include "chain/choose_base.h"
 
+#include <algorithm>
+#include <ranges>
+#include <vector>
+
 #include "base/status_macros.h"
-#include "holdfast/delta.h"
+#include "checkpoint/format/directory_names.h"
+#include "holdfast/checkpoint.h"
 #include "holdfast/orbax/steps.h"
 #include "place/place.h"
+#include "references/base_record.h"
 
 namespace holdfast {
+namespace {
 
-Result<std::string> ChooseBase(const std::string& path, uint64_t anchor_every) {
-  return ChooseBaseOf(path, "", anchor_every);
+bool IsMadeFrom(const CheckpointInfo& info, const Place& target) {
+  return IsSamePlace(info.path, target) ||
+         std::ranges::any_of(info.bases, [&](const std::string& base) {
+           return IsSamePlace(base, target);
+         });
 }
 
-Result<std::string> ChooseBaseOf(const std::string& path,
-                                 const std::string& item,
-                                 uint64_t anchor_every) {
+}  // namespace
+
+Result<ChosenBase> ChooseBase(const std::string& step, const std::string& item,
+                              uint64_t anchor_every) {
   if (anchor_every == 0) {
-    return InvalidArgumentError("save " + path +
+    return InvalidArgumentError("save " + step +
                                 ": a whole step every 0 steps; want 1 or more");
   }
-  const Place target = Place(path).Absolute();
+  Place target = Place(step).Absolute();
+  if (const auto final_name = FinalName(target.name())) {
+    target = target.parent() / *final_name;  // where it will be
+  }
   const std::string root = target.parent().path();
   ScanOptions scan;
   scan.read_metadata = false;
   HF_ASSIGN_OR_RETURN(const std::vector<ScannedStep> steps,
                       ScanSteps(root, scan));
-  std::string newest;
-  for (const ScannedStep& step : steps) {
-    if (step.committed && step.name != target.name()) newest = step.name;
-  }
-  if (newest.empty()) return newest;
+  const Result<int64_t> number = StepFromCheckpointName(target.name());
   OpenOptions open;
   open.stored_sizes = false;
   open.item = item;
-  const auto base = Open(root + "/" + newest, open);
-  // A run goes on beside a step that is damaged, and does not build on it.
-  if (!base.ok() && IsDamage(base.status())) return std::string();
-  if (!base.ok()) return base.status();
-  const CheckpointInfo& info = (*base)->info();
-  return info.bases.size() + 1 < anchor_every ? info.path : std::string();
+  for (const ScannedStep& before : std::views::reverse(steps)) {
+    if (!before.committed || before.name == target.name()) continue;
+    if (number.ok() && before.step >= *number) continue;
+    const auto base = Open(root + "/" + before.name, open);
+    if (base.status().code() == StatusCode::kCancelled) return base.status();
+    if (!base.ok()) return ChosenBase{"", base.status().ToString()};
+    const CheckpointInfo& info = (*base)->info();
+    if (IsMadeFrom(info, target)) continue;
+    if (info.bases.size() + 1 >= anchor_every) return ChosenBase();
+    return ChosenBase{info.path, ""};
+  }
+  return ChosenBase();
 }
 
 }  // namespace holdfast

@@ -14,6 +14,7 @@
 #include "holdfast/orbax/steps.h"
 #include "interop/delta_checkpoint.h"
 #include "record/call_record.h"
+#include "references/content_hash.h"
 #include "run/run.h"
 #include "tensor/copy.h"
 
@@ -51,14 +52,18 @@ Status CheckTarget(const Follower::Target& target) {
 
 struct FollowedMemory {
   using Target = Follower::Target;
-  using Update = Follower::Update;
+  struct Update : Follower::Update {
+    std::string result_id;
+  };
 
   std::string root;
   std::vector<Target> targets;
   RunOptions run;
+  // Of the step that memory holds.
   std::optional<int64_t> step;
-  std::string path;       // of the step that memory holds
-  std::string result_id;  // of it, or empty
+  std::string path;
+  std::string result_id;     // or empty
+  std::string content_hash;  // another save of the step has another
 
   // Of each target the leaf.
   Result<std::vector<size_t>> FindLeaves(const Checkpoint& checkpoint) const {
@@ -144,20 +149,48 @@ struct FollowedMemory {
     return Status();
   }
 
-  Result<std::unique_ptr<Checkpoint>> OpenStep(const std::string& at) const {
+  static OpenOptions HowToOpen() {
     OpenOptions open;
     open.stored_sizes = false;
-    if (!step) return Open(at, open);
-    auto over = OpenOver(
-        at, path, std::make_unique<MemoryCheckpoint>(targets, path, result_id),
-        open);
-    // The step that memory holds may have gone, or be another now.
-    if (over.ok() || over.status().code() == StatusCode::kCancelled)
-      return over;
-    return Open(at, open);
+    return open;
   }
 
-  Result<std::optional<Update>> Poll() {
+  // Nullopt where the chain does not come to what memory holds, or what its
+  // deltas make of memory is not what was saved.
+  Result<std::optional<Update>> TryChain(const std::string& at) const {
+    std::optional<Update> none;
+    if (!step) return none;
+    GivenStep memory{
+        std::make_unique<MemoryCheckpoint>(targets, path, result_id),
+        content_hash};
+    const auto over = OpenOver(at, std::move(memory), HowToOpen());
+    if (over.status().code() == StatusCode::kCancelled) return over.status();
+    // The step that memory holds may have gone, or be another now.
+    if (!over.ok()) return none;
+    const CheckpointInfo& info = (*over)->info();
+    if (info.bases.empty() || info.bases.back() != path) return none;
+    Update update;
+    update.delta_count = info.bases.size();
+    const Status applied = ApplyChain(**over, update);
+    if (IsDamage(applied)) return none;
+    HF_RETURN_IF_ERROR(applied);
+    update.path = info.path;
+    update.result_id = info.result_id;
+    return std::optional(std::move(update));
+  }
+
+  Result<Update> BringTo(const std::string& at) const {
+    HF_ASSIGN_OR_RETURN(std::optional<Update> applied, TryChain(at));
+    if (applied) return *std::move(applied);
+    HF_ASSIGN_OR_RETURN(const auto checkpoint, Open(at, HowToOpen()));
+    Update update;
+    update.path = checkpoint->info().path;
+    update.result_id = checkpoint->info().result_id;
+    HF_RETURN_IF_ERROR(ReadWhole(*checkpoint, update));
+    return update;
+  }
+
+  Result<std::optional<Follower::Update>> Poll() {
     for (const Target& target : targets)
       HF_RETURN_IF_ERROR(CheckTarget(target));
     ScanOptions scan;
@@ -167,24 +200,19 @@ struct FollowedMemory {
     const auto newest =
         std::find_if(steps.rbegin(), steps.rend(),
                      [](const ScannedStep& found) { return found.committed; });
-    if (newest == steps.rend() || newest->step == step) {
-      return std::optional<Update>();
+    if (newest == steps.rend()) return std::optional<Follower::Update>();
+    const std::string at = root + "/" + newest->name;
+    // Taken first: what is written meanwhile is news to the next call.
+    HF_ASSIGN_OR_RETURN(std::string hash, ContentHash(at));
+    if (newest->step == step && hash == content_hash) {
+      return std::optional<Follower::Update>();
     }
-    Update update;
-    update.step = newest->step;
-    HF_ASSIGN_OR_RETURN(const auto checkpoint,
-                        OpenStep(root + "/" + newest->name));
-    const CheckpointInfo& info = checkpoint->info();
-    update.path = info.path;
-    const bool is_on_memory =
-        step && !info.bases.empty() && info.bases.back() == path;
-    if (is_on_memory) update.delta_count = info.bases.size();
-    HF_RETURN_IF_ERROR(is_on_memory ? ApplyChain(*checkpoint, update)
-                                    : ReadWhole(*checkpoint, update));
-    step = newest->step;
-    path = info.path;
-    result_id = info.result_id;
-    return std::optional(std::move(update));
+    HF_ASSIGN_OR_RETURN(Update update, BringTo(at));
+    step = update.step = newest->step;
+    path = update.path;
+    result_id = std::move(update.result_id);
+    content_hash = std::move(hash);
+    return std::optional<Follower::Update>(std::move(update));
   }
 };
 
@@ -196,7 +224,7 @@ struct Follower::Impl {
 
 Follower::Follower(std::string root, std::vector<Target> arrays, RunOptions run)
     : impl_(std::make_unique<Impl>(
-          Impl{{std::move(root), std::move(arrays), run, {}, "", ""}})) {}
+          Impl{{std::move(root), std::move(arrays), run, {}, "", "", ""}})) {}
 Follower::~Follower() = default;
 Follower::Follower(Follower&&) noexcept = default;
 

@@ -2,6 +2,7 @@
 // kept, and one save writes them.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include "chain/choose_base.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/own_documents.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "checkpoint/save/array_source.h"
 #include "delta/array_delta.h"
@@ -22,6 +24,9 @@
 #include "holdfast/process_group.h"
 #include "interop/delta_info.h"
 #include "record/call_record.h"
+#include "references/base_record.h"
+#include "references/content_hash.h"
+#include "references/reference_lock.h"
 #include "run/run.h"
 #include "tensor/copy.h"
 #include "tree/flatten.h"
@@ -31,6 +36,8 @@ namespace {
 
 constexpr uint64_t kDeltaChunkBytes = uint64_t{8} << 20;
 constexpr size_t kNoLeaf = ~size_t{0};
+// How often a run looks for a base that others write meanwhile.
+constexpr int kBaseAttempts = 3;
 
 // An array of the new tree, and what becomes of it.
 struct NewArray {
@@ -96,28 +103,40 @@ class DeltaSaver {
         coders_(run_.executor().thread_count()) {}
 
   Result<DeltaResult> Save(const Tree& tree, const std::string& base_path) {
-    HF_RETURN_IF_ERROR(OpenBase(base_path));
+    HF_RETURN_IF_ERROR(OfBase(OpenBase(base_path)));
     HF_RETURN_IF_ERROR(Describe(tree));
+    if (!item_.empty()) HF_RETURN_IF_ERROR(OfBase(SayBase()));
     HF_RETURN_IF_ERROR(EncodeAll());
-    HF_RETURN_IF_ERROR(CheckBaseStayed());
+    HF_RETURN_IF_ERROR(OfBase(CheckBaseStayed()));
     return Write();
   }
 
+  // Whether Save failed because of the base: it is damaged, gone or another.
+  bool has_base_failed() const { return has_base_failed_; }
+
  private:
+  Status OfBase(Status status) {
+    has_base_failed_ |= IsDamage(status) ||
+                        status.code() == StatusCode::kFailedPrecondition ||
+                        status.code() == StatusCode::kUnavailable ||
+                        status.code() == StatusCode::kNotFound;
+    return status;
+  }
+  // What no base would help against.
+  Status OfTree(Status status) {
+    has_base_failed_ = true;
+    return status;
+  }
+
   Status OpenBase(const std::string& base_path) {
     OpenOptions open;
     open.stored_sizes = false;
     open.item = info_.item = ItemNameOf(item_);
     HF_ASSIGN_OR_RETURN(base_, Open(base_path, open));
     const Place base(base_->info().path);
-    const Place target = Place(path_).Absolute();
-    if (base.path() == target.path()) {
-      return InvalidArgumentError("save " + path_ +
-                                  ": a delta cannot be its own base");
-    }
-    const bool is_neighbour = base.parent().path() == target.parent().path();
-    info_.base_path = is_neighbour ? base.name() : base.path();
-    info_.base_id = base_->info().result_id;
+    HF_RETURN_IF_ERROR(CheckNoCircle());
+    NameBase(path_, base, info_.base);
+    info_.base.id = base_->info().result_id;
     info_.order = base_->info().bases.size() + 1;
     info_.chunk_bytes = kDeltaChunkBytes;
     if (info_.order > kChainLengthMax) {
@@ -126,11 +145,36 @@ class DeltaSaver {
           std::to_string(kChainLengthMax) +
           " deltas; materialize it, or save a whole step");
     }
-    HF_ASSIGN_OR_RETURN(info_.base_files, BaseFilesHash(base));
+    HF_ASSIGN_OR_RETURN(info_.base.content_hash, ContentHash(base));
     for (size_t i = 0; i < base_->leaves().size(); ++i) {
       base_leaves_.emplace(base_->leaves()[i].name, i);
     }
     return Status();
+  }
+
+  Status CheckNoCircle() const {
+    const CheckpointInfo& base = base_->info();
+    if (IsSamePlace(base.path, path_)) {
+      return InvalidArgumentError("save " + path_ +
+                                  ": a delta cannot be its own base");
+    }
+    for (const std::string& needed : base.bases) {
+      if (!IsSamePlace(needed, path_)) continue;
+      return InvalidArgumentError(
+          "save " + path_ + ": its base " + base.path +
+          " is made from the step that it would replace; choose a base that "
+          "is not, or materialize " +
+          base.path + " first");
+    }
+    return Status();
+  }
+
+  // An item is committed by somebody else, later: from here on whoever removes
+  // steps can see which one it needs.
+  Status SayBase() {
+    const ReferenceLock lock(Place(path_).parent());
+    HF_RETURN_IF_ERROR(CheckBaseStayed());
+    return Place(item_).OpenStore()->Write(kBaseFile, info_.base.path);
   }
 
   Status Describe(const Tree& tree) {
@@ -138,13 +182,21 @@ class DeltaSaver {
         const std::vector<FlatLeaf> leaves,
         Flatten(tree, {.support_rich_types = options_.support_rich_types}));
     HF_RETURN_IF_ERROR(CheckParamNames(leaves));
-    info_.tree.custom_metadata = options_.custom_metadata;
-    info_.tree.item_custom_metadata = options_.item_custom_metadata;
+    info_.tree.custom_metadata =
+        SplitOwnDocuments(options_.custom_metadata).users;
+    info_.tree.item_custom_metadata =
+        SplitOwnDocuments(options_.item_custom_metadata).users;
     info_.tree.value_metadata_tree = options_.value_metadata_tree;
     std::set<std::string> names;
     for (const FlatLeaf& leaf : leaves) {
       HF_RETURN_IF_ERROR(DescribeLeaf(leaf));
       names.insert(ParamName(leaf.path));
+    }
+    if (names.contains(std::string(kDeltaMarkArray))) {
+      return OfTree(InvalidArgumentError(
+          "save " + path_ +
+          ": a delta has an array of its own that is called " +
+          std::string(kDeltaMarkArray) + "; save a whole step"));
     }
     for (const auto& [name, args] : options_.save_args) {
       if (!names.contains(name)) {
@@ -198,13 +250,14 @@ class DeltaSaver {
       leaf.write_shape = write_shape.empty() ? leaf.shape : write_shape;
     }
     if (ElementCount(leaf.shape) == 0) return Status();  // has no bytes
-    array.name = leaf.stored = name.empty() ? "array" : name;
+    array.name = leaf.stored =
+        name.empty() ? std::string(kNamelessArray) : name;
     array.grid = {leaf.shape,
                   DeltaChunkShape(leaf.shape, array.dtype, kDeltaChunkBytes)};
     const auto found = base_leaves_.find(name);
     if (found != base_leaves_.end()) {
       const LeafInfo& base = base_->leaves()[found->second];
-      HF_RETURN_IF_ERROR(base.problem);
+      HF_RETURN_IF_ERROR(OfBase(base.problem));
       if (base.kind == ValueKind::kArray && base.dtype == array.dtype &&
           base.shape == leaf.shape) {
         array.base_leaf = found->second;
@@ -252,7 +305,7 @@ class DeltaSaver {
     if (!requests.empty()) {
       RunOptions read = options_.run;
       read.progress = nullptr;
-      HF_RETURN_IF_ERROR(base_->ReadInto(requests, read).status());
+      HF_RETURN_IF_ERROR(OfBase(base_->ReadInto(requests, read).status()));
     }
     return run_.executor().ParallelFor(
         tasks.size(),
@@ -308,8 +361,8 @@ class DeltaSaver {
   // What was read may be of two steps when somebody wrote the base meanwhile.
   Status CheckBaseStayed() const {
     HF_ASSIGN_OR_RETURN(const std::string files,
-                        BaseFilesHash(Place(base_->info().path)));
-    if (files == info_.base_files) return Status();
+                        ContentHash(base_->info().path));
+    if (files == info_.base.content_hash) return Status();
     return FailedPreconditionError("save " + path_ + ": the base " +
                                    base_->info().path +
                                    " has changed while it was read");
@@ -369,28 +422,28 @@ class DeltaSaver {
     save.support_rich_types = false;
     nlohmann::ordered_json metadata = {
         {std::string(kDeltaKey), DeltaInfoToJson(info_)}};
-    save.item_custom_metadata = metadata.dump();
+    save.item_documents = metadata.dump();
     if (!item_.empty()) return WriteItem(tree, std::move(save));
-    HF_ASSIGN_OR_RETURN(
-        const auto pending,
-        PendingSave::Begin(
-            path_,
-            {nullptr, options_.overwrite, options_.sync, options_.write_digests,
-             options_.now_ns, options_.commit_mode, options_.directory_mode}));
+    PendingSaveOptions begin;
+    begin.overwrite = options_.overwrite;
+    begin.sync = options_.sync;
+    begin.write_digests = options_.write_digests;
+    begin.now_ns = options_.now_ns;
+    begin.commit_mode = options_.commit_mode;
+    begin.directory_mode = options_.directory_mode;
+    begin.result_id = info_.id;
+    begin.may_commit = [this] { return OfBase(CheckBaseStayed()); };
+    HF_ASSIGN_OR_RETURN(const auto pending, PendingSave::Begin(path_, begin));
     HF_ASSIGN_OR_RETURN(SaveResult saved, pending->SaveItem("", tree, save));
-    HF_RETURN_IF_ERROR(pending->WriteFile(kBaseFile, info_.base_path));
+    HF_RETURN_IF_ERROR(pending->WriteFile(kBaseFile, info_.base.path));
     RootRecord root;
     root.item_handlers_json = '"' + std::string(kPyTreeHandlerTypestr) + '"';
-    root.custom_metadata = options_.custom_metadata;
+    root.custom_metadata = info_.tree.custom_metadata;
     HF_RETURN_IF_ERROR(pending->Commit(root));
     return Finished(saved);
   }
 
-  // The file of the base is the item's: whoever commits the step knows only
-  // items.
   Result<DeltaResult> WriteItem(const Tree& tree, SaveOptions save) {
-    HF_RETURN_IF_ERROR(
-        Place(item_).OpenStore()->Write(kBaseFile, info_.base_path));
     save.adopt_existing = true;
     HF_ASSIGN_OR_RETURN(const SaveResult saved, SaveItem(item_, tree, save));
     return Finished(saved);
@@ -416,46 +469,12 @@ class DeltaSaver {
   std::vector<NewArray> arrays_;  // those of info_.tree that are stored
   uint64_t total_bytes_ = 0;
   DeltaResult result_;
+  bool has_base_failed_ = false;
 };
 
-}  // namespace
+using SaveWholeFn = std::function<Result<SaveResult>()>;
 
-namespace {
-
-Result<DeltaResult> SaveIn(const std::string& step, const std::string& item,
-                           const Tree& tree, const std::string& base,
-                           const SaveOptions& options) {
-  const Stopwatch begun;
-  Stopwatch watch = begun;
-  HF_ASSIGN_OR_RETURN(DeltaResult result,
-                      DeltaSaver(step, item, options).Save(tree, base));
-  result.stats.total_seconds = watch.Lap();
-  return result;
-}
-
-}  // namespace
-
-Result<DeltaResult> SaveItemInChain(const std::string& directory,
-                                    const Tree& tree, uint64_t anchor_every,
-                                    const SaveOptions& options) {
-  return InCall(CallKind::kSave, directory, [&] {
-    return CatchBadAlloc([&]() -> Result<DeltaResult> {
-      const std::string item = Place(directory).Absolute().path();
-      const std::string step = Place(item).parent().path();
-      HF_ASSIGN_OR_RETURN(const std::string base,
-                          ChooseBaseOf(step, ItemNameOf(item), anchor_every));
-      if (!base.empty()) return SaveIn(step, item, tree, base, options);
-      HF_ASSIGN_OR_RETURN(SaveResult saved, SaveItem(directory, tree, options));
-      DeltaResult whole;
-      whole.stats = saved.stats;
-      return whole;
-    });
-  });
-}
-
-Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
-                              const std::string& base,
-                              const SaveOptions& options) {
+Status CheckDeltaOptions(const std::string& path, const SaveOptions& options) {
   if (options.group != nullptr && options.group->size() > 1) {
     return UnimplementedError(
         "save " + path +
@@ -466,9 +485,111 @@ Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
                                 ": a delta has Orbax's first format (" +
                                 std::string(FormatName(Format::kOrbax)) + ")");
   }
+  if (options.also != nullptr) {
+    return InvalidArgumentError(
+        "save " + path +
+        ": a delta holds differences, which no other format has a place for; "
+        "save a whole step with `also`, or convert the delta");
+  }
+  return Status();
+}
+
+// What whole steps have; those of a run have it too, and its deltas do
+// without.
+Status CheckOneDeltaOptions(const std::string& path,
+                            const SaveOptions& options) {
+  HF_RETURN_IF_ERROR(CheckDeltaOptions(path, options));
+  if (options.fingerprints) {
+    return InvalidArgumentError(
+        "save " + path +
+        ": fingerprints are those of a whole step, and with a base a delta is "
+        "written, which has hashes of its own; leave one of them out");
+  }
+  if (options.compression != SaveOptions().compression) {
+    return InvalidArgumentError(
+        "save " + path +
+        ": compression is that of a whole step, and with a base a delta is "
+        "written, which packs differences in its own way; leave one of them "
+        "out");
+  }
+  if (options.chunk_bytes_target != SaveOptions().chunk_bytes_target) {
+    return InvalidArgumentError(
+        "save " + path +
+        ": chunk_bytes is that of a whole step, and with a base a delta is "
+        "written, which has chunks of 8 MiB; leave one of them out");
+  }
+  return Status();
+}
+
+// A run of deltas goes on beside a step that is damaged, and does not build on
+// it.
+Result<DeltaResult> SaveInRun(const std::string& step, const std::string& item,
+                              const Tree& tree, uint64_t anchor_every,
+                              const SaveOptions& options,
+                              const SaveWholeFn& save_whole) {
+  ChosenBase base;
+  for (int attempt = 1; attempt <= kBaseAttempts; ++attempt) {
+    HF_ASSIGN_OR_RETURN(base, ChooseBase(step, ItemNameOf(item), anchor_every));
+    if (base.path.empty()) break;
+    DeltaSaver saver(step, item, options);
+    Result<DeltaResult> saved = saver.Save(tree, base.path);
+    if (saved.ok() || !saver.has_base_failed()) return saved;
+    base.why_whole = saved.status().ToString();
+    if (!item.empty()) {
+      HF_RETURN_IF_ERROR(Place(item).OpenStore()->Delete(kBaseFile));
+    }
+    // Another save took the base's place, or it was materialized, meanwhile.
+    if (saved.status().code() != StatusCode::kUnavailable) break;
+  }
+  HF_ASSIGN_OR_RETURN(const SaveResult saved, save_whole());
+  DeltaResult whole;
+  whole.stats = saved.stats;
+  whole.why_whole = std::move(base.why_whole);
+  return whole;
+}
+
+// As one call, with its time.
+Result<DeltaResult> InSave(const std::string& path,
+                           const std::function<Result<DeltaResult>()>& save) {
   return InCall(CallKind::kSave, path, [&] {
-    return CatchBadAlloc([&] { return SaveIn(path, "", tree, base, options); });
+    return CatchBadAlloc([&]() -> Result<DeltaResult> {
+      Stopwatch watch;
+      HF_ASSIGN_OR_RETURN(DeltaResult result, save());
+      result.stats.total_seconds = watch.Lap();
+      return result;
+    });
   });
+}
+
+}  // namespace
+
+Result<DeltaResult> SaveItemInChain(const std::string& directory,
+                                    const Tree& tree, uint64_t anchor_every,
+                                    const SaveOptions& options) {
+  return InSave(directory, [&] {
+    const std::string item = Place(directory).Absolute().path();
+    const std::string step = Place(item).parent().path();
+    return SaveInRun(step, item, tree, anchor_every, options,
+                     [&] { return SaveItem(directory, tree, options); });
+  });
+}
+
+Result<DeltaResult> SaveInChain(const std::string& path, const Tree& tree,
+                                uint64_t anchor_every,
+                                const SaveOptions& options) {
+  HF_RETURN_IF_ERROR(CheckDeltaOptions(path, options));
+  return InSave(path, [&] {
+    return SaveInRun(path, "", tree, anchor_every, options,
+                     [&] { return Save(path, tree, options); });
+  });
+}
+
+Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
+                              const std::string& base,
+                              const SaveOptions& options) {
+  HF_RETURN_IF_ERROR(CheckOneDeltaOptions(path, options));
+  return InSave(path,
+                [&] { return DeltaSaver(path, "", options).Save(tree, base); });
 }
 
 }  // namespace holdfast

@@ -9,6 +9,7 @@
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "checkpoint/restore/restore.h"
+#include "checkpoint/still_there.h"
 #include "tree/flatten.h"
 #include "tree/value_type.h"
 
@@ -151,7 +152,12 @@ Result<LoadResult> LoadTree(const OpenedCheckpoint& checkpoint,
 
 Result<LoadResult> LoadCheckpoint(const OpenedCheckpoint& checkpoint,
                                   const LoadOptions& options) {
-  return CatchBadAlloc([&] { return LoadTree(checkpoint, options); });
+  return CatchBadAlloc([&]() -> Result<LoadResult> {
+    Result<LoadResult> result = LoadTree(checkpoint, options);
+    // It explains what failed.
+    if (!result.ok()) HF_RETURN_IF_ERROR(CheckStillThere(checkpoint.items()));
+    return result;
+  });
 }
 
 Result<LoadResult> LoadCheckpoint(const Place& place,
@@ -161,7 +167,8 @@ Result<LoadResult> LoadCheckpoint(const Place& place,
     HF_ASSIGN_OR_RETURN(const auto checkpoint,
                         OpenedCheckpoint::Open(place, options.open));
     const double open_seconds = watch.Lap();
-    HF_ASSIGN_OR_RETURN(LoadResult result, LoadTree(*checkpoint, options));
+    HF_ASSIGN_OR_RETURN(LoadResult result,
+                        LoadCheckpoint(*checkpoint, options));
     result.stats.plan_seconds += open_seconds;
     result.stats.total_seconds += open_seconds;
     return result;

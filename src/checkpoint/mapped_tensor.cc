@@ -43,9 +43,9 @@ class TensorMapper {
     for (size_t i = 0; i < leaves_.size(); ++i) {
       HF_RETURN_IF_ERROR(Locate(i));
     }
-    for (const auto& [file, range] : files_) {
-      HF_RETURN_IF_ERROR(MapFile(file, range));
-    }
+    const Status mapped = MapFiles();
+    if (!files_.empty()) HF_RETURN_IF_ERROR(CheckStillThere());
+    HF_RETURN_IF_ERROR(mapped);
     if (options_.verify) {
       for (size_t i = 0; i < leaves_.size(); ++i) HF_RETURN_IF_ERROR(Verify(i));
     }
@@ -113,6 +113,24 @@ class TensorMapper {
     const size_t rank = InfoOf(i).shape.size();
     return checkpoint_.ReadBox(leaves_[i], Shape(rank, 0), Shape(rank, 1))
         .status();
+  }
+
+  Status MapFiles() {
+    for (const auto& [file, range] : files_) {
+      HF_RETURN_IF_ERROR(MapFile(file, range));
+    }
+    return Status();
+  }
+
+  // A file that took the name of the one that was opened would be mapped in its
+  // place: whoever reads notices.
+  Status CheckStillThere() const {
+    const size_t i = files_.begin()->second.places.front();
+    const size_t rank = InfoOf(i).shape.size();
+    const Status read =
+        checkpoint_.ReadBox(leaves_[i], Shape(rank, 0), Shape(rank, 1))
+            .status();
+    return read.code() == StatusCode::kUnavailable ? read : Status();
   }
 
   Status MapFile(const std::string& file, const FileRange& range) {

@@ -8,10 +8,11 @@
 #include "checkpoint/commit/place_check.h"
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/json_text.h"
+#include "checkpoint/format/own_documents.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "checkpoint/restore/restore.h"
+#include "checkpoint/still_there.h"
 #include "record/recorder.h"
-#include "storage/url_path.h"
 #include "tensor/copy.h"
 
 namespace holdfast {
@@ -68,26 +69,29 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     const Place& place, const OpenOptions& options) {
   const PhaseScope scope(Phase::kOpen, place.path());
   const LookScope look(place, LookForOf(options));
-  const std::string before = PlaceId(look.place());
+  BringBack(look.place().Absolute());  // before it is told from others
+  std::string id;
   HF_ASSIGN_OR_RETURN(FoundCheckpoint found,
-                      FindCheckpoint(look.place(), options));
-  HF_RETURN_IF_ERROR(found.damage);
-  if (options.verify) HF_RETURN_IF_ERROR(CheckFound(options, found));
+                      FindCheckpointAndId(look.place(), options, id));
   std::unique_ptr<OpenedCheckpoint> opened(new OpenedCheckpoint);
-  opened->info_ = found.info;
-  const bool is_itself = opened->info_.path == AbsolutePath(place.path());
-  const std::string id = is_itself ? before : PlaceId(found.directory);
-  const bool name_items = found.items.size() > 1;
-  for (const ItemPlace& item_place : found.items) {
-    HF_ASSIGN_OR_RETURN(std::unique_ptr<Item> item,
-                        Item::Open(item_place, options));
-    opened->AddItem(std::move(item), name_items);
-  }
-  if (opened->items_.size() == 1) opened->AddItemInfo(*opened->items_[0]);
-  if (!look.place().is_remote()) {
-    HF_RETURN_IF_ERROR(CheckStillThat(place, options, found));
-  }
+  const auto open_items = [&]() -> Status {
+    HF_RETURN_IF_ERROR(found.damage);
+    if (options.verify) HF_RETURN_IF_ERROR(CheckFound(options, found));
+    opened->info_ = found.info;
+    const bool name_items = found.items.size() > 1;
+    for (const ItemPlace& item_place : found.items) {
+      HF_ASSIGN_OR_RETURN(std::unique_ptr<Item> item,
+                          Item::Open(item_place, options));
+      opened->AddItem(std::move(item), name_items);
+    }
+    if (opened->items_.size() == 1) opened->AddItemInfo(*opened->items_[0]);
+    return look.place().is_remote() ? Status()
+                                    : CheckStillThat(place, options, found);
+  };
+  const Status status = open_items();
+  // It explains what failed, too.
   HF_RETURN_IF_ERROR(CheckSamePlace(found.directory, id));
+  HF_RETURN_IF_ERROR(status);
   return opened;
 }
 
@@ -141,8 +145,11 @@ void OpenedCheckpoint::AddItemInfo(const Item& item) {
       metadata->store_array_data_equal_to_fill_value;
   if (!metadata->custom_metadata.is_null()) {
     info_.item_custom_metadata = PythonJsonText(metadata->custom_metadata);
-    const auto id = metadata->custom_metadata.find(kResultIdKey);
-    if (id != metadata->custom_metadata.end() && id->is_string()) {
+  }
+  if (!metadata->documents.is_null()) {
+    info_.item_documents = PythonJsonText(metadata->documents);
+    const auto id = metadata->documents.find(kResultIdKey);
+    if (id != metadata->documents.end() && id->is_string()) {
       info_.result_id = id->get<std::string>();
     }
   }
@@ -217,7 +224,10 @@ Result<Stats> OpenedCheckpoint::DoReadInto(
   }
   Run run(run_options, RequestsInFlight(targets));
   Stats stats;
-  HF_ASSIGN_OR_RETURN(RestorePlan plan, PlanRestore(std::move(targets), run));
+  Result<RestorePlan> planned = PlanRestore(std::move(targets), run);
+  // It explains what failed.
+  if (!planned.ok()) HF_RETURN_IF_ERROR(CheckStillThere(items_));
+  HF_ASSIGN_OR_RETURN(RestorePlan plan, std::move(planned));
   stats.plan_seconds = watch.Lap();
   run.StartPhase("read", WantedBytes(plan.targets));
   HF_RETURN_IF_ERROR(Restore(std::move(plan), run, stats));

@@ -27,10 +27,6 @@ struct ItemEntries {
   std::vector<UnflattenEntry> entries;
 };
 
-// In the custom metadata of an item that a delta was made into: the result_id
-// of the delta, so that those made from it still find their base.
-inline constexpr std::string_view kResultIdKey = "holdfast.delta_result";
-
 // What an opener with these options asks for.
 LookFor LookForOf(const OpenOptions& options);
 

@@ -4,17 +4,23 @@
 #include <algorithm>
 #include <functional>
 #include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/check/view_sources.h"
+#include "checkpoint/commit/place_check.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/opened_checkpoint.h"
+#include "checkpoint/restore/leaf_request.h"
 #include "checkpoint/restore/restore.h"
 #include "checkpoint/verify_share.h"
+#include "checkpoint/verify_unchecked.h"
 #include "codec/zstd_frame.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
@@ -26,19 +32,39 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const OpenOptions& options, const RunOptions& run, WorkShare share)
-      : options_(options), run_(run), share_(std::move(share)) {}
+  Verifier(const OpenOptions& options, const RunOptions& run, WorkShare share,
+           std::set<std::string>* unchecked)
+      : options_(options),
+        run_(run),
+        share_(std::move(share)),
+        unchecked_(unchecked) {}
 
   Result<ShareReport> Execute(const Place& place) {
     const LookScope look(place);
-    Result<FoundCheckpoint> found = FindCheckpoint(look.place(), options_);
-    if (IsDamagedStep(look.place().Absolute(), found.status())) {
+    std::string id;
+    Result<FoundCheckpoint> found =
+        FindCheckpointAndId(look.place(), options_, id);
+    if (IsDamagedStep(look.place().Absolute(), found.status()) &&
+        !LacksItem(look.place(), found.status())) {
       (void)share_.Takes(place.path(), 0);
       HF_RETURN_IF_ERROR(Note("", "", found.status()));
       return ShareReport{std::move(report_), share_.digest()};
     }
     HF_ASSIGN_OR_RETURN(place_, std::move(found));
     (void)share_.Takes(place_.info.path, 0);
+    const Status verified = VerifyAll();
+    // What was replaced meanwhile is not damaged for that.
+    if (!verified.ok() || !report_.damages.empty()) {
+      HF_RETURN_IF_ERROR(CheckSamePlace(place_.directory, id));
+    }
+    HF_RETURN_IF_ERROR(verified);
+    SortFindings(report_);
+    report_.stats.total_seconds = watch_.Lap();
+    return ShareReport{std::move(report_), share_.digest()};
+  }
+
+ private:
+  Status VerifyAll() {
     HF_RETURN_IF_ERROR(VerifyRootFiles());
     for (const ItemPlace& item : place_.emptied_items) {
       HF_RETURN_IF_ERROR(VerifyListedFiles(item.directory).status());
@@ -46,20 +72,27 @@ class Verifier {
     for (const ItemPlace& item : place_.items) {
       HF_RETURN_IF_ERROR(VerifyItem(item));
     }
-    SortDamages(report_.damages);
-    report_.stats.total_seconds = watch_.Lap();
-    return ShareReport{std::move(report_), share_.digest()};
+    return Status();
   }
 
- private:
-  // Records damage and returns ok for it; returns any other failure.
+  // Whether the only thing that was not found is the item that is asked for.
+  bool LacksItem(const Place& place, const Status& status) const {
+    if (options_.item.empty() || status.code() != StatusCode::kNotFound) {
+      return false;
+    }
+    OpenOptions options = options_;
+    options.item.clear();
+    const auto found = FindCheckpoint(place, options);
+    return found.ok() && found->damage.ok();
+  }
+
+  // Records what is found and returns ok for it; returns any other failure.
   Status Note(std::string leaf, std::string file, Status status,
               std::optional<uint64_t> offset = std::nullopt) {
     if (status.ok()) return status;
     std::lock_guard lock(mutex_);
-    return AddDamage(
-        {std::move(leaf), std::move(file), offset, std::move(status)},
-        report_.damages);
+    return AddFinding(
+        {std::move(leaf), std::move(file), offset, std::move(status)}, report_);
   }
 
   std::string Relative(const Place& directory, std::string_view file) const {
@@ -73,7 +106,7 @@ class Verifier {
     const bool is_item =
         place_.items.size() == 1 && place_.items[0].name.empty();
     if (!is_item) {
-      HF_RETURN_IF_ERROR(VerifyListedFiles(place_.directory).status());
+      HF_ASSIGN_OR_RETURN(root_files_, VerifyListedFiles(place_.directory));
     }
     HF_RETURN_IF_ERROR(Note("", "", place_.damage));
     return VerifyIfThere(place_.directory, kCheckpointMetadataFile,
@@ -158,7 +191,11 @@ class Verifier {
   Status VerifyItem(const ItemPlace& place) {
     HF_ASSIGN_OR_RETURN(const std::optional<CheckedFiles> files,
                         VerifyListedFiles(place.directory));
-    if (place.kind == ItemKind::kJson) return VerifyJsonItem(place);
+    if (place.kind == ItemKind::kJson) {
+      const DigestIndex* const own = files ? files->own() : nullptr;
+      if (!IsListed(place, own, place.json_file)) NoteUnchecked(place, "");
+      return VerifyJsonItem(place);
+    }
     HF_RETURN_IF_ERROR(VerifySideFiles(place.directory));
     HF_RETURN_IF_ERROR(VerifyProcessDatabases(place.directory));
     // Damage to the listed files is in the report; the rest is still read.
@@ -173,7 +210,39 @@ class Verifier {
       HF_RETURN_IF_ERROR(Note("", Relative(place.directory, kManifestFile),
                               (*item)->database()->CheckAll(&run_.cancel())));
     }
-    return VerifyLeaves(**item, files ? files->own() : nullptr);
+    // Their values are in files that a list of checksums has, or nothing has.
+    const DigestIndex* const own = files ? files->own() : nullptr;
+    if (!IsListed(place, own, kTreeMetadataFile)) NoteSmallUnchecked(**item);
+    return VerifyLeaves(**item, own);
+  }
+
+  // Whether the item's list, or the checkpoint's, has all bytes of the file.
+  bool IsListed(const ItemPlace& item, const DigestIndex* own,
+                std::string_view file) const {
+    if (own != nullptr && own->HasFile(file)) return true;
+    return root_files_ && !item.name.empty() &&
+           root_files_->Lists(item.name + "/" + std::string(file));
+  }
+
+  void NoteSmallUnchecked(const Item& item) {
+    for (const StoredLeaf& leaf : item.leaves()) {
+      const bool has_value =
+          HasElements(leaf.info.kind) || HasText(leaf.info.kind);
+      if (leaf.layout == nullptr && has_value) {
+        NoteUnchecked(item.place(), leaf.info.name);
+      }
+    }
+  }
+
+  // As the checkpoint calls the leaf: with the item's name where there are
+  // several.
+  void NoteUnchecked(const ItemPlace& item, std::string_view leaf) {
+    if (unchecked_ == nullptr) return;
+    const bool is_named = place_.items.size() > 1;
+    std::string name = is_named || leaf.empty() ? item.name : "";
+    if (!name.empty() && !leaf.empty()) name += '.';
+    const std::lock_guard lock(mutex_);
+    unchecked_->insert(name.append(leaf));
   }
 
   Status VerifyJsonItem(const ItemPlace& place) {
@@ -412,6 +481,9 @@ class Verifier {
     }
     const bool is_checksummed = row != nullptr || value->is_inline ||
                                 HasOwnChecksum(layout, value->bytes.view());
+    if (!is_checksummed && !IsListed(item.place(), digests, value->file)) {
+      NoteUnchecked(item.place(), leaf.info.name);
+    }
     CountChunk(layout, box, is_checksummed, value->bytes.size());
     const std::string file =
         value->is_inline ? "manifest.ocdbt: " + key : value->file;
@@ -482,13 +554,15 @@ class Verifier {
   Run run_;
   Stopwatch watch_;
   FoundCheckpoint place_;
+  std::optional<CheckedFiles> root_files_;  // of a checkpoint of items
   WorkShare share_;
+  std::set<std::string>* const unchecked_;  // may be null
   std::mutex mutex_;
   VerifyReport report_;
 };
 
 // Once, with the count: it is a property of the format, and no damage.
-void NoteUnchecked(VerifyReport& report) {
+void NoteUncheckedChunks(VerifyReport& report) {
   const uint64_t count = report.chunk_count - report.checksummed_chunk_count;
   if (count == 0) return;
   report.notes.push_back(
@@ -503,11 +577,20 @@ Result<VerifyReport> VerifyCheckpoint(const Place& place,
                                       const OpenOptions& options,
                                       const RunOptions& run,
                                       ProcessGroup* group) {
+  return VerifyNotingUnchecked(place, options, run, group, nullptr);
+}
+
+Result<VerifyReport> VerifyNotingUnchecked(const Place& place,
+                                           const OpenOptions& options,
+                                           const RunOptions& run,
+                                           ProcessGroup* group,
+                                           std::set<std::string>* unchecked) {
   Result<VerifyReport> report =
       VerifyInShares(place.path(), group, [&](WorkShare share) {
-        return Verifier(options, run, std::move(share)).Execute(place);
+        return Verifier(options, run, std::move(share), unchecked)
+            .Execute(place);
       });
-  if (report.ok()) NoteUnchecked(*report);
+  if (report.ok()) NoteUncheckedChunks(*report);
   return report;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -53,6 +54,20 @@ bool ReadSeconds(Cursor& cursor, double& seconds) {
   return true;
 }
 
+void PutFindings(std::string& out, const std::vector<Damage>& findings) {
+  PutVarint(out, findings.size());
+  for (const Damage& finding : findings) PutDamage(out, finding);
+}
+
+bool ReadFindings(Cursor& cursor, std::vector<Damage>& findings) {
+  uint64_t count = 0;
+  if (!ReadVarint64(cursor, count) || count > cursor.remaining()) return false;
+  for (uint64_t i = 0; i < count; ++i) {
+    if (!ReadDamage(cursor, findings.emplace_back())) return false;
+  }
+  return true;
+}
+
 bool ReadCounts(Cursor& cursor, VerifyReport& report) {
   return ReadVarint64(cursor, report.leaf_count) &&
          ReadVarint64(cursor, report.chunk_count) &&
@@ -63,18 +78,12 @@ bool ReadCounts(Cursor& cursor, VerifyReport& report) {
 }
 
 bool ReadShare(Cursor& cursor, ShareReport& share) {
-  uint64_t damage_count = 0;
   uint64_t note_count = 0;
   if (!cursor.ReadU64Little(share.units_digest) ||
       !ReadCounts(cursor, share.report) ||
-      !ReadVarint64(cursor, damage_count) ||
-      damage_count > cursor.remaining()) {
-    return false;
-  }
-  for (uint64_t i = 0; i < damage_count; ++i) {
-    if (!ReadDamage(cursor, share.report.damages.emplace_back())) return false;
-  }
-  if (!ReadVarint64(cursor, note_count) || note_count > cursor.remaining()) {
+      !ReadFindings(cursor, share.report.damages) ||
+      !ReadFindings(cursor, share.report.not_supported) ||
+      !ReadVarint64(cursor, note_count) || note_count > cursor.remaining()) {
     return false;
   }
   for (uint64_t i = 0; i < note_count; ++i) {
@@ -97,9 +106,10 @@ void AddReport(VerifyReport report, VerifyReport& sum) {
   sum.stats.stored_bytes += report.stats.stored_bytes;
   sum.stats.total_seconds =
       std::max(sum.stats.total_seconds, report.stats.total_seconds);
-  for (Damage& damage : report.damages) {
-    sum.damages.push_back(std::move(damage));
-  }
+  std::move(report.damages.begin(), report.damages.end(),
+            std::back_inserter(sum.damages));
+  std::move(report.not_supported.begin(), report.not_supported.end(),
+            std::back_inserter(sum.not_supported));
   for (std::string& note : report.notes) {
     if (std::find(sum.notes.begin(), sum.notes.end(), note) ==
         sum.notes.end()) {
@@ -166,8 +176,8 @@ std::string EncodeShareReport(const ShareReport& share) {
   PutVarint(out, report.stats.decoded_bytes);
   PutVarint(out, report.stats.stored_bytes);
   PutSeconds(out, report.stats.total_seconds);
-  PutVarint(out, report.damages.size());
-  for (const Damage& damage : report.damages) PutDamage(out, damage);
+  PutFindings(out, report.damages);
+  PutFindings(out, report.not_supported);
   PutVarint(out, report.notes.size());
   for (const std::string& note : report.notes) PutString(out, note);
   return out;
@@ -197,10 +207,11 @@ Result<VerifyReport> MergeShareReports(std::vector<ShareReport> shares,
                                    others);
   }
   for (ShareReport& share : shares) AddReport(std::move(share.report), sum);
-  SortDamages(sum.damages);
-  sum.damages.erase(
-      std::unique(sum.damages.begin(), sum.damages.end(), SameDamage),
-      sum.damages.end());
+  SortFindings(sum);
+  for (std::vector<Damage>* found : {&sum.damages, &sum.not_supported}) {
+    found->erase(std::unique(found->begin(), found->end(), SameDamage),
+                 found->end());
+  }
   return sum;
 }
 
@@ -219,22 +230,36 @@ bool IsDamage(const Status& status) {
   }
 }
 
-Status AddDamage(Damage damage, std::vector<Damage>& damages) {
-  if (!IsDamage(damage.status)) {
-    return damage.leaf.empty()
-               ? damage.status
-               : damage.status.WithContext("leaf " + damage.leaf);
+bool IsNotSupported(const Status& status) {
+  return status.code() == StatusCode::kUnimplemented;
+}
+
+bool IsNotSupported(const LeafInfo& leaf) {
+  return IsNotSupported(leaf.problem) ||
+         (leaf.kind == ValueKind::kObject &&
+          leaf.problem.code() == StatusCode::kPermissionDenied);
+}
+
+Status AddFinding(Damage finding, VerifyReport& report) {
+  if (!IsDamage(finding.status)) {
+    return finding.leaf.empty()
+               ? finding.status
+               : finding.status.WithContext("leaf " + finding.leaf);
   }
-  damages.push_back(std::move(damage));
+  std::vector<Damage>& found =
+      IsNotSupported(finding.status) ? report.not_supported : report.damages;
+  found.push_back(std::move(finding));
   return Status();
 }
 
-void SortDamages(std::vector<Damage>& damages) {
-  std::stable_sort(damages.begin(), damages.end(),
-                   [](const Damage& a, const Damage& b) {
-                     return std::tie(a.leaf, a.file, a.offset) <
-                            std::tie(b.leaf, b.file, b.offset);
-                   });
+void SortFindings(VerifyReport& report) {
+  for (std::vector<Damage>* found : {&report.damages, &report.not_supported}) {
+    std::stable_sort(found->begin(), found->end(),
+                     [](const Damage& a, const Damage& b) {
+                       return std::tie(a.leaf, a.file, a.offset) <
+                              std::tie(b.leaf, b.file, b.offset);
+                     });
+  }
 }
 
 }  // namespace holdfast

@@ -56,11 +56,11 @@ Result<VerifyReport> VerifyInShares(
     const std::string& path, ProcessGroup* group,
     const std::function<Result<ShareReport>(WorkShare share)>& check);
 
-// Adds damage to `damages`. A failure that is not damage comes back instead,
-// and ends the verification.
-Status AddDamage(Damage damage, std::vector<Damage>& damages);
+// Adds what was found to `damages` or `not_supported` of the report. A failure
+// that is neither comes back instead, and ends the verification.
+Status AddFinding(Damage finding, VerifyReport& report);
 
-// Sorts by leaf, file and offset: workers find damage in any order.
-void SortDamages(std::vector<Damage>& damages);
+// Sorts both by leaf, file and offset: workers find them in any order.
+void SortFindings(VerifyReport& report);
 
 }  // namespace holdfast

@@ -53,6 +53,8 @@ ShareReport SomeReport() {
   share.report.damages = {
       {"w", "d/1a", 4096, DataLossError("crc32c differs")},
       {"", "_METADATA", std::nullopt, NotFoundError("gone \xff")}};
+  share.report.not_supported = {
+      {"h", "", std::nullopt, UnimplementedError("complex32")}};
   share.report.notes = {"a note", ""};
   share.report.leaf_count = 7;
   share.report.chunk_count = 300;
@@ -63,26 +65,32 @@ ShareReport SomeReport() {
   return share;
 }
 
-TEST(AddDamage, GivesBackWhatTellsOfTheMachine) {
+TEST(AddFinding, GivesBackWhatTellsOfTheMachine) {
   for (const Status& status :
        {DataLossError("x"), NotFoundError("x"), OutOfRangeError("x"),
-        InvalidArgumentError("x"), FailedPreconditionError("x"),
-        UnimplementedError("x")}) {
-    std::vector<Damage> damages;
-    EXPECT_TRUE(AddDamage({"a", "f", 3, status}, damages).ok());
-    ASSERT_EQ(damages.size(), 1u);
-    EXPECT_EQ(damages[0].status.code(), status.code());
+        InvalidArgumentError("x"), FailedPreconditionError("x")}) {
+    VerifyReport report;
+    EXPECT_TRUE(AddFinding({"a", "f", 3, status}, report).ok());
+    ASSERT_EQ(report.damages.size(), 1u);
+    EXPECT_EQ(report.damages[0].status.code(), status.code());
+    EXPECT_TRUE(report.not_supported.empty());
+    EXPECT_FALSE(report.ok());
   }
+  VerifyReport other;
+  EXPECT_TRUE(AddFinding({"a", "f", 3, UnimplementedError("x")}, other).ok());
+  EXPECT_EQ(other.not_supported.size(), 1u);
+  EXPECT_TRUE(other.damages.empty());
+  EXPECT_FALSE(other.ok());
   for (const Status& status :
        {PermissionDeniedError("x"), ResourceExhaustedError("x"),
         UnavailableError("x"), CancelledError("x"), DeadlineExceededError("x"),
         InternalError("x")}) {
-    std::vector<Damage> damages;
-    const Status back = AddDamage({"a", "f", 3, status}, damages);
+    VerifyReport report;
+    const Status back = AddFinding({"a", "f", 3, status}, report);
     EXPECT_EQ(back.code(), status.code());
     EXPECT_EQ(back.message(), "leaf a: x");
-    EXPECT_EQ(AddDamage({"", "f", 3, status}, damages).message(), "x");
-    EXPECT_TRUE(damages.empty());
+    EXPECT_EQ(AddFinding({"", "f", 3, status}, report).message(), "x");
+    EXPECT_TRUE(report.ok());
   }
 }
 
@@ -95,6 +103,9 @@ TEST(ShareReport, ComesBack) {
   EXPECT_EQ(share->report.damages[0].offset, 4096u);
   EXPECT_EQ(share->report.damages[1].offset, std::nullopt);
   EXPECT_EQ(share->report.damages[1].status.ToString(), "NOT_FOUND: gone \xff");
+  ASSERT_EQ(share->report.not_supported.size(), 1u);
+  EXPECT_EQ(share->report.not_supported[0].status.ToString(),
+            "UNIMPLEMENTED: complex32");
   EXPECT_THAT(share->report.notes, ElementsAre("a note", ""));
   EXPECT_EQ(share->report.stats.decoded_bytes, 1ull << 40);
 }
@@ -119,6 +130,7 @@ TEST(MergeShareReports, AddsUpAndKeepsWhatAllSawOnce) {
   EXPECT_EQ(sum->damages[0].file, "_METADATA");
   EXPECT_EQ(sum->damages[1].offset, 0u);
   EXPECT_EQ(sum->damages[2].offset, 4096u);
+  EXPECT_EQ(sum->not_supported.size(), 1u);
   EXPECT_THAT(sum->notes, ElementsAre("a note", "", "another"));
   EXPECT_EQ(sum->leaf_count, 7u);
   EXPECT_EQ(sum->chunk_count, 600u);

@@ -4,6 +4,7 @@
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
+#include "checkpoint/format/own_documents.h"
 #include "holdfast/orbax/composite_handler.h"
 #include "holdfast/tools/checked_file.h"
 #include "place/directory_ops.h"
@@ -48,7 +49,8 @@ Result<StepMetadata> ReadStepMetadataFile(const std::string& directory) {
   }
   step.metrics = ObjectText(metadata.metrics);
   step.performance_metrics = ObjectText(metadata.performance_metrics);
-  step.custom_metadata = ObjectText(metadata.custom_metadata);
+  step.custom_metadata =
+      SplitOwnDocuments(ObjectText(metadata.custom_metadata)).users;
   step.init_timestamp_ns = metadata.init_timestamp_nsecs;
   step.commit_timestamp_ns = metadata.commit_timestamp_nsecs;
   return step;

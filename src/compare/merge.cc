@@ -53,12 +53,14 @@ Result<ConvertResult> MergeTo(const std::vector<MergeSource>& sources,
                               const MergeOptions& options,
                               const ConvertOptions& convert) {
   std::vector<MergePart> parts;
+  ConvertOptions of_all = convert;
   for (const MergeSource& source : sources) {
     HF_ASSIGN_OR_RETURN(auto opened, Open(source.path, source.open));
+    of_all.copies_of.push_back(opened->info().path);
     parts.push_back({std::move(opened), source.prefix, source.path});
   }
   HF_ASSIGN_OR_RETURN(const auto merged, MakeMerged(std::move(parts), options));
-  return ConvertFrom(*merged, target, convert);
+  return ConvertFrom(*merged, target, of_all);
 }
 
 }  // namespace

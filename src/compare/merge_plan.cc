@@ -178,6 +178,33 @@ class Planner {
   std::unordered_map<std::string, size_t> by_key_;
 };
 
+// What would be ignored beside `average`, or without it.
+Status CheckGoTogether(const std::vector<MergePart>& parts,
+                       const MergeOptions& options) {
+  if (!options.average) {
+    if (!options.take_first && options.weights.empty()) return Status();
+    return InvalidArgumentError(
+        std::string("merge: ") +
+        (options.take_first ? "take_first (--take-first)"
+                            : "weights (--weights)") +
+        ": it is about an average, which is not asked for; ask for one "
+        "(average, --average), or leave it out");
+  }
+  if (options.prefer != MergePrefer::kRefuse) {
+    return InvalidArgumentError(
+        "merge: average and prefer: a mean takes all sources, and none of them "
+        "comes first; want one of the two");
+  }
+  for (const MergePart& part : parts) {
+    if (part.prefix.empty()) continue;
+    return InvalidArgumentError(
+        "merge: average: the sources must have the same leaves, and prefix " +
+        part.prefix + " puts those of " + PartLabel(part) +
+        " elsewhere; leave prefixes out");
+  }
+  return Status();
+}
+
 Status CheckWeights(const MergeOptions& options, size_t part_count) {
   if (options.weights.empty()) return Status();
   if (options.weights.size() != part_count) {
@@ -206,6 +233,7 @@ std::string PartLabel(const MergePart& part) {
 
 Result<std::vector<MergedLeaf>> PlanMerge(const std::vector<MergePart>& parts,
                                           const MergeOptions& options) {
+  HF_RETURN_IF_ERROR(CheckGoTogether(parts, options));
   if (!options.average) return Planner(parts, options).Union();
   HF_RETURN_IF_ERROR(CheckWeights(options, parts.size()));
   return Planner(parts, options).Average();

@@ -177,6 +177,24 @@ TEST_F(MergeTest, WantsTheRestEqual) {
           .ok());
 }
 
+TEST_F(MergeTest, RefusesWhatDoesNotGoWithAnAverage) {
+  const MergePart a = Part("a", Tree::Dict({{"w", 1.5}}));
+  const MergePart b = Part("b", Tree::Dict({{"v", 2.5}}));
+  EXPECT_FALSE(MergeCheckpoints({a, b}, {.take_first = true}).ok());
+  EXPECT_FALSE(MergeCheckpoints({a, b}, {.weights = {1, 2}}).ok());
+  EXPECT_TRUE(MergeCheckpoints({a, b}).ok());
+  const auto preferred = MergeCheckpoints(
+      {a, a}, {.prefer = MergePrefer::kFirst, .average = true});
+  ASSERT_FALSE(preferred.ok());
+  EXPECT_THAT(preferred.status().message(), HasSubstr("average and prefer"));
+  MergePart below = a;
+  below.prefix = "x";
+  const auto apart = MergeCheckpoints({a, below}, {.average = true});
+  ASSERT_FALSE(apart.ok());
+  EXPECT_THAT(apart.status().message(), HasSubstr("prefix x"));
+  EXPECT_TRUE(MergeCheckpoints({a, a}, {.average = true}).ok());
+}
+
 TEST_F(MergeTest, StatsAreOfEveryTensorForAnyThreads) {
   std::mt19937_64 random(11);
   const std::string bytes = RandomElements(random, DType::kBfloat16, 60000);

@@ -1,6 +1,7 @@
 #include "holdfast/tools/convert.h"
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "base/no_throw.h"
@@ -8,17 +9,25 @@
 #include "convert/format_convert.h"
 #include "convert/orbax_convert.h"
 #include "convert/recipe_source.h"
+#include "convert/target_format.h"
 #include "convert/work_directory.h"
 #include "holdfast/process_group.h"
+#include "holdfast/read_again.h"
+#include "place/place.h"
 #include "record/call_record.h"
+#include "storage/url_path.h"
 
 namespace holdfast {
 namespace {
 
-// A source that no save writes (bare zarr arrays) becomes Orbax's format.
-Format FormatOf(const Checkpoint& source, const ConvertOptions& options) {
-  if (options.format) return *options.format;
-  return FormatFromName(source.info().format).value_or(Format::kOrbax);
+// What takes its own source's place keeps its name, whatever that says.
+Result<Format> FormatOf(const Checkpoint& source, const std::string& target,
+                        const ConvertOptions& options) {
+  if (Place(target).Absolute().path() == source.info().path) {
+    return options.format.value_or(
+        FormatFromName(source.info().format).value_or(Format::kOrbax));
+  }
+  return ChooseTargetFormat(target, options.format, source.info().format);
 }
 
 // The rules would be ignored when the save plans the chunks, or when the format
@@ -36,6 +45,44 @@ Status CheckShards(Format format, const LeafMap& map) {
            ? "; Orbax's chunks follow from a sharding (--mesh) and the bytes "
              "of a chunk"
            : ""));
+}
+
+// The same of what the format has no place for.
+Status CheckLayout(Format format, const ConvertOptions& options) {
+  struct Rule {
+    bool is_ignored;
+    std::string_view option;
+    std::string_view takers;
+  };
+  const ConvertOptions defaults;
+  const bool is_orbax = IsOrbaxFormat(format);
+  const bool has_chunks = is_orbax || format == Format::kMegatronZarr;
+  const bool has_shards = is_orbax ? options.also != nullptr
+                                   : format == Format::kSafetensors ||
+                                         format == Format::kDcp ||
+                                         format == Format::kTorchDist;
+  const Rule rules[] = {
+      {!is_orbax && options.zarr_format.has_value(), "zarr_format (--zarr)",
+       "Orbax's formats take"},
+      {!is_orbax && options.use_ocdbt.has_value(), "ocdbt (--ocdbt)",
+       "Orbax's formats take"},
+      {!is_orbax && options.compression != defaults.compression,
+       "compression (--compression)", "Orbax's formats take"},
+      {!has_chunks && options.chunk_bytes_target != defaults.chunk_bytes_target,
+       "chunk_bytes (--chunk-bytes)", "Orbax's formats and megatron-zarr take"},
+      {!has_shards && options.shard_bytes_max != 0,
+       "shard_bytes (--shard-bytes)",
+       "safetensors (as the format, or as `also` of Orbax's), dcp and "
+       "torch-dist take"},
+  };
+  for (const Rule& rule : rules) {
+    if (!rule.is_ignored) continue;
+    return InvalidArgumentError(
+        "convert to " + std::string(FormatName(format)) + ": " +
+        std::string(rule.option) + ": only " + std::string(rule.takers) +
+        " it; leave it out, or choose another format (--to)");
+  }
+  return Status();
 }
 
 bool IsShared(const ConvertOptions& options) {
@@ -109,19 +156,40 @@ uint64_t SourceHash(const std::string& path, const ConvertOptions& options) {
   return files ^ RecipeHash(options.recipe, options.recipe_options);
 }
 
+// A plan has an entry for every few megabytes, and how many bytes there are may
+// be a server's word, or that of a sparse file.
+Status CheckCanPlan(const Checkpoint& source) {
+  constexpr uint64_t kPlannedBytesMax = uint64_t{1} << 48;
+  uint64_t left = kPlannedBytesMax;
+  for (const LeafInfo& leaf : source.leaves()) {
+    if (leaf.decoded_bytes > left) {
+      return ResourceExhaustedError(
+          "convert " + source.info().path + ": leaf " + leaf.name + " (" +
+          std::to_string(leaf.decoded_bytes) +
+          " bytes) makes it larger than what can be planned (at most " +
+          std::to_string(kPlannedBytesMax) + " bytes)");
+    }
+    left -= leaf.decoded_bytes;
+  }
+  return Status();
+}
+
 Result<ConvertResult> ConvertOpened(const Checkpoint& source,
                                     uint64_t source_hash,
                                     const std::string& target,
                                     const ConvertOptions& options) {
-  const Format format = FormatOf(source, options);
+  HF_RETURN_IF_ERROR(CheckCanPlan(source));
+  HF_ASSIGN_OR_RETURN(const Format format, FormatOf(source, target, options));
   HF_RETURN_IF_ERROR(CheckShards(format, options.map));
+  HF_RETURN_IF_ERROR(CheckLayout(format, options));
   if (IsOrbaxFormat(format)) {
     return ConvertToOrbax(source, source_hash, target, options);
   }
   if (options.also != nullptr) {
     return InvalidArgumentError("convert to " +
                                 std::string(FormatName(format)) +
-                                ": only Orbax's formats can be another, too");
+                                ": also: only Orbax's formats can be another, "
+                                "too");
   }
   if (IsShared(options)) {
     return UnimplementedError("convert to " + std::string(FormatName(format)) +
@@ -149,8 +217,14 @@ Result<ConvertResult> Convert(const std::string& source,
         IsShared(options) ? 0 : SourceHash(opened->info().path, options);
     return ConvertOpened(*opened, source_hash, target, options);
   };
+  // Ranks would have to agree on it, and buckets have retries of their own.
+  const bool is_once = IsShared(options) || IsUrl(target);
   return InCall(CallKind::kConvert, target, [&] {
-    return InGroupCall(options.group, [&] { return CatchBadAlloc(convert); });
+    return InGroupCall(options.group, [&] {
+      return CatchBadAlloc([&] {
+        return is_once ? convert() : ReadAgainIfReplaced(source, convert);
+      });
+    });
   });
 }
 

@@ -14,6 +14,7 @@
 #include "codec/xxh64.h"
 #include "convert/budgets.h"
 #include "convert/check_copy.h"
+#include "convert/target_format.h"
 #include "convert/target_plan.h"
 #include "convert/work_directory.h"
 #include "interop/tree_sidecar.h"
@@ -95,6 +96,24 @@ class FormatConverter {
     return run;
   }
 
+  // A name that means one file gets one, however large it is.
+  uint64_t ShardBytesMax() const {
+    const bool is_unbounded =
+        options_.shard_bytes_max == 0 && NamesOneFile(target_path_);
+    return is_unbounded ? UINT64_MAX : options_.shard_bytes_max;
+  }
+
+  Status CheckIsOneFile() const {
+    if (!NamesOneFile(target_path_) || !access_.target->OneFile().empty()) {
+      return Status();
+    }
+    return InvalidArgumentError(
+        target_path_ + ": its name is that of one file, and with at most " +
+        std::to_string(options_.shard_bytes_max) +
+        " bytes in each it would be several; name a directory, or leave the "
+        "bound (--shard-bytes) out");
+  }
+
   Status Plan() {
     const bool keeps_chunks =
         access_.format == Format::kMegatronZarr &&
@@ -106,7 +125,7 @@ class FormatConverter {
                         .names = options_.names,
                         .map = options_.map,
                         .keeps_chunks = keeps_chunks,
-                        .target = {target_path_, options_.shard_bytes_max,
+                        .target = {target_path_, ShardBytesMax(),
                                    options_.chunk_bytes_target, options_.sync}},
                        result_.report));
     result_.format = access_.format;
@@ -133,13 +152,15 @@ class FormatConverter {
                               // A source without files cannot be told from
                               // another one.
                               .restart = options_.restart || source_hash_ == 0,
-                              .sync = options_.sync}));
+                              .sync = options_.sync,
+                              .copies_of = SourcePathsOf(source_, options_)}));
     return Status();
   }
 
   Status Work() {
     HF_RETURN_IF_ERROR(
         access_.target->Begin(plan_, work_->data_path(), work_->is_resumed()));
+    HF_RETURN_IF_ERROR(CheckIsOneFile());
     copy_ = MakeCopyPlan(plan_, *access_.target, piece_bytes_max_);
     hashes_.resize(copy_.units.size());
     HF_RETURN_IF_ERROR(RestorePieces());

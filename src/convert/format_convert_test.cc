@@ -316,11 +316,8 @@ TEST_F(FormatConvert, OrbaxReplacesForeignTargets) {
   for (const Format foreign : {Format::kSafetensors, Format::kNpz, Format::kDcp,
                                Format::kTorchDist, Format::kMegatronZarr}) {
     SCOPED_TRACE(FormatName(foreign));
-    const bool is_file =
-        foreign == Format::kSafetensors || foreign == Format::kNpz;
-    const std::string target =
-        PathOf(std::string(FormatName(foreign))) +
-        (is_file ? "." + std::string(FormatName(foreign)) : "");
+    // Without a suffix: its name would be a reason to refuse.
+    const std::string target = PathOf(std::string(FormatName(foreign)));
     ConvertOptions there;
     there.sync = false;
     there.format = foreign;
@@ -363,14 +360,13 @@ TEST_F(FormatConvert, ShardsAreForFormatsThatTakeThem) {
   for (const Format format :
        {Format::kOrbax, Format::kOrbaxV1, Format::kSafetensors, Format::kNpz}) {
     options_.format = format;
-    const Status status =
-        Convert(source_path_, PathOf("t.npz"), options_).status();
+    const Status status = Convert(source_path_, PathOf("t"), options_).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("convert to " + std::string(FormatName(format)) +
                           ": shards w*: only megatron-zarr, dcp and "
                           "torch-dist take shards"));
-    EXPECT_FALSE(fs::exists(PathOf("t.npz")));
+    EXPECT_FALSE(fs::exists(PathOf("t")));
   }
   for (const Format format : {Format::kMegatronZarr, Format::kDcp}) {
     options_.format = format;
@@ -381,6 +377,74 @@ TEST_F(FormatConvert, ShardsAreForFormatsThatTakeThem) {
     EXPECT_EQ(opened->leaves()[*opened->Find("w0")].chunk_shape,
               (Shape{16, 1000}));
   }
+}
+
+// By its name, from any source, and without a word about the format.
+TEST_F(FormatConvert, TheTargetsNameSaysTheFormat) {
+  options_.format.reset();
+  for (const auto& [name, format] :
+       {std::pair("m.safetensors", "safetensors"), std::pair("m.npz", "npz")}) {
+    const auto done = Convert(source_path_, PathOf(name), options_);
+    ASSERT_TRUE(done.ok()) << done.status().ToString();
+    EXPECT_EQ(FormatName(done->format), format);
+    EXPECT_TRUE(fs::is_regular_file(PathOf(name)));
+    EXPECT_EQ(OpenAny(PathOf(name))->info().format, format);
+  }
+  for (const char* name : {"m.pt", "m.pth", "m.bin"}) {
+    EXPECT_EQ(Convert(source_path_, PathOf(name), options_).status().code(),
+              StatusCode::kInvalidArgument);
+    EXPECT_FALSE(fs::exists(PathOf(name)));
+  }
+  options_.format = Format::kOrbax;
+  EXPECT_EQ(
+      Convert(source_path_, PathOf("n.safetensors"), options_).status().code(),
+      StatusCode::kInvalidArgument);
+  EXPECT_FALSE(fs::exists(PathOf("n.safetensors")));
+}
+
+// What the new format has no place for is refused, not ignored.
+TEST_F(FormatConvert, OptionsOfOtherFormatsAreRefused) {
+  ConvertOptions zarr, directories, packed, cut, bounded;
+  zarr.zarr_format = 3;
+  directories.use_ocdbt = false;
+  packed.compression = Compression::kFast;
+  cut.chunk_bytes_target = 1000;
+  bounded.shard_bytes_max = 1000;
+  const auto code_of = [&](Format format, ConvertOptions options) {
+    options.format = format;
+    options.sync = false;
+    options.overwrite = true;
+    return Convert(source_path_, PathOf("n"), options).status().code();
+  };
+  for (const Format format : {Format::kSafetensors, Format::kNpz, Format::kDcp,
+                              Format::kTorchDist, Format::kMegatronZarr}) {
+    SCOPED_TRACE(FormatName(format));
+    for (const ConvertOptions& options : {zarr, directories, packed}) {
+      EXPECT_EQ(code_of(format, options), StatusCode::kInvalidArgument);
+    }
+    if (format == Format::kMegatronZarr) continue;
+    EXPECT_EQ(code_of(format, cut), StatusCode::kInvalidArgument);
+  }
+  for (const Format format : {Format::kOrbax, Format::kOrbaxV1, Format::kNpz,
+                              Format::kMegatronZarr}) {
+    SCOPED_TRACE(FormatName(format));
+    EXPECT_EQ(code_of(format, bounded), StatusCode::kInvalidArgument);
+  }
+  ConvertOptions backwards;
+  backwards.recipe_options.reverse = true;
+  EXPECT_EQ(code_of(Format::kOrbax, backwards), StatusCode::kInvalidArgument);
+  EXPECT_FALSE(fs::exists(PathOf("n")));
+}
+
+// A file that would be several is none.
+TEST_F(FormatConvert, OneFileIsNotCutIntoSeveral) {
+  options_.format.reset();
+  options_.shard_bytes_max = 1;
+  const Status status =
+      Convert(source_path_, PathOf("m.safetensors"), options_).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("one file"));
+  EXPECT_FALSE(fs::exists(PathOf("m.safetensors")));
 }
 
 // Every item of a composite has a sidecar of its own.
@@ -397,8 +461,9 @@ TEST_F(FormatConvert, SidecarsOfAComposite) {
     leaf.stored = "in.blob";
     SaveOptions save;
     save.sync = false;
-    save.item_custom_metadata = R"({"note":1,")" + std::string(kSidecarKey) +
-                                R"(":)" + SidecarText(sidecar) + "}";
+    save.item_custom_metadata = R"({"note":1})";
+    save.item_documents =
+        "{\"" + std::string(kSidecarKey) + "\":" + SidecarText(sidecar) + "}";
     Tree inner = Tree::Dict();
     inner.Add("blob", Tree(Array::FromBytes(DType::kUint8, {3}, "a\0b")));
     inner.Add("w", Tree(RandomArray(DType::kUint8, {3}, 5)));

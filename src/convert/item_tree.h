@@ -36,6 +36,9 @@ struct ReferredArrays {
   // the item `name`. Called before the item is written.
   std::function<Status(const std::string& name, const std::string& directory)>
       place_files;
+  // As PendingSaveOptions::may_commit: whether what is referred to is still
+  // what it was.
+  std::function<Status()> may_commit;
 };
 
 struct ItemTreeOptions {

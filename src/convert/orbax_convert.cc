@@ -27,6 +27,7 @@
 #include "convert/work_directory.h"
 #include "holdfast/process_group.h"
 #include "holdfast/tools/commit.h"
+#include "interop/may_replace.h"
 #include "interop/open.h"
 #include "place/directory_ops.h"
 #include "run/run.h"
@@ -112,7 +113,8 @@ class OrbaxConverter {
       HF_ASSIGN_OR_RETURN(const bool replaces_foreign, ReplacesForeign());
       checks_first_ = replaces_foreign || ReplacesSource();
       if (checks_first_ && IsUrl(target_path_)) {
-        HF_RETURN_IF_ERROR(CheckMayReplace(target_path_));
+        HF_RETURN_IF_ERROR(
+            CheckMayReplaceAnyFormat(target_path_, plan_.result_id));
       }
       if (checks_first_ && options_.also != nullptr) {
         return UnimplementedError(
@@ -179,14 +181,24 @@ class OrbaxConverter {
     save.now_ns = options_.now_ns;
     save.random_hex = options_.random_hex;
     save.item_custom_metadata = item.item_custom_metadata;
+    save.item_documents = item.item_documents;
     save.value_metadata_tree = item.value_metadata_tree;
     return save;
   }
 
   Result<std::unique_ptr<PendingSaver>> BeginPending(
       const std::string& path) const {
-    return PendingSaver::Begin(path, {group_, options_.overwrite, options_.sync,
-                                      options_.write_digests, options_.now_ns});
+    PendingSaveOptions begin;
+    begin.group = group_;
+    begin.overwrite = options_.overwrite;
+    begin.sync = options_.sync;
+    begin.write_digests = options_.write_digests;
+    begin.now_ns = options_.now_ns;
+    begin.result_id = plan_.result_id;
+    if (referred_ != nullptr) begin.may_commit = referred_->may_commit;
+    HF_ASSIGN_OR_RETURN(auto pending, PendingSaver::Begin(path, begin));
+    HF_RETURN_IF_ERROR(pending->BoundAccess(SourcePathsOf(source_, options_)));
+    return pending;
   }
 
   // All at once, as Save does it.
@@ -274,7 +286,9 @@ class OrbaxConverter {
         WorkDirectory::Begin(target, {source_hash_, HashOf(items)},
                              {.overwrite = options_.overwrite,
                               .restart = options_.restart || source_hash_ == 0,
-                              .sync = options_.sync}));
+                              .sync = options_.sync,
+                              .copies_of = SourcePathsOf(source_, options_),
+                              .result_id = plan_.result_id}));
     if (options_.run.progress) {
       for (const PartedItem& item : items) {
         for (const SavePlan& part : item.parts) {
@@ -445,9 +459,9 @@ class OrbaxConverter {
     is_published_ = true;
     if (has_parts_) return work_->Publish(std::string(kWhole));
     const CancelToken cancel(options_.run.cancel);
-    return ReplaceByCopy(WholePath(), Place(target_path_).Absolute(),
-                         options_.now_ns ? options_.now_ns() : SystemNowNs(),
-                         &cancel);
+    return ReplaceByCopy(
+        WholePath(), Place(target_path_).Absolute(), plan_.result_id,
+        options_.now_ns ? options_.now_ns() : SystemNowNs(), &cancel);
   }
 
   static Status MoveItem(const std::string& from, const std::string& root,
@@ -513,7 +527,7 @@ class OrbaxConverter {
     return Status();
   }
 
-  static constexpr uint64_t ConvertResult::* kSummed[] = {
+  static constexpr uint64_t ConvertResult::*kSummed[] = {
       &ConvertResult::decoded_bytes, &ConvertResult::read_bytes,
       &ConvertResult::written_bytes, &ConvertResult::checked_bytes};
 

@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/json_text.h"
+#include "checkpoint/format/own_documents.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "convert/name_set.h"
 #include "convert/target_plan.h"
@@ -17,6 +18,11 @@ namespace {
 std::string MetadataText(const TreeMetadata* metadata) {
   if (metadata == nullptr || metadata->custom_metadata.is_null()) return "";
   return PythonJsonText(metadata->custom_metadata);
+}
+
+std::string DocumentsText(const TreeMetadata* metadata) {
+  if (metadata == nullptr || metadata->documents.is_null()) return "";
+  return PythonJsonText(metadata->documents);
 }
 
 CopiedLeaf CopyOf(size_t number, const LeafInfo& info) {
@@ -134,6 +140,7 @@ class Planner {
                         MakeItemTree(orbax, leaves, TreeOptions()));
     const TreeMetadata* metadata = item.tree_metadata();
     planned.item_custom_metadata = MetadataText(metadata);
+    planned.item_documents = DocumentsText(metadata);
     // It describes the whole tree.
     if (metadata != nullptr && options_.names.empty()) {
       planned.value_metadata_tree = metadata->value_metadata_tree.value_or("");
@@ -225,10 +232,14 @@ class Planner {
   Status FillMetadata(const std::string& item_name,
                       const OpenedCheckpoint* orbax, PlannedItem& planned) {
     planned.item_custom_metadata = source_.info().item_custom_metadata;
+    planned.item_documents =
+        WithTreeDocuments("", source_.info().item_documents);
     if (orbax != nullptr) {
       for (const auto& item : orbax->items()) {
         if (item->place().name != item_name) continue;
         planned.item_custom_metadata = MetadataText(item->tree_metadata());
+        planned.item_documents =
+            WithTreeDocuments("", DocumentsText(item->tree_metadata()));
       }
     } else if (options_.map.is_empty() && options_.names.empty()) {
       planned.value_metadata_tree = source_.info().value_metadata_tree;
@@ -237,34 +248,30 @@ class Planner {
   }
 
   // The id says what the whole of a delta holds, and of nothing else.
-  void AddResultId(nlohmann::ordered_json& metadata) const {
+  void AddResultId(nlohmann::ordered_json& documents) {
     const std::string& id = source_.info().result_id;
     const bool is_whole = options_.map.is_empty() && options_.names.empty() &&
                           !options_.recipe && source_.info().items.size() <= 1;
-    if (metadata.is_object()) metadata.erase(std::string(kResultIdKey));
     if (id.empty() || !is_whole) return;
-    if (metadata.is_null()) metadata = nlohmann::ordered_json::object();
-    if (metadata.is_object()) metadata[std::string(kResultIdKey)] = id;
+    documents[std::string(kResultIdKey)] = id;
+    plan_.result_id = id;
   }
 
-  Status AddSidecar(PlannedItem& planned) const {
-    nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
-    if (!planned.item_custom_metadata.empty()) {
-      HF_ASSIGN_OR_RETURN(metadata,
-                          ParseJsonText(planned.item_custom_metadata));
+  Status AddSidecar(PlannedItem& planned) {
+    nlohmann::ordered_json documents;
+    if (!planned.item_documents.empty()) {
+      HF_ASSIGN_OR_RETURN(documents, ParseJsonText(planned.item_documents));
     }
-    const std::string key(kSidecarKey);
-    if (metadata.is_object()) metadata.erase(key);
     if (!planned.tree.sidecar.empty()) {
-      if (!metadata.is_object()) metadata = nlohmann::ordered_json::object();
       TreeSidecar sidecar;
       sidecar.is_partial = true;
       sidecar.leaves = planned.tree.sidecar;
-      HF_ASSIGN_OR_RETURN(metadata[key], ParseJsonText(SidecarText(sidecar)));
+      HF_ASSIGN_OR_RETURN(documents[std::string(kSidecarKey)],
+                          ParseJsonText(SidecarText(sidecar)));
     }
-    AddResultId(metadata);
-    planned.item_custom_metadata =
-        metadata.empty() ? "" : PythonJsonText(metadata);
+    AddResultId(documents);
+    planned.item_documents =
+        documents.is_null() ? "" : PythonJsonText(documents);
     return Status();
   }
 

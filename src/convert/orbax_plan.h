@@ -33,6 +33,7 @@ struct PlannedItem {
   std::string text;  // of a JSON item
   std::vector<CopiedLeaf> leaves;
   std::string item_custom_metadata;  // JSON objects, or empty
+  std::string item_documents;
   std::string value_metadata_tree;
 };
 
@@ -42,6 +43,7 @@ struct OrbaxPlan {
   Format format = Format::kOrbax;
   int zarr_format = 2;
   bool use_ocdbt = true;
+  std::string result_id;  // of what a delta made, where all of it is kept
   ConvertReport report;
 };
 

@@ -60,6 +60,7 @@ uint64_t SavePlanHash(const SavePlan& plan) {
   PutVarint(numbers, options.sync);
   add(numbers);
   add(options.item_custom_metadata);
+  if (!options.item_documents.empty()) add(options.item_documents);
   add(options.value_metadata_tree);
   for (const FlatLeaf& leaf : plan.leaves) {
     add(KeyPathRepr(leaf.path));

@@ -30,7 +30,13 @@ Result<std::string> ReadConfig(const Place& checkpoint) {
 Result<std::unique_ptr<Checkpoint>> ThroughRecipe(
     std::unique_ptr<Checkpoint> source, const std::optional<Recipe>& recipe,
     RecipeOptions options) {
-  if (!recipe) return source;
+  if (!recipe) {
+    if (!options.reverse && options.sizes.empty()) return source;
+    return InvalidArgumentError(
+        std::string(options.reverse ? "reverse (--reverse)" : "sizes (--set)") +
+        ": it is about a recipe, and none is given; name one (map, --map), or "
+        "leave it out");
+  }
   if (options.config_json.empty()) {
     HF_ASSIGN_OR_RETURN(options.config_json, ReadConfig(source->info().path));
   }

@@ -2,7 +2,8 @@
 // there is one.
 //
 // Thread-safety: pure functions of the file system, or of a bucket.
-// Units: bytes. Errors: those of Open and WithRecipe.
+// Units: bytes. Errors: those of Open and WithRecipe; InvalidArgument for
+// options of a recipe without one.
 #pragma once
 
 #include <cstdint>

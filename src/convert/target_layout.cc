@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/checkpoint_metadata.h"
+#include "checkpoint/format/own_documents.h"
 
 namespace holdfast {
 namespace {
@@ -99,7 +100,9 @@ Result<TargetLayout> MakeTargetLayout(const CheckpointInfo& source,
     }
   }
   if (!composite.empty()) layout.root.item_handlers_json = composite.dump();
-  layout.root.custom_metadata = source.custom_metadata;
+  const SplitMetadata split = SplitOwnDocuments(source.custom_metadata);
+  layout.root.custom_metadata = split.users;
+  layout.root.documents = split.documents;
   layout.root.is_v1 = is_v1;
   return layout;
 }

@@ -14,15 +14,19 @@
 #include "base/status_macros.h"
 #include "base/string_coding.h"
 #include "checkpoint/commit/replaceable.h"
+#include "checkpoint/commit/unfinished.h"
 #include "codec/xxh64.h"
 #include "holdfast/checkpoint.h"
 #include "interop/may_replace.h"
 #include "place/directory_ops.h"
 #include "place/step_address.h"
+#include "references/reference_lock.h"
+#include "references/referrers.h"
 #include "remote/tree_listing.h"
 #include "storage/errno_status.h"
 #include "storage/path_parts.h"
 #include "storage/rename_call.h"
+#include "storage/replace_directory.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -42,15 +46,16 @@ bool IsCheckpoint(const std::string& path) {
 
 // Overwriting is for checkpoints; a mistyped path must not cost a home
 // directory.
-Status CheckTarget(const std::string& path, bool overwrite) {
+Status CheckTarget(const std::string& path,
+                   const WorkDirectory::Options& options) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
   if (kind == PathKind::kMissing) return Status();
   const bool is_dir = kind == PathKind::kDirectory;
-  if (!overwrite || (!is_dir && kind != PathKind::kFile)) {
+  if (!options.overwrite || (!is_dir && kind != PathKind::kFile)) {
     return TargetExistsError(path);
   }
-  if (is_dir) return CheckMayReplaceAnyFormat(path);
-  if (IsCheckpoint(path)) return Status();
+  if (is_dir) return CheckMayReplaceAnyFormat(path, options.result_id);
+  if (IsCheckpoint(path)) return CheckNothingNeeds(path);
   return FailedPreconditionError("overwrite " + path +
                                  ": refused, because it is not a checkpoint");
 }
@@ -107,7 +112,18 @@ WorkDirectory::WorkDirectory(std::string target_path, const JournalHead& head,
     : target_path_(std::move(target_path)),
       path_(target_path_ + std::string(kWorkSuffix)),
       head_(head),
-      options_(options) {}
+      options_(options),
+      access_(AccessRule::Of(target_path_, options_.copies_of)) {}
+
+std::vector<std::string> SourcePathsOf(const Checkpoint& source,
+                                       const ConvertOptions& options) {
+  std::vector<std::string> paths = options.copies_of;
+  paths.push_back(source.info().path);
+  for (const auto* more : {&source.info().bases, &source.info().sources}) {
+    paths.insert(paths.end(), more->begin(), more->end());
+  }
+  return paths;
+}
 
 Result<std::unique_ptr<WorkDirectory>> WorkDirectory::Begin(
     const std::string& target_path, const JournalHead& head,
@@ -117,7 +133,8 @@ Result<std::unique_ptr<WorkDirectory>> WorkDirectory::Begin(
                                 ": the path names no file or directory");
   }
   HF_RETURN_IF_ERROR(CheckNamesNoStep(target_path));
-  HF_RETURN_IF_ERROR(CheckTarget(target_path, options.overwrite));
+  HF_RETURN_IF_ERROR(RecoverReplaced(target_path).status());
+  HF_RETURN_IF_ERROR(CheckTarget(target_path, options));
   HF_RETURN_IF_ERROR(MakeParents(target_path));
   std::unique_ptr<WorkDirectory> work(
       new WorkDirectory(target_path, head, options));
@@ -133,6 +150,7 @@ Status WorkDirectory::Prepare() {
   if (kind == PathKind::kMissing) {
     HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Make(path_));
     is_begun_ = true;
+    HF_RETURN_IF_ERROR(access_.CloseWhileItGrows(path_));
     return StartAnew("");
   }
   // Locked before the journal is read: another conversion may be appending.
@@ -227,35 +245,44 @@ Status WorkDirectory::Publish(const std::string& name) {
   HF_RETURN_IF_ERROR(DropJournal());
   const std::string source =
       name.empty() ? data_path() : data_path() + "/" + name;
-  DirectoryLock replaced;  // until it is removed with this directory
-  int error = 0;
-  if (RenameWithFlags(AT_FDCWD, source.c_str(), target_path_.c_str(),
-                      kRenameNoReplace) != 0) {
-    error = errno;
-  }
+  HF_RETURN_IF_ERROR(access_.Apply(source, options_.sync));
+  ReferenceLock lock(Place(target_path_).parent());
+  int error = RenameNew(AT_FDCWD, source.c_str(), target_path_.c_str());
   if (error == EEXIST) {
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_path_));
-    if (kind == PathKind::kDirectory) {
-      HF_ASSIGN_OR_RETURN(replaced, DirectoryLock::Take(target_path_));
-    }
-    HF_RETURN_IF_ERROR(CheckTarget(target_path_, options_.overwrite));
-    error = RenameWithFlags(AT_FDCWD, source.c_str(), target_path_.c_str(),
-                            kRenameExchange) == 0
-                ? 0
-                : errno;
-  } else if (error == EINVAL || error == ENOSYS) {
-    // A file system without these flags.
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_path_));
-    if (kind == PathKind::kMissing ||
-        (kind == PathKind::kFile && !name.empty())) {
-      error = ::rename(source.c_str(), target_path_.c_str()) == 0 ? 0 : errno;
-    }
+    HF_ASSIGN_OR_RETURN(const PathKind made, GetPathKind(source));
+    const bool are_files =
+        kind != PathKind::kDirectory && made != PathKind::kDirectory;
+    if (!are_files) return PublishOver(source);
+    HF_RETURN_IF_ERROR(CheckTarget(target_path_, options_));
+    error = ::rename(source.c_str(), target_path_.c_str()) == 0 ? 0 : errno;
   }
   if (error != 0) {
     return ErrnoStatus(error, "publish " + source + " as", target_path_);
   }
+  lock.Unlock();
   if (options_.sync)
     HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(target_path_)));
+  return Remove();
+}
+
+// A directory is locked until it is removed, with the work directory or beside
+// the target.
+Status WorkDirectory::PublishOver(const std::string& source) {
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_path_));
+  DirectoryLock replaced;
+  if (kind == PathKind::kDirectory) {
+    HF_ASSIGN_OR_RETURN(replaced, DirectoryLock::Take(target_path_));
+  }
+  HF_RETURN_IF_ERROR(CheckTarget(target_path_, options_));
+  const std::string aside = MovedPlace(target_path_).path();
+  HF_ASSIGN_OR_RETURN(const std::string at,
+                      local::ReplaceDirectory(source, target_path_, aside));
+  if (at == aside && replaced.is_held()) {
+    HF_RETURN_IF_ERROR(replaced.Remove(aside));
+  } else if (at == aside && ::unlink(aside.c_str()) != 0) {
+    return ErrnoStatus(errno, "remove", aside);
+  }
   return Remove();
 }
 

@@ -11,10 +11,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "convert/journal.h"
 #include "holdfast/status.h"
+#include "holdfast/tools/convert.h"
 #include "storage/directory_lock.h"
+#include "storage/tree_access.h"
 
 namespace holdfast {
 
@@ -26,6 +29,9 @@ class WorkDirectory {
     bool overwrite = false;
     bool restart = false;
     bool sync = true;
+    // What the target is a copy of: it gives nobody more permissions.
+    std::vector<std::string> copies_of;
+    std::string result_id = "";  // as PendingSaveOptions
   };
   // Looks at the target and at the files of an earlier run; removes those that
   // it cannot continue from.
@@ -66,6 +72,7 @@ class WorkDirectory {
  private:
   WorkDirectory(std::string target_path, const JournalHead& head,
                 const Options& options);
+  Status PublishOver(const std::string& source);
   Status Prepare();
   std::string JournalPath() const { return path_ + "/journal"; }
 
@@ -73,6 +80,7 @@ class WorkDirectory {
   const std::string path_;
   const JournalHead head_;
   const Options options_;
+  const AccessRule access_;
   DirectoryLock lock_;
   FoundJournal found_;
   std::unique_ptr<Journal> journal_;
@@ -80,6 +88,10 @@ class WorkDirectory {
   bool is_begun_ = false;
   bool is_worth_keeping_ = false;
 };
+
+// What a conversion of the source copies from.
+std::vector<std::string> SourcePathsOf(const Checkpoint& source,
+                                       const ConvertOptions& options);
 
 // A hash of names, sizes and times (of a URL: versions) of all files at or
 // below a path, to see whether a source has changed. 0 when there is no such

@@ -2,16 +2,39 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstdio>
 #include <string>
 
 namespace holdfast {
 namespace {
 
 constexpr int64_t kHostCountMax = 65'536;
+constexpr double kStateBytesMax = 0x1p70;
+constexpr int64_t kEveryMax = 1'000'000'000;
 
 Status Refuse(const char* name, const char* wanted) {
   return InvalidArgumentError(std::string("goodput: ") + name + ": want " +
                               wanted);
+}
+
+Status CheckPolicy(const GoodputPolicy& policy) {
+  if (policy.local_every < 1 || policy.local_every > kEveryMax) {
+    return Refuse("local_every", "1 to 1000000000");
+  }
+  if (policy.shared_every < 0 || policy.shared_every > kEveryMax ||
+      policy.shared_every % policy.local_every != 0) {
+    return Refuse("shared_every",
+                  "a multiple of local_every, at most 1000000000, or 0");
+  }
+  if (policy.data_shards < 1 || policy.data_shards > 255) {
+    return Refuse("data_shards", "1 to 255");
+  }
+  if (policy.parity_shards < 0 ||
+      policy.parity_shards > 255 - policy.data_shards) {
+    return Refuse("parity_shards", "0 to 255, less data_shards");
+  }
+  return Status();
 }
 
 bool IsPositive(double number) { return number > 0 && std::isfinite(number); }
@@ -38,22 +61,51 @@ Status CheckGoodput(const GoodputModel& model, const GoodputPolicy& policy) {
   if (!(model.lost_share >= 0 && model.lost_share <= 1)) {
     return Refuse("lost_share", "0 to 1");
   }
-  if (!(model.blocking_seconds >= 0 && model.restart_seconds >= 0 &&
-        model.domain_mtbf_seconds >= 0) ||
-      model.hosts_per_domain < 1) {
-    return Refuse("blocking_seconds, restart_seconds, domain_mtbf_seconds",
-                  "0 or more, and a host or more a domain");
+  if (model.state_bytes > kStateBytesMax) {
+    return Refuse("state_bytes", "at most 2^70");
   }
-  if (policy.local_every < 1 || policy.shared_every < 0 ||
-      policy.shared_every % policy.local_every != 0) {
-    return Refuse("shared_every",
-                  "a multiple of local_every, which is 1 or more");
+  const struct {
+    const char* name;
+    double number;
+  } at_least_0[] = {{"blocking_seconds", model.blocking_seconds},
+                    {"restart_seconds", model.restart_seconds},
+                    {"domain_mtbf_seconds", model.domain_mtbf_seconds}};
+  for (const auto& [name, number] : at_least_0) {
+    if (!(number >= 0 && std::isfinite(number))) {
+      return Refuse(name, "0 or more");
+    }
   }
-  if (policy.data_shards < 1 || policy.parity_shards < 0 ||
-      policy.data_shards + policy.parity_shards > 255) {
-    return Refuse("data_shards and parity_shards", "at most 255 together");
+  if (model.hosts_per_domain < 1 || model.hosts_per_domain > kHostCountMax) {
+    return Refuse("hosts_per_domain", "1 to 65536");
   }
-  return Status();
+  return CheckPolicy(policy);
+}
+
+Status CheckPlayable(const GoodputModel& model, const GoodputCosts& costs) {
+  const double save_count = model.simulated_seconds / costs.period_seconds;
+  const double failure_count =
+      model.simulated_seconds * costs.failures_per_second();
+  const double work =
+      (save_count + failure_count) * static_cast<double>(kGoodputEventWork) +
+      model.simulated_seconds * costs.domain_failures_per_second *
+          static_cast<double>(
+              std::min(model.hosts_per_domain, model.host_count));
+  if (work <= static_cast<double>(kGoodputWorkMax)) return Status();
+  return TooMuchToPlayError(model, costs);
+}
+
+Status TooMuchToPlayError(const GoodputModel& model,
+                          const GoodputCosts& costs) {
+  char text[96];
+  std::snprintf(text, sizeof text, "got some %.2g saves and %.2g failures",
+                model.simulated_seconds / costs.period_seconds,
+                model.simulated_seconds * costs.failures_per_second());
+  return InvalidArgumentError(
+      "goodput: simulated_seconds: too much to play (" + std::string(text) +
+      ", want at most " + std::to_string(kGoodputWorkMax / kGoodputEventWork) +
+      ", with copies that keep up): want less of it, or more of "
+      "host_mtbf_seconds, domain_mtbf_seconds, step_seconds, local_every, "
+      "shared_every or shared_bytes_per_second");
 }
 
 GoodputCosts CostsOf(const GoodputModel& model, const GoodputPolicy& policy) {

@@ -4,6 +4,8 @@
 // Errors: InvalidArgument naming the number.
 #pragma once
 
+#include <cstdint>
+
 #include "holdfast/tools/goodput.h"
 
 namespace holdfast {
@@ -26,8 +28,17 @@ struct GoodputCosts {
   }
 };
 
+// What a simulation may do, in looks at one step that is kept or one host that
+// is lost (some 20 ns each); a save or a failure is as many as
+// kGoodputEventWork.
+inline constexpr uint64_t kGoodputWorkMax = 100'000'000;
+inline constexpr uint64_t kGoodputEventWork = 5;
+
 Status CheckGoodput(const GoodputModel& model, const GoodputPolicy& policy);
 // REQUIRES: CheckGoodput is ok.
 GoodputCosts CostsOf(const GoodputModel& model, const GoodputPolicy& policy);
+// InvalidArgument when the saves and failures to expect are too many to play.
+Status CheckPlayable(const GoodputModel& model, const GoodputCosts& costs);
+Status TooMuchToPlayError(const GoodputModel& model, const GoodputCosts& costs);
 
 }  // namespace holdfast

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -134,6 +135,12 @@ std::vector<GoodputPlan> PlansThatFit(const GoodputModel& model,
   return plans;
 }
 
+std::string ByteText(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.0f", std::min(bytes, 0x1p80));
+  return text;
+}
+
 void SortByGoodput(std::vector<GoodputPlan>& plans) {
   std::stable_sort(plans.begin(), plans.end(),
                    [](const GoodputPlan& a, const GoodputPlan& b) {
@@ -150,17 +157,21 @@ Result<std::vector<GoodputPlan>> PlanGoodput(const GoodputModel& model,
   std::vector<GoodputPlan> plans = PlansThatFit(model, host_bytes_max);
   if (plans.empty()) {
     return FailedPreconditionError(
-        "goodput: no plan keeps at most " +
-        std::to_string(static_cast<uint64_t>(host_bytes_max)) +
+        "goodput: no plan keeps at most " + ByteText(host_bytes_max) +
         " bytes on a host: two steps of its part of the state are " +
-        std::to_string(static_cast<uint64_t>(
-            2 * model.state_bytes / static_cast<double>(model.host_count))));
+        ByteText(2 * model.state_bytes /
+                 static_cast<double>(model.host_count)));
   }
   SortByGoodput(plans);
   plans.resize(std::min(plans.size(), kSimulatedCount));
-  for (GoodputPlan& plan : plans) {
-    HF_ASSIGN_OR_RETURN(plan.result, SimulateGoodput(model, plan.policy));
-  }
+  Status unplayed;
+  std::erase_if(plans, [&](GoodputPlan& plan) {
+    const auto result = SimulateGoodput(model, plan.policy);
+    if (result.ok()) plan.result = *result;
+    unplayed = result.status();
+    return !result.ok();
+  });
+  if (plans.empty()) return unplayed;
   SortByGoodput(plans);
   plans.resize(std::min<size_t>(plans.size(), plan_count_max));
   return plans;

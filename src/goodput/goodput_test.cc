@@ -127,7 +127,46 @@ TEST(GoodputTest, PlansKeepToTheBudgetAndTheBestIsFirst) {
               HasSubstr("two steps of its part of the state are 7812500000"));
 }
 
+// Whatever the numbers are, it ends: here each would take hours at least.
+TEST(GoodputTest, WhatIsTooMuchToPlayIsRefused) {
+  GoodputModel failing;
+  failing.host_count = 10'000;
+  failing.host_mtbf_seconds = 1;
+  GoodputModel domains;
+  domains.host_count = domains.hosts_per_domain = 65'536;
+  domains.domain_mtbf_seconds = 100;
+  GoodputModel lasting;
+  lasting.simulated_seconds = 1e14;
+  GoodputModel hasty;
+  hasty.step_seconds = hasty.blocking_seconds = 1e-300;
+  hasty.state_bytes = 1;
+  // Each step waits for all copies before it: the steps that are kept grow.
+  GoodputModel behind;
+  behind.shared_bytes_per_second = 1;
+  behind.host_mtbf_seconds = 1e18;
+  for (const GoodputModel& model : {failing, domains, lasting, hasty, behind}) {
+    const auto played = SimulateGoodput(model, {10, 10, 7, 1});
+    EXPECT_EQ(played.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(played.status().message()),
+                HasSubstr("simulated_seconds: too much to play"));
+  }
+  EXPECT_EQ(PlanGoodput(failing, 1e15).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST(GoodputTest, NumbersThatCannotBeAreNamed) {
+  const struct {
+    const char* name;
+    GoodputPolicy policy;
+  } policies[] = {{"local_every", {0, 0, 7, 1}},
+                  {"local_every", {int64_t{1} << 40, 0, 7, 1}},
+                  {"shared_every", {1, -1, 7, 1}},
+                  {"data_shards", {1, 1, int64_t{1} << 62, int64_t{1} << 62}},
+                  {"parity_shards", {1, 1, 7, int64_t{1} << 62}}};
+  for (const auto& [name, policy] : policies) {
+    EXPECT_THAT(SimulateGoodput(SomeRun(), policy).status().ToString(),
+                HasSubstr(std::string("goodput: ") + name + ": want"));
+  }
   GoodputModel model = SomeRun();
   model.step_seconds = 0;
   EXPECT_THAT(SimulateGoodput(model, kPolicy).status().ToString(),

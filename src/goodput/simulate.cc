@@ -75,16 +75,26 @@ class Simulation {
         losses_(std::move(losses)),
         random_(model.seed) {}
 
-  GoodputResult Run() {
+  Result<GoodputResult> Run() {
+    HF_RETURN_IF_ERROR(CheckPlayable(model_, costs_));
     while (now_ < model_.simulated_seconds) {
       TrainUntilAFailure();
-      if (now_ >= model_.simulated_seconds) break;
+      if (now_ >= model_.simulated_seconds || IsTooMuch()) break;
       ComeBack();
     }
+    if (IsTooMuch()) return TooMuchToPlayError(model_, costs_);
     return Summary();
   }
 
  private:
+  struct Drain {
+    int64_t step;
+    double done_at;
+  };
+
+  // A bound of the time that this takes, on any numbers.
+  bool IsTooMuch() const { return work_ > kGoodputWorkMax; }
+
   // 0 to less than 1.
   double Uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
@@ -99,7 +109,7 @@ class Simulation {
   void TrainUntilAFailure() {
     const double end = std::min(now_ + Draw(costs_.failures_per_second()),
                                 model_.simulated_seconds);
-    while (now_ + costs_.period_seconds <= end) {
+    while (now_ + costs_.period_seconds <= end && !IsTooMuch()) {
       now_ += costs_.period_seconds;
       blocked_seconds_ +=
           costs_.period_seconds -
@@ -115,6 +125,7 @@ class Simulation {
   }
 
   void Save() {
+    work_ += kGoodputEventWork;
     Settle();
     TierStep id;
     id.step = step_;
@@ -138,15 +149,19 @@ class Simulation {
       shared_step_ = drains_.front().step;
       drains_.pop_front();
     }
+    work_ += kept_.size();
+    // All three lists have the oldest first.
+    auto drain = drains_.begin();
     for (KeptStep& kept : kept_) {
-      kept.is_in_use = std::any_of(
-          drains_.begin(), drains_.end(),
-          [&](const Drain& drain) { return drain.step == kept.step.step; });
+      while (drain != drains_.end() && drain->step < kept.step.step) ++drain;
+      kept.is_in_use = drain != drains_.end() && drain->step == kept.step.step;
     }
     const std::vector<TierStep> removed = StepsToRemove(kept_, 1, 0);
+    auto next = removed.begin();
     std::erase_if(kept_, [&](const KeptStep& kept) {
-      return std::find(removed.begin(), removed.end(), kept.step) !=
-             removed.end();
+      if (next == removed.end() || !(kept.step == *next)) return false;
+      ++next;
+      return true;
     });
   }
 
@@ -154,6 +169,7 @@ class Simulation {
 
   void Fail() {
     ++failure_count_;
+    work_ += kGoodputEventWork;
     const double all = costs_.failures_per_second();
     if (Uniform() * all < costs_.domain_failures_per_second) {
       const int64_t domain_count =
@@ -163,6 +179,7 @@ class Simulation {
       const int64_t end =
           std::min(first + model_.hosts_per_domain, model_.host_count);
       for (int64_t host = first; host < end; ++host) losses_.Lose(host);
+      work_ += static_cast<uint64_t>(end - first);
       return;
     }
     const int64_t host = PickOne(model_.host_count);
@@ -177,7 +194,7 @@ class Simulation {
     Fail();
     drains_.clear();
     drained_at_ = 0;
-    for (;;) {
+    while (!IsTooMuch()) {
       const std::optional<int64_t> local = LocalStep();
       const double restore = RestoreSeconds(local);
       const double needed = model_.restart_seconds + restore;
@@ -255,17 +272,13 @@ class Simulation {
     return result;
   }
 
-  struct Drain {
-    int64_t step;
-    double done_at;
-  };
-
   const GoodputModel& model_;
   const GoodputPolicy& policy_;
   const GoodputCosts costs_;
   Losses losses_;
   std::mt19937_64 random_;
 
+  uint64_t work_ = 0;  // as of kGoodputWorkMax
   double now_ = 0;
   int64_t step_ = 0;
   std::vector<KeptStep> kept_;  // on the local tier; oldest first

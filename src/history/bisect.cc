@@ -1,4 +1,6 @@
-// BisectBy and Bisect.
+// BisectBy, BisectByCommand and Bisect.
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -9,6 +11,7 @@
 #include <utility>
 
 #include "base/no_throw.h"
+#include "base/shell_command.h"
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "checkpoint/restore/leaf_request.h"
@@ -25,6 +28,35 @@ namespace {
 
 // How many names of leaves or metrics an error repeats.
 constexpr size_t kNamesShownMax = 8;
+
+// As `git bisect run` takes what a command ends with.
+constexpr int kSkipCode = 125;
+constexpr int kBadCodeMax = 127;
+// Tells the command of a bisection the step's path.
+constexpr std::string_view kStepVariable = "HOLDFAST_STEP";
+
+// What a command says that ended with `status`, as of waitpid.
+Result<StepAnswer> AnswerOf(int status) {
+  if (!WIFEXITED(status)) {
+    return CancelledError("--run: the command was ended by signal " +
+                          std::to_string(WTERMSIG(status)));
+  }
+  const int code = WEXITSTATUS(status);
+  if (code > kBadCodeMax) {
+    return CancelledError("--run: the command ended with " +
+                          std::to_string(code) +
+                          ", which stops the search (want 0 to 127)");
+  }
+  StepAnswer answer;
+  answer.why = "the command ended with " + std::to_string(code);
+  if (code == 126 || code == 127) {
+    answer.why += ", as the shell does when it cannot run it";
+  }
+  answer.verdict = code == 0           ? StepVerdict::kGood
+                   : code == kSkipCode ? StepVerdict::kSkip
+                                       : StepVerdict::kBad;
+  return answer;
+}
 
 std::string BisectLabel(const BisectProbe& probe) {
   return "step " + std::to_string(probe.step.step) +
@@ -401,6 +433,19 @@ std::string_view StepVerdictName(StepVerdict verdict) {
 Result<BisectResult> BisectBy(const std::string& root, const StepTest& test,
                               const BisectOptions& options) {
   return CatchBadAlloc([&] { return Bisector(root, test, options).Run(); });
+}
+
+Result<BisectResult> BisectByCommand(const std::string& root,
+                                     std::string_view command,
+                                     const BisectOptions& options) {
+  const auto ask = [&](const std::string& path) -> Result<StepAnswer> {
+    auto text = ShellText(command, "{}", kStepVariable, path);
+    if (!text.ok()) return text.status().WithContext("--run");
+    auto status = RunShell(*text, {{std::string(kStepVariable), path}});
+    if (!status.ok()) return status.status().WithContext("--run");
+    return AnswerOf(*status);
+  };
+  return BisectBy(root, ask, options);
 }
 
 Result<BisectResult> Bisect(const std::string& root, std::string_view bad_if,

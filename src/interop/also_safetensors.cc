@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/own_documents.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "checkpoint/save/also_format.h"
 #include "checkpoint/save/save_plan.h"
@@ -26,8 +27,10 @@ class Planner {
   Planner(const SavePlan& save, uint64_t shard_bytes_max) : save_(save) {
     target_.options.shard_bytes_max = shard_bytes_max;
     const SaveOptions& options = *save.options;
-    target_.source_info.custom_metadata = options.custom_metadata;
-    target_.source_info.item_custom_metadata = options.item_custom_metadata;
+    target_.source_info.custom_metadata =
+        SplitOwnDocuments(options.custom_metadata).users;
+    target_.source_info.item_custom_metadata =
+        SplitOwnDocuments(options.item_custom_metadata).users;
     target_.source_info.value_metadata_tree = options.value_metadata_tree;
   }
 

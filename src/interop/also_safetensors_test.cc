@@ -189,9 +189,10 @@ TEST_F(AlsoTest, WhatCannotBeIsRefusedBeforeAnythingIsThere) {
     EXPECT_THAT(std::string(result.status().message()), HasSubstr(words));
     EXPECT_FALSE(fs::exists(Path("refused")));
   };
-  refused([](SaveOptions& o) { o.use_ocdbt = false; }, tree, "want OCDBT");
+  refused([](SaveOptions& o) { o.use_ocdbt = false; }, tree,
+          "want a database (ocdbt)");
   refused([](SaveOptions& o) { o.compression = Compression::kZstd; }, tree,
-          "cannot be compressed (got zstd)");
+          "cannot be compressed (got compression zstd)");
   refused([](SaveOptions& o) { o.write_digests = false; }, tree,
           "write_digests");
   refused([](SaveOptions& o) { o.save_args["x"].write_chunk_shape = Shape{1}; },

@@ -7,6 +7,7 @@
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "checkpoint/commit/known_formats.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "holdfast/tools/torch_file.h"
 #include "interop/dcp_flat.h"
@@ -43,7 +44,12 @@ class DcpOpener {
   Result<std::unique_ptr<Checkpoint>> Open() {
     HF_ASSIGN_OR_RETURN(const Bytes text,
                         store_->Read(std::string(kDcpMetadataFile)));
-    HF_ASSIGN_OR_RETURN(metadata_, ParseDcpMetadata(text.view()));
+    Result<DcpMetadata> metadata = ParseDcpMetadata(text.view());
+    if (!metadata.ok()) {
+      return WithWhatFileIs(metadata.status(), *store_, kDcpMetadataFile,
+                            "pickle");
+    }
+    metadata_ = *std::move(metadata);
     HF_ASSIGN_OR_RETURN(
         is_megatron_, ReadOrEmpty(*store_, kShardedBackendFile, NamesBackend));
     HF_RETURN_IF_ERROR(CheckOverlaps());
@@ -113,11 +119,12 @@ class DcpOpener {
     HF_ASSIGN_OR_RETURN(const ObjectInfo file, store_->Stat(record.file));
     if (record.byte_count > file.byte_count ||
         record.offset > file.byte_count - record.byte_count) {
-      return DataLossError(store_->Describe(record.file) + ": a record of " +
-                           std::to_string(record.byte_count) +
-                           " bytes at offset " + std::to_string(record.offset) +
-                           " does not lie in the file of " +
-                           std::to_string(file.byte_count) + " bytes");
+      const Status cut = DataLossError(
+          store_->Describe(record.file) + ": a record of " +
+          std::to_string(record.byte_count) + " bytes at offset " +
+          std::to_string(record.offset) + " does not lie in the file of " +
+          std::to_string(file.byte_count) + " bytes");
+      return WithWhatFileIs(cut, *store_, record.file, "");
     }
     return pickle::StoreSource(*store_, record.file,
                                {record.offset, record.byte_count});

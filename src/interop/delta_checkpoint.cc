@@ -12,7 +12,7 @@
 #include "checkpoint/restore/leaf_request.h"
 #include "delta/array_delta.h"
 #include "delta/chunk_delta.h"
-#include "place/directory_ops.h"
+#include "references/content_hash.h"
 #include "run/run.h"
 #include "tensor/copy.h"
 #include "tensor/grid.h"
@@ -110,7 +110,9 @@ class DeltaArrays final : public Checkpoint {
     info_.bases.assign(paths_.begin() + 1, paths_.end());
     std::unordered_map<std::string_view, size_t> of_anchor;
     for (size_t i = 0; i < anchor_->leaves().size(); ++i) {
-      of_anchor.emplace(anchor_->leaves()[i].name, i);
+      const std::string& name = anchor_->leaves()[i].name;
+      of_anchor.emplace(name.empty() ? kNamelessArray : std::string_view(name),
+                        i);
     }
     const DeltaInfo& newest = *layers_[0]->step.delta;
     size_t array = 0;
@@ -543,15 +545,21 @@ Result<std::unique_ptr<Layer>> MakeLayer(const Place& place, OpenedStep step) {
   return layer;
 }
 
+bool IsBase(const BaseRecord& record, const std::string& result_id,
+            const std::string& content_hash) {
+  if (!record.id.empty() && result_id == record.id) return true;
+  return content_hash == record.content_hash;
+}
+
 // That the step at `place` is the one that the delta was made from.
-Status CheckBase(const Place& place, const Checkpoint& base,
-                 const std::optional<DeltaInfo>& base_delta,
+Status CheckBase(const Place& place, const OpenedStep& step,
                  const Layer& layer) {
-  const DeltaInfo& info = *layer.step.delta;
-  const std::string id = base_delta ? base_delta->id : base.info().result_id;
-  if (!info.base_id.empty() && id == info.base_id) return Status();
-  HF_ASSIGN_OR_RETURN(const std::string files, BaseFilesHash(place));
-  if (files == info.base_files) return Status();
+  const BaseRecord& record = layer.step.delta->base;
+  const std::string& id =
+      step.delta ? step.delta->id : step.checkpoint->info().result_id;
+  if (IsBase(record, id, "")) return Status();
+  HF_ASSIGN_OR_RETURN(const std::string hash, ContentHash(place));
+  if (IsBase(record, id, hash)) return Status();
   return FailedPreconditionError(layer.place.path() + ": its base " +
                                  place.path() +
                                  " is not the step that this delta was made "
@@ -559,18 +567,39 @@ Status CheckBase(const Place& place, const Checkpoint& base,
                                  "is of another run");
 }
 
-}  // namespace
+struct FoundBase {
+  Place place;
+  OpenedStep step;
+};
 
-Place BasePlaceOf(const Place& place, const DeltaInfo& info) {
-  if (info.base_path.find('/') == std::string::npos) {
-    return place.parent() / info.base_path;
+// The first of the places where the base may be that has it. Otherwise the
+// failure at the likeliest place where there is something.
+Result<FoundBase> FindBase(const Layer& layer, const OpenStepFn& open_step) {
+  const DeltaInfo& info = *layer.step.delta;
+  Status failure = DataLossError(layer.place.path() + ": it names no base");
+  bool has_tried = false;
+  for (const Place& place : PlacesOfBase(layer.place, info.base)) {
+    Result<OpenedStep> step = open_step(place, info.item);
+    Status found =
+        step.ok() ? CheckBase(place, *step, layer)
+                  : step.status().WithContext(layer.place.path() +
+                                              ": a delta whose base is needed");
+    if (found.ok()) return FoundBase{place, *std::move(step)};
+    if (found.code() == StatusCode::kCancelled) return found;
+    const bool tells_more = failure.code() == StatusCode::kNotFound &&
+                            found.code() != StatusCode::kNotFound;
+    if (!has_tried || tells_more) failure = std::move(found);
+    has_tried = true;
   }
-  return Place(info.base_path);
+  return failure;
 }
+
+}  // namespace
 
 Result<std::unique_ptr<Checkpoint>> OpenDelta(const Place& place,
                                               OpenedStep step,
-                                              const OpenStepFn& open_step) {
+                                              const OpenStepFn& open_step,
+                                              std::optional<GivenStep> given) {
   std::vector<std::unique_ptr<Layer>> layers;
   std::set<std::string> seen;
   Place at = place.Absolute();
@@ -580,16 +609,18 @@ Result<std::unique_ptr<Checkpoint>> OpenDelta(const Place& place,
                            at.path() + " again");
     }
     HF_ASSIGN_OR_RETURN(auto layer, MakeLayer(at, std::move(step)));
-    at = BasePlaceOf(at, *layer->step.delta);
     layers.push_back(std::move(layer));
-    const std::string from = layers.back()->place.path();
-    Result<OpenedStep> base = open_step(at, layers.back()->step.delta->item);
-    if (!base.ok()) {
-      return base.status().WithContext(from + ": a delta whose base is needed");
+    const BaseRecord& record = layers.back()->step.delta->base;
+    if (given && IsBase(record, given->checkpoint->info().result_id,
+                        given->content_hash)) {
+      at = Place(given->checkpoint->info().path);
+      step = OpenedStep();
+      step.checkpoint = std::move(given->checkpoint);
+      break;
     }
-    step = *std::move(base);
-    HF_RETURN_IF_ERROR(
-        CheckBase(at, *step.checkpoint, step.delta, *layers.back()));
+    HF_ASSIGN_OR_RETURN(FoundBase base, FindBase(*layers.back(), open_step));
+    at = base.place;
+    step = std::move(base.step);
   }
   const TreeSidecar tree = layers[0]->step.delta->tree;
   return WithSidecar(std::make_unique<DeltaArrays>(

@@ -34,21 +34,27 @@ using OpenStepFn = std::function<Result<OpenedStep>(const Place& place,
 // LeafInfo::codecs of an array that is as in the anchor.
 inline constexpr std::string_view kUnchangedCodecs = "as in the anchor";
 
-// Where the base of a delta at `place` is.
-Place BasePlaceOf(const Place& place, const DeltaInfo& info);
+// A step of a chain that is at hand: its files are not read.
+struct GivenStep {
+  // Its info has the path that the step had, and its result_id.
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::string content_hash;  // references/content_hash.h, of the step
+};
 
 // The step at `place`, which is a delta, with all those that it needs, as the
-// tree that was saved. Its info has `bases` and `result_id`.
+// tree that was saved. Its info has `bases` and `result_id`. A base is looked
+// for wherever it may be now (references/base_record.h), and taken by what it
+// is; where `given` is one of the chain, it ends there.
 Result<std::unique_ptr<Checkpoint>> OpenDelta(const Place& place,
                                               OpenedStep step,
-                                              const OpenStepFn& open_step);
+                                              const OpenStepFn& open_step,
+                                              std::optional<GivenStep> given);
 
-// The checkpoint at `path` read on top of `base`, which holds what the step at
-// `base_path` does, where its chain comes to that step: info().bases then ends
-// there. Any other checkpoint is opened as Open does, and `base` is left alone.
+// The checkpoint at `path` read on top of `given`, where its chain comes to
+// that very step: info().bases then ends with its path. Any other checkpoint is
+// opened as Open does, and `given` is left alone.
 Result<std::unique_ptr<Checkpoint>> OpenOver(const std::string& path,
-                                             const std::string& base_path,
-                                             std::unique_ptr<Checkpoint> base,
+                                             GivenStep given,
                                              const OpenOptions& options);
 
 }  // namespace holdfast

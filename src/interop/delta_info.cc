@@ -4,7 +4,6 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/text.h"
-#include "checkpoint/format/digest_file.h"
 #include "checkpoint/format/subchunking.h"
 #include "checkpoint/restore/leaf_request.h"
 
@@ -103,10 +102,7 @@ DeltaJson DeltaInfoToJson(const DeltaInfo& info) {
     states.push_back(static_cast<char>(state));
   }
   DeltaJson document = {{"version", kDeltaVersion},
-                        {"base",
-                         {{"path", info.base_path},
-                          {"files", info.base_files},
-                          {"id", info.base_id}}},
+                        {"base", BaseRecordToJson(info.base)},
                         {"order", info.order},
                         {"id", info.id},
                         {"chunk_bytes", info.chunk_bytes},
@@ -124,12 +120,9 @@ Result<DeltaInfo> ParseDeltaInfo(const DeltaJson& document) {
     return BadDelta("its version is not 1, the only known one");
   }
   const auto base = document.find("base");
-  if (base == document.end() || !base->is_object())
-    return BadDelta("it has no base");
+  if (base == document.end()) return BadDelta("it has no base");
   DeltaInfo info;
-  HF_ASSIGN_OR_RETURN(info.base_path, TextOf(*base, "path"));
-  HF_ASSIGN_OR_RETURN(info.base_files, TextOf(*base, "files"));
-  HF_ASSIGN_OR_RETURN(info.base_id, TextOf(*base, "id"));
+  HF_ASSIGN_OR_RETURN(info.base, ParseBaseRecord(*base));
   if (document.contains("item")) {
     HF_ASSIGN_OR_RETURN(info.item, TextOf(document, "item"));
   }
@@ -166,24 +159,6 @@ std::string DeltaResultId(const DeltaInfo& info) {
 
 Shape DeltaChunkShape(const Shape& shape, DType dtype, uint64_t chunk_bytes) {
   return ChooseRowChunks(shape, dtype, static_cast<int64_t>(chunk_bytes));
-}
-
-Result<std::string> BaseFilesHash(const Place& place) {
-  const std::shared_ptr<Store> store = place.OpenStore();
-  Sha256 hash;
-  bool has_digests = false;
-  HF_RETURN_IF_ERROR(store->List(
-      "", [&](std::string_view key, const ObjectInfo& info) -> Status {
-        has_digests |= key == kDigestFile;
-        const std::string bytes = std::to_string(info.byte_count);
-        hash.Update(std::string(key) + '\0' + bytes + '\0');
-        return Status();
-      }));
-  if (has_digests) {
-    HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(kDigestFile));
-    hash.Update(text.view());
-  }
-  return hash.HexDigest();
 }
 
 }  // namespace holdfast

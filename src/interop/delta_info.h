@@ -3,9 +3,9 @@
 //
 // A delta is an ordinary checkpoint whose arrays are uint8 (array_delta.h), one
 // for each array that is not as in the base, under the array's own name; this
-// document lies in the item's custom metadata under kDeltaKey.
+// document is one of the item's own (own_documents.h), under kDeltaKey.
 //
-// Thread-safety: values, pure functions; BaseFilesHash reads directories.
+// Thread-safety: values, pure functions.
 // Errors: DataLoss for a document that no delta has.
 #pragma once
 
@@ -16,14 +16,14 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/format/own_documents.h"
 #include "interop/tree_sidecar.h"
-#include "place/place.h"
+#include "references/base_record.h"
 
 namespace holdfast {
 
-inline constexpr std::string_view kDeltaKey = "holdfast.delta";
-// An array of every delta, of one byte, since no checkpoint is empty.
-inline constexpr std::string_view kDeltaMarkArray = "holdfast_delta";
+// The stored name of an array that is the whole tree, or has an empty key.
+inline constexpr std::string_view kNamelessArray = "array";
 
 // Longer chains are refused: they would take ages to read.
 inline constexpr uint64_t kChainLengthMax = 10'000;
@@ -41,12 +41,7 @@ struct DeltaInfo {
   // Where the delta is an item of a step, as managers write them, its name: the
   // base is then that item of a step.
   std::string item;
-  // How the base is reached: a name beside the step, or an absolute path.
-  std::string base_path;
-  // BaseFilesHash of the base when the delta was made, in hex.
-  std::string base_files;
-  // DeltaInfo::id of the base where it is a delta; else empty.
-  std::string base_id;
+  BaseRecord base;
   // What the result is: a sha256 over names, dtypes, shapes and hashes.
   std::string id;
   uint64_t order = 1;  // deltas from the anchor to here
@@ -64,9 +59,5 @@ Result<DeltaInfo> ParseDeltaInfo(const nlohmann::ordered_json& document);
 std::string DeltaResultId(const DeltaInfo& info);
 // The chunks in which an array's differences are coded.
 Shape DeltaChunkShape(const Shape& shape, DType dtype, uint64_t chunk_bytes);
-
-// Names and sizes of all files of a step, and its list of checksums where it
-// has one: another save has another, a copy of the files has the same.
-Result<std::string> BaseFilesHash(const Place& place);
 
 }  // namespace holdfast

@@ -7,11 +7,14 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/commit/known_formats.h"
+#include "checkpoint/commit/layout.h"
 #include "checkpoint/restore/extent_read.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "checkpoint/restore/restore.h"
 #include "checkpoint/stored_extents.h"
 #include "run/run.h"
+#include "storage/url_path.h"
 #include "tensor/box_index.h"
 #include "tensor/copy.h"
 #include "tensor/grid.h"
@@ -114,10 +117,11 @@ class LeafChecker {
                            store_.Describe(extent.file) + " at offset " +
                            std::to_string(extent.offset);
     if (!span || *span > *file_bytes || extent.offset > *file_bytes - *span) {
-      return DataLossError(
+      const Status cut = DataLossError(
           at + ": its elements are not inside the file (got " +
           std::to_string(*file_bytes) + " bytes, want " +
           (span ? std::to_string(*span) : "too many to count") + " there)");
+      return WithWhatFileIs(cut, store_, extent.file, "");
     }
     if (*ArrayBytes(extent.box.shape, element_bytes) >
         *file_bytes + kRepeatedBytesMax) {
@@ -134,14 +138,40 @@ class ExtentCheckpoint final : public Checkpoint,
                                public StoredExtents,
                                private ArrayHome {
  public:
-  ExtentCheckpoint(CheckpointInfo info, std::shared_ptr<Store> store)
-      : store_(std::move(store)) {
+  ExtentCheckpoint(std::shared_ptr<Store> store,
+                   std::shared_ptr<const DigestIndex> list)
+      : store_(std::move(store)), list_(std::move(list)) {}
+
+  void Reserve(size_t leaf_count) {
+    infos_.reserve(leaf_count);
+    leaves_.reserve(leaf_count);
+  }
+  void SetInfo(CheckpointInfo info) {
+    id_ = PlaceId(Place(info.path));
     info_ = std::move(info);
   }
 
-  void AddLeaves(std::vector<ExtentLeaf> leaves) {
-    LeafChecker checker(*store_);
-    for (ExtentLeaf& leaf : leaves) AddLeaf(std::move(leaf), checker);
+  void AddLeaf(ExtentLeaf leaf, LeafChecker& checker) {
+    LeafInfo& info = leaf.info;
+    CheckedLeaf checked;
+    if (info.problem.ok() && HasElements(info.kind)) {
+      info.problem = checker.Check(info, leaf.extents);
+    }
+    if (info.problem.ok() && leaf.extents.size() > 1) {
+      info.problem = IndexExtents(info, leaf.extents, checked.raw);
+    }
+    Describe(leaf);
+    checked.raw.dtype = info.dtype.value_or(DType::kUint8);
+    checked.raw.shape = info.shape;
+    checked.raw.extents = std::move(leaf.extents);
+    checked.raw.reader = std::move(leaf.reader);
+    if (leaf.check) {
+      checked.check = std::make_unique<Check>(std::move(leaf.check));
+    }
+    checked.text = std::move(leaf.text);
+    checked.read_text = std::move(leaf.read_text);
+    infos_.push_back(std::move(info));
+    leaves_.push_back(std::move(checked));
   }
 
   Result<LeafExtents> ExtentsOf(size_t leaf) const override {
@@ -155,6 +185,20 @@ class ExtentCheckpoint final : public Checkpoint,
       extent.file = store_->Describe(extent.file);
     }
     return found;
+  }
+
+  const ValueDigest* DigestOf(const std::string& file, uint64_t offset,
+                              uint64_t byte_count) const override {
+    if (list_ == nullptr || list_->block_bytes() != kDigestBlockBytes) {
+      return nullptr;
+    }
+    // Files that have a list lie beside it.
+    const std::string name = FileNameOf(file);
+    const ValueDigest* const row = list_->FindValue(name, offset);
+    const bool is_it = row != nullptr && row->byte_count == byte_count &&
+                       row->kind == RowKind::kValue &&
+                       store_->Describe(name) == file;
+    return is_it ? row : nullptr;
   }
 
  protected:
@@ -202,28 +246,9 @@ class ExtentCheckpoint final : public Checkpoint,
   // What these formats keep of checksums covers a leaf: CheckLeaves.
   ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
   bool refuses_missing_chunks() const override { return true; }
-
-  void AddLeaf(ExtentLeaf leaf, LeafChecker& checker) {
-    LeafInfo& info = leaf.info;
-    CheckedLeaf checked;
-    if (info.problem.ok() && HasElements(info.kind)) {
-      info.problem = checker.Check(info, leaf.extents);
-    }
-    if (info.problem.ok() && leaf.extents.size() > 1) {
-      info.problem = IndexExtents(info, leaf.extents, checked.raw);
-    }
-    Describe(leaf);
-    checked.raw.dtype = info.dtype.value_or(DType::kUint8);
-    checked.raw.shape = info.shape;
-    checked.raw.extents = std::move(leaf.extents);
-    checked.raw.reader = std::move(leaf.reader);
-    if (leaf.check) {
-      checked.check = std::make_unique<Check>(std::move(leaf.check));
-    }
-    checked.text = std::move(leaf.text);
-    checked.read_text = std::move(leaf.read_text);
-    infos_.push_back(std::move(info));
-    leaves_.push_back(std::move(checked));
+  // Nothing in these formats tells elements of another file's.
+  Status CheckStillThere() const override {
+    return CheckSamePlace(Place(info_.path), id_);
   }
 
   static Status IndexExtents(const LeafInfo& info,
@@ -240,6 +265,7 @@ class ExtentCheckpoint final : public Checkpoint,
 
   static void Describe(ExtentLeaf& leaf) {
     LeafInfo& info = leaf.info;
+    if (HasElements(info.kind) && !info.dtype) return;  // a problem says why
     if (!HasElements(info.kind)) {
       if (info.decoded_bytes == 0) info.decoded_bytes = leaf.text.size();
       if (info.stored_bytes == 0) info.stored_bytes = info.decoded_bytes;
@@ -303,19 +329,51 @@ class ExtentCheckpoint final : public Checkpoint,
   }
 
   const std::shared_ptr<Store> store_;
+  const std::shared_ptr<const DigestIndex> list_;
+  std::string id_;                   // of the place, when it was opened
   std::vector<CheckedLeaf> leaves_;  // as infos_
 };
 
 }  // namespace
 
+class ExtentCheckpointMaker::Impl {
+ public:
+  Impl(std::shared_ptr<Store> store, std::shared_ptr<const DigestIndex> list)
+      : checker(*store),
+        checkpoint(std::make_unique<ExtentCheckpoint>(std::move(store),
+                                                      std::move(list))) {}
+
+  LeafChecker checker;
+  std::unique_ptr<ExtentCheckpoint> checkpoint;
+};
+
+ExtentCheckpointMaker::ExtentCheckpointMaker(
+    std::shared_ptr<Store> store, std::shared_ptr<const DigestIndex> list)
+    : impl_(std::make_unique<Impl>(std::move(store), std::move(list))) {}
+
+ExtentCheckpointMaker::~ExtentCheckpointMaker() = default;
+
+void ExtentCheckpointMaker::Reserve(size_t leaf_count) {
+  impl_->checkpoint->Reserve(leaf_count);
+}
+
+void ExtentCheckpointMaker::Add(ExtentLeaf leaf) {
+  impl_->checkpoint->AddLeaf(std::move(leaf), impl_->checker);
+}
+
+std::unique_ptr<Checkpoint> ExtentCheckpointMaker::Finish(CheckpointInfo info) {
+  impl_->checkpoint->SetInfo(std::move(info));
+  return std::move(impl_->checkpoint);
+}
+
 Result<std::unique_ptr<Checkpoint>> MakeExtentCheckpoint(
     CheckpointInfo info, std::shared_ptr<Store> store,
-    std::vector<ExtentLeaf> leaves) {
+    std::vector<ExtentLeaf> leaves, std::shared_ptr<const DigestIndex> list) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
-    auto checkpoint =
-        std::make_unique<ExtentCheckpoint>(std::move(info), std::move(store));
-    checkpoint->AddLeaves(std::move(leaves));
-    return std::unique_ptr<Checkpoint>(std::move(checkpoint));
+    ExtentCheckpointMaker maker(std::move(store), std::move(list));
+    maker.Reserve(leaves.size());
+    for (ExtentLeaf& leaf : leaves) maker.Add(std::move(leaf));
+    return maker.Finish(std::move(info));
   });
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/check/digest_index.h"
 #include "checkpoint/restore/raw_array.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/tree.h"
@@ -48,11 +49,33 @@ struct ExtentLeaf {
 };
 
 // The paths of all files below the store are `info.path` + "/" + file.
-// REQUIRES: info.dtype and info.shape of arrays and scalars, and the box of
-// each extent inside the shape. Sizes of files are asked of the store, once a
-// file.
+// REQUIRES: info.dtype and info.shape of arrays and scalars that have no
+// problem, and the box of each extent inside the shape. Sizes of files are
+// asked of the store, once a file. `list`: the checksums that the store checks
+// by; may be null.
 Result<std::unique_ptr<Checkpoint>> MakeExtentCheckpoint(
     CheckpointInfo info, std::shared_ptr<Store> store,
-    std::vector<ExtentLeaf> leaves);
+    std::vector<ExtentLeaf> leaves,
+    std::shared_ptr<const DigestIndex> list = nullptr);
+
+// The same, leaf by leaf, for those who have so many that a list of them would
+// cost. One thread at a time; what it throws is std::bad_alloc.
+class ExtentCheckpointMaker {
+ public:
+  // `list`: the checksums that the store checks by; may be null.
+  explicit ExtentCheckpointMaker(
+      std::shared_ptr<Store> store,
+      std::shared_ptr<const DigestIndex> list = nullptr);
+  ~ExtentCheckpointMaker();
+
+  void Reserve(size_t leaf_count);
+  void Add(ExtentLeaf leaf);
+  // Once, and last.
+  std::unique_ptr<Checkpoint> Finish(CheckpointInfo info);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace holdfast

@@ -5,18 +5,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/coding.h"
 #include "base/status_macros.h"
 #include "base/text.h"
+#include "checkpoint/commit/known_formats.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
-#include "interop/npz.h"
 #include "interop/open.h"
 #include "interop/safetensors.h"
-#include "interop/safetensors_header.h"
 #include "interop/torch_checkpoint.h"
-#include "pickle/legacy_file.h"
-#include "pickle/zip_format.h"
+#include "interop/weight_index.h"
 #include "place/directory_ops.h"
 
 namespace holdfast {
@@ -27,8 +24,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kBackendFile = "metadata.json";
 constexpr std::string_view kMegatronCommonFile = "common.pt";
 constexpr std::string_view kDcpFile = ".metadata";
-// Of a file: enough for the name of a zip archive's first member.
-constexpr uint64_t kStartBytes = 512;
 constexpr uint64_t kBackendFileBytesMax = 1 << 20;
 // Beside Megatron's `iter_…`; has a number, or "release".
 constexpr std::string_view kTrackerFile = "latest_checkpointed_iteration.txt";
@@ -102,6 +97,8 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
   }
   HF_ASSIGN_OR_RETURN(const bool is_dcp, HasFile(directory, names, kDcpFile));
   if (is_dcp) return ForeignFormat::kDcp;
+  const std::string lone = TextOfSign("dcp-without-metadata", directory, names);
+  if (!lone.empty()) return DataLossError(directory.path() + ": " + lone);
   for (const std::string_view mark :
        {kCheckpointMetadataFile, kShardingFile, kCommitMarkerFile,
         std::string_view("manifest.ocdbt")}) {
@@ -119,37 +116,40 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
       if (is_file || Has(names, kDigestFile)) return format;
     }
   }
+  for (const std::string& name : TorchWeightsIn(names)) {
+    HF_ASSIGN_OR_RETURN(const bool is_file, LeadsToFile(directory / name));
+    if (is_file) return ForeignFormat::kTorchFile;
+  }
   return ForeignFormat::kNone;
 }
 
-// The first bytes are a plausible length, then a JSON object.
-bool LooksLikeSafetensors(std::string_view start) {
-  if (start.size() <= kSafetensorsLengthBytes) return false;
-  Cursor cursor(start);
-  uint64_t length = 0;
-  (void)cursor.ReadU64Little(length);
-  return length <= kSafetensorsHeaderBytesMax &&
-         start[kSafetensorsLengthBytes] == '{';
+// By a name that says it.
+ForeignFormat FormatOfName(std::string_view name) {
+  if (name.ends_with(kSafetensorsSuffix)) return ForeignFormat::kSafetensors;
+  if (name.ends_with(".npz")) return ForeignFormat::kNpz;
+  for (const std::string_view suffix : {".pt", ".pth", ".ckpt"}) {
+    if (name.ends_with(suffix)) return ForeignFormat::kTorchFile;
+  }
+  return ForeignFormat::kNone;
 }
 
-// By its first member: torch.save puts all of its own into one folder.
-ForeignFormat FormatOfZip(std::string_view start) {
-  if (!start.starts_with("PK\x03\x04")) return ForeignFormat::kNone;
-  if (start.size() < pickle::kLocalBytes) return ForeignFormat::kNpz;
-  const std::string_view name = start.substr(
-      pickle::kLocalBytes, LoadLittle<uint16_t>(start.data() + 26));
-  const bool is_in_folder = name.find('/') != name.npos;
-  return is_in_folder && !name.ends_with(kNpySuffix) ? ForeignFormat::kTorchFile
-                                                     : ForeignFormat::kNpz;
+ForeignFormat FormatOfRow(const KnownFormat& row) {
+  for (const ForeignFormat format :
+       {ForeignFormat::kSafetensors, ForeignFormat::kNpz,
+        ForeignFormat::kTorchFile}) {
+    if (row.id == ForeignFormatName(format)) return format;
+  }
+  return ForeignFormat::kNone;
 }
 
+// What a file holds counts more than its name, which is as wrong as the one who
+// gave it. A server is not asked where the name says enough.
 Result<ForeignFormat> FormatOfFile(const Place& place) {
   const std::string name = place.name();
   if (name == "manifest.ocdbt" || name == ".zarray" || name == "zarr.json") {
     return ForeignFormat::kNone;
   }
-  if (name.ends_with(kSafetensorsSuffix) ||
-      name.ends_with(kSafetensorsIndexSuffix)) {
+  if (name.ends_with(kSafetensorsIndexSuffix)) {
     return ForeignFormat::kSafetensors;
   }
   if (name.ends_with(kTorchIndexSuffix)) return ForeignFormat::kTorchFile;
@@ -157,27 +157,20 @@ Result<ForeignFormat> FormatOfFile(const Place& place) {
   if (name == kBackendFile) {
     return FormatOfMegatron(place.parent());
   }
-  if (name.ends_with(".npz")) return ForeignFormat::kNpz;
-  for (const std::string_view suffix : {".pt", ".pth", ".ckpt"}) {
-    if (name.ends_with(suffix)) return ForeignFormat::kTorchFile;
-  }
+  const ForeignFormat named = FormatOfName(name);
   Place real = place;
-  if (!place.is_remote()) {
+  if (place.is_remote()) {
+    if (named != ForeignFormat::kNone) return named;
+  } else {
     std::error_code error;
     real = fs::canonical(place.path(), error).string();
     if (error) return ForeignFormat::kNone;
   }
-  const std::shared_ptr<Store> store = real.parent().OpenStore();
-  const std::string key = real.name();
-  HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(key));
   HF_ASSIGN_OR_RETURN(
-      const Bytes start,
-      store->Read(key, {0, std::min(info.byte_count, kStartBytes)}));
-  if (LooksLikeSafetensors(start.view())) return ForeignFormat::kSafetensors;
-  if (start.view().starts_with(pickle::kLegacyMagic)) {
-    return ForeignFormat::kTorchFile;
-  }
-  return FormatOfZip(start.view());
+      const FileStart start,
+      StartOfFile(*real.parent().OpenStore(), real.name(), name));
+  const KnownFormat* const row = FormatOfStart(start);
+  return row != nullptr && row->is_sure ? FormatOfRow(*row) : named;
 }
 
 std::string IterationDirectory(int64_t iteration) {

@@ -88,9 +88,13 @@ TEST(ForeignGolden, WhatTheyAre) {
   EXPECT_EQ(torch->info().item_custom_metadata, R"({"format":"pt"})");
   const auto npz = Opened(GoldenForeign("deflated.npz"));
   EXPECT_EQ(npz->info().format, "npz");
-  const size_t text = npz->Find("text").value();
-  EXPECT_EQ(npz->leaves()[text].value_type, "<U3");
-  EXPECT_EQ(npz->leaves()[text].shape, (Shape{2, 3}));
+  for (const auto& [name, what] :
+       {std::pair("text", "\"<U3\""), std::pair("time", "\"<M8[ns]\"")}) {
+    const LeafInfo& leaf = npz->leaves()[npz->Find(name).value()];
+    EXPECT_TRUE(IsNotSupported(leaf));
+    EXPECT_FALSE(leaf.dtype.has_value());
+    EXPECT_THAT(leaf.problem.ToString(), HasSubstr(what));
+  }
 }
 
 TEST(ForeignGolden, BoxesOfDeflatedArraysInAnyOrder) {
@@ -132,6 +136,8 @@ TEST(ForeignVerify, FindsAChangedByteWhereThereIsAChecksum) {
     const auto whole = Verify(GoldenForeign(name));
     ASSERT_TRUE(whole.ok());
     EXPECT_TRUE(whole->damages.empty());
+    EXPECT_EQ(whole->not_supported.size(), 2u);
+    EXPECT_FALSE(whole->ok());
     EXPECT_GT(whole->checksummed_chunk_count, 20u);
     ScratchDirectory scratch;
     bytes[bytes.find("c.float64.npy") + 200] ^= 1;

@@ -10,6 +10,7 @@
 #include "interop/safetensors.h"
 #include "interop/tree_sidecar.h"
 #include "place/well_known_names.h"
+#include "references/referrers.h"
 #include "storage/path_parts.h"
 
 namespace holdfast {
@@ -44,7 +45,9 @@ bool IsFileOf(ForeignFormat format, std::string_view file) {
 
 }  // namespace
 
-Status CheckMayReplaceAnyFormat(const Place& place) {
+Status CheckMayReplaceAnyFormat(const Place& place,
+                                const std::string& result_id) {
+  HF_RETURN_IF_ERROR(CheckNothingNeeds(place, result_id));
   HF_ASSIGN_OR_RETURN(const ForeignFormat format, FindForeignFormat(place));
   if (format == ForeignFormat::kNone) return CheckMayReplacePlace(place);
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> files,

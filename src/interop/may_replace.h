@@ -13,7 +13,9 @@ namespace holdfast {
 
 // As CheckMayReplace (checkpoint/commit/replaceable.h), also for directories
 // that are checkpoints of foreign formats (interop/open.h), in which every file
-// has a name that the format gives.
-Status CheckMayReplaceAnyFormat(const Place& place);
+// has a name that the format gives; and that no other checkpoint beside it
+// refers to it, but for deltas of the result `result_id`, which stays.
+Status CheckMayReplaceAnyFormat(const Place& place,
+                                const std::string& result_id = "");
 
 }  // namespace holdfast

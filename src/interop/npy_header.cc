@@ -132,47 +132,56 @@ class NpyDict {
   size_t at_ = 0;
 };
 
-// Raw bytes of a width that an integer has are that integer.
-std::optional<DType> UnsignedOf(int64_t bytes) {
-  if (bytes == 1) return DType::kUint8;
-  if (bytes == 2) return DType::kUint16;
-  if (bytes == 4) return DType::kUint32;
-  if (bytes == 8) return DType::kUint64;
-  return std::nullopt;
+// What an array is whose elements holdfast does not have.
+std::string ForeignElements(const std::string& descr, const std::string& kind) {
+  const std::string type = " (dtype \"" + descr + "\")";
+  switch (kind.empty() ? '\0' : kind[0]) {
+    case 'O':
+      return "an array of Python objects, which only a pickle can hold";
+    case 'M':
+      return "an array of dates" + type;
+    case 'm':
+      return "an array of spans of time" + type;
+    case 'U':
+      return "an array of texts" + type;
+    case 'S':
+      return "an array of rows of bytes" + type;
+    case 'V':
+      return kind == "V1"
+                 ? "an array of raw bytes" + type +
+                       ": which of the types of ml_dtypes they are, if any, "
+                       "the "
+                       "file does not say; save array.astype(numpy.float32)"
+                 : "an array of raw bytes" + type;
+    default:
+      return "an array of dtype \"" + descr + "\"";
+  }
 }
 
-// dtype, byte order and the last axis of what numpy calls `descr`.
+// dtype and byte order of what numpy calls `descr`, and the length of a text.
 Status TakeDescr(const std::string& descr, NpyHeader& header) {
   const char order = descr.empty() ? '|' : descr[0];
   const bool has_order = order == '<' || order == '>' || order == '|';
   const std::string kind = has_order ? descr.substr(1) : descr;
-  if (kind.starts_with("O")) {
-    return UnimplementedError(
-        "an array of Python objects, which only a pickle can hold");
-  }
-  if (kind.starts_with("M8") || kind.starts_with("m8")) {
-    header.dtype = DType::kInt64;
-    header.descr = descr;
-    header.is_big_endian = order == '>';
+  if (descr == "<V2" || descr == "<f1") {
+    header.dtype = kind == "V2" ? DType::kBfloat16 : DType::kFloat8E5m2;
     return Status();
   }
   const auto known = pickle::ParseNumpyDType(kind, order);
-  if (!known) return UnimplementedError("an array of dtype \"" + descr + "\"");
+  const bool is_text =
+      known && header.shape.empty() && (kind[0] == 'U' || kind[0] == 'S');
+  if (!known || (!known->dtype && !is_text)) {
+    return UnimplementedError(ForeignElements(descr, kind));
+  }
   header.is_big_endian = known->swap_bytes != 0;
   if (known->dtype) {
     header.dtype = *known->dtype;
     return Status();
   }
-  header.descr = descr;
-  if (kind[0] == 'U') {
-    header.dtype = DType::kUint32;
-    header.shape.push_back(known->element_bytes / 4);
-    return Status();
-  }
-  const auto bits =
-      kind[0] == 'V' ? UnsignedOf(known->element_bytes) : std::nullopt;
-  header.dtype = bits.value_or(DType::kUint8);
-  if (!bits) header.shape.push_back(known->element_bytes);
+  header.text_kind = kind[0];
+  header.dtype = kind[0] == 'U' ? DType::kUint32 : DType::kUint8;
+  header.shape.push_back(known->element_bytes /
+                         static_cast<int64_t>(DTypeBytes(header.dtype)));
   return Status();
 }
 

@@ -5,8 +5,10 @@
 //   descr, fortran_order and shape, spaces, a line feed; then the elements.
 //
 // Thread-safety: pure functions. Units: bytes.
-// Errors: DataLoss for what is no header; Unimplemented for arrays of Python
-// objects and structures, saying so.
+// Errors: DataLoss for what is no header; Unimplemented, naming it, for a dtype
+// whose elements holdfast does not have: nothing is taken for another type. The
+// types of ml_dtypes are the exception, since numpy has no names for them:
+// "<V2" is bfloat16 and "<f1" float8_e5m2, and nothing else is written so.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +28,12 @@ inline constexpr uint64_t kNpyStartBytes = 12;
 
 struct NpyHeader {
   DType dtype = DType::kUint8;
-  // In elements of `dtype`: texts and raw bytes have one more axis than
-  // numpy's, of code points or bytes.
   Shape shape;
   Shape strides;  // bytes
   bool is_big_endian = false;
-  // numpy's, where `dtype` does not say the same: "<U5", "|V2", "<M8[ns]".
-  std::string descr;
+  // One text ('U', code points in uint32) or one row of bytes ('S'), its length
+  // the one axis; else 0.
+  char text_kind = 0;
   uint64_t header_bytes = 0;  // where the elements begin
   uint64_t data_bytes = 0;
 };

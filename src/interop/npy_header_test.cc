@@ -32,11 +32,12 @@ TEST(NpyHeader, UnderstandsWhatNumpyWrites) {
       {"|b1", "False", "()", DType::kBool, {}, {}, false},
       {">u1", "False", "(2,)", DType::kUint8, {2}, {1}, false},
       {"<c16", "False", "(0, 5)", DType::kComplex128, {0, 5}, {80, 16}, false},
-      {"<V2", "False", "(3,)", DType::kUint16, {3}, {2}, false},
-      {"|V3", "False", "(2,)", DType::kUint8, {2, 3}, {3, 1}, false},
-      {"<U5", "True", "(2, 2)", DType::kUint32, {2, 2, 5}, {20, 40, 4}, false},
-      {"|S3", "False", "(2,)", DType::kUint8, {2, 3}, {3, 1}, false},
-      {"<M8[ns]", "False", "(2,)", DType::kInt64, {2}, {8}, false},
+      {"<V2", "False", "(3,)", DType::kBfloat16, {3}, {2}, false},
+      {"<V2", "True", "(3, 2)", DType::kBfloat16, {3, 2}, {2, 6}, false},
+      {"<f1", "False", "(3,)", DType::kFloat8E5m2, {3}, {1}, false},
+      {"<U5", "False", "()", DType::kUint32, {5}, {4}, false},
+      {">U5", "False", "()", DType::kUint32, {5}, {4}, true},
+      {"|S3", "False", "()", DType::kUint8, {3}, {1}, false},
   };
   for (const GoodNpy& row : rows) {
     const auto header =
@@ -50,6 +51,18 @@ TEST(NpyHeader, UnderstandsWhatNumpyWrites) {
     if (header->data_bytes > 0) {
       EXPECT_EQ(header->strides, row.strides) << row.descr;
     }
+  }
+}
+
+TEST(NpyHeader, TakesNoElementsForThoseOfAnotherType) {
+  for (const char* descr : {"|V2", ">V2", "<V1", "|V1", "|V3", "<U5", "|S3",
+                            "<M8[ns]", "<m8[s]", "<W4", "<f16", "<c32", "|O"}) {
+    const auto header = ParseNpyHeader(
+        NpyOf("{'descr': '" + std::string(descr) +
+              "', 'fortran_order': False, 'shape': (2,), }   \n"));
+    EXPECT_EQ(header.status().code(), StatusCode::kUnimplemented) << descr;
+    if (std::string_view(descr) == "|O") continue;
+    EXPECT_THAT(std::string(header.status().message()), HasSubstr(descr));
   }
 }
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "base/coding.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
+#include "checkpoint/commit/known_formats.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "interop/extent_checkpoint.h"
 #include "interop/inflate_reader.h"
@@ -19,6 +22,8 @@ namespace {
 // The most bytes that deflate can make of one.
 constexpr uint64_t kInflationMax = 1032;
 constexpr uint64_t kCrcPieceBytes = 1 << 20;
+// The longest text that is one member.
+constexpr uint64_t kTextBytesMax = uint64_t{64} << 20;
 
 // The stream's bytes against its CRC.
 Status CheckStored(const DeflatedStream& stream) {
@@ -35,6 +40,26 @@ Status CheckStored(const DeflatedStream& stream) {
   return DataLossError("its CRC-32 does not match");
 }
 
+// UTF-8 of numpy's texts: code points of four bytes, NULs after the last.
+Result<std::string> TextOfCodePoints(std::string_view bytes,
+                                     bool is_big_endian) {
+  std::string text;
+  size_t end = 0;  // without the NULs
+  for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+    uint32_t code_point = LoadLittle<uint32_t>(bytes.data() + i);
+    if (is_big_endian) code_point = __builtin_bswap32(code_point);
+    const bool is_surrogate = code_point >= 0xD800 && code_point < 0xE000;
+    if (is_surrogate || code_point > 0x10FFFF) {
+      return DataLossError("a text has a code point of " +
+                           std::to_string(code_point));
+    }
+    AppendUtf8(text, code_point);
+    if (code_point != 0) end = text.size();
+  }
+  text.resize(end);
+  return text;
+}
+
 class NpzOpener {
  public:
   NpzOpener(const Place& file, bool verify)
@@ -47,7 +72,10 @@ class NpzOpener {
         *store_, file_, ByteRange{0, info.byte_count});
     Result<pickle::ZipReader> zip =
         pickle::ZipReader::Open(*source_, /*allow_deflated=*/true);
-    if (!zip.ok()) return zip.status().WithContext(place_.path());
+    if (!zip.ok()) {
+      return WithWhatFileIs(zip.status(), *store_, file_, "npz")
+          .WithContext(place_.path());
+    }
     zip_ = std::make_unique<pickle::ZipReader>(std::move(zip).value());
     return Status();
   }
@@ -114,7 +142,6 @@ class NpzOpener {
     leaf.info =
         NamedLeaf(entry.name.substr(0, entry.name.size() - kNpySuffix.size()),
                   ValueKind::kArray);
-    leaf.info.dtype = DType::kUint8;
     const Status filled = FillLeaf(entry, leaf);
     if (!filled.ok()) leaf.info.problem = filled.WithContext(PlaceOf(entry));
     return leaf;
@@ -140,6 +167,40 @@ class NpzOpener {
     return ParseNpyHeader(bytes);
   }
 
+  // One text, or the bytes of one, without the NULs at its end, as numpy.
+  Status FillText(const NpyHeader& header, DeflatedStream stream,
+                  bool is_deflated, ExtentLeaf& leaf) const {
+    if (header.data_bytes > kTextBytesMax) {
+      return UnimplementedError("a text of " +
+                                std::to_string(header.data_bytes) + " bytes");
+    }
+    const bool is_bytes = header.text_kind == 'S';
+    leaf.info.kind = is_bytes ? ValueKind::kBytes : ValueKind::kString;
+    leaf.info.stored_bytes = stream.stored_bytes;
+    leaf.info.decoded_bytes = header.data_bytes;
+    leaf.read_text = [stream = std::move(stream), header, is_deflated, is_bytes,
+                      check = std::move(leaf.check)]() -> Result<std::string> {
+      if (check) HF_RETURN_IF_ERROR(check());
+      std::string bytes;
+      if (is_deflated) {
+        HF_ASSIGN_OR_RETURN(bytes, InflateStart(stream, stream.byte_count));
+        bytes.erase(0, header.header_bytes);
+      } else {
+        HF_ASSIGN_OR_RETURN(
+            const Bytes stored,
+            stream.store->Read(
+                stream.file,
+                {stream.offset + header.header_bytes, header.data_bytes}));
+        bytes = stored.ToString();
+      }
+      if (!is_bytes) return TextOfCodePoints(bytes, header.is_big_endian);
+      bytes.resize(bytes.find_last_not_of('\0') + 1);
+      return bytes;
+    };
+    leaf.check = nullptr;
+    return Status();
+  }
+
   Status FillLeaf(const pickle::ZipEntry& entry, ExtentLeaf& leaf) const {
     HF_ASSIGN_OR_RETURN(DeflatedStream stream, StreamOf(entry));
     HF_ASSIGN_OR_RETURN(NpyHeader header, ReadNpyHeader(entry, stream));
@@ -150,10 +211,6 @@ class NpzOpener {
                            ShapeToString(header.shape) + " take " +
                            std::to_string(want));
     }
-    leaf.info.dtype = header.dtype;
-    leaf.info.shape = header.shape;
-    leaf.info.value_type = header.descr;
-    leaf.info.stored_bytes = entry.stored_byte_count;
     if (verify_) {
       leaf.check = [stream, is_deflated = entry.is_deflated,
                     place = PlaceOf(entry)] {
@@ -162,6 +219,12 @@ class NpzOpener {
         return status.ok() ? status : status.WithContext(place);
       };
     }
+    if (header.text_kind != 0) {
+      return FillText(header, std::move(stream), entry.is_deflated, leaf);
+    }
+    leaf.info.dtype = header.dtype;
+    leaf.info.shape = header.shape;
+    leaf.info.stored_bytes = entry.stored_byte_count;
     if (entry.is_deflated) {
       leaf.info.codecs = "deflate";
       leaf.reader = MakeInflateReader(std::move(stream), std::move(header));

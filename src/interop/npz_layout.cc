@@ -11,10 +11,22 @@
 namespace holdfast {
 namespace {
 
+// Whether whoever unpacks the archive gets a file of this name outside of the
+// directory that he names; some take a backslash for a slash.
+bool LeadsOut(std::string_view name) {
+  constexpr std::string_view kSlashes = "/\\";
+  if (name.find_first_of(kSlashes) == 0) return true;
+  for (size_t slash; (slash = name.find_first_of(kSlashes)) != name.npos;) {
+    if (name.substr(0, slash) == "..") return true;
+    name.remove_prefix(slash + 1);
+  }
+  return false;
+}
+
 // Names of members have 16 bits for their length.
 bool CanBeMember(const std::string& name) {
   return IsValidUtf8(name) && name.size() <= 60000 &&
-         name.find('\0') == std::string::npos;
+         name.find('\0') == std::string::npos && !LeadsOut(name);
 }
 
 // Goes through the archive; `place` is told where the elements of each member

@@ -8,8 +8,10 @@
 #include "base/status_macros.h"
 #include "checkpoint/check/view_sources.h"
 #include "checkpoint/commit/layout.h"
+#include "checkpoint/commit/place_check.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "holdfast/orbax/steps.h"
+#include "holdfast/read_again.h"
 #include "interop/dcp.h"
 #include "interop/delta_checkpoint.h"
 #include "interop/joined_leaves.h"
@@ -37,8 +39,8 @@ Status CheckForeignOptions(const Place& place, const OpenOptions& options) {
                                 " is not a directory of steps");
   }
   if (options.item.empty()) return Status();
-  return NotFoundError("Item \"" + options.item +
-                       "\" was not found in the checkpoint at " + place.path());
+  return ItemNotFoundError(options.item, place.path(),
+                           "its format has no items");
 }
 
 // A file stands for the checkpoint that it is the head of.
@@ -47,30 +49,37 @@ Result<Place> DirectoryOf(const Place& place) {
   return is_directory ? place : place.parent();
 }
 
-// Of a directory of links that a view made: that they lead where they did.
-Status CheckViewSources(const Place& place) {
-  if (place.is_remote()) return Status();
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
-  if (kind != PathKind::kDirectory) return Status();
-  HF_ASSIGN_OR_RETURN(const std::optional<DigestIndex> list,
-                      DigestIndex::Read(*place.OpenStore()));
-  if (!list) return Status();
+// The list of checksums beside safetensors, of a directory of links that a view
+// made or of a save that is also safetensors; null where there is none.
+// DataLoss when a link leads to something else than it did.
+Result<std::shared_ptr<const DigestIndex>> ListBeside(const Place& place) {
+  std::shared_ptr<const DigestIndex> none;
+  if (place.is_remote()) return none;
+  HF_ASSIGN_OR_RETURN(const Place directory, DirectoryOf(place));
+  HF_ASSIGN_OR_RETURN(std::optional<DigestIndex> list,
+                      DigestIndex::Read(*directory.OpenStore()));
+  if (!list) return none;
+  const bool is_one_file = directory.path() != place.path() &&
+                           place.name().ends_with(kSafetensorsSuffix);
   for (const SourceFile& row : list->sources()) {
-    HF_RETURN_IF_ERROR(CheckSource(place, row, *list));
+    if (is_one_file && row.path != place.name()) continue;
+    HF_RETURN_IF_ERROR(CheckSource(directory, row, *list));
   }
-  return Status();
+  return std::make_shared<const DigestIndex>(*std::move(list));
 }
 
-// The sidecar in an item's custom_metadata.
+Result<std::unique_ptr<Checkpoint>> OpenChecked(const Place& place,
+                                                bool use_sidecar) {
+  HF_ASSIGN_OR_RETURN(auto list, ListBeside(place));
+  return OpenSafetensors(place, use_sidecar, std::move(list));
+}
+
+// The sidecar among an item's documents.
 Result<std::optional<TreeSidecar>> ItemSidecar(const Item& item) {
   const TreeMetadata* metadata = item.tree_metadata();
-  if (metadata == nullptr || !metadata->custom_metadata.is_object()) {
-    return std::optional<TreeSidecar>();
-  }
-  const auto found = metadata->custom_metadata.find(kSidecarKey);
-  if (found == metadata->custom_metadata.end()) {
-    return std::optional<TreeSidecar>();
-  }
+  if (metadata == nullptr) return std::optional<TreeSidecar>();
+  const auto found = metadata->documents.find(kSidecarKey);
+  if (found == metadata->documents.end()) return std::optional<TreeSidecar>();
   const std::string text =
       found->is_string()
           ? found->get<std::string>()
@@ -111,14 +120,17 @@ Result<std::optional<TreeSidecar>> OrbaxSidecar(
   return all;
 }
 
-// Where a delta says what it is; null in any other item.
+// Where a delta says what it is; null in any other item, even one that was
+// saved with the custom metadata of a delta.
 const nlohmann::ordered_json* FindDelta(const Item& item) {
   const TreeMetadata* metadata = item.tree_metadata();
-  if (metadata == nullptr || !metadata->custom_metadata.is_object()) {
-    return nullptr;
-  }
-  const auto found = metadata->custom_metadata.find(kDeltaKey);
-  return found == metadata->custom_metadata.end() ? nullptr : &*found;
+  if (metadata == nullptr) return nullptr;
+  const auto found = metadata->documents.find(kDeltaKey);
+  if (found == metadata->documents.end()) return nullptr;
+  const auto is_mark = [](const StoredLeaf& leaf) {
+    return leaf.path.size() == 1 && leaf.path[0].key == kDeltaMarkArray;
+  };
+  return std::ranges::any_of(item.leaves(), is_mark) ? &*found : nullptr;
 }
 
 // Fills in what the step says of deltas.
@@ -138,6 +150,25 @@ Status FindDeltas(const OpenedCheckpoint& checkpoint, OpenedStep& step) {
   return Status();
 }
 
+// The tree as the sidecar says. One that does not fit is another item's, saved
+// along, unless `_METADATA` says that it is this item's.
+Result<std::unique_ptr<Checkpoint>> SeenThrough(
+    std::unique_ptr<OpenedCheckpoint> opened, const TreeSidecar& sidecar,
+    const Place& place, const OpenOptions& options) {
+  const bool is_theirs =
+      std::ranges::all_of(opened->items(), [](const auto& item) {
+        const TreeMetadata* metadata = item->tree_metadata();
+        return metadata == nullptr || metadata->names_documents;
+      });
+  auto seen = WithSidecar(std::move(opened), sidecar);
+  const bool does_not_fit =
+      seen.status().code() == StatusCode::kFailedPrecondition;
+  if (is_theirs || !does_not_fit) return seen;
+  HF_ASSIGN_OR_RETURN(auto again, OpenedCheckpoint::Open(place, options));
+  again->DescribeLeaves();
+  return std::unique_ptr<Checkpoint>(std::move(again));
+}
+
 // A checkpoint of Orbax's as a tree, but for a delta, whose chain is not
 // followed.
 Result<OpenedStep> OpenOrbaxStep(const Place& place,
@@ -152,11 +183,12 @@ Result<OpenedStep> OpenOrbaxStep(const Place& place,
   }
   HF_RETURN_IF_ERROR(FindDeltas(*opened, step));
   HF_ASSIGN_OR_RETURN(const auto sidecar, OrbaxSidecar(*opened));
-  step.checkpoint = std::move(opened);
-  if (sidecar) {
-    HF_ASSIGN_OR_RETURN(step.checkpoint,
-                        WithSidecar(std::move(step.checkpoint), *sidecar));
+  if (!sidecar) {
+    step.checkpoint = std::move(opened);
+    return step;
   }
+  HF_ASSIGN_OR_RETURN(step.checkpoint,
+                      SeenThrough(std::move(opened), *sidecar, place, options));
   return step;
 }
 
@@ -167,25 +199,24 @@ Place StepPlaceOf(const OpenedStep& step) {
   return step.is_item ? opened.parent() : opened;
 }
 
-// `given`: what a step of the chain holds, with its path; or none.
 Result<std::unique_ptr<Checkpoint>> WithChain(
-    OpenedStep step, OpenOptions options, const std::string& given_path = "",
-    std::unique_ptr<Checkpoint> given = nullptr) {
+    OpenedStep step, OpenOptions options,
+    std::optional<GivenStep> given = std::nullopt) {
   options.step.reset();
   const Place place = StepPlaceOf(step);
   return OpenDelta(
       place, std::move(step),
       [&](const Place& base, const std::string& item) -> Result<OpenedStep> {
         options.item = item;
-        if (given != nullptr && base.path() == given_path) {
-          OpenedStep step;
-          step.checkpoint = std::move(given);
-          return step;
-        }
         const LookScope look(base);
         HF_ASSIGN_OR_RETURN(const ForeignPlace found,
                             FindForeignPlace(look.place(), options));
         if (found.format == ForeignFormat::kNone) {
+          // A base that is one item has no name for it.
+          const auto self = ClassifyItem(look.place(), options);
+          if (self.ok() && self->kind != ItemKind::kUnknown) {
+            options.item.clear();
+          }
           return OpenOrbaxStep(look.place(), options);
         }
         OpenedStep step;
@@ -193,7 +224,8 @@ Result<std::unique_ptr<Checkpoint>> WithChain(
             step.checkpoint,
             OpenForeign(found.format, found.place, found.options));
         return step;
-      });
+      },
+      std::move(given));
 }
 
 Result<std::unique_ptr<Checkpoint>> OpenOrbax(const Place& place,
@@ -249,9 +281,12 @@ Result<LoadResult> LoadOrbax(const Place& place, const LoadOptions& options) {
   }
   if (sidecar || options.map != MapMode::kNever) {
     opened->DescribeLeaves();
-    std::unique_ptr<Checkpoint> seen = std::move(opened);
+    std::unique_ptr<Checkpoint> seen;
     if (sidecar) {
-      HF_ASSIGN_OR_RETURN(seen, WithSidecar(std::move(seen), *sidecar));
+      HF_ASSIGN_OR_RETURN(
+          seen, SeenThrough(std::move(opened), *sidecar, place, open));
+    } else {
+      seen = std::move(opened);
     }
     HF_ASSIGN_OR_RETURN(LoadResult loaded, LoadLeaves(*seen, options));
     loaded.notes = seen->info().notes;
@@ -273,9 +308,7 @@ Result<std::unique_ptr<Checkpoint>> OpenSeen(const Place& place,
                      options.use_sidecar);
 }
 
-Result<LoadResult> LoadAny(const std::string& path,
-                           const LoadOptions& options) {
-  HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
+Result<LoadResult> LoadSeen(const Place& source, const LoadOptions& options) {
   const LookScope look(source);
   HF_ASSIGN_OR_RETURN(ForeignPlace found,
                       FindForeignPlace(look.place(), options.open));
@@ -287,6 +320,13 @@ Result<LoadResult> LoadAny(const std::string& path,
                       OpenForeign(found.format, found.place, found.options,
                                   options.open.use_sidecar));
   return LoadLeaves(*checkpoint, options);
+}
+
+Result<LoadResult> LoadAny(const std::string& path,
+                           const LoadOptions& options) {
+  HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
+  return ReadAgainIfReplaced(source.path(),
+                             [&] { return LoadSeen(source, options); });
 }
 
 }  // namespace
@@ -308,15 +348,16 @@ Result<std::unique_ptr<Checkpoint>> WithSidecarFile(
   return WithSidecarText(std::move(base), text.view(), file);
 }
 
-Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
-                                                const Place& place,
-                                                const OpenOptions& options,
-                                                bool use_sidecar) {
-  HF_RETURN_IF_ERROR(CheckForeignOptions(place, options));
+namespace {
+
+Result<std::unique_ptr<Checkpoint>> OpenFormat(ForeignFormat format,
+                                               const Place& place,
+                                               const OpenOptions& options,
+                                               bool use_sidecar) {
   switch (format) {
     case ForeignFormat::kSafetensors:
-      if (options.verify) HF_RETURN_IF_ERROR(CheckViewSources(place));
-      return OpenSafetensors(place, use_sidecar);
+      if (!options.verify) return OpenSafetensors(place, use_sidecar);
+      return OpenChecked(place, use_sidecar);
     case ForeignFormat::kNpz:
       return OpenNpz(place, use_sidecar, options.verify);
     case ForeignFormat::kTorchFile:
@@ -341,6 +382,20 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
   return InternalError("OpenForeign of no foreign format");
 }
 
+}  // namespace
+
+Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
+                                                const Place& place,
+                                                const OpenOptions& options,
+                                                bool use_sidecar) {
+  HF_RETURN_IF_ERROR(CheckForeignOptions(place, options));
+  const std::string id = PlaceId(place);
+  auto opened = OpenFormat(format, place, options, use_sidecar);
+  // It explains what failed, too.
+  HF_RETURN_IF_ERROR(CheckSamePlace(place, id));
+  return opened;
+}
+
 Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
@@ -352,14 +407,15 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
 Result<std::unique_ptr<Checkpoint>> OpenPlace(const Place& place,
                                               const OpenOptions& options) {
   return CatchBadAlloc([&] {
-    const LookScope look(place, LookForOf(options));
-    return OpenSeen(look.place(), options);
+    return ReadAgainIfReplaced(place.path(), [&] {
+      const LookScope look(place, LookForOf(options));
+      return OpenSeen(look.place(), options);
+    });
   });
 }
 
 Result<std::unique_ptr<Checkpoint>> OpenOver(const std::string& path,
-                                             const std::string& base_path,
-                                             std::unique_ptr<Checkpoint> base,
+                                             GivenStep given,
                                              const OpenOptions& options) {
   HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
   const LookScope look(source);
@@ -368,17 +424,20 @@ Result<std::unique_ptr<Checkpoint>> OpenOver(const std::string& path,
   if (found.format != ForeignFormat::kNone) return Open(path, options);
   HF_ASSIGN_OR_RETURN(OpenedStep step, OpenOrbaxStep(look.place(), options));
   if (!step.delta) return WithChains(std::move(step), options);
-  return WithChain(std::move(step), options, base_path, std::move(base));
+  return WithChain(std::move(step), options, std::move(given));
 }
 
 Result<std::unique_ptr<Checkpoint>> OpenUnlessRoot(const std::string& path,
                                                    const OpenOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<Checkpoint>> {
     HF_ASSIGN_OR_RETURN(const Place source, SourcePlace(path));
-    const LookScope look(source, LookForOf(options));
-    const Result<bool> is_root = IsManagerRoot(look.place());
-    if (is_root.ok() && *is_root) return std::unique_ptr<Checkpoint>();
-    return OpenSeen(look.place(), options);
+    return ReadAgainIfReplaced(
+        source.path(), [&]() -> Result<std::unique_ptr<Checkpoint>> {
+          const LookScope look(source, LookForOf(options));
+          const Result<bool> is_root = IsManagerRoot(look.place());
+          if (is_root.ok() && *is_root) return std::unique_ptr<Checkpoint>();
+          return OpenSeen(look.place(), options);
+        });
   });
 }
 

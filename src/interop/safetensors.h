@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "checkpoint/check/digest_index.h"
 #include "holdfast/checkpoint.h"
 #include "place/place.h"
 
@@ -25,8 +26,11 @@ inline constexpr std::string_view kSafetensorsFile = "model.safetensors";
 
 // `place` is absolute: a file whose content is safetensors, or a directory with
 // names of the suffixes above (an index alone stands for its directory).
-// Leaves lie in the order of the files' names, then of their data.
-Result<std::unique_ptr<Checkpoint>> OpenSafetensors(const Place& place,
-                                                    bool use_sidecar);
+// Leaves lie in the order of the files' names, then of their data. `list`: the
+// checksums of the files' directory, by which all that is read is checked;
+// null: there are none.
+Result<std::unique_ptr<Checkpoint>> OpenSafetensors(
+    const Place& place, bool use_sidecar,
+    std::shared_ptr<const DigestIndex> list = nullptr);
 
 }  // namespace holdfast

@@ -5,7 +5,8 @@
 #include <cassert>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
+#include <string_view>
+#include <utility>
 
 #include "base/coding.h"
 #include "base/status_macros.h"
@@ -39,6 +40,9 @@ constexpr std::array<SafetensorsDType, 22> kSafetensorsDTypes = {{
     {"I64", 64, DType::kInt64},
     {"U64", 64, DType::kUint64},
 }};
+
+// What an entry takes of the JSON text, and more than it takes of memory.
+constexpr size_t kEntryTextBytes = 96;
 
 // Takes the header while it is parsed, and keeps only the result.
 class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
@@ -213,9 +217,6 @@ class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
     header.entries.push_back({name, nullptr, {}, 0, 0});
     fields_ = 0;
     offset_count_ = 0;
-    if (!names_.insert(name).second) {
-      return Fail("it is there twice");
-    }
     return true;
   }
 
@@ -246,7 +247,6 @@ class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
   bool is_metadata_ = false;
   bool has_metadata_ = false;
   std::string metadata_name_;
-  std::unordered_set<std::string> names_;
 };
 
 // Bytes of the entry's elements; nullopt when they are no whole number of
@@ -271,12 +271,31 @@ Status TensorError(const SafetensorsEntry& entry, const std::string& why) {
                        std::to_string(entry.begin) + " of the data: " + why);
 }
 
+// Of names that are there twice one follows the other in the order of their
+// hashes, which costs less than a set of all of them.
+Status CheckNames(const std::vector<SafetensorsEntry>& entries) {
+  using Hashed = std::pair<size_t, std::string_view>;
+  std::vector<Hashed> names;
+  names.reserve(entries.size());
+  for (const SafetensorsEntry& entry : entries) {
+    names.emplace_back(std::hash<std::string_view>()(entry.name), entry.name);
+  }
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice == names.end()) return Status();
+  return DataLossError("the header: tensor \"" + std::string(twice->second) +
+                       "\": it is there twice");
+}
+
 Status CheckEntries(std::vector<SafetensorsEntry>& entries,
                     uint64_t data_bytes) {
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
-                     return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
-                   });
+  const auto is_before = [](const SafetensorsEntry& a,
+                            const SafetensorsEntry& b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  };
+  if (!std::is_sorted(entries.begin(), entries.end(), is_before)) {
+    std::stable_sort(entries.begin(), entries.end(), is_before);
+  }
   uint64_t end = 0;
   const SafetensorsEntry* before = nullptr;
   for (const SafetensorsEntry& entry : entries) {
@@ -366,9 +385,11 @@ Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
     return DataLossError("the header at offset 8 does not begin with {");
   }
   HeaderSax sax;
+  sax.header.entries.reserve(json.size() / kEntryTextBytes);
   if (!nlohmann::json::sax_parse(json, &sax)) {
     return DataLossError("the header: " + sax.error);
   }
+  HF_RETURN_IF_ERROR(CheckNames(sax.header.entries));
   HF_RETURN_IF_ERROR(CheckEntries(sax.header.entries, data_bytes));
   return std::move(sax.header);
 }
@@ -405,10 +426,11 @@ Result<std::string> SafetensorsHeaderBytes(const SafetensorsHeader& header) {
   }
   json += "}";
   json.resize((json.size() + 7) / 8 * 8, ' ');
-  if (json.size() > kSafetensorsHeaderBytesMax) {
+  if (json.size() > kSafetensorsWrittenHeaderBytesMax) {
     return ResourceExhaustedError(
         "the header would have " + std::to_string(json.size()) +
-        " bytes, more than the " + std::to_string(kSafetensorsHeaderBytesMax) +
+        " bytes, more than the " +
+        std::to_string(kSafetensorsWrittenHeaderBytesMax) +
         " that a reader takes");
   }
   std::string bytes;

@@ -26,8 +26,10 @@
 
 namespace holdfast {
 
-// As in the reference reader, which refuses larger headers.
-inline constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
+// The reference reader refuses larger headers, so that none is written; the
+// reference writer knows no bound, so that some are there to be read.
+inline constexpr uint64_t kSafetensorsWrittenHeaderBytesMax = 100'000'000;
+inline constexpr uint64_t kSafetensorsHeaderBytesMax = uint64_t{1} << 32;
 inline constexpr uint64_t kSafetensorsLengthBytes = 8;
 inline constexpr std::string_view kSafetensorsMetadataKey = "__metadata__";
 

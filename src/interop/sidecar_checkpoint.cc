@@ -45,7 +45,9 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
     if (sidecar.is_partial) return Status();
     if (!sidecar.items.empty()) info_.items = sidecar.items;
     info_.custom_metadata = sidecar.custom_metadata;
-    info_.item_custom_metadata = sidecar.item_custom_metadata;
+    const SplitMetadata split = SplitOwnDocuments(sidecar.item_custom_metadata);
+    info_.item_custom_metadata = split.users;
+    info_.item_documents = WithTreeDocuments("", split.documents);
     info_.value_metadata_tree = sidecar.value_metadata_tree;
     return Status();
   }

@@ -27,27 +27,6 @@
 namespace holdfast {
 namespace {
 
-constexpr size_t kPartDigitCount = 5;
-
-// The other files of "model-00001-of-00003.safetensors", and itself.
-std::set<std::string> PartsOf(const std::string& name) {
-  const size_t of = name.rfind("-of-");
-  if (of == std::string::npos || of < kPartDigitCount) return {};
-  const size_t number_at = of - kPartDigitCount;
-  const auto count =
-      ParseNumber<int>(std::string_view(name).substr(of + 4, kPartDigitCount));
-  const auto number = ParseNumber<int>(
-      std::string_view(name).substr(number_at, kPartDigitCount));
-  if (!count || !number) return {};
-  std::set<std::string> parts;
-  for (int i = 1; i <= *count; ++i) {
-    std::string digits = std::to_string(i);
-    digits.insert(0, kPartDigitCount - digits.size(), '0');
-    parts.insert(std::string(name).replace(number_at, kPartDigitCount, digits));
-  }
-  return parts;
-}
-
 // The files that a model's directory must hold: those of its index, and else
 // those that the names say.
 Result<std::set<std::string>> NeededFiles(const Place& directory,
@@ -64,9 +43,8 @@ Result<std::set<std::string>> NeededFiles(const Place& directory,
                         ReadWeightIndex(directory / index));
     return weights.Files();
   }
-  std::set<std::string> needed;
-  for (const std::string& name : names) needed.merge(PartsOf(name));
-  return needed;
+  const std::vector<std::string> missing = MissingParts(names);
+  return std::set<std::string>(missing.begin(), missing.end());
 }
 
 // What keeps the files at a place of the cache from being read as what the

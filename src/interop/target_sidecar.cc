@@ -18,7 +18,8 @@ bool IsPlainLeaf(const TargetLeaf& leaf, std::string_view format) {
 
 bool HasCustomMetadata(const CheckpointInfo& info) {
   return !info.custom_metadata.empty() || !info.item_custom_metadata.empty() ||
-         !info.value_metadata_tree.empty();
+         !info.value_metadata_tree.empty() ||
+         HasTreeDocuments(info.item_documents);
 }
 
 bool HasTraits(const TargetLeaf& leaf) {
@@ -63,7 +64,8 @@ TreeSidecar SidecarOf(const TargetPlan& plan,
   const CheckpointInfo& info = plan.source_info;
   sidecar.items = info.items;
   sidecar.custom_metadata = info.custom_metadata;
-  sidecar.item_custom_metadata = info.item_custom_metadata;
+  sidecar.item_custom_metadata =
+      WithTreeDocuments(info.item_custom_metadata, info.item_documents);
   sidecar.value_metadata_tree = info.value_metadata_tree;
   return sidecar;
 }

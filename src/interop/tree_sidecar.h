@@ -4,8 +4,8 @@
 //
 // Where it lies: safetensors: `__metadata__` (sharded: the index's "metadata")
 // under kSidecarKey; npz: the member kSidecarKey + ".json"; dcp and
-// megatron-zarr: the file kSidecarFile; Orbax: `custom_metadata` of the item
-// under kSidecarKey.
+// megatron-zarr: the file kSidecarFile; Orbax: a document of the item's own
+// (own_documents.h), under kSidecarKey.
 // Thread-safety: pure functions of their arguments.
 // Errors: DataLoss for a text that is no sidecar; FailedPrecondition for one
 // that does not fit the tensors, saying how to read them without it.
@@ -19,12 +19,12 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/format/own_documents.h"
 #include "holdfast/checkpoint.h"
 #include "place/place.h"
 
 namespace holdfast {
 
-inline constexpr std::string_view kSidecarKey = "holdfast.tree";
 inline constexpr std::string_view kSidecarFile = "_HOLDFAST_TREE";
 
 struct SidecarLeaf {

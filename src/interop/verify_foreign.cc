@@ -1,11 +1,14 @@
 #include "interop/verify_foreign.h"
 
 #include <mutex>
+#include <set>
 
 #include "base/status_macros.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore/leaf_request.h"
+#include "holdfast/process_group.h"
+#include "holdfast/read_again.h"
 #include "holdfast/tools/torch_file.h"
 #include "interop/npz.h"
 #include "interop/source_place.h"
@@ -33,6 +36,12 @@ struct ReadUnit {
   std::vector<Box> slabs;  // empty: a text
   uint64_t byte_count = 0;
 };
+
+// A pickle was refused permission to call something; we were not refused
+// anything.
+Status NotSupported(const Status& problem) {
+  return UnimplementedError(std::string(problem.message()));
+}
 
 class ForeignVerifier {
  public:
@@ -64,7 +73,7 @@ class ForeignVerifier {
                                 "without a trace");
       }
     }
-    SortDamages(report_.damages);
+    SortFindings(report_);
     report_.stats.total_seconds = watch_.Lap();
     return ShareReport{std::move(report_), share_.digest()};
   }
@@ -87,16 +96,19 @@ class ForeignVerifier {
     for (Damage& damage : report_.damages) {
       share.report.damages.push_back(std::move(damage));
     }
-    SortDamages(share.report.damages);
+    for (Damage& found : report_.not_supported) {
+      share.report.not_supported.push_back(std::move(found));
+    }
+    SortFindings(share.report);
     return share;
   }
 
-  // Records damage and returns ok for it; returns any other failure.
+  // Records what is found and returns ok for it; returns any other failure.
   Status Add(std::string leaf, Status status) {
     if (status.ok()) return status;
     std::lock_guard lock(mutex_);
-    return AddDamage({std::move(leaf), "", std::nullopt, std::move(status)},
-                     report_.damages);
+    return AddFinding({std::move(leaf), "", std::nullopt, std::move(status)},
+                      report_);
   }
 
   // Opens it without the sidecar when the sidecar is the damaged part.
@@ -124,7 +136,9 @@ class ForeignVerifier {
     for (size_t i = 0; i < leaves.size(); ++i) {
       const LeafInfo& leaf = leaves[i];
       if (!leaf.problem.ok()) {
-        HF_RETURN_IF_ERROR(Add(leaf.name, leaf.problem));
+        HF_RETURN_IF_ERROR(Add(leaf.name, IsNotSupported(leaf)
+                                              ? NotSupported(leaf.problem)
+                                              : leaf.problem));
         continue;
       }
       if (!HasElements(leaf.kind)) {
@@ -180,10 +194,8 @@ class ForeignVerifier {
       const bool is_object =
           checkpoint_->leaves()[unit.leaf].kind == ValueKind::kObject;
       const Status status = is_object ? ReadTorchFile(text).status() : Status();
-      // The pickle was refused permission to call something; we were not
-      // refused anything.
       return status.code() == StatusCode::kPermissionDenied
-                 ? DataLossError(std::string(status.message()))
+                 ? NotSupported(status)
                  : status;
     }
     const DType dtype = *checkpoint_->leaves()[unit.leaf].dtype;
@@ -206,7 +218,13 @@ class ForeignVerifier {
 
   Status CheckMembers(ForeignFormat format,
                       const std::vector<Place>& archives) {
+    std::set<std::string> unread;  // members whose elements are not
+    for (const LeafInfo& leaf : checkpoint_->leaves()) {
+      if (!leaf.problem.ok())
+        unread.insert(leaf.name + std::string(kNpySuffix));
+    }
     uint64_t member_count = 0;
+    uint64_t unread_count = 0;
     for (const Place& file : archives) {
       uint64_t count = 0;
       HF_ASSIGN_OR_RETURN(
@@ -214,18 +232,21 @@ class ForeignVerifier {
           CheckZipMembers(
               file, run_.executor(), run_.cancel(),
               [&](const std::string& name, uint64_t byte_count) {
-                return share_.Takes(name, byte_count);
+                const bool is_mine = share_.Takes(name, byte_count);
+                if (is_mine && unread.contains(name)) ++unread_count;
+                return is_mine;
               },
               count));
       member_count += count;
       for (Damage& damage : damages) {
         if (archives.size() > 1) damage.file = file.name() + "/" + damage.file;
-        HF_RETURN_IF_ERROR(AddDamage(std::move(damage), report_.damages));
+        HF_RETURN_IF_ERROR(AddFinding(std::move(damage), report_));
       }
     }
     // A member of npz is one array; torch's are storages, of many or of none.
-    report_.checksummed_chunk_count +=
-        format == ForeignFormat::kNpz ? member_count : report_.chunk_count;
+    report_.checksummed_chunk_count += format == ForeignFormat::kNpz
+                                           ? member_count - unread_count
+                                           : report_.chunk_count;
     return Status();
   }
 
@@ -268,22 +289,25 @@ namespace {
 Status VerifyChain(const std::string& path, const OpenOptions& options,
                    const RunOptions& run, VerifyReport& report) {
   const auto add = [&](const std::string& leaf, const Status& status) {
-    if (!IsDamage(status)) return status;
-    report.damages.push_back({leaf, "", std::nullopt, status});
-    return Status();
+    return IsDamage(status)
+               ? AddFinding({leaf, "", std::nullopt, status}, report)
+               : status;
   };
   OpenOptions open = options;
   open.stored_sizes = false;
   const auto opened = Open(path, open);
   // Of any other step it has been reported.
-  if (!opened.ok())
-    return report.damages.empty() ? add("", opened.status()) : Status();
+  if (!opened.ok()) return report.ok() ? add("", opened.status()) : Status();
   const Checkpoint& checkpoint = **opened;
   if (checkpoint.info().bases.empty()) return Status();
   report.leaf_count = checkpoint.leaves().size();
   for (size_t i = 0; i < checkpoint.leaves().size(); ++i) {
     const LeafInfo& leaf = checkpoint.leaves()[i];
     if (!HasElements(leaf.kind)) continue;
+    if (!leaf.problem.ok()) {
+      HF_RETURN_IF_ERROR(add(leaf.name, leaf.problem));
+      continue;
+    }
     for (const Box& slab : SlabsOf(leaf, kVerifySlabBytes)) {
       HF_ASSIGN_OR_RETURN(Array scratch,
                           Array::Allocate(*leaf.dtype, slab.shape));
@@ -298,11 +322,10 @@ Status VerifyChain(const std::string& path, const OpenOptions& options,
   return Status();
 }
 
-}  // namespace
-
-Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
-                            const RunOptions& run, ProcessGroup* group) {
-  const Result<Place> source = SourcePlace(path);
+Result<VerifyReport> VerifySeen(const Result<Place>& source,
+                                const std::string& path,
+                                const OpenOptions& options,
+                                const RunOptions& run, ProcessGroup* group) {
   const LookScope look(source.ok() ? *source : Place());
   const Result<ForeignPlace> found =
       source.ok() ? FindForeignPlace(look.place(), options) : source.status();
@@ -318,6 +341,21 @@ Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
         return VerifyForeign(found->format, found->place, found->options, run,
                              std::move(share));
       });
+}
+
+}  // namespace
+
+Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
+                            const RunOptions& run, ProcessGroup* group) {
+  const Result<Place> source = SourcePlace(path);
+  const auto verify = [&] {
+    return VerifySeen(source, path, options, run, group);
+  };
+  // Ranks would have to agree on it.
+  const bool is_together = group != nullptr && group->size() > 1;
+  return is_together || !source.ok()
+             ? verify()
+             : ReadAgainIfReplaced(source->path(), verify);
 }
 
 }  // namespace holdfast

@@ -1,9 +1,13 @@
 #include "interop/weight_index.h"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/status_macros.h"
+#include "base/text.h"
+#include "checkpoint/commit/known_formats.h"
 #include "interop/json_members.h"
 #include "place/file_set.h"
 
@@ -43,21 +47,126 @@ Result<WeightIndex> ParseWeightIndex(std::string_view text) {
   return index;
 }
 
+// "model-00001-of-00003.safetensors".
+struct NumberedName {
+  std::string front;  // "model-"
+  std::string back;   // "-of-00003.safetensors"
+  size_t digit_count = 0;
+  int64_t number = 0;
+  int64_t count = 0;
+
+  std::string WithNumber(int64_t other) const {
+    std::string digits = std::to_string(other);
+    digits.insert(0, digit_count - std::min(digit_count, digits.size()), '0');
+    return front + digits + back;
+  }
+};
+
+bool IsDigit(char c) {
+  return std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+// Where the digits that end at `end` begin.
+size_t DigitsBefore(std::string_view text, size_t end) {
+  while (end > 0 && IsDigit(text[end - 1])) --end;
+  return end;
+}
+
+// Without what tells the process whose shard it is.
+std::string WithoutShard(const std::string& front) {
+  constexpr std::string_view kShard = "shard-";
+  if (!front.starts_with(kShard)) return front;
+  size_t end = kShard.size();
+  while (end < front.size() && IsDigit(front[end])) ++end;
+  return "shard-*" + front.substr(end);
+}
+
+std::optional<NumberedName> ParseNumberedName(const std::string& name) {
+  for (size_t of = name.rfind("of"); of != std::string::npos && of > 1;
+       of = name.rfind("of", of - 1)) {
+    const auto is_separator = [&](size_t at) {
+      return at < name.size() && (name[at] == '-' || name[at] == '_');
+    };
+    if (!is_separator(of - 1) || !is_separator(of + 2)) continue;
+    const size_t begin = DigitsBefore(name, of - 1);
+    size_t end = of + 3;
+    while (end < name.size() && IsDigit(name[end])) ++end;
+    const std::string_view text = name;
+    const auto number =
+        ParseNumber<int64_t>(text.substr(begin, of - 1 - begin));
+    const auto count = ParseNumber<int64_t>(text.substr(of + 3, end - of - 3));
+    if (!number || !count) continue;
+    return NumberedName{WithoutShard(name.substr(0, begin)),
+                        name.substr(of - 1), of - 1 - begin, *number, *count};
+  }
+  return std::nullopt;
+}
+
+// Of one set.
+void AddMissingParts(const std::vector<NumberedName>& parts, size_t count_max,
+                     std::vector<std::string>& missing) {
+  std::set<int64_t> numbers;
+  for (const NumberedName& part : parts) numbers.insert(part.number);
+  const int64_t first = numbers.contains(0) ? 0 : 1;
+  for (int64_t i = 0; i < parts[0].count && missing.size() < count_max; ++i) {
+    if (numbers.contains(first + i)) continue;
+    missing.push_back(parts[0].WithNumber(first + i));
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> MissingParts(const std::vector<std::string>& names,
+                                      size_t count_max) {
+  std::map<std::pair<std::string, std::string>, std::vector<NumberedName>> sets;
+  for (const std::string& name : names) {
+    std::optional<NumberedName> part = ParseNumberedName(name);
+    if (!part) continue;
+    sets[{part->front, part->back}].push_back(*std::move(part));
+  }
+  std::vector<std::string> missing;
+  for (const auto& [set, parts] : sets) {
+    AddMissingParts(parts, count_max, missing);
+  }
+  return missing;
+}
+
+Status CheckNoPartIsMissing(const std::vector<std::string>& names) {
+  constexpr size_t kNamed = 3;
+  const std::vector<std::string> missing = MissingParts(names, kNamed + 1);
+  if (missing.empty()) return Status();
+  std::string text;
+  for (size_t i = 0; i < std::min(kNamed, missing.size()); ++i) {
+    text += (i > 0 ? ", " : "") + missing[i];
+  }
+  if (missing.size() > kNamed) text += " and others";
+  return DataLossError(
+      text + (missing.size() > 1 ? " are" : " is") +
+      " missing, as the names of the other files say; fetch the rest, or give "
+      "the path of one file to read what is in it");
+}
+
+std::vector<std::string> TorchWeightsIn(const std::vector<std::string>& names) {
+  for (const std::string_view known :
+       {"pytorch_model.bin", "diffusion_pytorch_model.bin",
+        "adapter_model.bin"}) {
+    if (std::ranges::find(names, known) != names.end()) {
+      return {std::string(known)};
+    }
+  }
+  std::vector<std::string> parts;
+  for (const std::string& name : names) {
+    if (name.ends_with(".bin") && ParseNumberedName(name)) {
+      parts.push_back(name);
+    }
+  }
+  return parts;
+}
 
 std::set<std::string> WeightIndex::Files() const {
   std::set<std::string> files;
   for (const auto& [tensor, file] : file_of) files.insert(file);
   return files;
-}
-
-std::map<std::string, Place> FilesOf(const WeightIndex& index,
-                                     const Place& directory) {
-  std::map<std::string, Place> places;
-  for (const auto& [tensor, file] : index.file_of) {
-    places.emplace(file, directory / file);
-  }
-  return places;
 }
 
 Result<WeightIndex> ReadWeightIndex(const Place& file) {
@@ -71,8 +180,17 @@ Result<WeightIndex> ReadWeightIndex(const Place& file) {
   }
   HF_ASSIGN_OR_RETURN(const Bytes text, store->Read(name));
   Result<WeightIndex> index = ParseWeightIndex(text.view());
-  if (!index.ok()) return index.status().WithContext(file.path());
+  if (!index.ok()) {
+    return WithWhatFileIs(index.status(), *store, name, "json")
+        .WithContext(file.path());
+  }
   return index;
+}
+
+Status OfIndexedFiles(const Status& status) {
+  if (status.code() != StatusCode::kNotFound) return status;
+  return DataLossError(std::string(status.message()) +
+                       ", and the index names it");
 }
 
 Result<std::string> ChooseIndex(const Place& directory,

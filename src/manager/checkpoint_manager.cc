@@ -2,6 +2,7 @@
 #include "holdfast/orbax/checkpoint_manager.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/clock.h"
@@ -80,7 +81,9 @@ Status Manager::OpenRoot(const std::string& metadata) {
         "Please create the root directory yourself.");
   }
   const auto prepare = [&]() -> Status {
-    if (!is_primary() || options_.read_only) return Status();
+    if (!is_primary()) return Status();
+    HF_RETURN_IF_ERROR(CheckMayHoldSteps(directory_));
+    if (options_.read_only) return Status();
     if (options_.create) {
       HF_RETURN_IF_ERROR(CheckNamesNoStep(directory_));
       HF_RETURN_IF_ERROR(MakeDirectories(directory_, options_.directory_mode));
@@ -202,7 +205,9 @@ std::optional<int64_t> Manager::BestStep() {
   const std::vector<size_t> sorted =
       SortedByMetric(options_.best_fn, options_.best_mode == "min", records);
   if (sorted.empty()) return std::nullopt;
-  return records[sorted.back()].step;
+  const StepRecord& best = records[sorted.back()];
+  if (std::isnan(options_.best_fn(*best.metrics))) return std::nullopt;
+  return best.step;
 }
 
 bool Manager::ReachedPreemption(int64_t step) {

@@ -1,6 +1,7 @@
 // A manager's saves: the decision, the save, and the removal of old steps when
 // the new one is there.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <thread>
@@ -125,7 +126,12 @@ Result<std::optional<Metrics>> Manager::MetricsToSave(
     return std::optional<Metrics>();
   }
   HF_ASSIGN_OR_RETURN(const std::string json, JsonTextOf(*options.metrics));
-  return std::optional<Metrics>(MetricsOfJson(json));
+  Metrics metrics = MetricsOfJson(json);
+  if (options_.best_fn && options_.warn &&
+      std::isnan(options_.best_fn(metrics))) {
+    options_.warn("The metric that ranks this step is NaN: it is the worst.");
+  }
+  return std::optional<Metrics>(std::move(metrics));
 }
 
 Result<bool> Manager::Save(int64_t step, const CheckpointArgs& args,

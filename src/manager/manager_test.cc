@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <thread>
 
@@ -62,7 +63,7 @@ class ManagerTest : public ::testing::TestWithParam<bool> {
   }
 
   ScratchDirectory scratch_;
-  const std::string root_ = scratch_ / "run";
+  std::string root_ = scratch_ / "run";
 };
 
 TEST_P(ManagerTest, SavesRestoresAndListsSteps) {
@@ -177,6 +178,51 @@ TEST_P(ManagerTest, KeepsTheBestAndKnowsThemAgain) {
     const auto metadata = manager->Metadata(3);
     ASSERT_TRUE(metadata.ok()) << metadata.status().ToString();
     EXPECT_EQ(metadata->metrics, R"({"loss": 2.0})");
+  }
+}
+
+// A step of a diverged run takes no place of a good one, in either mode.
+TEST_P(ManagerTest, NotANumberIsNeverTheBest) {
+  CheckpointManagerOptions options = Options();
+  options.max_to_keep = 1;
+  options.best_fn = MetricNamed("loss");
+  int warned = 0;
+  options.warn = [&](const std::string& text) {
+    warned += text.find("NaN") != std::string::npos ? 1 : 0;
+  };
+  for (const std::string mode : {"min", "max"}) {
+    options.best_mode = mode;
+    root_ = scratch_ / mode;
+    const auto manager = Make(options);
+    ManagerSaveOptions save;
+    save.metrics = LossOf(NAN);
+    EXPECT_TRUE(Save(*manager, 1, save));
+    EXPECT_EQ(manager->BestStep(), std::nullopt);
+    save.metrics = LossOf(5);
+    EXPECT_TRUE(Save(*manager, 2, save));
+    save.metrics = LossOf(NAN);
+    EXPECT_TRUE(Save(*manager, 3, save));
+    EXPECT_THAT(manager->AllSteps(), ElementsAre(2));
+    EXPECT_EQ(manager->BestStep(), 2);
+    ASSERT_TRUE(manager->Close().ok());
+  }
+  EXPECT_EQ(warned, 4);
+}
+
+// It would find no steps, and begin the run anew inside of a step.
+TEST_P(ManagerTest, AStepIsNoRoot) {
+  {
+    const auto manager = Make(Options());
+    EXPECT_TRUE(Save(*manager, 5));
+    ASSERT_TRUE(manager->Close().ok());
+  }
+  for (const bool read_only : {false, true}) {
+    CheckpointManagerOptions options = Options();
+    options.read_only = read_only;
+    const Status status =
+        CheckpointManager::Make(root_ + "/5", options, {}, "").status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.ToString();
+    EXPECT_THAT(status.message(), HasSubstr("checkpoint itself"));
   }
 }
 

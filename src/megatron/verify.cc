@@ -54,7 +54,7 @@ class MegatronVerifier {
     Note(
         "megatron-zarr carries no checksum: values can be wrong without a "
         "trace");
-    SortDamages(report_.damages);
+    SortFindings(report_);
     report_.stats.total_seconds = watch_.Lap();
     return ShareReport{std::move(report_), share_.digest()};
   }
@@ -62,12 +62,12 @@ class MegatronVerifier {
  private:
   void Note(std::string text) { report_.notes.push_back(std::move(text)); }
 
-  // Records damage and returns ok for it; returns any other failure.
+  // Records what is found and returns ok for it; returns any other failure.
   Status Add(std::string leaf, std::string file, const Status& status) {
     if (status.ok()) return status;
-    return AddDamage(
+    return AddFinding(
         {std::move(leaf), std::move(file), std::nullopt, PlainStatus(status)},
-        report_.damages);
+        report_);
   }
 
   Status NoteNames(const CheckpointFiles& files) {

@@ -11,6 +11,8 @@
 namespace holdfast {
 namespace {
 
+constexpr int kJoinAttempts = 5;
+
 std::string PeerText(const PeerAddress& peer) {
   const bool has_colon = peer.host.find(':') != std::string::npos;
   const std::string host = has_colon ? "[" + peer.host + "]" : peer.host;
@@ -55,14 +57,26 @@ class PeerClient::Turn {
 
 PeerClient::PeerClient(const PeerClientOptions& options) : options_(options) {}
 
-// Connects, and proves and is proved that both know the secret.
+// A server that has too many strangers may end a connection before it knows who
+// this is: nothing was asked yet.
 Result<PeerSocket> PeerClient::Open(const PeerAddress& peer,
                                     const PeerWait& call_wait) {
   PeerWait wait = call_wait;
   wait.deadline = std::min(
       wait.deadline, WaitClock::now() + WaitTime(options_.connect_seconds_max));
-  HF_ASSIGN_OR_RETURN(PeerSocket socket,
-                      PeerSocket::Connect(peer.host, peer.port, wait));
+  for (int attempt = 1;; ++attempt) {
+    HF_ASSIGN_OR_RETURN(PeerSocket socket,
+                        PeerSocket::Connect(peer.host, peer.port, wait));
+    const Status joined = Join(socket, wait);
+    if (joined.ok()) return socket;
+    if (joined.code() != StatusCode::kUnavailable || attempt == kJoinAttempts) {
+      return joined;
+    }
+  }
+}
+
+// Proves, and is proved, that both know the secret.
+Status PeerClient::Join(PeerSocket& socket, const PeerWait& wait) {
   const std::string nonce = RandomPeerNonce();
   HF_RETURN_IF_ERROR(socket.Send(EncodePeerHello(nonce), {}, wait).status());
   std::array<char, kPeerWelcomeBytes> bytes;
@@ -81,7 +95,7 @@ Result<PeerSocket> PeerClient::Open(const PeerAddress& peer,
                                          nonce, server_nonce),
                                {}, wait)
                          .status());
-  return socket;
+  return Status();
 }
 
 Result<Bytes> PeerClient::CallOnce(PeerSocket& socket, const Question& question,

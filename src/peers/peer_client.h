@@ -72,6 +72,7 @@ class PeerClient {
   class Turn;
 
   Result<PeerSocket> Open(const PeerAddress& peer, const PeerWait& wait);
+  Status Join(PeerSocket& socket, const PeerWait& wait);
   Result<Bytes> CallOnce(PeerSocket& socket, const Question& question,
                          const PeerWait& wait, Attempt& attempt);
   Result<Bytes> CallInTurn(const PeerAddress& peer, const Question& question,

@@ -2,6 +2,9 @@
 
 // libc++ of C++20 lacks the std::result_of that this Asio would use.
 #define BOOST_ASIO_HAS_STD_INVOKE_RESULT 1
+#include <limits.h>
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -14,7 +17,9 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <chrono>
+#include <deque>
 #include <exception>
+#include <memory>
 #include <new>
 #include <optional>
 #include <thread>
@@ -23,6 +28,7 @@
 #include "base/crc32c.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "base/wait_time.h"
 #include "peers/peer_frame.h"
 #include "peers/peer_socket.h"
 
@@ -34,6 +40,8 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr uint64_t kAnswerPieceBytes = 256 << 10;
+// Until it is looked again whether there is room for one more.
+constexpr auto kAcceptPause = std::chrono::milliseconds(20);
 
 std::chrono::milliseconds PeerMilliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
@@ -44,7 +52,8 @@ struct PeerShared {
   PeerServerOptions options;
   PeerServer::Handler handler;
   asio::thread_pool& workers;
-  std::atomic<int> connection_count{0};
+  std::atomic<int> connection_count{0};  // that know the secret
+  std::atomic<int> stranger_count{0};
   std::atomic<uint64_t> held_answer_bytes{0};
   std::atomic<bool> is_stopping{false};
 };
@@ -56,12 +65,17 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
       : shared_(shared),
         stream_(std::move(socket)),
         stall_(stream_.get_executor()) {
-    ++shared_.connection_count;
+    ++shared_.stranger_count;
   }
   ~PeerSession() {
     ForgetAnswer();
-    --shared_.connection_count;
+    --(is_stranger_ ? shared_.stranger_count : shared_.connection_count);
   }
+
+  // On the thread of the connections.
+  bool is_stranger() const { return is_stranger_; }
+  WaitClock::time_point begun() const { return begun_; }
+  void End() { stream_.close(); }
 
   void Begin() {
     // What a client has not taken goes with the connection: the system would
@@ -117,6 +131,11 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
 
   void OnProof() {
     if (!IsSameProof({head_.data(), kPeerProofBytes}, wanted_proof_)) return;
+    const int count_max = shared_.options.connection_count_max;
+    if (shared_.connection_count >= count_max) return;
+    is_stranger_ = false;
+    --shared_.stranger_count;
+    ++shared_.connection_count;
     ReadHead();
   }
 
@@ -266,6 +285,8 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
 
   PeerShared& shared_;
   boost::beast::tcp_stream stream_;
+  const WaitClock::time_point begun_ = WaitClock::now();
+  bool is_stranger_ = true;
   std::array<char, kPeerWelcomeBytes> head_;
   std::string wanted_proof_;
   std::string request_;
@@ -335,24 +356,81 @@ class PeerServer::Rep {
 
  private:
   void Accept() {
+    if (!MakeRoomForStranger()) return AcceptLater();
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      if (error) return AcceptLater();
-      const int count_max = shared_.options.connection_count_max;
-      if (shared_.connection_count < count_max) {
-        SetPeerSocketOptions(socket.native_handle());
-        std::make_shared<PeerSession>(std::move(socket), shared_)->Begin();
+      // Out of descriptors, most likely: others have to go first.
+      if (error || IsReserved(socket.native_handle())) {
+        socket.close(error);
+        EndOldestStranger();
+        return AcceptLater();
       }
+      SetPeerSocketOptions(socket.native_handle());
+      auto session = std::make_shared<PeerSession>(std::move(socket), shared_);
+      strangers_.push_back(session);
+      session->Begin();
       Accept();
     });
   }
 
-  // Out of descriptors, most likely: others have to go first.
   void AcceptLater() {
-    retry_.expires_after(std::chrono::milliseconds(100));
+    retry_.expires_after(kAcceptPause);
     retry_.async_wait([this](error_code error) {
       if (!error) Accept();
     });
+  }
+
+  // Whoever was first of those that are strangers still; null: there is none.
+  std::shared_ptr<PeerSession> OldestStranger() {
+    while (!strangers_.empty()) {
+      auto session = strangers_.front().lock();
+      if (session != nullptr && session->is_stranger()) return session;
+      strangers_.pop_front();
+    }
+    return nullptr;
+  }
+
+  void EndOldestStranger() {
+    const auto oldest = OldestStranger();
+    if (oldest == nullptr) return;
+    oldest->End();
+    strangers_.pop_front();
+  }
+
+  bool MakeRoomForStranger() {
+    const int count_max =
+        std::min<int>(shared_.options.stranger_count_max,
+                      std::max<int64_t>(1, DescriptorCountMax() / 8));
+    // Behind one that stays others come and go.
+    if (std::ssize(strangers_) > 2 * count_max) {
+      std::erase_if(strangers_, [](const auto& session) {
+        return session.expired() || !session.lock()->is_stranger();
+      });
+    }
+    const auto oldest = OldestStranger();
+    if (oldest == nullptr || shared_.stranger_count < count_max) return true;
+    if (WaitClock::now() <
+        oldest->begun() + WaitTime(shared_.options.stranger_seconds_min)) {
+      return false;
+    }
+    EndOldestStranger();
+    return true;
+  }
+
+  static int64_t DescriptorCountMax() {
+    constexpr int64_t kUnknown = 1024;
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kUnknown;
+    return static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, INT_MAX));
+  }
+
+  // A new descriptor has the lowest number that is free, so that a high one
+  // says how few are left.
+  bool IsReserved(int descriptor) const {
+    const int64_t count_max = DescriptorCountMax();
+    return descriptor >=
+           count_max - std::min<int64_t>(shared_.options.descriptor_reserve,
+                                         count_max / 4);
   }
 
   asio::thread_pool workers_;
@@ -360,6 +438,7 @@ class PeerServer::Rep {
   asio::io_context io_{1};
   tcp::acceptor acceptor_;
   asio::steady_timer retry_{io_};
+  std::deque<std::weak_ptr<PeerSession>> strangers_;  // the first came first
   std::thread thread_;
   uint16_t port_ = 0;
 };

@@ -7,7 +7,12 @@
 // client has proved to know the secret; answers of at most
 // held_answer_bytes_max together, and one more for each thread: while that much
 // waits for slow readers, further requests are answered ResourceExhausted.
-// Answers that are files take none.
+// Answers that are files take none. Descriptors: connection_count_max for
+// clients that have proved to know the secret. Strangers, who have not, are
+// fewer: where there are too many the one that is longest here goes, once it
+// has had its time, and until then the next ones wait in the system's queue.
+// The last descriptors of the process are left to the program
+// (descriptor_reserve).
 // Thread-safety: any thread; the function is called from several at once.
 // Ownership: keeps the function until it goes; then no call is under way.
 // Units: bytes, seconds.
@@ -43,7 +48,14 @@ struct PeerServerOptions {
   // For the rest of a request that has begun, for every 256 KiB of an answer,
   // and until a reader of files takes more.
   double stall_seconds_max = 30;
-  int connection_count_max = 1024;  // others are turned away at once
+  // Of clients that know the secret; others are turned away at once.
+  int connection_count_max = 1024;
+  // At most an eighth of the descriptors that the process may have.
+  int stranger_count_max = 256;
+  // To prove the secret, where others wait; else stall_seconds_max.
+  double stranger_seconds_min = 0.1;
+  // That no connection takes: at most a quarter of those there may be.
+  int descriptor_reserve = 128;
   uint64_t held_answer_bytes_max = uint64_t{1} << 30;
 };
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -335,6 +336,42 @@ TEST(PeersTest, StuckClientsHoldUpNobody) {
   PeerClient client(TestClientOptions());
   const auto answer = client.Call(At(server->port()), "ask", kEnough);
   ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+}
+
+TEST(PeersTest, StrangersTakeFewConnectionsAndNobodyElses) {
+  PeerServerOptions options = TestServerOptions();
+  options.stranger_count_max = 4;
+  options.stranger_seconds_min = 0;
+  const auto server = StartServer(Echo, options);
+  PeerClient early(TestClientOptions());
+  ASSERT_TRUE(early.Call(At(server->port()), "ask", kEnough).ok());
+  std::vector<PeerSocket> strangers;
+  for (int i = 0; i < 40; ++i) strangers.push_back(ConnectRaw(server->port()));
+  // The last four may stay; who was there before them is gone.
+  for (int i = 0; i < 36; ++i) WaitForEnd(strangers[i]);
+  PeerClient late(TestClientOptions());
+  for (PeerClient* const client : {&early, &late}) {
+    const auto answer = client->Call(At(server->port()), "ask", kEnough);
+    EXPECT_TRUE(answer.ok()) << answer.status().ToString();
+  }
+}
+
+TEST(PeersTest, TheLastDescriptorsAreLeftToTheProgram) {
+  const auto server = StartServer();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{.rlim_cur = 256, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> taken;
+  do {
+    taken.push_back(::dup(STDERR_FILENO));
+  } while (taken.back() >= 0 && taken.back() < 200);
+  PeerSocket raw = ConnectRaw(server->port());
+  WaitForEnd(raw);
+  for (const int descriptor : taken) ::close(descriptor);
+  PeerClient client(TestClientOptions());
+  EXPECT_TRUE(client.Call(At(server->port()), "ask", kEnough).ok());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(PeersTest, ASlowReaderIsGivenUp) {

@@ -26,6 +26,7 @@ class Pickles {
   Result<Program> Next(bool persistent_ids) {
     HF_ASSIGN_OR_RETURN(Program program,
                         RunPickle(bytes_, {.persistent_ids = persistent_ids,
+                                           .keeps_refused = persistent_ids,
                                            .is_cut = &is_cut_}));
     bytes_.remove_prefix(program.byte_count);
     return program;
@@ -74,7 +75,7 @@ Result<std::map<std::string_view, size_t>> ElementSizes(
     HF_ASSIGN_OR_RETURN(
         const StorageId id,
         ParseStorageId(program, program.node(node.children[0])));
-    sizes[id.key] = DTypeBytes(id.dtype);
+    sizes[id.key] = static_cast<size_t>(id.element_bytes);
   }
   return sizes;
 }
@@ -146,8 +147,7 @@ Result<LegacyFile> OpenLegacyFile(const ByteSource& source) {
     LegacyFile file;
     HF_ASSIGN_OR_RETURN(std::string head, source.ReadString(0, head_bytes));
     file.head = std::make_unique<const std::string>(std::move(head));
-    Pickles pickles(
-        std::string_view(*file.head).substr(kLegacyMagic.size()));
+    Pickles pickles(std::string_view(*file.head).substr(kLegacyMagic.size()));
     const Status status = ReadHead(source, pickles, file);
     if (status.ok()) return file;
     // A pickle that is cut here may go on in the file.

@@ -10,13 +10,15 @@
 namespace holdfast::pickle {
 namespace {
 
+constexpr size_t kShownNameBytes = 200;
+
 struct KnownName {
   std::string_view module;
   std::string_view name;
   NameUse use;
 };
 
-constexpr std::array<KnownName, 52> kKnownNames = {{
+constexpr std::array<KnownName, 61> kKnownNames = {{
     {"_codecs", "encode", NameUse::kCodecsEncode},
     {"builtins", "getattr", NameUse::kGetattr},
     {"builtins", "object", NameUse::kObject},
@@ -64,7 +66,18 @@ constexpr std::array<KnownName, 52> kKnownNames = {{
     {"torch._utils", "_rebuild_parameter", NameUse::kParameter},
     {"torch._utils", "_rebuild_parameter_with_state",
      NameUse::kParameterWithState},
+    {"torch.nn.parameter", "Parameter", NameUse::kParameter},
     {"torch._tensor", "_rebuild_from_type_v2", NameUse::kTensorOfType},
+    {"torch._utils", "_rebuild_device_tensor_from_cpu_tensor",
+     NameUse::kTensorFromCpu},
+    {"torch._utils", "_rebuild_device_tensor_from_numpy",
+     NameUse::kTensorFromNumpy},
+    {"torch._utils", "_rebuild_xla_tensor", NameUse::kTensorFromNumpy},
+    {"torch._utils", "_rebuild_qtensor", NameUse::kQuantizedTensor},
+    {"torch._utils", "_rebuild_wrapper_subclass", NameUse::kWrapperSubclass},
+    {"torch._utils", "_rebuild_sparse_tensor", NameUse::kTorchRebuild},
+    {"torch._utils", "_rebuild_nested_tensor", NameUse::kTorchRebuild},
+    {"torch._utils", "_rebuild_meta_tensor_no_storage", NameUse::kTorchRebuild},
     {"torch.storage", "UntypedStorage", NameUse::kStorageType},
     {"torch", "UntypedStorage", NameUse::kStorageType},
     {"torch", "device", NameUse::kTorchDevice},
@@ -249,10 +262,29 @@ bool LooksLikeClass(std::string_view name) {
   return !last.empty() && last[0] >= 'A' && last[0] <= 'Z';
 }
 
+// Kinds of quantization, layouts and the like, which are only mentioned.
+constexpr std::array<std::string_view, 15> kTorchConstants = {
+    "per_tensor_affine",
+    "per_tensor_symmetric",
+    "per_channel_affine",
+    "per_channel_symmetric",
+    "strided",
+    "per_channel_affine_float_qparams",
+    "sparse_coo",
+    "sparse_csr",
+    "sparse_csc",
+    "sparse_bsr",
+    "sparse_bsc",
+    "preserve_format",
+    "contiguous_format",
+    "channels_last",
+    "channels_last_3d"};
+
 NameUse UseOfTorch(std::string_view name) {
-  if (name.ends_with("Storage") && DTypeOfTorchStorage(name)) {
+  if (DTypeOfTorchStorage(name) || BytesOfOtherStorage(name)) {
     return NameUse::kStorageType;
   }
+  if (IsIn(name, kTorchConstants)) return NameUse::kFunction;
   if (IsTorchDTypeName(name)) return NameUse::kTorchDType;
   return LooksLikeClass(name) ? NameUse::kClass : NameUse::kRefused;
 }
@@ -264,6 +296,14 @@ void ModernName(std::string& module, std::string& name) {
   if (module == "copy_reg") module = "copyreg";
   if (module == "builtins" && name == "unicode") name = "str";
   if (module == "builtins" && name == "long") name = "int";
+}
+
+std::string Abbreviated(std::string name) {
+  if (name.size() > kShownNameBytes) {
+    name.resize(kShownNameBytes);
+    name += "...";
+  }
+  return name;
 }
 
 NameUse UseOf(std::string_view module, std::string_view name) {

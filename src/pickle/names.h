@@ -41,10 +41,15 @@ enum class NameUse : uint8_t {
   kTensorV1,         // torch._utils._rebuild_tensor
   kTensorV2,
   kTensorV3,
-  kParameter,  // torch._utils._rebuild_parameter
+  kParameter,  // torch._utils._rebuild_parameter, torch.nn.Parameter
   kParameterWithState,
-  kTensorOfType,  // torch._tensor._rebuild_from_type_v2
-  kStorageType,   // torch.FloatStorage and so on
+  kTensorOfType,     // torch._tensor._rebuild_from_type_v2
+  kTensorFromCpu,    // torch._utils._rebuild_device_tensor_from_cpu_tensor
+  kTensorFromNumpy,  // torch._utils._rebuild_device_tensor_from_numpy
+  kQuantizedTensor,  // torch._utils._rebuild_qtensor
+  kWrapperSubclass,  // torch._utils._rebuild_wrapper_subclass
+  kTorchRebuild,     // its other functions that make tensors: a record
+  kStorageType,      // torch.FloatStorage and so on
   kTorchDType,
   kTorchDevice,
   kTorchSize,
@@ -53,6 +58,9 @@ enum class NameUse : uint8_t {
 
 // The names of Python 2 as those of Python 3.
 void ModernName(std::string& module, std::string& name);
+
+// A name of any length, for a message.
+std::string Abbreviated(std::string name);
 
 // REQUIRES: a modern name.
 NameUse UseOf(std::string_view module, std::string_view name);

@@ -155,6 +155,15 @@ std::optional<DType> DTypeOfTorchStorage(std::string_view storage) {
   return std::nullopt;
 }
 
+std::optional<int64_t> BytesOfOtherStorage(std::string_view storage) {
+  for (const std::string_view small : {"QInt8Storage", "QUInt8Storage",
+                                       "QUInt4x2Storage", "QUInt2x4Storage"}) {
+    if (storage == small) return 1;
+  }
+  if (storage == "QInt32Storage") return 4;
+  return std::nullopt;
+}
+
 bool IsTorchDTypeName(std::string_view name) {
   return DTypeOfTorchName(name).has_value() ||
          std::ranges::find(kOtherTorchNames, name) != kOtherTorchNames.end();

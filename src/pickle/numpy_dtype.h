@@ -36,6 +36,9 @@ std::string NumpyDTypeName(DType dtype);
 // "float32" of torch.float32, torch.float, "BFloat16Storage" and so on.
 std::optional<DType> DTypeOfTorchName(std::string_view name);
 std::optional<DType> DTypeOfTorchStorage(std::string_view storage);
+// Bytes of an element of "QInt8Storage" and its like, whose dtypes holdfast
+// lacks.
+std::optional<int64_t> BytesOfOtherStorage(std::string_view storage);
 // True for every dtype that torch has, also those that holdfast lacks.
 bool IsTorchDTypeName(std::string_view name);
 // "FloatStorage"; empty: torch has no class of storage for it, and pickles it

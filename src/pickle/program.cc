@@ -13,15 +13,24 @@
 namespace holdfast::pickle {
 namespace {
 
-constexpr std::array<std::string_view, 16> kNodeKindNames = {
-    "None",        "a bool",
-    "an int",      "an int",
-    "a float",     "a str",
-    "bytes",       "a bytearray",
-    "a list",      "a tuple",
-    "a dict",      "a set",
-    "a frozenset", "a class or function",
-    "an object",   "a persistent id"};
+constexpr std::array<std::string_view, 17> kNodeKindNames = {
+    "None",
+    "a bool",
+    "an int",
+    "an int",
+    "a float",
+    "a str",
+    "bytes",
+    "a bytearray",
+    "a list",
+    "a tuple",
+    "a dict",
+    "a set",
+    "a frozenset",
+    "a class or function",
+    "an object",
+    "a persistent id",
+    "a value that is not read"};
 
 // Values kept by MEMOIZE and PUT. Keys mostly grow one by one and lie in a row.
 class Memo {
@@ -152,6 +161,9 @@ class Machine {
   Status Put(uint64_t key);
   Status Get(uint64_t key);
   Status TextMemo(Opcode opcode);
+  // Adds a node that says why; fails instead where refusals are not kept.
+  Result<NodeIndex> Refuse(const Status& why, std::vector<NodeIndex> parts);
+  Status PushRefused(const Status& why, std::vector<NodeIndex> parts);
   Result<NodeIndex> MakeGlobal(std::string_view module, std::string_view name);
   Status StackGlobal();
   Status Instantiate(NodeIndex callee, NodeIndex args,
@@ -168,6 +180,7 @@ class Machine {
   std::vector<size_t> marks_;
   Memo memo_;
   std::unordered_map<std::string, int64_t> global_indices_;
+  std::unordered_map<std::string, int64_t> refusal_indices_;  // by message
   NodeIndex none_, true_, false_, empty_tuple_;
 };
 
@@ -377,7 +390,8 @@ Status Machine::StepObject(Opcode opcode) {
       const NodeIndex kwargs = Take();
       const NodeIndex args = Take();
       const NodeIndex callee = Take();
-      if (node(kwargs).kind != NodeKind::kDict) {
+      if (node(kwargs).kind != NodeKind::kDict &&
+          node(kwargs).kind != NodeKind::kRefused) {
         return reader_.Error("the keyword arguments of an object are " +
                              NameOf(node(kwargs)) + ", not a dict");
       }
@@ -399,10 +413,16 @@ Status Machine::StepObject(Opcode opcode) {
     case Opcode::kExt1:
     case Opcode::kExt2:
     case Opcode::kExt4:
-      return UnimplementedError(
-          "pickle: offset " + std::to_string(reader_.opcode_offset()) +
-          ": it uses extension codes (copyreg.add_extension), which only the "
-          "program that wrote it can tell the meaning of");
+      HF_RETURN_IF_ERROR(reader_
+                             .Unsigned(opcode == Opcode::kExt1   ? 1
+                                       : opcode == Opcode::kExt2 ? 2
+                                                                 : 4)
+                             .status());
+      return PushRefused(
+          UnimplementedError("pickle: it uses extension codes "
+                             "(copyreg.add_extension), which only the program "
+                             "that wrote it can tell the meaning of"),
+          {});
     case Opcode::kNextBuffer:
     case Opcode::kReadonlyBuffer:
       return UnimplementedError(
@@ -508,6 +528,10 @@ Status Machine::Append(const std::vector<NodeIndex>& values) {
     items.insert(items.end(), values.begin(), values.end());
     return {};
   }
+  if (target.kind == NodeKind::kRefused) {
+    target.children.insert(target.children.end(), values.begin(), values.end());
+    return {};
+  }
   return reader_.Error("APPEND to " + NameOf(target));
 }
 
@@ -516,7 +540,7 @@ Status Machine::SetItems(const std::vector<NodeIndex>& values) {
   if (values.size() % 2 != 0) {
     return reader_.Error("SETITEMS with a key without a value");
   }
-  if (target.kind == NodeKind::kDict) {
+  if (target.kind == NodeKind::kDict || target.kind == NodeKind::kRefused) {
     target.children.insert(target.children.end(), values.begin(), values.end());
     return {};
   }
@@ -530,7 +554,7 @@ Status Machine::SetItems(const std::vector<NodeIndex>& values) {
 
 Status Machine::AddItems(const std::vector<NodeIndex>& values) {
   Node& target = node(stack_.back());
-  if (target.kind != NodeKind::kSet) {
+  if (target.kind != NodeKind::kSet && target.kind != NodeKind::kRefused) {
     return reader_.Error("ADDITEMS to " + NameOf(target));
   }
   target.children.insert(target.children.end(), values.begin(), values.end());
@@ -562,6 +586,23 @@ Status Machine::TextMemo(Opcode opcode) {
 
 // ---- names and objects
 
+Result<NodeIndex> Machine::Refuse(const Status& why,
+                                  std::vector<NodeIndex> parts) {
+  if (!options_.keeps_refused) return why;
+  const auto [found, is_new] = refusal_indices_.try_emplace(
+      std::string(why.message()),
+      static_cast<int64_t>(program_.refusals.size()));
+  if (is_new) program_.refusals.push_back(why);
+  Node refused{.kind = NodeKind::kRefused, .number = found->second};
+  refused.children = std::move(parts);
+  return Add(std::move(refused));
+}
+
+Status Machine::PushRefused(const Status& why, std::vector<NodeIndex> parts) {
+  HF_ASSIGN_OR_RETURN(const NodeIndex refused, Refuse(why, std::move(parts)));
+  return Push(refused);
+}
+
 Result<NodeIndex> Machine::MakeGlobal(std::string_view module_text,
                                       std::string_view name_text) {
   std::string module(module_text);
@@ -569,8 +610,10 @@ Result<NodeIndex> Machine::MakeGlobal(std::string_view module_text,
   ModernName(module, name);
   const NameUse use = UseOf(module, name);
   if (use == NameUse::kRefused) {
-    return PermissionDeniedError("pickle refers to " + module + "." + name +
-                                 ", which holdfast does not run");
+    return Refuse(PermissionDeniedError("pickle refers to " +
+                                        Abbreviated(module + "." + name) +
+                                        ", which holdfast does not run"),
+                  {});
   }
   std::string key = module + "\n" + name;
   const auto [found, is_new] = global_indices_.try_emplace(
@@ -609,7 +652,8 @@ bool IsPlain(const Program& program, const Node& value, int depth = 0) {
 // in the table may be an enum, which pickles as cls(value).
 Status Machine::CheckCall(const Global& global, const Node& args) const {
   const auto refuse = [&] {
-    return PermissionDeniedError("pickle calls " + global.FullName() +
+    return PermissionDeniedError("pickle calls " +
+                                 Abbreviated(global.FullName()) +
                                  ", which holdfast does not run");
   };
   switch (global.use) {
@@ -642,6 +686,18 @@ Status Machine::CheckCall(const Global& global, const Node& args) const {
 
 Status Machine::Instantiate(NodeIndex callee, NodeIndex args,
                             std::optional<NodeIndex> kwargs, bool is_called) {
+  std::vector<NodeIndex> parts = {callee, args};
+  if (kwargs) parts.push_back(*kwargs);
+  for (const NodeIndex part : parts) {
+    if (node(part).kind != NodeKind::kRefused) continue;
+    return PushRefused(
+        program_.refusals[static_cast<size_t>(node(part).number)], parts);
+  }
+  if (node(callee).kind == NodeKind::kObject && options_.keeps_refused) {
+    return PushRefused(
+        UnimplementedError("pickle: it calls an object that it has made"),
+        std::move(parts));
+  }
   if (node(callee).kind != NodeKind::kGlobal) {
     return reader_.Error("it calls " + NameOf(node(callee)) +
                          ", which is no class by its name");
@@ -652,13 +708,15 @@ Status Machine::Instantiate(NodeIndex callee, NodeIndex args,
   }
   const Global& global = program_.global(node(callee));
   if (is_called) {
-    HF_RETURN_IF_ERROR(CheckCall(global, node(args)));
+    const Status allowed = CheckCall(global, node(args));
+    if (!allowed.ok()) return PushRefused(allowed, std::move(parts));
   } else if (global.use == NameUse::kFunction ||
              global.use == NameUse::kGetattr ||
              global.use == NameUse::kCodecsEncode) {
-    return PermissionDeniedError("pickle makes an object of " +
-                                 global.FullName() +
-                                 ", which holdfast does not run");
+    return PushRefused(PermissionDeniedError("pickle makes an object of " +
+                                             Abbreviated(global.FullName()) +
+                                             ", which holdfast does not run"),
+                       std::move(parts));
   }
   Object object;
   object.callee = callee;
@@ -692,6 +750,10 @@ Status Machine::Build() {
   HF_RETURN_IF_ERROR(Need(2));
   const NodeIndex state = Take();
   Node& target = node(stack_.back());
+  if (target.kind == NodeKind::kRefused) {
+    target.children.push_back(state);
+    return {};
+  }
   if (target.kind != NodeKind::kObject) {
     return reader_.Error("BUILD on " + NameOf(target));
   }
@@ -706,6 +768,14 @@ Status Machine::Persistent(NodeIndex id) {
     return reader_.Error(
         "it refers to an object outside of it (a persistent "
         "id), which only files of torch.save may");
+  }
+  // Before torch 1.6 a module's class came with its source: ("module", class,
+  // file, text).
+  const std::vector<NodeIndex>& parts = node(id).children;
+  if (node(id).kind == NodeKind::kTuple && parts.size() == 4 &&
+      node(parts[0]).kind == NodeKind::kString &&
+      node(parts[0]).text == "module") {
+    return Push(parts[1]);
   }
   Node persistent{.kind = NodeKind::kPersistent};
   persistent.children = {id};

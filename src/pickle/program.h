@@ -8,7 +8,8 @@
 // Units: bytes; offsets in the pickle.
 // Errors: DataLoss (cut, damaged, or a lie, with the offset), PermissionDenied
 // (names a function or class that is not read), Unimplemented (extension codes,
-// out-of-band buffers).
+// out-of-band buffers). With keeps_refused PermissionDenied and extension codes
+// are refusals, and so is a call of what the pickle has made itself.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +43,7 @@ enum class NodeKind : uint8_t {
   kGlobal,      // number: index into globals
   kObject,      // number: index into objects
   kPersistent,  // children: the id
+  kRefused,     // number: index into refusals; children: what it was made of
 };
 
 std::string_view NodeKindName(NodeKind kind);
@@ -79,6 +81,9 @@ struct Program {
   std::vector<Node> nodes;
   std::vector<Global> globals;
   std::vector<Object> objects;
+  // Why values are refused, each once, in the order in which they came; empty
+  // unless ProgramOptions::keeps_refused.
+  std::vector<Status> refusals;
   std::deque<std::string> texts;  // those that are not in the pickle as such
   NodeIndex root = 0;
   size_t byte_count = 0;  // of the pickle, up to its STOP
@@ -90,6 +95,20 @@ struct Program {
   const Object& object(const Node& node) const {
     return objects[static_cast<size_t>(node.number)];
   }
+  // Calls fn with each node that the node names.
+  template <typename Fn>
+  void ForEachPart(NodeIndex index, const Fn& fn) const {
+    const Node& whole = nodes[index];
+    for (const NodeIndex part : whole.children) fn(part);
+    if (whole.kind != NodeKind::kObject) return;
+    const Object& made = object(whole);
+    fn(made.callee);
+    fn(made.args);
+    if (made.kwargs) fn(*made.kwargs);
+    if (made.state) fn(*made.state);
+    for (const NodeIndex part : made.items) fn(part);
+    for (const NodeIndex part : made.pairs) fn(part);
+  }
 };
 
 // Opcodes that a pickle may have; each makes at most one node.
@@ -99,7 +118,10 @@ inline constexpr size_t kIntBytesMax = 4096;
 
 struct ProgramOptions {
   bool persistent_ids = false;  // else they are refused
-  bool* is_cut = nullptr;       // set: it failed as the bytes end too early
+  // What may not be run becomes a kRefused node where it would have been made,
+  // so that the rest can be read; else it fails the whole.
+  bool keeps_refused = false;
+  bool* is_cut = nullptr;  // set: it failed as the bytes end too early
 };
 
 // The first pickle in `bytes`; what comes after its STOP is not looked at.

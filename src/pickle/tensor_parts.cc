@@ -158,11 +158,15 @@ Result<StorageId> ParseStorageId(const Program& program, const Node& id) {
   }
   StorageId storage;
   storage.key = part(2).text;
-  storage.dtype =
-      DTypeOfTorchStorage(program.global(part(1)).name).value_or(DType::kUint8);
-  HF_ASSIGN_OR_RETURN(
-      storage.byte_count,
-      BytesOf(part(4).number, static_cast<int64_t>(DTypeBytes(storage.dtype))));
+  const std::string& type = program.global(part(1)).name;
+  storage.dtype = DTypeOfTorchStorage(type).value_or(DType::kUint8);
+  storage.element_bytes = static_cast<int64_t>(DTypeBytes(storage.dtype));
+  if (const auto other = BytesOfOtherStorage(type)) {
+    storage.lacked = type;
+    storage.element_bytes = *other;
+  }
+  HF_ASSIGN_OR_RETURN(storage.byte_count,
+                      BytesOf(part(4).number, storage.element_bytes));
   if (id.children.size() < 6 || part(5).kind == NodeKind::kNone) {
     return storage;
   }
@@ -173,7 +177,7 @@ Result<StorageId> ParseStorageId(const Program& program, const Node& id) {
       program.node(view.children[2]).kind != NodeKind::kInt) {
     return DataLossError("pickle: a storage's view is not one");
   }
-  const auto element = static_cast<int64_t>(DTypeBytes(storage.dtype));
+  const int64_t element = storage.element_bytes;
   HF_ASSIGN_OR_RETURN(storage.view_offset_bytes,
                       BytesOf(program.node(view.children[1]).number, element));
   HF_ASSIGN_OR_RETURN(const int64_t view_bytes,
@@ -186,11 +190,31 @@ Result<StorageId> ParseStorageId(const Program& program, const Node& id) {
   return storage;
 }
 
-Result<TensorParts> ParseTensor(const Program& program, const Node& node) {
-  const Global& callee = *CalleeOf(program, node);
-  const auto& args = ArgsOf(program, node);
-  const bool is_v1 = callee.use == NameUse::kTensorV1;
-  const bool is_v3 = callee.use == NameUse::kTensorV3;
+namespace {
+
+Status LacksDType(const std::string& name) {
+  return UnimplementedError("pickle: a tensor is of " + name +
+                            ", which holdfast does not have");
+}
+
+// Each is an argument of a function of torch that makes a tensor.
+Result<DType> TakeDType(const Program& program, const Node& node) {
+  if (node.kind != NodeKind::kGlobal ||
+      program.global(node).use != NameUse::kTorchDType) {
+    return BadTensor("has no dtype");
+  }
+  const auto dtype = DTypeOfTorchName(program.global(node).name);
+  if (!dtype) return LacksDType(program.global(node).FullName());
+  return *dtype;
+}
+
+}  // namespace
+
+Result<TensorParts> ParseTensor(const Program& program,
+                                const TensorCall& call) {
+  const auto& args = *call.args;
+  const bool is_v1 = call.use == NameUse::kTensorV1;
+  const bool is_v3 = call.use == NameUse::kTensorV3;
   if (args.size() < (is_v1 ? 4u : is_v3 ? 7u : 6u) || args.size() > 8) {
     return BadTensor("is made of " + std::to_string(args.size()) +
                      " arguments");
@@ -208,17 +232,15 @@ Result<TensorParts> ParseTensor(const Program& program, const Node& node) {
       ParseStorageId(program, program.node(arg(0).children[0])));
   tensor.dtype = tensor.storage.dtype;
   if (is_v3) {
-    if (arg(6).kind != NodeKind::kGlobal ||
-        program.global(arg(6)).use != NameUse::kTorchDType) {
-      return BadTensor("has no dtype");
-    }
-    const auto dtype = DTypeOfTorchName(program.global(arg(6)).name);
-    if (!dtype) {
-      return UnimplementedError("pickle: a tensor is of " +
-                                program.global(arg(6)).FullName() +
-                                ", which holdfast does not have");
-    }
-    tensor.dtype = *dtype;
+    HF_ASSIGN_OR_RETURN(tensor.dtype, TakeDType(program, arg(6)));
+  } else if (!tensor.storage.lacked.empty()) {
+    return LacksDType("torch." + std::string(tensor.storage.lacked));
+  }
+  if (!call.want_dtype.empty() &&
+      DTypeOfTorchName(call.want_dtype) != tensor.dtype) {
+    return UnimplementedError(
+        "pickle: a tensor of " + Abbreviated(std::string(call.want_dtype)) +
+        " is made of elements of " + std::string(DTypeName(tensor.dtype)));
   }
   const size_t metadata_at = is_v3 ? 7 : 6;
   if (args.size() > metadata_at) {
@@ -230,28 +252,128 @@ Result<TensorParts> ParseTensor(const Program& program, const Node& node) {
   return PlaceTensor(std::move(tensor), arg(1).number, strides);
 }
 
-const Node* TensorNode(const Program& program, const Node& node) {
-  const Node* at = &node;
-  // Wrappers are few; a longer chain is no tensor.
-  for (int i = 0; i < 4; ++i) {
-    const Global* callee = CalleeOf(program, *at);
-    if (callee == nullptr) return nullptr;
-    const auto& args = ArgsOf(program, *at);
-    switch (callee->use) {
-      case NameUse::kTensorV1:
-      case NameUse::kTensorV2:
-      case NameUse::kTensorV3:
-        return at;
-      case NameUse::kParameter:
-      case NameUse::kParameterWithState:
-        if (args.empty()) return nullptr;
-        at = &program.node(args[0]);
-        break;
-      default:
-        return nullptr;
+Result<TensorParts> ParseStorage(const Program& program, const Node& node) {
+  TensorParts tensor;
+  HF_ASSIGN_OR_RETURN(tensor.storage,
+                      ParseStorageId(program, program.node(node.children[0])));
+  if (!tensor.storage.lacked.empty()) {
+    return LacksDType("torch." + std::string(tensor.storage.lacked));
+  }
+  tensor.dtype = tensor.storage.dtype;
+  tensor.shape = {tensor.storage.byte_count / tensor.storage.element_bytes};
+  return PlaceTensor(std::move(tensor), 0, {1});
+}
+
+namespace {
+
+// A function of torch that makes a tensor, and its arguments.
+struct Rebuild {
+  NameUse use = NameUse::kRefused;
+  const std::vector<NodeIndex>* args = nullptr;
+};
+
+std::optional<Rebuild> RebuildOf(const Program& program, const Node& node) {
+  const Global* callee = CalleeOf(program, node);
+  if (callee == nullptr) return std::nullopt;
+  const auto& args = ArgsOf(program, node);
+  const Object& object = program.object(node);
+  // As torch of before 0.2 pickled them: an object that is given its storage.
+  if (callee->module == "torch" && callee->name.ends_with("Tensor") &&
+      args.empty() && object.state) {
+    const Node& state = program.node(*object.state);
+    if (state.kind == NodeKind::kTuple && state.children.size() == 4) {
+      return Rebuild{NameUse::kTensorV1, &state.children};
     }
   }
-  return nullptr;
+  return Rebuild{callee->use, &args};
+}
+
+// What _rebuild_from_type_v2(function, type, arguments, state) calls first.
+std::optional<Rebuild> InnerRebuild(const Program& program,
+                                    const std::vector<NodeIndex>& args) {
+  if (args.size() < 3) return std::nullopt;
+  const Node& function = program.node(args[0]);
+  const Node& inner = program.node(args[2]);
+  if (function.kind != NodeKind::kGlobal || inner.kind != NodeKind::kTuple) {
+    return std::nullopt;
+  }
+  return Rebuild{program.global(function).use, &inner.children};
+}
+
+// The innermost call that gives the elements.
+std::optional<Rebuild> Innermost(const Program& program, const Node& node,
+                                 std::string_view& want_dtype) {
+  std::optional<Rebuild> at = RebuildOf(program, node);
+  // Wrappers are few; a longer chain is no tensor.
+  for (int i = 0; at && i < 8; ++i) {
+    const auto& args = *at->args;
+    switch (at->use) {
+      case NameUse::kTensorFromCpu:
+        if (args.size() < 2 ||
+            program.node(args[1]).kind != NodeKind::kGlobal) {
+          return std::nullopt;
+        }
+        want_dtype = program.global(program.node(args[1])).name;
+        [[fallthrough]];
+      case NameUse::kParameter:
+      case NameUse::kParameterWithState:
+        if (args.empty()) return std::nullopt;
+        at = RebuildOf(program, program.node(args[0]));
+        break;
+      case NameUse::kTensorOfType:
+        at = InnerRebuild(program, args);
+        break;
+      default:
+        return at;
+    }
+  }
+  return std::nullopt;
+}
+
+// "torch.distributed.tensor.DTensor" of a call of _rebuild_wrapper_subclass.
+std::string ClassOf(const Program& program, const Rebuild& rebuild) {
+  if (rebuild.args->empty()) return "";
+  const Node& type = program.node(rebuild.args->front());
+  return type.kind == NodeKind::kGlobal
+             ? Abbreviated(program.global(type).FullName())
+             : "";
+}
+
+}  // namespace
+
+std::optional<TensorCall> TensorCallOf(const Program& program,
+                                       const Node& node) {
+  TensorCall call;
+  const auto found = Innermost(program, node, call.want_dtype);
+  const bool is_tensor = found && (found->use == NameUse::kTensorV1 ||
+                                   found->use == NameUse::kTensorV2 ||
+                                   found->use == NameUse::kTensorV3);
+  if (!is_tensor) return std::nullopt;
+  call.use = found->use;
+  call.args = found->args;
+  return call;
+}
+
+Status CheckHasElements(const Program& program, const Node& node) {
+  std::string_view want_dtype;
+  const auto found = Innermost(program, node, want_dtype);
+  if (!found) return Status();
+  if (found->use == NameUse::kQuantizedTensor) {
+    return UnimplementedError(
+        "pickle: a quantized tensor, which is not read; save "
+        "tensor.dequantize(), or tensor.int_repr() with its scales");
+  }
+  if (found->use != NameUse::kWrapperSubclass) return Status();
+  const std::string name = ClassOf(program, *found);
+  if (name.ends_with(".DTensor")) {
+    return UnimplementedError(
+        "pickle: a DTensor, of which the file has one rank's part alone; save "
+        "tensor.full_tensor(), or all ranks' with torch.distributed.checkpoint "
+        "or holdfast.torch.save");
+  }
+  return UnimplementedError(
+      "pickle: a tensor of class " + name +
+      ", whose elements only that class can give; save it as a plain tensor");
 }
 
 }  // namespace holdfast::pickle

@@ -87,8 +87,8 @@ Result<TensorPlace> LocateTensor(const ByteSource& source) {
   HF_ASSIGN_OR_RETURN(const std::string text, archive.ReadPickleText());
   HF_ASSIGN_OR_RETURN(const Program program,
                       RunPickle(text, {.persistent_ids = true}));
-  const Node* tensor = TensorNode(program, program.node(program.root));
-  if (tensor == nullptr) {
+  const auto tensor = TensorCallOf(program, program.node(program.root));
+  if (!tensor) {
     return DataLossError(
         "torch file: it holds " +
         std::string(NodeKindName(program.node(program.root).kind)) +

@@ -56,7 +56,8 @@ Status TorchDocument::Read() {
   }
   HF_ASSIGN_OR_RETURN(archive_, TorchArchive::Open(*source_));
   HF_ASSIGN_OR_RETURN(text_, archive_->ReadPickleText());
-  HF_ASSIGN_OR_RETURN(program_, RunPickle(text_, {.persistent_ids = true}));
+  HF_ASSIGN_OR_RETURN(program_, RunPickle(text_, {.persistent_ids = true,
+                                                  .keeps_refused = true}));
   return Status();
 }
 

@@ -25,7 +25,9 @@ Result<PickleValue> ReadTorchFile(std::string_view bytes) {
   HF_ASSIGN_OR_RETURN(const auto document,
                       pickle::TorchDocument::Open(
                           std::make_shared<const pickle::MemorySource>(bytes)));
-  return document->ValueAt(document->program().root);
+  const pickle::Program& program = document->program();
+  if (!program.refusals.empty()) return program.refusals.front();
+  return document->ValueAt(program.root);
 }
 
 }  // namespace holdfast

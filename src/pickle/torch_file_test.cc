@@ -331,10 +331,29 @@ TEST(TensorLies, AreRefused) {
                       "0X\3\0\0\0cpuK\4tQK\0K\4\x85K\1\x85\x89NtR."s),
               HasSubstr("a storage has no type"));
   EXPECT_THAT(reading("X\7\0\0\0storageQ."s),
-              HasSubstr("a bare torch storage"));
-  EXPECT_THAT(reading("ctorch._utils\n_rebuild_sparse_tensor\n(tR."),
-              HasSubstr("torch._utils._rebuild_sparse_tensor, which holdfast "
+              HasSubstr("a persistent id is no storage's"));
+  EXPECT_THAT(reading("ctorch._utils\n_rebuild_other_tensor\n(tR."),
+              HasSubstr("torch._utils._rebuild_other_tensor, which holdfast "
                         "does not run"));
+}
+
+TEST(TorchTensors, ABareStorageIsATensorOfOneAxis) {
+  using namespace std::string_literals;
+  EXPECT_THAT(ReadingTorch({{"a/data.pkl",
+                             "\x80\x02(X\7\0\0\0storagectorch\nShortStorage\nX"
+                             "\1\0\0\0"s +
+                                 "0X\3\0\0\0cpuK\2tQ."s},
+                            {"a/data/0", "\1\0\2\0"s}}),
+              HasSubstr("\"dtype\":\"int16\",\"hex\":\"01000200\""));
+}
+
+// Its parts are tensors; it is what torch.load makes of them.
+TEST(TorchTensors, ASparseOneIsARecord) {
+  EXPECT_THAT(ReadingTorch({{"a/data.pkl",
+                             "ctorch._utils\n_rebuild_sparse_tensor\n(ctorch"
+                             ".serialization\n_get_layout\n(S'torch.sparse"
+                             "_coo'\ntRI1\ntR."}}),
+              HasSubstr("[\"torch.sparse_coo\"]"));
 }
 
 // ---- numbers

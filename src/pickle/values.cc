@@ -8,8 +8,10 @@
 
 #include "base/status_macros.h"
 #include "pickle/key_text.h"
+#include "pickle/numpy_dtype.h"
 #include "pickle/numpy_values.h"
 #include "pickle/pickle_reader.h"
+#include "tensor/copy.h"
 
 namespace holdfast::pickle {
 namespace {
@@ -50,7 +52,10 @@ class Builder {
   Result<PickleValue> MakeObjectOf(const Global& cls, const Object& object,
                                    const Indices& args);
   Result<PickleValue> MakeGlobal(const Global& global);
-  Result<PickleValue> MakeTensor(const Node& node);
+  Result<PickleValue> MakeTensor(TensorParts parts);
+  Result<PickleValue> MakeTensorOfNumpy(const Indices& args);
+  Result<PickleValue> MakeLayout(const Global& cls, const Object& object,
+                                 const Indices& args);
   Result<PickleValue> MakeNumpy(const Node& node);
   Result<PickleValue> MakeText(PickleKind kind, const Global& cls,
                                const Indices& args);
@@ -184,10 +189,12 @@ Result<PickleValue> Builder::MakeNew(const Node& node) {
       return MakeGlobal(program_.global(node));
     case NodeKind::kObject:
       return MakeObject(node);
-    case NodeKind::kPersistent:
-      return UnimplementedError(
-          "pickle: it holds a bare torch storage, which is not read; save a "
-          "tensor");
+    case NodeKind::kPersistent: {
+      HF_ASSIGN_OR_RETURN(TensorParts parts, ParseStorage(program_, node));
+      return MakeTensor(std::move(parts));
+    }
+    case NodeKind::kRefused:
+      return program_.refusals[static_cast<size_t>(node.number)];
   }
   return InternalError("pickle: unknown node");
 }
@@ -262,9 +269,11 @@ Result<PickleValue> Builder::MakeObject(const Node& object_node) {
     return UnimplementedError("pickle: an object of " + callee.FullName() +
                               " is made with keyword arguments");
   }
-  if (TensorNode(program_, object_node) != nullptr) {
-    return MakeTensor(object_node);
+  if (const auto call = TensorCallOf(program_, object_node)) {
+    HF_ASSIGN_OR_RETURN(TensorParts parts, ParseTensor(program_, *call));
+    return MakeTensor(std::move(parts));
   }
+  HF_RETURN_IF_ERROR(CheckHasElements(program_, object_node));
   const Indices& args = ArgsOf(object);
   switch (callee.use) {
     case NameUse::kNdarrayReconstruct:
@@ -326,10 +335,11 @@ Result<PickleValue> Builder::MakeObjectOf(const Global& cls,
       return MakeDevice(args);
     case NameUse::kTorchSize:
       return MakeSize(args);
-    case NameUse::kTorchLayout: {
-      PickleRecord record{.module = "torch", .name = "strided"};
-      return PickleValue::Record(PickleKind::kGlobal, std::move(record));
-    }
+    case NameUse::kTorchLayout:
+      return MakeLayout(cls, object, args);
+    case NameUse::kTensorFromNumpy:
+      return MakeTensorOfNumpy(args);
+    case NameUse::kTorchRebuild:
     case NameUse::kClass:
     case NameUse::kInertClass:
     case NameUse::kNumpyDType:
@@ -447,6 +457,43 @@ Result<PickleValue> Builder::MakeSize(const Indices& args) {
   return PickleValue::Items(PickleKind::kTorchSize, std::move(items));
 }
 
+// torch.strided is a name; for the others torch.load wants the call itself.
+Result<PickleValue> Builder::MakeLayout(const Global& cls, const Object& object,
+                                        const Indices& args) {
+  const bool is_strided = args.size() == 1 &&
+                          node(args[0]).kind == NodeKind::kString &&
+                          node(args[0]).text == "torch.strided";
+  if (!is_strided) return MakeRecord(cls, object, args);
+  PickleRecord record{.module = "torch", .name = "strided"};
+  return PickleValue::Record(PickleKind::kGlobal, std::move(record));
+}
+
+// A tensor of a device without storages, as a numpy array. Those of a dtype
+// that numpy lacks come as another.
+Result<PickleValue> Builder::MakeTensorOfNumpy(const Indices& args) {
+  if (args.size() < 2 || node(args[1]).kind != NodeKind::kGlobal) {
+    return DataLossError("pickle: a tensor of a numpy array has no dtype");
+  }
+  const Global& name = program_.global(node(args[1]));
+  const auto dtype = DTypeOfTorchName(name.name);
+  if (name.use != NameUse::kTorchDType || !dtype) {
+    return UnimplementedError("pickle: a tensor is of " + name.FullName() +
+                              ", which holdfast does not have");
+  }
+  HF_ASSIGN_OR_RETURN(const PickleValue value, Make(args[0]));
+  if (!value.is(PickleKind::kNdarray) ||
+      value.array().shape() != value.shape()) {
+    return DataLossError("pickle: a tensor is not made of a numpy array");
+  }
+  if (value.array().dtype() == *dtype) {
+    return PickleValue::Tensor(value.array());
+  }
+  HF_ASSIGN_OR_RETURN(Array converted,
+                      Array::Allocate(*dtype, value.array().shape()));
+  ConvertStrided(value.array().view(), converted.mutable_view());
+  return PickleValue::Tensor(std::move(converted));
+}
+
 Result<PickleValue> Builder::MakeEnumByName(const Indices& args) {
   const Global& cls = program_.global(node(args[0]));
   PickleRecord record{.module = cls.module, .name = cls.name};
@@ -472,9 +519,7 @@ Result<PickleValue> Builder::MakeRecord(const Global& cls, const Object& object,
                              std::move(record));
 }
 
-Result<PickleValue> Builder::MakeTensor(const Node& object_node) {
-  const Node& inner = *TensorNode(program_, object_node);
-  HF_ASSIGN_OR_RETURN(TensorParts parts, ParseTensor(program_, inner));
+Result<PickleValue> Builder::MakeTensor(TensorParts parts) {
   if (!options_.storage) {
     return DataLossError("pickle: a tensor has no storage here");
   }

@@ -117,8 +117,11 @@ Result<std::shared_ptr<Bucket>> BucketRegistry::OpenWith(
 
 Result<BucketPlace> BucketRegistry::Find(const std::string& url) {
   if (!IsUrl(url)) return BadUrl(url, "is a path");
-  HF_ASSIGN_OR_RETURN(UrlHalves halves, HalvesOf(url));
   const std::string scheme = UrlScheme(url);
+  if (scheme == "file") {
+    return BadUrl(url, "is a path of this machine; give it as one: /dir/name");
+  }
+  HF_ASSIGN_OR_RETURN(UrlHalves halves, HalvesOf(url));
   if (IsWebScheme(scheme)) {
     if (url.find_first_of("?#") != std::string::npos) {
       return BadUrl(url.substr(0, url.find_first_of("?#")),

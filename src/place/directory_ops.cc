@@ -3,6 +3,7 @@
 #include "base/status_macros.h"
 #include "place/bucket_tree.h"
 #include "place/look.h"
+#include "storage/nobodys_files.h"
 
 namespace holdfast {
 namespace {
@@ -51,14 +52,26 @@ bool IsThere(const Place& place) {
   return is_there.ok() && *is_there;
 }
 
-Result<std::vector<std::string>> ListDirectory(const Place& place) {
-  if (!place.is_remote()) return local::ListDirectory(place.path());
+namespace {
+
+Result<std::vector<std::string>> NamesThere(const Place& place) {
   HF_ASSIGN_OR_RETURN(const BucketPlace at, place.InBucket());
   if (Look* const look = place.look().get()) {
     HF_ASSIGN_OR_RETURN(auto names, look->Names(at.key));
     if (names) return *std::move(names);
   }
   return NamesInBucket(at);
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> ListDirectory(const Place& place) {
+  if (!place.is_remote()) return local::ListDirectory(place.path());
+  HF_ASSIGN_OR_RETURN(std::vector<std::string> names, NamesThere(place));
+  std::erase_if(names, [](const std::string& name) {
+    return IsNobodysFile(name) || IsNobodysDirectory(name);
+  });
+  return names;
 }
 
 Result<DirectoryTree> ListTree(const Place& place) {

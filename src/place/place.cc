@@ -21,6 +21,13 @@ std::string Joined(std::string_view above, std::string_view name) {
 }  // namespace
 
 Place::Place(std::string path) : path_(std::move(path)) {
+  if (path_ == "~" || path_.starts_with("~/")) {
+    remote_ = std::make_shared<const Remote>(InvalidArgumentError(
+        "path " + path_ +
+        ": a shell expands \"~\", and holdfast does not; give the path of the "
+        "home directory, or ./~ for a directory of this name"));
+    return;
+  }
   if (!IsUrl(path_)) return;
   path_ = AbsolutePath(path_);
   remote_ =

@@ -7,6 +7,7 @@
 
 #include "place/directory_ops.h"
 #include "place/look.h"
+#include "storage/url_path.h"
 #include "twins/mem_bucket.h"
 
 namespace holdfast {
@@ -47,6 +48,24 @@ TEST(PlaceTest, AUrlThatLeadsNowhereSaysSoWhenItIsUsed) {
   EXPECT_EQ(GetPathKind(place).status().code(), StatusCode::kUnimplemented);
   EXPECT_EQ(place.parent().OpenStore()->Read("x").status().code(),
             StatusCode::kUnimplemented);
+}
+
+// Else files would go into a directory called "~" or "file:".
+TEST(PlaceTest, PathsThatAShellOrABrowserKnowsAreRefused) {
+  for (const std::string path :
+       {"~", "~/run", "file:///run", "file://host/a"}) {
+    for (const Place& place : {Place(path), Place(path).Absolute() / "x"}) {
+      const Status status = GetPathKind(place).status();
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << path;
+      EXPECT_THAT(status.message(), testing::HasSubstr(path));
+      EXPECT_EQ(place.OpenStore()->Write("x", "y").code(),
+                StatusCode::kInvalidArgument);
+    }
+    EXPECT_EQ(GetPathKind(Place(AbsolutePath(path))).status().code(),
+              StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(Place("./~/run").Absolute().name(), "run");
+  EXPECT_FALSE(Place("~run").is_remote());
 }
 
 TEST(PlaceTest, PlacesMadeFromOneShareItsLookOnAnyThread) {

@@ -11,6 +11,7 @@
 #include "place/bucket_registry.h"
 #include "place/directory_ops.h"
 #include "place/swap_file.h"
+#include "storage/nobodys_files.h"
 #include "storage/store.h"
 #include "storage/url_path.h"
 
@@ -296,6 +297,14 @@ Status CopyPlaceFile(const std::string& source, const std::string& target) {
   HF_ASSIGN_OR_RETURN(const auto both, InOneBucket(source, target));
   if (!both) return StreamFile(source, target);
   return both->source.bucket->Copy(both->source.key, both->target.key).status();
+}
+
+Status SyncPlaceDirectory(const std::string& path) {
+  return SyncDirectory(AbsolutePath(path));
+}
+
+bool IsNobodysName(std::string_view name, bool is_directory) {
+  return is_directory ? IsNobodysDirectory(name) : IsNobodysFile(name);
 }
 
 Status RenamePlaceDirectory(const std::string& source,

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/shell_command.h"
 #include "base/status_macros.h"
 #include "holdfast/tools/glob.h"
 #include "prove/causes.h"
@@ -33,17 +34,13 @@ double SecondsNow() {
       .count();
 }
 
-std::string Quoted(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
-  return word + "'";
-}
+// Stands for the program's directory in commands.
+constexpr std::string_view kRootName = "{root}";
 
 std::string WithRoot(std::string text, const std::string& root) {
-  constexpr std::string_view kName = "{root}";
-  for (size_t at = 0; (at = text.find(kName, at)) != text.npos;
+  for (size_t at = 0; (at = text.find(kRootName, at)) != text.npos;
        at += root.size()) {
-    text.replace(at, kName.size(), root);
+    text.replace(at, kRootName.size(), root);
   }
   return text;
 }
@@ -178,12 +175,12 @@ class Proof {
         checked_.try_emplace({FingerprintOf(files, ""), marks}, 0);
     if (is_new) {
       HF_ASSIGN_OR_RETURN(const std::string path, lister_.Show(files));
-      const std::string command =
-          "exec 1>&2\nHOLDFAST_PROVE_MARKS=" + Quoted(marks) +
-          "; export HOLDFAST_PROVE_MARKS\n" +
-          WithRoot(options_.check, Quoted(path));
-      const int status = std::system(command.c_str());
-      if (status == -1) return UnavailableError("--check: no shell");
+      const std::string variable = "HOLDFAST_PROVE_STATE";
+      HF_ASSIGN_OR_RETURN(const std::string command,
+                          ShellText(options_.check, kRootName, variable, path));
+      HF_ASSIGN_OR_RETURN(const int status,
+                          RunShell(command, {{variable, path},
+                                             {"HOLDFAST_PROVE_MARKS", marks}}));
       it->second = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
       lister_.Reload();
     }

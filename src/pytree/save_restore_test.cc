@@ -193,6 +193,8 @@ TEST(SaveRestore, ALostDatabaseIsNamedAsOrbaxNamesIt) {
   for (const char* file : {"manifest.ocdbt", "_HOLDFAST_DIGESTS"}) {
     std::filesystem::remove(scratch / file);
   }
+  // With the parts of processes it would be a save that never ended.
+  std::filesystem::remove_all(scratch / "ocdbt.process_0");
   EXPECT_EQ(MakeHandler()->Restore(scratch.path()).status().ToString(),
             "INVALID_ARGUMENT: NOT_FOUND: Error opening \"zarr\" driver: "
             "Metadata at \"w/.zarray\" in OCDBT database at local file \"" +

@@ -1,13 +1,19 @@
 // Copy: plans (copy_plan.h), moves bytes (copy_files.h), and publishes each
 // checkpoint by the rule of its target.
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "base/string_coding.h"
+#include "checkpoint/commit/replaceable.h"
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
 #include "holdfast/checkpoint.h"
@@ -21,12 +27,15 @@
 #include "place/step_address.h"
 #include "place/well_known_names.h"
 #include "record/call_record.h"
+#include "references/base_record.h"
 #include "remote/copy_files.h"
 #include "remote/copy_plan.h"
 #include "remote/tree_listing.h"
 #include "run/run.h"
 #include "storage/directory_lock.h"
 #include "storage/errno_status.h"
+#include "storage/replace_directory.h"
+#include "storage/tree_access.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -36,6 +45,17 @@ namespace fs = std::filesystem;
 
 // Files at once with an object store at one end.
 constexpr int kRemoteThreads = 16;
+// How often a source is looked at again that others change meanwhile.
+constexpr int kListAttempts = 5;
+
+bool HasLinksBelow(const std::string& directory) {
+  const auto entries = EntriesBelow(directory);
+  return entries.ok() &&
+         std::ranges::any_of(*entries, [&](const std::string& entry) {
+           std::error_code error;
+           return fs::is_symlink(directory + "/" + entry, error);
+         });
+}
 
 std::string JoinNames(std::string_view directory, std::string_view name) {
   if (directory.empty()) return std::string(name);
@@ -244,6 +264,7 @@ class UnitCopier {
 
   Status CopyToDirectory() {
     const std::string work = target_.place + std::string(kCopySuffix);
+    HF_RETURN_IF_ERROR(RecoverReplaced(target_.place).status());
     HF_ASSIGN_OR_RETURN(DirectoryLock lock, TakeWork(work));
     HF_ASSIGN_OR_RETURN(TreeListing earlier, ListWholeTree(work));
     HF_ASSIGN_OR_RETURN(const bool goes_on, GoesOn(earlier));
@@ -252,15 +273,74 @@ class UnitCopier {
       HF_ASSIGN_OR_RETURN(lock, DirectoryLock::Make(work));
       earlier.files.clear();
     }
+    const AccessRule access = AccessRule::Of(target_.place, CopiedPaths());
+    HF_RETURN_IF_ERROR(access.CloseWhileItGrows(work));
     const std::shared_ptr<Store> store = StoreAt(work);
     if (!goes_on) HF_RETURN_IF_ERROR(store->Write(kCopyJournal, journal_));
     const CopyTarget to{store.get(), nullptr, ""};
     for (const auto* wave : {&unit_.data, &unit_.heads, &unit_.last}) {
-      HF_RETURN_IF_ERROR(CopyWave(*wave, goes_on ? &earlier : nullptr, to));
+      const Status copied = CopyWave(*wave, goes_on ? &earlier : nullptr, to);
+      // There is nothing to go on with later.
+      if (copied.code() == StatusCode::kDataLoss) {
+        HF_RETURN_IF_ERROR(lock.Remove(work));
+      }
+      HF_RETURN_IF_ERROR(copied);
     }
     HF_RETURN_IF_ERROR(store->Delete(kCopyJournal));
+    HF_RETURN_IF_ERROR(access.Apply(work, /*sync=*/true));
     HF_RETURN_IF_ERROR(store->SyncNames());
+    const Status readable = CheckReadable(work);
+    if (!readable.ok()) {
+      HF_RETURN_IF_ERROR(lock.Remove(work));
+      return readable;
+    }
     return PublishWork(work);
+  }
+
+  // A checkpoint that refers to others is a copy only where it finds them.
+  Status CheckReadable(const std::string& path) const {
+    if (!unit_.is_orbax) return Status();
+    OpenOptions open;
+    open.stored_sizes = false;
+    open.verify = true;  // of a view, what its links lead to
+    HF_ASSIGN_OR_RETURN(const bool refers, RefersToOthers());
+    if (!refers) return Status();
+    const Status opened = Open(path, open).status();
+    if (opened.ok()) return Status();
+    return FailedPreconditionError(
+        "copy " + source_.place + " to " + target_.place +
+        ": refused, because the copy could not be read: it refers to other "
+        "checkpoints (" +
+        std::string(opened.message()) +
+        "); copy the whole root, or `holdfast materialize " + source_.place +
+        " " + target_.place + "`");
+  }
+
+  // In a bucket each look into metadata would be a request.
+  Result<bool> RefersToOthers() const {
+    for (const ListedFile& file : source_.files) {
+      const std::string name = FileNameOf(file.name);
+      if (name == kBaseFile) return true;
+      if (source_.is_local() && name == kTreeMetadataFile) {
+        const Place item = Place(source_.PathOf(file)).parent();
+        HF_ASSIGN_OR_RETURN(const auto bases, BaseRecordsIn(item));
+        if (!bases.empty()) return true;
+      }
+    }
+    return source_.is_local() && HasLinksBelow(source_.place);
+  }
+
+  // The source, and what links in it lead to.
+  std::vector<std::string> CopiedPaths() const {
+    std::vector<std::string> paths;
+    if (!source_.is_local()) return paths;
+    paths.push_back(source_.place);
+    for (const ListedFile& file : source_.files) {
+      const std::string path = source_.PathOf(file);
+      std::error_code ignored;
+      if (fs::is_symlink(path, ignored)) paths.push_back(path);
+    }
+    return paths;
   }
 
   // The directory where the copy grows: what an earlier run left, or a new one.
@@ -294,17 +374,11 @@ class UnitCopier {
       return AlreadyThere(target_.place, "something is there");
     }
     HF_RETURN_IF_ERROR(CheckMayReplaceAnyFormat(target_.place));
-    const Status exchanged = ExchangeDirectories(work, target_.place);
-    if (exchanged.ok()) return replaced.Remove(work);
-    // Some file systems cannot exchange names: there the old directory is put
-    // aside by a rename first, and for a moment neither has the name.
-    const bool can_exchange = exchanged.code() != StatusCode::kUnimplemented &&
-                              exchanged.code() != StatusCode::kInvalidArgument;
-    if (can_exchange) return exchanged;
-    const std::string aside = ReplacedName(target_.place);
-    HF_RETURN_IF_ERROR(PublishDirectory(target_.place, aside));
-    HF_RETURN_IF_ERROR(PublishDirectory(work, target_.place));
-    return replaced.Remove(aside);
+    HF_ASSIGN_OR_RETURN(
+        const std::string at,
+        local::ReplaceDirectory(work, target_.place,
+                                MovedPlace(target_.place).path()));
+    return replaced.Remove(at);
   }
 
   Result<bool> GoesOn(const TreeListing& earlier) const {
@@ -334,6 +408,17 @@ class UnitCopier {
       HF_RETURN_IF_ERROR(store->Write(
           kCommitMarkerFile, CommitMarkerText(target_.place, has_digests),
           {.must_create = true}));
+    }
+    const Status readable = CheckReadable(target_.place);
+    if (!readable.ok()) {
+      HF_RETURN_IF_ERROR(RemoveTree(target_.place));
+      HF_ASSIGN_OR_RETURN(const bool is_aside,
+                          LeadsToDirectory(ReplacedName(target_.place)));
+      if (is_aside) {
+        HF_RETURN_IF_ERROR(
+            PublishDirectory(ReplacedName(target_.place), target_.place));
+      }
+      return readable;
     }
     HF_RETURN_IF_ERROR(RemoveReplaced());
     return store->Delete(kCopyJournal);
@@ -424,10 +509,7 @@ class TreeCopier {
 
   Result<CopyResult> Execute() {
     HF_RETURN_IF_ERROR(CheckPlaces(source_path_, target_path_));
-    HF_ASSIGN_OR_RETURN(source_,
-                        ListWholeTree(source_path_, options_.follow_links
-                                                        ? LinkPolicy::kFollow
-                                                        : LinkPolicy::kInside));
+    HF_RETURN_IF_ERROR(ListSource());
     if (source_.files.empty()) {
       return NotFoundError("copy " + source_path_ + ": there is no file");
     }
@@ -439,12 +521,11 @@ class TreeCopier {
                                      ": it holds no checkpoint");
     }
     CountFiles();
+    HF_RETURN_IF_ERROR(MakeDirectories());
     run_.StartPhase("copy", result_.byte_count);
+    HF_RETURN_IF_ERROR(OrderUnits());
     for (const CopyUnit& unit : plan_.units) {
-      const TreeListing from = PartOf(source_, unit.directory);
-      const TreeListing to = PartOf(target_, unit.directory);
-      HF_RETURN_IF_ERROR(
-          UnitCopier(from, unit, to, options_, run_, result_).Execute());
+      HF_RETURN_IF_ERROR(CopyOne(unit));
     }
     // After the checkpoints; the pointers to checkpoints come last of all.
     HF_RETURN_IF_ERROR(CopyLoose(plan_.loose));
@@ -455,6 +536,102 @@ class TreeCopier {
   }
 
  private:
+  LinkPolicy links() const {
+    return options_.follow_links ? LinkPolicy::kFollow : LinkPolicy::kInside;
+  }
+
+  // Others may save, replace and prune steps there: what was gone when it was
+  // looked at is looked for again.
+  Status ListSource() {
+    for (int attempt = 0; attempt < kListAttempts; ++attempt) {
+      HF_ASSIGN_OR_RETURN(source_, ListWholeTree(source_path_, links()));
+      if (!source_.has_vanished) break;
+    }
+    return Status();
+  }
+
+  // The base of a delta before it, so that the delta can be read where it is
+  // published.
+  Status OrderUnits() {
+    std::map<std::string, std::vector<std::string>> bases;
+    for (const CopyUnit& unit : plan_.units) {
+      HF_ASSIGN_OR_RETURN(bases[unit.directory], BasesOf(unit));
+    }
+    std::map<std::string, size_t> depths;
+    const auto depth = [&](const auto& self, const std::string& directory,
+                           size_t above) -> size_t {
+      const auto known = depths.find(directory);
+      if (known != depths.end()) return known->second;
+      size_t most = 0;
+      if (above < bases.size()) {  // else a circle, which nobody can read
+        for (const std::string& base : bases[directory]) {
+          if (!bases.contains(base)) continue;
+          most = std::max(most, self(self, base, above + 1) + 1);
+        }
+      }
+      return depths[directory] = most;
+    };
+    std::ranges::stable_sort(plan_.units, {}, [&](const CopyUnit& unit) {
+      return depth(depth, unit.directory, 0);
+    });
+    return Status();
+  }
+
+  // Directories, relative to the source, that the unit may be made from.
+  Result<std::vector<std::string>> BasesOf(const CopyUnit& unit) const {
+    std::vector<std::string> bases;
+    const Place root(source_path_);
+    const Place step = unit.directory.empty() ? root : root / unit.directory;
+    for (const auto* wave : {&unit.data, &unit.heads, &unit.last}) {
+      for (const std::string& name : *wave) {
+        const std::string file = FileNameOf(name);
+        const bool may_tell = file == kBaseFile ||
+                              (source_.is_local() && file == kTreeMetadataFile);
+        if (!may_tell) continue;
+        const Place item = (step / name).parent();
+        const auto records = BaseRecordsIn(item);
+        if (records.status().code() == StatusCode::kNotFound) continue;
+        HF_RETURN_IF_ERROR(records.status());
+        for (const BaseRecord& record : *records) {
+          for (const Place& base : PlacesOfBase(step, record)) {
+            const std::string prefix = source_path_ + "/";
+            if (!base.path().starts_with(prefix)) continue;
+            bases.push_back(base.path().substr(prefix.size()));
+          }
+        }
+      }
+    }
+    return bases;
+  }
+
+  // A step that is replaced meanwhile is copied as it is then; one that is
+  // removed is left out.
+  Status CopyOne(const CopyUnit& unit) {
+    CopyUnit now = unit;
+    TreeListing from = PartOf(source_, unit.directory);
+    const TreeListing to = PartOf(target_, unit.directory);
+    for (int attempt = 1;; ++attempt) {
+      const Status copied =
+          UnitCopier(from, now, to, options_, run_, result_).Execute();
+      const bool is_final = copied.ok() || attempt == kListAttempts ||
+                            copied.code() == StatusCode::kCancelled ||
+                            !from.is_local() || unit.directory.empty();
+      if (is_final) return copied;
+      HF_ASSIGN_OR_RETURN(TreeListing again,
+                          ListWholeTree(from.place, links()));
+      if (again.files.empty()) {
+        left_out_.insert(unit.directory);
+        const Status removed = RemoveTree(to.place + std::string(kCopySuffix));
+        return removed.code() == StatusCode::kNotFound ? Status() : removed;
+      }
+      if (ListingHash(again) == ListingHash(from)) return copied;
+      TreeCopyPlan plan = PlanTreeCopy(again.files, FileNameOf(from.place));
+      if (plan.units.size() != 1) return copied;
+      now = std::move(plan.units[0]);
+      from = std::move(again);
+    }
+  }
+
   Status ListTarget() {
     HF_RETURN_IF_ERROR(Place(target_path_).CheckWritable());
     HF_RETURN_IF_ERROR(CheckNamesNoStep(target_path_));
@@ -530,6 +707,45 @@ class TreeCopier {
     count("", plan_.pointers);
   }
 
+  // The directories around checkpoints and loose files, none wider than that of
+  // the source.
+  Status MakeDirectories() const {
+    if (!target_.is_local() || source_.is_file) return Status();
+    std::set<std::string> directories;
+    const auto add = [&](std::string_view name) {
+      for (size_t end = name.rfind('/'); end != name.npos;
+           end = name.rfind('/')) {
+        name = name.substr(0, end);
+        directories.emplace(name);
+      }
+      directories.emplace();
+    };
+    for (const CopyUnit& unit : plan_.units) {
+      if (!unit.directory.empty()) add(unit.directory);
+    }
+    for (const auto* names : {&plan_.loose, &plan_.pointers}) {
+      for (const std::string& name : *names) add(name);
+    }
+    for (const std::string& directory : directories) {
+      const std::string below = directory.empty() ? "" : "/" + directory;
+      HF_RETURN_IF_ERROR(
+          MakeDirectoryLike(source_path_ + below, target_path_ + below));
+    }
+    return Status();
+  }
+
+  Status MakeDirectoryLike(const std::string& source,
+                           const std::string& target) const {
+    std::error_code error;
+    fs::create_directories(fs::path(target).parent_path(), error);
+    if (error) return ErrnoStatus(error.value(), "create directory", target);
+    const uint32_t bits = source_.is_local() ? BitsAt(source) : 0777;
+    if (::mkdir(target.c_str(), bits | 0700) == 0 || errno == EEXIST) {
+      return Status();
+    }
+    return ErrnoStatus(errno, "create directory", target);
+  }
+
   // A file that is there and equal stays.
   Status CopyLoose(const std::vector<std::string>& names) {
     FileCopier copier(source_, run_);
@@ -548,22 +764,81 @@ class TreeCopier {
       run_.AddDone(file->byte_count);
     }
     if (files.empty()) return Status();
-    const Place at(directory);
-    const std::shared_ptr<Store> store = at.OpenStore();
-    CopyTarget to{store.get(), target_.bucket.get(), ""};
-    if (!target_.is_local()) {
-      HF_ASSIGN_OR_RETURN(const BucketPlace place, at.InBucket());
-      to.prefix = place.prefix();
-    } else {
-      std::error_code error;
-      fs::create_directories(directory, error);
-      if (error)
-        return ErrnoStatus(error.value(), "create directory", directory);
+    const auto copy = [&] {
+      return target_.is_local() ? CopyToFiles(files, directory, copier)
+                                : CopyToKeys(files, copier);
+    };
+    Status copied = copy();
+    while (copied.code() == StatusCode::kNotFound && DropGone(files)) {
+      copied = copy();
     }
-    HF_RETURN_IF_ERROR(copier.Copy(files, to, {}));
+    HF_RETURN_IF_ERROR(copied);
     result_.server_file_count += copier.server_file_count();
     result_.server_byte_count += copier.server_byte_count();
     return Status();
+  }
+
+  // Whether some of the files have been removed since they were listed.
+  bool DropGone(std::vector<FileCopy>& files) const {
+    if (!source_.is_local() || source_.is_file) return false;
+    const size_t count = files.size();
+    std::erase_if(files, [&](const FileCopy& file) {
+      std::error_code error;
+      return !fs::exists(source_.PathOf(*file.source), error) && !error;
+    });
+    return files.size() < count;
+  }
+
+  Status CopyToKeys(const std::vector<FileCopy>& files, FileCopier& copier) {
+    const Place at(source_.is_file ? ParentDirectory(target_path_)
+                                   : target_path_);
+    const std::shared_ptr<Store> store = at.OpenStore();
+    HF_ASSIGN_OR_RETURN(const BucketPlace place, at.InBucket());
+    return copier.Copy(files,
+                       {store.get(), target_.bucket.get(), place.prefix()}, {});
+  }
+
+  Status CopyToFiles(const std::vector<FileCopy>& files,
+                     const std::string& directory, FileCopier& copier) {
+    std::error_code error;
+    fs::create_directories(directory, error);
+    if (error) return ErrnoStatus(error.value(), "create directory", directory);
+    std::vector<FileCopy> open, closed;
+    for (const FileCopy& file : files) {
+      constexpr uint32_t kAllRead = 0444;
+      const bool is_open = (BitsOf(file) & kAllRead) == kAllRead;
+      (is_open ? open : closed).push_back(file);
+    }
+    const std::shared_ptr<Store> store = StoreAt(directory);
+    HF_RETURN_IF_ERROR(copier.Copy(open, {store.get(), nullptr, ""}, {}));
+    return closed.empty() ? Status() : CopyClosed(closed, directory, copier);
+  }
+
+  uint32_t BitsOf(const FileCopy& file) const {
+    return source_.is_local() ? BitsAt(source_.PathOf(*file.source)) : 0777;
+  }
+
+  // What not everybody may read grows where only the owner may enter.
+  Status CopyClosed(const std::vector<FileCopy>& files,
+                    const std::string& directory, FileCopier& copier) const {
+    const std::string work = directory + "/.holdfast-copy-closed";
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(work));
+    HF_ASSIGN_OR_RETURN(DirectoryLock lock, kind == PathKind::kMissing
+                                                ? DirectoryLock::Make(work)
+                                                : DirectoryLock::Take(work));
+    HF_RETURN_IF_ERROR(SetPermissions(work, 0700));
+    const std::shared_ptr<Store> store = StoreAt(work);
+    HF_RETURN_IF_ERROR(copier.Copy(files, {store.get(), nullptr, ""}, {}));
+    for (const FileCopy& file : files) {
+      const std::string grown = work + "/" + file.target;
+      const std::string target = directory + "/" + file.target;
+      const uint32_t bits = BitsAt(grown) & BitsOf(file) & BitsAt(target);
+      const bool is_moved = ::chmod(grown.c_str(), bits) == 0 &&
+                            ::rename(grown.c_str(), target.c_str()) == 0;
+      if (!is_moved) return ErrnoStatus(errno, "publish", target);
+      HF_RETURN_IF_ERROR(SyncDirectory(ParentDirectory(target)));
+    }
+    return lock.Remove(work);
   }
 
   Result<bool> KeepsLoose(const std::string& name, FileCopier& copier) {
@@ -586,6 +861,7 @@ class TreeCopier {
   Status VerifyCopy() {
     std::vector<std::string> paths;
     for (const CopyUnit& unit : plan_.units) {
+      if (left_out_.contains(unit.directory)) continue;
       paths.push_back(unit.directory.empty()
                           ? target_path_
                           : JoinNames(target_path_, unit.directory));
@@ -617,6 +893,7 @@ class TreeCopier {
   TreeListing source_;
   TreeListing target_;
   TreeCopyPlan plan_;
+  std::set<std::string> left_out_;  // units that were removed meanwhile
   CopyResult result_;
 };
 

@@ -96,6 +96,31 @@ class ObjectReader final : public ListedFileReader {
   const std::string version_;
 };
 
+uint64_t PieceCount(uint64_t byte_count) {
+  return byte_count == 0 ? 1 : (byte_count - 1) / kCopyPieceBytes + 1;
+}
+
+// The pieces of several files, one file after the other, by number. None is
+// listed: how many there are is what a server says of its sizes.
+class PieceNumbers {
+ public:
+  struct Piece {
+    size_t file = 0;
+    uint64_t index = 0;  // in the file
+  };
+
+  void AddFile(uint64_t piece_count) { ends_.push_back(count() + piece_count); }
+  uint64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
+  Piece operator[](uint64_t number) const {
+    const auto end = std::upper_bound(ends_.begin(), ends_.end(), number);
+    return {static_cast<size_t>(end - ends_.begin()),
+            number - (end == ends_.begin() ? 0 : *std::prev(end))};
+  }
+
+ private:
+  std::vector<uint64_t> ends_;
+};
+
 // One file on its way. Its pieces are begun in order, by any threads.
 class FileJob {
  public:
@@ -109,10 +134,7 @@ class FileJob {
 
   const std::string& name() const { return file_.source->name; }
   uint64_t byte_count() const { return file_.source->byte_count; }
-  uint64_t piece_count() const {
-    const uint64_t bytes = file_.source->byte_count;
-    return bytes == 0 ? 1 : (bytes - 1) / kCopyPieceBytes + 1;
-  }
+  uint64_t piece_count() const { return PieceCount(byte_count()); }
 
   Status CopyPiece(uint64_t index, Buffer& scratch) {
     if (piece_count() == 1) return CopyWhole(scratch);
@@ -175,11 +197,6 @@ class FileJob {
   std::atomic<uint64_t> pieces_left_;
 };
 
-struct JobPiece {
-  FileJob* job = nullptr;
-  uint64_t index = 0;
-};
-
 bool IsServerCopy(const TreeListing& source, const CopyTarget& target) {
   return target.bucket != nullptr && source.bucket.get() == target.bucket;
 }
@@ -204,28 +221,28 @@ Status FileCopier::Copy(std::span<const FileCopy> files,
         &run_.cancel());
   }
   std::vector<std::unique_ptr<FileJob>> jobs;
-  std::vector<JobPiece> pieces;
+  PieceNumbers pieces;
   const std::vector<SummedRange> none;
   for (const FileCopy& file : files) {
     const auto listed = sums.find(file.source->name);
     FileJob& job = *jobs.emplace_back(std::make_unique<FileJob>(
         source_, file, target, listed == sums.end() ? none : listed->second));
-    for (uint64_t i = 0; i < job.piece_count(); ++i)
-      pieces.push_back({&job, i});
+    pieces.AddFile(job.piece_count());
   }
   std::vector<Buffer> scratch(
       static_cast<size_t>(run_.executor().thread_count()));
   HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
-      pieces.size(),
+      pieces.count(),
       [&](size_t i, int worker) -> Status {
-        FileJob& job = *pieces[i].job;
-        const uint64_t offset = pieces[i].index * kCopyPieceBytes;
+        const auto [file, index] = pieces[i];
+        FileJob& job = *jobs[file];
+        const uint64_t offset = index * kCopyPieceBytes;
         const OnCall on(run_.call());
         const PhaseScope scope(
             Phase::kCopy, job.name(),
             std::min(kCopyPieceBytes, job.byte_count() - offset), offset);
-        HF_RETURN_IF_ERROR(job.CopyPiece(pieces[i].index,
-                                         scratch[static_cast<size_t>(worker)]));
+        HF_RETURN_IF_ERROR(
+            job.CopyPiece(index, scratch[static_cast<size_t>(worker)]));
         run_.AddDone(std::min(kCopyPieceBytes, job.byte_count() - offset));
         return Status();
       },
@@ -236,12 +253,8 @@ Status FileCopier::Copy(std::span<const FileCopy> files,
 Result<bool> FileCopier::Equal(const std::vector<std::string>& names,
                                const TreeListing& other,
                                std::string_view other_prefix) {
-  struct Piece {
-    const ListedFile* mine;
-    const ListedFile* theirs;
-    uint64_t offset;
-  };
-  std::vector<Piece> pieces;
+  std::vector<std::pair<const ListedFile*, const ListedFile*>> pairs;
+  PieceNumbers pieces;
   for (const std::string& name : names) {
     const ListedFile* const mine = source_.Find(name);
     const ListedFile* const theirs =
@@ -250,29 +263,30 @@ Result<bool> FileCopier::Equal(const std::vector<std::string>& names,
         mine->byte_count != theirs->byte_count) {
       return false;
     }
-    for (uint64_t at = 0; at < mine->byte_count; at += kCopyPieceBytes) {
-      pieces.push_back({mine, theirs, at});
-    }
+    if (mine->byte_count == 0) continue;
+    pairs.emplace_back(mine, theirs);
+    pieces.AddFile(PieceCount(mine->byte_count));
   }
   std::vector<std::pair<Buffer, Buffer>> scratch(
       static_cast<size_t>(run_.executor().thread_count()));
   std::atomic<bool> is_equal = true;
   HF_RETURN_IF_ERROR(run_.executor().ParallelFor(
-      pieces.size(),
+      pieces.count(),
       [&](size_t i, int worker) -> Status {
         if (!is_equal) return Status();
-        const Piece& piece = pieces[i];
+        const auto [pair, index] = pieces[i];
+        const auto& [my_file, their_file] = pairs[pair];
+        const uint64_t offset = index * kCopyPieceBytes;
         const uint64_t count =
-            std::min(kCopyPieceBytes, piece.mine->byte_count - piece.offset);
+            std::min(kCopyPieceBytes, my_file->byte_count - offset);
         auto& [a, b] = scratch[static_cast<size_t>(worker)];
         a.Reserve(count);
         b.Reserve(count);
-        HF_ASSIGN_OR_RETURN(const auto mine,
-                            OpenListedFile(source_, *piece.mine));
+        HF_ASSIGN_OR_RETURN(const auto mine, OpenListedFile(source_, *my_file));
         HF_ASSIGN_OR_RETURN(const auto theirs,
-                            OpenListedFile(other, *piece.theirs));
-        HF_RETURN_IF_ERROR(mine->Read(piece.offset, {a.data(), count}));
-        HF_RETURN_IF_ERROR(theirs->Read(piece.offset, {b.data(), count}));
+                            OpenListedFile(other, *their_file));
+        HF_RETURN_IF_ERROR(mine->Read(offset, {a.data(), count}));
+        HF_RETURN_IF_ERROR(theirs->Read(offset, {b.data(), count}));
         if (std::string_view(a.data(), count) !=
             std::string_view(b.data(), count)) {
           is_equal = false;

@@ -9,6 +9,7 @@
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
+#include "holdfast/orbax/steps.h"
 #include "place/well_known_names.h"
 
 namespace holdfast {
@@ -48,6 +49,7 @@ std::string_view DirectoryPart(std::string_view path) {
 
 bool IsUnfinishedName(std::string_view directory_name) {
   return IsTemporaryName(directory_name) ||
+         directory_name == kTrashDirectoryName ||
          directory_name.ends_with(kCopySuffix) ||
          directory_name.ends_with(kConvertSuffix) ||
          NameOfReplaced(directory_name).has_value();

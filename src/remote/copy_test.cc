@@ -2,12 +2,14 @@
 // tests/remote/test_cli.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
 
+#include "cloud/read_only_bucket.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/tools/commit.h"
 #include "holdfast/tools/remote.h"
@@ -123,6 +125,40 @@ class CopyTest : public ::testing::Test {
   std::string root_;
   std::shared_ptr<MemoryBucket> memory_;
   std::shared_ptr<FaultBucket> faults_;
+};
+
+// Says that it has files of any size, and gives none.
+class BoastingBucket final : public ReadOnlyBucket {
+ public:
+  using Sizes = std::map<std::string, uint64_t, std::less<>>;
+  explicit BoastingBucket(Sizes sizes)
+      : ReadOnlyBucket("boasters"), sizes_(std::move(sizes)) {}
+
+  const BucketTraits& traits() const override { return traits_; }
+  std::string UrlOf(std::string_view key) const override {
+    return "boast://b/" + std::string(key);
+  }
+  Result<ObjectEntry> Head(std::string_view key) override {
+    const auto found = sizes_.find(key);
+    if (found == sizes_.end()) return NotFoundError(UrlOf(key));
+    return ObjectEntry{found->first, found->second, "1", 0};
+  }
+  std::vector<Result<GetResult>> Get(std::span<const GetRequest> requests,
+                                     const CancelToken*) override {
+    return std::vector<Result<GetResult>>(
+        requests.size(), Result<GetResult>(OutOfRangeError("there is none")));
+  }
+  Result<ListPage> List(const ListRequest& request) override {
+    return ListNames(request, "", sizes_,
+                     [](const std::string& key, uint64_t byte_count) {
+                       return ObjectEntry{key, byte_count, "1", 0};
+                     });
+  }
+  int64_t ServerTimeNs() const override { return 0; }
+
+ private:
+  const BucketTraits traits_;
+  const Sizes sizes_;
 };
 
 TEST_F(CopyTest, ThereAndBackIsTheSame) {
@@ -284,6 +320,45 @@ TEST_F(CopyTest, NewStepsOfARootAreAdded) {
   EXPECT_EQ(Short(FilesAt("mem://b/run")), Short(FilesAt(Local("run"))));
   MustCopy("mem://b/run", Local("back"));
   EXPECT_EQ(Short(FilesAt(Local("back"))), Short(FilesAt(Local("run"))));
+}
+
+uint32_t ModeOf(const std::string& path) {
+  return static_cast<uint32_t>(fs::status(path).permissions()) & 0777;
+}
+
+// Who may not read the source may not read its copy, nor what a copy replaces.
+TEST_F(CopyTest, ACopyIsNoWiderThanItsSourceOrWhatItReplaces) {
+  SaveAt("run/0", 0, 9);
+  SaveAt("run/1", 1, 9);
+  Write("run/open.txt", "open");
+  Write("run/closed.txt", "closed");
+  fs::permissions(Local("run/closed.txt"), fs::perms(0600));
+  for (const auto& entry : fs::recursive_directory_iterator(Local("run/1"))) {
+    fs::permissions(entry, fs::perms(entry.is_directory() ? 0700 : 0600));
+  }
+  fs::permissions(Local("run/1"), fs::perms(0700));
+  fs::permissions(Local("run"), fs::perms(0750));
+  MustCopy(Local("run"), Local("copy"));
+  EXPECT_EQ(ModeOf(Local("copy")) & 0027, 0u);
+  EXPECT_EQ(ModeOf(Local("copy/0")), ModeOf(Local("run/0")));
+  EXPECT_EQ(ModeOf(Local("copy/0/_METADATA")),
+            ModeOf(Local("run/0/_METADATA")));
+  EXPECT_EQ(ModeOf(Local("copy/open.txt")), ModeOf(Local("run/open.txt")));
+  EXPECT_EQ(ModeOf(Local("copy/closed.txt")), 0600u);
+  const auto expect_closed = [&](const std::string& path) {
+    EXPECT_EQ(ModeOf(path), 0700u);
+    for (const auto& entry : fs::recursive_directory_iterator(path)) {
+      EXPECT_EQ(ModeOf(entry.path()) & 0077, 0u) << entry.path();
+    }
+  };
+  expect_closed(Local("copy/1"));
+  // A wide one takes the place of a closed one.
+  MustCopy(Local("run/0"), Local("copy/1"), {.overwrite = true});
+  expect_closed(Local("copy/1"));
+  MustCopy(Local("run/open.txt"), Local("copy/closed.txt"),
+           {.overwrite = true});
+  EXPECT_EQ(ModeOf(Local("copy/closed.txt")), 0600u);
+  EXPECT_FALSE(fs::exists(Local("copy/.holdfast-copy-closed")));
 }
 
 TEST_F(CopyTest, SingleFiles) {
@@ -500,6 +575,39 @@ TEST_F(CopyTest, DoctorFindsWhatIsMissing) {
   faults_->ResetCounters();
   EXPECT_EQ(outcome(*Diagnose("mem://b/run", read_only), "write"), "skipped");
   EXPECT_EQ(faults_->counters().of(BucketRequest::kPut), 0u);
+}
+
+// What a server says of sizes takes no memory before bytes come.
+TEST_F(CopyTest, SizesAreAServersWord) {
+  const auto boast = [](BoastingBucket::Sizes sizes) {
+    const auto bucket = std::make_shared<BoastingBucket>(std::move(sizes));
+    BucketRegistry::Default().Register(
+        "boast", [bucket](const std::string&, const RemoteOptions&) {
+          return Result<std::shared_ptr<Bucket>>(bucket);
+        });
+  };
+  constexpr uint64_t kHuge = uint64_t{1} << 62;
+  boast({{"m/model.safetensors", kHuge}});
+  EXPECT_EQ(Copy("boast://b/m", Local("m")).status().code(),
+            StatusCode::kOutOfRange);
+  EXPECT_FALSE(fs::exists(Local("m/model.safetensors")));
+  boast({{"m/a", kHuge}, {"m/b", kHuge}, {"m/c", kHuge}});
+  EXPECT_THAT(Copy("boast://b/m", Local("m")).status().ToString(),
+              HasSubstr("more than any store holds"));
+}
+
+TEST_F(CopyTest, OnlyFilesAreListedWhereNothingElseIsWanted) {
+  Write("a/file", "text");
+  Write("a/below/file", "text");
+  fs::create_symlink(Local("a/file"), Local("a/link"));
+  fs::create_directory_symlink(Local(""), Local("a/up"));
+  fs::create_symlink(Local("nowhere"), Local("a/dangling"));
+  ASSERT_EQ(::mkfifo(Local("a/pipe").c_str(), 0600), 0);
+  const auto listing = ListWholeTree(Local("a"), LinkPolicy::kOnlyFiles);
+  ASSERT_TRUE(listing.ok()) << listing.status().ToString();
+  std::vector<std::string> names;
+  for (const ListedFile& file : listing->files) names.push_back(file.name);
+  EXPECT_THAT(names, ::testing::ElementsAre("below/file", "file", "link"));
 }
 
 TEST_F(CopyTest, LinksThatLeadOutAreRefused) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -18,11 +19,13 @@
 #include "checkpoint/format/digest_file.h"
 #include "checkpoint/format/directory_names.h"
 #include "codec/xxh64.h"
+#include "holdfast/orbax/steps.h"
 #include "ocdbt/database.h"
 #include "place/open_store.h"
 #include "place/place.h"
 #include "storage/directory_ops.h"
 #include "storage/errno_status.h"
+#include "storage/nobodys_files.h"
 #include "storage/read_only_store.h"
 #include "storage/url_path.h"
 
@@ -33,6 +36,13 @@ namespace fs = std::filesystem;
 
 // A file of a web server larger than this is not read for its list.
 constexpr uint64_t kDigestFileBytesMax = uint64_t{1} << 30;
+
+// True for what LinkPolicy::kOnlyFiles leaves out.
+bool IsNoReadableFile(const std::string& path, LinkPolicy links) {
+  struct stat info;
+  if (links != LinkPolicy::kOnlyFiles) return false;
+  return ::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode);
+}
 
 Status AddLocalFile(const std::string& path, std::string name,
                     TreeListing& listing) {
@@ -64,6 +74,13 @@ Status CheckLinkStaysInside(const std::string& path, const std::string& place,
       ": links are not followed there unless follow_links is set");
 }
 
+// Others may save and remove steps meanwhile.
+bool HasVanished(const Status& status, TreeListing& listing) {
+  if (status.code() != StatusCode::kNotFound) return false;
+  listing.has_vanished = true;
+  return true;
+}
+
 // Avoids fs::recursive_directory_iterator: in libstdc++ its noexcept functions
 // take memory, and end the process when there is none.
 Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
@@ -75,23 +92,38 @@ Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
   while (!directories.empty()) {
     const std::string prefix = std::move(directories.back());
     directories.pop_back();
-    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                        local::ListDirectory(top + "/" + prefix));
-    for (const std::string& name : names) {
+    const Result<std::vector<std::string>> names =
+        local::ListDirectory(top + "/" + prefix);
+    const bool may_be_left_out =
+        links == LinkPolicy::kOnlyFiles && !prefix.empty() &&
+        names.status().code() == StatusCode::kPermissionDenied;
+    if (may_be_left_out) continue;
+    if (!prefix.empty() && HasVanished(names.status(), listing)) continue;
+    HF_RETURN_IF_ERROR(names.status());
+    for (const std::string& name : *names) {
+      if (name == kTrashDirectoryName) continue;  // no part of a root
       const std::string path = top + "/" + prefix + name;
       const fs::file_status status = links == LinkPolicy::kFollow
                                          ? fs::status(path, error)
                                          : fs::symlink_status(path, error);
-      if (error) return ErrnoStatus(error.value(), "list", listing.place);
+      const bool is_missing = status.type() == fs::file_type::not_found;
+      if (is_missing && !fs::is_symlink(fs::symlink_status(path, error))) {
+        listing.has_vanished = true;
+        continue;
+      }
       if (fs::is_directory(status)) {
         directories.push_back(prefix + name + "/");
         continue;
       }
-      if (fs::is_symlink(status)) {
+      if (IsNoReadableFile(path, links)) continue;
+      if (is_missing) return ErrnoStatus(ENOENT, "follow link", path);
+      if (error) return ErrnoStatus(error.value(), "list", listing.place);
+      if (fs::is_symlink(status) && links == LinkPolicy::kInside) {
         HF_RETURN_IF_ERROR(
             CheckLinkStaysInside(path, listing.place, real_place));
       }
-      HF_RETURN_IF_ERROR(AddLocalFile(path, prefix + name, listing));
+      const Status added = AddLocalFile(path, prefix + name, listing);
+      if (!HasVanished(added, listing)) HF_RETURN_IF_ERROR(added);
     }
   }
   return Status();
@@ -129,6 +161,7 @@ Status ListBelow(const std::string& prefix, TreeListing& listing) {
     for (ObjectEntry& object : page.objects) {
       // Markers of directories, which other tools leave.
       if (object.key.ends_with('/')) continue;
+      if (IsNobodysPath(object.key.substr(prefix.size()))) continue;
       listing.files.push_back({object.key.substr(prefix.size()),
                                object.byte_count, std::move(object.version)});
     }
@@ -333,6 +366,23 @@ Status ListBucket(TreeListing& listing) {
                        ", which names the files where nothing lists them");
 }
 
+// A server's word: sizes that no store has would overflow whoever adds them up.
+Status CheckSizes(const TreeListing& listing) {
+  constexpr uint64_t kBytesMax = std::numeric_limits<int64_t>::max();
+  uint64_t sum = 0;
+  for (const ListedFile& file : listing.files) {
+    if (file.byte_count > kBytesMax - sum) {
+      return DataLossError("list " + listing.place +
+                           ": the sizes up to that "
+                           "of " +
+                           file.name + " (" + std::to_string(file.byte_count) +
+                           " bytes) add up to more than any store holds");
+    }
+    sum += file.byte_count;
+  }
+  return Status();
+}
+
 }  // namespace
 
 std::string TreeListing::PathOf(const ListedFile& file) const {
@@ -378,6 +428,7 @@ Result<TreeListing> ListWholeTree(const std::string& place, LinkPolicy links) {
   }
   std::sort(listing.files.begin(), listing.files.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
+  HF_RETURN_IF_ERROR(CheckSizes(listing));
   return listing;
 }
 

@@ -4,7 +4,8 @@
 // alive. Units: bytes; nanoseconds since 1970.
 // Errors: those of the file system and of cloud/bucket.h, with the place;
 // FailedPrecondition for a symbolic link below the place that is not to be
-// followed (it must not be left out quietly).
+// followed (it must not be left out quietly); DataLoss for sizes of a server
+// that add up to more than 2^63 bytes.
 #pragma once
 
 #include <sys/stat.h>
@@ -31,6 +32,8 @@ struct TreeListing {
   std::string place;  // absolute
   bool is_file = false;
   std::vector<ListedFile> files;  // by name
+  // Something that a directory named was gone when it was looked at.
+  bool has_vanished = false;
   // For URLs: the bucket; null for a local place.
   std::shared_ptr<Bucket> bucket;
   std::string key;
@@ -50,6 +53,11 @@ enum class LinkPolicy : uint8_t {
   // other files are read.
   kInside,
   kFollow,
+  // Links are followed to files only. Those to directories, which may lead
+  // anywhere and back, those that lead nowhere, what is no file and what may
+  // not
+  // be read are left out.
+  kOnlyFiles,
 };
 
 // An absent place has no files. Where nothing can be listed (http), the result

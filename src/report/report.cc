@@ -52,7 +52,9 @@ Result<ReportResult> Make(const std::string& path,
   data.steps = StepsOf(path, *checkpoint);
   ReportResult result;
   result.leaf_count = checkpoint->leaves().size();
-
+  for (const LeafInfo& leaf : checkpoint->leaves()) {
+    if (IsNotSupported(leaf)) ++result.not_supported_count;
+  }
   std::optional<StatsCache> cache;
   if (options.cache) cache.emplace(*options.cache);
   StatsResult stats;
@@ -66,7 +68,11 @@ Result<ReportResult> Make(const std::string& path,
     }
     HF_ASSIGN_OR_RETURN(stats, ComputeStats(*checkpoint, how));
     data.stats = &stats;
-    result.unreadable_count = stats.unreadable_count;
+    for (const LeafStats& leaf : stats.leaves) {
+      const bool is_unreadable =
+          !leaf.problem.ok() && !IsNotSupported(leaf.problem);
+      if (is_unreadable) ++result.unreadable_count;
+    }
   }
   VerifyReport verified;
   if (options.verify) {

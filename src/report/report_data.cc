@@ -163,6 +163,12 @@ class Writer {
                         damage.status.ToString());
     }
     List("damages", damages);
+    std::vector<std::string> not_supported;
+    for (const Damage& found : report.not_supported) {
+      not_supported.push_back((found.leaf.empty() ? "" : found.leaf + ": ") +
+                              std::string(found.status.message()));
+    }
+    List("notSupported", not_supported);
     out_.back() = '}';
     out_ += ',';
   }

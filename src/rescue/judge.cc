@@ -1,5 +1,7 @@
 #include "rescue/judge.h"
 
+#include <set>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -7,6 +9,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/opened_checkpoint.h"
 #include "checkpoint/restore/leaf_request.h"
+#include "checkpoint/verify_unchecked.h"
 #include "compare/slab_reader.h"
 #include "holdfast/tools/torch_file.h"
 
@@ -54,17 +57,23 @@ Result<std::vector<Verdict>> JudgeOrbax(const Checkpoint& checkpoint,
                                         const OpenOptions& options,
                                         const RunOptions& run,
                                         std::vector<std::string>& notes) {
-  HF_ASSIGN_OR_RETURN(const VerifyReport report,
-                      VerifyCheckpoint(place, options, run));
+  std::set<std::string> unchecked;
+  HF_ASSIGN_OR_RETURN(
+      const VerifyReport report,
+      VerifyNotingUnchecked(place, options, run, nullptr, &unchecked));
   notes.insert(notes.end(), report.notes.begin(), report.notes.end());
   const std::vector<LeafInfo>& leaves = checkpoint.leaves();
   std::vector<Verdict> verdicts(leaves.size());
   std::unordered_map<std::string_view, size_t> numbers;
   for (size_t i = 0; i < leaves.size(); ++i) {
     verdicts[i].status = leaves[i].problem;
+    verdicts[i].is_checked = !unchecked.contains(leaves[i].name);
     numbers.emplace(leaves[i].name, i);
   }
-  for (const Damage& damage : report.damages) {
+  std::vector<Damage> findings = report.damages;
+  findings.insert(findings.end(), report.not_supported.begin(),
+                  report.not_supported.end());
+  for (const Damage& damage : findings) {
     bool is_of_leaf = false;
     for (const std::string& name : NamesMeant(damage, checkpoint.info())) {
       const auto found = numbers.find(name);
@@ -73,7 +82,7 @@ Result<std::vector<Verdict>> JudgeOrbax(const Checkpoint& checkpoint,
       Verdict& verdict = verdicts[found->second];
       // The first of them is enough.
       if (verdict.file.empty()) {
-        verdict = {damage.status, damage.file, damage.offset};
+        verdict = {damage.status, damage.file, damage.offset, true};
       }
     }
     if (!is_of_leaf) {

@@ -21,6 +21,8 @@ struct Verdict {
   Status status;
   std::string file;  // below the checkpoint, or its whole path; may be empty
   std::optional<uint64_t> offset;
+  // Every byte of it was compared with a checksum.
+  bool is_checked = true;
 };
 
 // One a leaf. `notes` gets damage that belongs to no leaf.

@@ -54,6 +54,7 @@ class OrbaxRepairer {
     if (files_->Hide(std::string(kSaveLease))) {
       Note(PathText(std::string(kSaveLease)) + ": a save was under way");
     }
+    HideDamagedLists();
     ForEachList([&](const std::string& directory, const DigestIndex& list) {
       HideChanged(directory, list);
     });
@@ -82,6 +83,42 @@ class OrbaxRepairer {
   void HideDamaged(const std::string& path, const Status& why) {
     if (!files_->Hide(path)) return;
     Note(PathText(path) + " is left aside: " + std::string(why.message()));
+  }
+
+  // Whatever else is done asks the lists, and readers ask for those that the
+  // markers tell of.
+  void HideDamagedLists() {
+    for (const std::string& path : files_->Below("")) {
+      const std::string directory = DirectoryOfPath(path);
+      const std::string_view name =
+          std::string_view(path).substr(directory.size());
+      if (name == kDigestFile) (void)ListOf(directory);
+    }
+    for (const std::string& path : files_->Below("")) {
+      const std::string directory = DirectoryOfPath(path);
+      const std::string_view name =
+          std::string_view(path).substr(directory.size());
+      if (name == kCommitMarkerFile) LookAtMarker(directory);
+    }
+  }
+
+  void LookAtMarker(const std::string& directory) {
+    const std::string path = directory + std::string(kCommitMarkerFile);
+    const std::string list = directory + std::string(kDigestFile);
+    const Result<Bytes> text = ReadPath(path);
+    if (files_->Has(list) || !text.ok() ||
+        !MarkerTellsOfDigests(text->view())) {
+      return;
+    }
+    if (!damaged_lists_.contains(list)) {
+      repairs_.checksums_are_known = false;
+      Note(PathText(list) + " is gone: " + PathText(path) +
+           " says that the checkpoint was saved with it");
+    }
+    // So that nobody looks for it.
+    const std::string_view first_line =
+        text->view().substr(0, text->view().find('\n'));
+    files_->Put(path, Bytes(std::string(first_line)));
   }
 
   // Items that were being saved under another name.
@@ -175,6 +212,8 @@ class OrbaxRepairer {
                           : Result<DigestIndex>(text.status());
     if (list.ok()) return std::move(list).value();
     HideDamaged(path, list.status());
+    damaged_lists_.insert(path);
+    repairs_.checksums_are_known = false;
     return std::nullopt;
   }
 
@@ -456,6 +495,16 @@ class OrbaxRepairer {
     }
     const std::string directory = DirectoryOfPath(path);
     const auto is_gone = [&](const FileDigest& row) {
+      const bool is_list =
+          row.path.substr(DirectoryOfPath(row.path).size()) == kDigestFile;
+      const std::string there = directory + row.path;
+      const bool is_there = files_->Has(there) ||
+                            damaged_lists_.contains(there) ||
+                            files_->Below(DirectoryOfPath(there)).empty();
+      if (is_list && !is_there) {
+        repairs_.checksums_are_known = false;
+        Note(PathText(there) + " is gone: " + PathText(path) + " lists it");
+      }
       return !files_->Has(directory + row.path) ||
              files_->IsReplaced(directory + row.path);
     };
@@ -472,6 +521,7 @@ class OrbaxRepairer {
   const CancelToken* const cancel_;
   Repairs& repairs_;
   std::set<std::string> bare_items_;
+  std::set<std::string> damaged_lists_;
 };
 
 }  // namespace

@@ -32,6 +32,8 @@ struct Repairs {
   // Names of leaves that there must have been.
   std::set<std::string> expected_names;
   bool names_are_known = true;
+  // A list of checksums is damaged, or gone where something tells of it.
+  bool checksums_are_known = true;
   // Nothing whole says which chunks were stored, so that one which is not there
   // is lost.
   bool refuses_missing = false;

@@ -13,8 +13,10 @@
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
+#include "checkpoint/format/own_documents.h"
 #include "checkpoint/restore/item.h"
 #include "checkpoint/restore/leaf_request.h"
+#include "convert/target_format.h"
 #include "holdfast/tools/convert.h"
 #include "interop/delta_info.h"
 #include "interop/joined_leaves.h"
@@ -30,7 +32,6 @@ namespace {
 
 // In the target's custom metadata: what of it is another step's, and what is
 // lost.
-constexpr std::string_view kRescueKey = "holdfast.rescue";
 
 using Opened = std::shared_ptr<const Checkpoint>;
 
@@ -232,12 +233,16 @@ class Rescuer {
     HF_RETURN_IF_ERROR(verdicts.status());
     verdicts_ = std::move(verdicts).value();
     if (is_orbax) return Status();
-    if (*foreign != ForeignFormat::kNpz &&
-        *foreign != ForeignFormat::kTorchFile && !is_chain_) {
-      result_.notes.push_back(
-          checkpoint_->info().format +
-          " has no checksums: a changed byte inside a tensor cannot be seen");
+    const bool has_checksums = *foreign == ForeignFormat::kNpz ||
+                               *foreign == ForeignFormat::kTorchFile ||
+                               is_chain_;
+    if (has_checksums) return Status();
+    for (size_t i = 0; i < all.size(); ++i) {
+      verdicts_[i].is_checked = !HasElements(checkpoint_->leaves()[i].kind);
     }
+    result_.notes.push_back(
+        checkpoint_->info().format +
+        " has no checksums: a changed byte inside a tensor cannot be seen");
     return Status();
   }
 
@@ -253,6 +258,9 @@ class Rescuer {
       names.insert(leaves[i].name);
       if (verdicts_[i].status.ok()) {
         chosen_.push_back({leaves[i], 0, i});
+        if (!verdicts_[i].is_checked) {
+          result_.unchecked.push_back(leaves[i].name);
+        }
         has_value |= HasElements(leaves[i].kind) || HasText(leaves[i].kind);
         continue;
       }
@@ -385,6 +393,8 @@ class Rescuer {
     convert.sync = options_.sync;
     convert.now_ns = options_.now_ns;
     convert.random_hex = options_.random_hex;
+    convert.copies_of = {place_.path()};
+    if (!options_.fill.empty()) convert.copies_of.push_back(options_.fill);
     convert.part_bytes = 0;  // nothing is left of a rescue that fails
     return ConvertFrom(rescued, target_path_, convert);
   }
@@ -403,6 +413,7 @@ class Rescuer {
       result_.lost.push_back({leaf.info.name, "", std::nullopt,
                               std::string(verdicts[leaf.leaf].status.message()),
                               false});
+      std::erase(result_.unchecked, leaf.info.name);
       return true;
     });
     return dropped == 0 || chosen_.empty() ? NothingError(why) : Status();
@@ -418,7 +429,10 @@ class Rescuer {
     if (info.custom_metadata.empty()) {
       info.custom_metadata = repairs_.custom_metadata;
     }
-    if (result_.lost.empty() && repairs_.names_are_known) return info;
+    const bool is_whole = result_.lost.empty() && repairs_.names_are_known &&
+                          repairs_.checksums_are_known &&
+                          result_.unchecked.empty();
+    if (is_whole) return info;
     nlohmann::ordered_json metadata = nlohmann::ordered_json::object();
     if (!info.custom_metadata.empty()) {
       HF_ASSIGN_OR_RETURN(metadata, ParseJsonText(info.custom_metadata));
@@ -439,6 +453,7 @@ class Rescuer {
     nlohmann::ordered_json mark;
     mark["source"] = place_.path();
     mark["lost"] = std::move(lost);
+    if (!result_.unchecked.empty()) mark["unchecked"] = result_.unchecked;
     if (!options_.fill.empty()) {
       mark["fill"] = options_.fill;
       mark["filled"] = std::move(filled);
@@ -449,6 +464,7 @@ class Rescuer {
   Result<RescueResult> Finish() {
     result_.format = checkpoint_->info().format;
     result_.names_are_known = repairs_.names_are_known;
+    result_.checksums_are_known = repairs_.checksums_are_known;
     std::set<std::string> known;
     repairs_.notes.insert(repairs_.notes.end(), result_.notes.begin(),
                           result_.notes.end());
@@ -461,6 +477,7 @@ class Rescuer {
       lost.reason = Plain(std::move(lost.reason));
     }
     std::ranges::stable_sort(result_.lost, {}, &LostLeaf::leaf);
+    std::ranges::sort(result_.unchecked);
     result_.total_seconds = watch_.Lap();
     return std::move(result_);
   }
@@ -490,8 +507,10 @@ class Rescuer {
 Result<RescueResult> Rescue(const std::string& source,
                             const std::string& target,
                             const RescueOptions& options) {
-  return CatchBadAlloc(
-      [&] { return Rescuer(source, target, options).Execute(); });
+  return CatchBadAlloc([&]() -> Result<RescueResult> {
+    HF_RETURN_IF_ERROR(CheckDirectoryName(target, Format::kOrbax));
+    return Rescuer(source, target, options).Execute();
+  });
 }
 
 }  // namespace holdfast

@@ -362,6 +362,53 @@ TEST_F(RescueTest, AnothersChunkIsNotTaken) {
   }
 }
 
+// Without its list nothing tells that a raw tensor has changed: the result does
+// not call it whole.
+TEST_F(RescueTest, WhatCannotBeCheckedIsSaid) {
+  const auto flip = [](const std::string& path, uint64_t offset) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(offset));
+    const char byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(byte);
+  };
+  SaveOptions raw;
+  raw.compression = Compression::kNone;
+  for (const char* damage : {"flipped", "cut", "empty", "gone"}) {
+    const std::string source = Put(damage, raw);
+    const std::string list = source + "/_HOLDFAST_DIGESTS";
+    const std::string name = damage;
+    if (name == "flipped") flip(list, 50);
+    if (name == "cut") Cut(list, fs::file_size(list) / 2);
+    if (name == "empty") Cut(list, 0);
+    if (name == "gone") fs::remove(list);
+    const RescueResult result = Rescued(source);
+    EXPECT_FALSE(result.is_whole()) << damage;
+    EXPECT_FALSE(result.checksums_are_known) << damage;
+    EXPECT_THAT(result.lost, IsEmpty()) << damage;
+    EXPECT_THAT(result.unchecked, ::testing::Contains("params.w")) << damage;
+    const auto out = Open(out_);
+    ASSERT_TRUE(out.ok());
+    EXPECT_THAT((*out)->info().custom_metadata, HasSubstr("unchecked"));
+    const bool is_said_gone =
+        std::ranges::any_of(result.notes, [](const std::string& note) {
+          return note.find("_HOLDFAST_DIGESTS is gone") != note.npos;
+        });
+    EXPECT_EQ(is_said_gone, name == "gone") << damage;
+  }
+}
+
+TEST_F(RescueTest, AFormatWithoutChecksumsIsNotCalledWhole) {
+  const RescueResult result =
+      Rescued(As(Format::kSafetensors, "m.safetensors"));
+  EXPECT_THAT(result.lost, IsEmpty());
+  EXPECT_TRUE(result.checksums_are_known);
+  EXPECT_THAT(result.unchecked,
+              ::testing::IsSupersetOf({"params.b", "params.w"}));
+  EXPECT_FALSE(result.is_whole());
+  EXPECT_TRUE(Rescued(As(Format::kNpz, "m.npz")).is_whole());
+}
+
 TEST_F(RescueTest, RefusesATargetThatIsThere) {
   const std::string source = Put("a");
   const auto result = Rescue(source, Put("b"));

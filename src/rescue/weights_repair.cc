@@ -2,10 +2,11 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "base/status_macros.h"
-#include "base/text.h"
+#include "holdfast/tools/torch_file.h"
 #include "interop/open.h"
 #include "interop/safetensors.h"
 #include "interop/safetensors_header.h"
@@ -17,9 +18,8 @@
 namespace holdfast {
 namespace {
 
-// Of the names of shards.
-constexpr std::string_view kOf = "-of-";
-constexpr size_t kDigits = 5;
+// A name may say any number.
+constexpr size_t kShardCountMax = 100'000;
 
 // Where the data end, as the header says; 0 for what is no header.
 uint64_t ClaimedDataBytes(std::string_view json) {
@@ -79,28 +79,26 @@ class WeightsRepairer {
       has_index = true;
       RepairIndex(path);
     }
-    if (!has_index || !repairs_.names_are_known) NoteMissingShards();
-    return Status();
+    return ReplaceMissingShards(!has_index || !repairs_.names_are_known);
   }
 
-  // "model-00001-of-00003.safetensors" says that there were three.
-  void NoteMissingShards() {
-    std::set<std::string> wanted;
+  // "model-00001-of-00003.safetensors" says that there were three. An empty
+  // file stands for one that is gone, so that the others can be opened.
+  Status ReplaceMissingShards(bool is_news) {
+    std::vector<std::string> names, all;
     for (const std::string& path : files_->Below("")) {
-      const size_t of = path.rfind(kOf);
-      if (of == path.npos || of < kDigits) continue;
-      const std::string_view digits =
-          std::string_view(path).substr(of + kOf.size(), kDigits);
-      const auto count = ParseNumber<int>(digits);
-      if (digits.size() < kDigits || !count) continue;
-      for (int i = 1; i <= *count; ++i) {
-        std::string number = std::to_string(i);
-        number.insert(0, kDigits - number.size(), '0');
-        wanted.insert(path.substr(0, of - kDigits) + number + path.substr(of));
-      }
+      if (path.find('/') != path.npos) continue;
+      all.push_back(path);
+      if (path.ends_with(kSafetensorsSuffix)) names.push_back(path);
     }
-    for (const std::string& path : wanted) {
-      if (files_->Has(path)) continue;
+    const bool is_torch = names.empty();
+    if (is_torch) names = TorchWeightsIn(all);
+    HF_ASSIGN_OR_RETURN(const std::string empty,
+                        is_torch ? WriteTorchFile(PickleValue::Dict({}))
+                                 : SafetensorsHeaderBytes({}));
+    for (const std::string& path : MissingParts(names, kShardCountMax)) {
+      files_->Put(path, Bytes(empty));
+      if (!is_news) continue;
       repairs_.names_are_known = false;
       if (damaged_.contains(path)) continue;
       repairs_.lost.push_back({"", path, std::nullopt,
@@ -108,6 +106,7 @@ class WeightsRepairer {
                                               "names of the others say",
                                false});
     }
+    return Status();
   }
 
  private:

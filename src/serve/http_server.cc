@@ -1,5 +1,7 @@
 #include "serve/http_server.h"
 
+#include <sys/resource.h>
+
 // libc++ of C++20 lacks the std::result_of that this Asio would use.
 #define BOOST_ASIO_HAS_STD_INVOKE_RESULT 1
 #include <algorithm>
@@ -17,6 +19,8 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/write.hpp>
 #include <chrono>
+#include <iterator>
+#include <list>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -48,6 +52,8 @@ std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
+class Session;
+
 // What all connections of a server share.
 struct Shared {
   HttpServerOptions options;
@@ -55,7 +61,19 @@ struct Shared {
   asio::thread_pool& workers;
   std::atomic<int> client_count{0};
   std::atomic<bool> is_stopping{false};
+  // Those who have not asked for anything yet, the first to come first. For the
+  // thread of the connections only.
+  std::list<Session*> silent;
 };
+
+// As many as may be served at once: no more than half of the descriptors that
+// this process may have, so that there are some for what they read.
+int ClientCountMax(int wanted) {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  return static_cast<int>(
+      std::clamp<rlim_t>(limit.rlim_cur / 2, 1, std::max(1, wanted)));
+}
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
@@ -64,8 +82,13 @@ class Session : public std::enable_shared_from_this<Session> {
         stream_(std::move(socket)),
         buffer_(shared.options.header_bytes_max) {
     ++shared_.client_count;
+    shared_.silent.push_back(this);
+    silent_ = std::prev(shared_.silent.end());
   }
-  ~Session() { --shared_.client_count; }
+  ~Session() {
+    --shared_.client_count;
+    IsHeard();
+  }
 
   void ReadRequest() {
     parser_.emplace();
@@ -82,8 +105,21 @@ class Session : public std::enable_shared_from_this<Session> {
         });
   }
 
+  // For one who has more to say.
+  void GiveUp() {
+    IsHeard();
+    Close();
+  }
+
  private:
+  void IsHeard() {
+    if (!silent_) return;
+    shared_.silent.erase(*silent_);
+    silent_.reset();
+  }
+
   void OnHeader(error_code error) {
+    IsHeard();
     if (error == http::error::header_limit ||
         error == http::error::buffer_overflow) {
       return Refuse(431, "the header is too large\n");
@@ -245,6 +281,7 @@ class Session : public std::enable_shared_from_this<Session> {
   ServedResponse response_;
   std::string piece_;
   uint64_t done_bytes_ = 0;
+  std::optional<std::list<Session*>::iterator> silent_;
   bool is_first_ = true;
   bool is_head_ = false;
   bool keeps_ = false;
@@ -264,7 +301,9 @@ class BeastServer final : public HttpServer {
   BeastServer(const HttpServerOptions& options, AnswerFn answer)
       : workers_(std::max(1, options.worker_count)),
         shared_{options, std::move(answer), workers_},
-        acceptor_(io_) {}
+        acceptor_(io_) {
+    shared_.options.client_count_max = ClientCountMax(options.client_count_max);
+  }
 
   // Sessions refer to all members. What workers hold comes back to `io_`, which
   // lets go of the rest.
@@ -303,9 +342,13 @@ class BeastServer final : public HttpServer {
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) return AcceptLater();
-      if (shared_.client_count >= shared_.options.client_count_max) {
+      const bool is_full =
+          shared_.client_count >= shared_.options.client_count_max;
+      if (is_full && shared_.silent.empty()) {
         TurnAway(std::move(socket));
       } else {
+        // Whoever only connects, and asks for nothing, keeps nobody out.
+        if (is_full) shared_.silent.front()->GiveUp();
         std::make_shared<Session>(std::move(socket), shared_)->ReadRequest();
       }
       Accept();

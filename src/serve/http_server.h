@@ -6,6 +6,9 @@
 // header as a whole, for the next request, for each piece. Of bodies of
 // requests none is read. A content that fails in the middle ends the
 // connection, so that its reader misses bytes instead of getting wrong ones.
+// Connections take at most half of the process's descriptors. Once they are as
+// many as may be, one more takes the place of the oldest that has not asked for
+// anything yet, or is turned away (503).
 // Thread-safety: any thread; the function is called from several at once.
 // Ownership: keeps the function until it goes; then no call is under way.
 // Units: bytes, seconds.

@@ -95,8 +95,25 @@ class ServeTest : public ::testing::Test {
     return ReadAll(fd);
   }
 
+  // Follows an address without a step to the one of the step.
   std::string Get(const std::string& target, const std::string& fields = "",
                   const std::string& method = "GET") {
+    const std::string answer = GetOnce(target, fields, method);
+    if (!answer.starts_with("HTTP/1.1 307")) return answer;
+    return GetOnce(FieldOf(answer, "Location"), fields, method);
+  }
+
+  static std::string FieldOf(const std::string& answer,
+                             const std::string& name) {
+    const size_t at = answer.find("\r\n" + name + ": ");
+    EXPECT_NE(at, std::string::npos) << name << " of " << answer;
+    if (at == std::string::npos) return "";
+    const size_t begin = at + name.size() + 4;
+    return answer.substr(begin, answer.find("\r\n", begin) - begin);
+  }
+
+  std::string GetOnce(const std::string& target, const std::string& fields = "",
+                      const std::string& method = "GET") {
     return Ask(method + " " + target +
                " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" +
                fields + "\r\n");
@@ -176,6 +193,8 @@ TEST_F(ServeTest, RefusesWhatItShould) {
   const std::string with = Get("/?token=secret");
   EXPECT_THAT(with, StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(with, HasSubstr("Set-Cookie: holdfast_token=secret"));
+  EXPECT_EQ(FieldOf(GetOnce(std::string(kModel) + "?token=secret"), "Location"),
+            "/at/root/2" + std::string(kModel) + "?token=secret");
   EXPECT_THAT(Get(kModel, "Cookie: a=b; holdfast_token=secret\r\n"),
               StartsWith("HTTP/1.1 200"));
   // A page of another site that has got this address under its name.
@@ -210,7 +229,7 @@ TEST_F(ServeTest, HostileRequestsHurtNobody) {
   const std::string good = BodyOf(Get(kModel));
   std::mt19937_64 random(11);
   const std::string base =
-      "GET /as/zarr/w/0.0 HTTP/1.1\r\nHost: localhost\r\nRange: "
+      "GET /at/root/2/as/zarr/w/0.0 HTTP/1.1\r\nHost: localhost\r\nRange: "
       "bytes=0-9\r\nConnection: close\r\n\r\n";
   for (int i = 0; i < 500; ++i) {
     std::string request = base;
@@ -339,8 +358,8 @@ TEST_F(ServeTest, TooManyClientsAreTurnedAway) {
 TEST_F(ServeTest, StopsWhileClientsRead) {
   Start();
   const UniqueFd fd = Connect(server_->port());
-  Send(fd,
-       "GET " + std::string(kModel) + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  Send(fd, "GET /at/root/2" + std::string(kModel) +
+               " HTTP/1.1\r\nHost: localhost\r\n\r\n");
   char byte;
   EXPECT_EQ(recv(fd.get(), &byte, 1, 0), 1);
   server_.reset();
@@ -363,6 +382,89 @@ TEST_F(ServeTest, TheStepThatIsNewestNowIsServed) {
     answer = Get("/as/zarr/new/.zarray");
   }
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
+}
+
+// Whoever reads by ranges gets one step, whatever comes meanwhile.
+TEST_F(ServeTest, AnAddressWithoutAStepStaysWithItsStep) {
+  Start();
+  const std::string before = FieldOf(Get("/"), "ETag");
+  EXPECT_THAT(Get(kModel, "Range: bytes=0-7\r\n"), StartsWith("HTTP/1.1 206"));
+  SaveOptions save;
+  save.sync = false;
+  ASSERT_TRUE(Save(root() + "/3", AllKindsTree(), save).ok());
+  // It looks again after a second: asked until the page is that of step 3.
+  std::string now = before;
+  for (int i = 0; i < 600 && now == before; ++i) {
+    poll(nullptr, 0, 20);
+    now = FieldOf(Get("/"), "ETag");
+  }
+  ASSERT_NE(now, before);
+  for (const std::string target : {kModel, "/at/root/newest/as/zarr/w/0.0"}) {
+    const std::string answer = GetOnce(target, "Range: bytes=8-99\r\n");
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 307")) << target;
+    EXPECT_THAT(FieldOf(answer, "Location"), StartsWith("/at/root/2/as/"));
+  }
+}
+
+TEST_F(ServeTest, PartsOfAReplacedCheckpointAreRefused) {
+  Start();
+  const std::string target = "/at/root/1" + std::string(kModel);
+  const std::string range = "Range: bytes=0-7\r\n";
+  const std::string tag = FieldOf(Get(target, range), "ETag");
+  SaveOptions save;
+  save.sync = false;
+  save.overwrite = true;
+  ASSERT_TRUE(Save(root() + "/1", AllKindsTree(), save).ok());
+  EXPECT_THAT(Get(target, range), StartsWith("HTTP/1.1 412"));
+  EXPECT_THAT(Get(target, range + "If-Match: " + tag + "\r\n"),
+              StartsWith("HTTP/1.1 412"));
+  EXPECT_THAT(Get(target, range + "If-Range: " + tag + "\r\n"),
+              StartsWith("HTTP/1.1 200"));
+  const std::string whole = Get(target);
+  EXPECT_THAT(whole, StartsWith("HTTP/1.1 200"));
+  const std::string now = FieldOf(whole, "ETag");
+  EXPECT_NE(now, tag);
+  EXPECT_THAT(Get(target, range + "If-Match: " + now + "\r\n"),
+              StartsWith("HTTP/1.1 206"));
+}
+
+TEST_F(ServeTest, DamageOfAStoredFileEndsTheConnection) {
+  const std::string directory = root() + "/2/ocdbt.process_0/d/";
+  const std::string file = fs::directory_iterator(directory)->path();
+  const auto time = fs::last_write_time(file);
+  const uint64_t byte_count = fs::file_size(file);
+  {
+    std::fstream stored(file, std::ios::in | std::ios::out | std::ios::binary);
+    stored.seekg(static_cast<std::streamoff>(byte_count / 3));
+    const int byte = stored.get();
+    stored.seekp(static_cast<std::streamoff>(byte_count / 3));
+    stored.put(static_cast<char>(byte ^ 1));
+  }
+  fs::last_write_time(file, time);
+  Start();
+  const std::string target =
+      "/files/ocdbt.process_0/d/" + fs::path(file).filename().string();
+  EXPECT_LT(BodyOf(Get(target)).size(), byte_count);
+}
+
+TEST_F(ServeTest, ALinkToADirectoryKeepsNothingFromBeingServed) {
+  fs::create_directory_symlink(root(), root() + "/2/notes");
+  Start();
+  EXPECT_THAT(Get("/"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Get("/files/_METADATA"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Get("/files/notes/2/_METADATA"), StartsWith("HTTP/1.1 404"));
+}
+
+// Clients that connect and say nothing keep nobody out, however many they are.
+TEST_F(ServeTest, SilentClientsMakeRoom) {
+  options_.client_count_max = 4;
+  options_.header_seconds_max = 600;
+  Start();
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 20; ++i) silent.push_back(Connect(server_->port()));
+  EXPECT_EQ(BodyOf(Get("/healthz")), "ok\n");
+  // The first to come was the first to go.
+  EXPECT_EQ(ReadAll(silent.front()), "");
 }
 
 TEST_F(ServeTest, OtherMachinesNeedAToken) {

@@ -1,6 +1,7 @@
 #include "serve/site.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "holdfast/tools/metrics.h"
 #include "holdfast/tools/report.h"
 #include "holdfast/tools/virtual_files.h"
+#include "place/step_address.h"
 #include "storage/url_path.h"
 
 namespace holdfast {
@@ -23,7 +25,13 @@ constexpr std::string_view kHtml = "text/html; charset=utf-8";
 constexpr std::string_view kNewest = "newest";
 constexpr size_t kOpenCountMax = 16;
 constexpr size_t kPageCountMax = 8;
+constexpr size_t kSeenCountMax = 1024;
 constexpr auto kFreshFor = std::chrono::seconds(1);
+// How long after it was read a step keeps the addresses that name none, and how
+// long parts of what has been replaced are refused.
+constexpr auto kQuietFor = std::chrono::seconds(60);
+// A reader who pauses for so long has gone.
+constexpr auto kGoneAfter = std::chrono::minutes(10);
 
 int StatusOf(const Status& status) {
   switch (status.code()) {
@@ -101,11 +109,84 @@ std::string ListPage(
          "</ul></main></body></html>\n";
 }
 
-ServedResponse Redirect(const std::string& location) {
-  ServedResponse response = TextResponse(301, "");
-  response.fields.emplace_back("Location", location);
+// Each part of a decoded path as it is written in a link.
+std::string EncodePath(std::string_view path) {
+  std::string encoded;
+  for (;;) {
+    const std::string_view part = path.substr(0, path.find('/'));
+    encoded += EncodePart(part);
+    if (part.size() == path.size()) return encoded;
+    path.remove_prefix(part.size() + 1);
+    encoded += '/';
+  }
+}
+
+// To a path that is encoded, with the request's query: a token may be in it.
+ServedResponse Redirect(int status, const ServedRequest& request,
+                        std::string location, const std::string& text) {
+  char before = '?';
+  for (const auto& [name, value] : request.target.query) {
+    location += before + EncodePart(name) + "=" + EncodePart(value);
+    before = '&';
+  }
+  ServedResponse response = TextResponse(status, text);
+  response.fields.emplace_back("Location", std::move(location));
   return response;
 }
+
+// What is asked for first of what several requests read: here a newer step may
+// take over. Everything else goes on with what an earlier answer began.
+bool BeginsReading(const ServedRequest& request, const std::string& path) {
+  if (!request.Field("range").empty()) return false;
+  if (path.ends_with('/')) return true;
+  for (const std::string_view first :
+       {"as", "files", "as/safetensors", "as/npz", "as/zarr",
+        "as/safetensors/model.safetensors",
+        "as/safetensors/model.safetensors.index.json", "as/npz/arrays.npz",
+        "as/zarr/.zgroup", "as/zarr/.zmetadata"}) {
+    if (path == first) return true;
+  }
+  return false;
+}
+
+// Who reads a step: those whose answers are under way, and when one of those
+// who may come back was last here. Any thread.
+class Readers {
+ public:
+  void Touch() { last_ = Clock::now().time_since_epoch().count(); }
+  bool IsQuietFor(Clock::duration duration) const {
+    const Clock::time_point last{Clock::duration(last_.load())};
+    return count_ == 0 && Clock::now() - last > duration;
+  }
+
+  // The reading of one answer's bytes, which ends with the answer. Whoever did
+  // not get all of it may come for the rest.
+  class Reading {
+   public:
+    Reading(std::shared_ptr<Readers> readers, uint64_t end)
+        : readers_(std::move(readers)), end_(end) {}
+    ~Reading() {
+      if (done_ == 0) return;
+      if (done_ < end_) readers_->Touch();
+      --readers_->count_;
+    }
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+    void Reached(uint64_t offset) {
+      if (done_ == 0) ++readers_->count_;
+      done_ = offset;
+    }
+
+   private:
+    const std::shared_ptr<Readers> readers_;
+    const uint64_t end_;
+    uint64_t done_ = 0;
+  };
+
+ private:
+  std::atomic<Clock::rep> last_{Clock::now().time_since_epoch().count()};
+  std::atomic<int> count_{0};
+};
 
 class OpenSite final : public Site {
  public:
@@ -123,7 +204,12 @@ class OpenSite final : public Site {
       for (int i = 2; !taken.insert(name).second; ++i) {
         name = FileNameOf(absolute) + "-" + std::to_string(i);
       }
-      mounts_.push_back({name, absolute});
+      const int64_t now_ns =
+          std::chrono::nanoseconds(
+              std::chrono::system_clock::now().time_since_epoch())
+              .count();
+      const auto address = ParseStepAddress(absolute, now_ns);
+      mounts_.push_back({name, absolute, address ? address->root : absolute});
     }
     return Status();
   }
@@ -157,11 +243,25 @@ class OpenSite final : public Site {
   struct Mount {
     std::string name;
     std::string path;
+    std::string root;  // the path without the step that it may name
   };
   struct Opened {
     std::shared_ptr<const VirtualFiles> files;
     Clock::time_point looked_at;
     uint64_t used = 0;
+  };
+  // What was served of a mount and step, and when something else began to be.
+  struct Seen {
+    std::string tag;
+    std::optional<Clock::time_point> changed_at;
+    uint64_t used = 0;
+  };
+  // The step that addresses of a mount that name none lead to.
+  struct Bound {
+    int64_t step = 0;
+    std::shared_ptr<Readers> readers;
+    // When the step before went while it was read.
+    std::optional<Clock::time_point> moved_at;
   };
   ServedResponse AnswerMounts(const ServedRequest& request) const {
     if (WantsJson(request)) {
@@ -197,27 +297,22 @@ class OpenSite final : public Site {
     }
     const bool ends_in_slash = request.target.path.ends_with('/');
     if (rest.empty()) {
-      if (!ends_in_slash) return Redirect(SlashTarget(request));
+      if (!ends_in_slash) return ToDirectory(request);
       return AnswerPage(request, *mount, "");
     }
     const auto [step, below] = SplitFirst(rest);
     if (below.empty()) {
-      if (!ends_in_slash) return Redirect(SlashTarget(request));
+      if (!ends_in_slash) return ToDirectory(request);
       return AnswerPage(request, *mount, step);
     }
     return AnswerFile(request, *mount, step, below);
   }
 
-  static std::string SlashTarget(const ServedRequest& request) {
-    std::string target;
-    std::string_view path = request.target.path;
-    while (!path.empty()) {
-      path.remove_prefix(1);  // a slash
-      const std::string_view part = path.substr(0, path.find('/'));
-      target += "/" + EncodePart(part);
-      path.remove_prefix(part.size());
-    }
-    return target + "/";
+  static ServedResponse ToDirectory(const ServedRequest& request) {
+    // Without the slashes before it, which would name another host.
+    const std::string path = EncodePath(request.target.path);
+    return Redirect(301, request,
+                    "/" + path.substr(path.find_first_not_of('/')) + "/", "");
   }
 
   static Result<std::optional<int64_t>> StepOf(std::string_view step) {
@@ -243,27 +338,107 @@ class OpenSite final : public Site {
     if (number) options.open.step = number;
     options.run = options_.run;
     options.kept_bytes_max = options_.kept_bytes_max;
-    const std::string key =
-        mount.path + "\n" + (number ? std::to_string(*number) : "");
+    const std::string key = KeyOf(mount, number);
     // One at a time: whoever comes first opens for all.
     const std::lock_guard lock(open_mutex_);
     const auto now = Clock::now();
     auto found = opened_.find(key);
-    if (found != opened_.end() && now - found->second.looked_at > kFreshFor &&
-        !IsStillIt(mount, options, *found->second.files)) {
+    if (found != opened_.end() &&
+        (found->second.files->IsChanged() ||
+         (now - found->second.looked_at > kFreshFor &&
+          !IsStillIt(mount, options, *found->second.files)))) {
       opened_.erase(found);
       found = opened_.end();
     }
     if (found == opened_.end()) {
-      HF_ASSIGN_OR_RETURN(std::shared_ptr<const VirtualFiles> files,
-                          VirtualFiles::Open(mount.path, options));
+      HF_ASSIGN_OR_RETURN(
+          std::shared_ptr<const VirtualFiles> files,
+          VirtualFiles::Open(number ? mount.root : mount.path, options));
       ForgetOldest(opened_, kOpenCountMax);
       found = opened_.emplace(key, Opened{std::move(files), now, 0}).first;
+      Remember(key, *found->second.files);
     } else if (now - found->second.looked_at > kFreshFor) {
       found->second.looked_at = now;
     }
     found->second.used = ++use_count_;
     return found->second.files;
+  }
+
+  static std::string KeyOf(const Mount& mount,
+                           const std::optional<int64_t>& number) {
+    return mount.path + "\n" + (number ? std::to_string(*number) : "");
+  }
+
+  // REQUIRES: open_mutex_.
+  void Remember(const std::string& key, const VirtualFiles& files) {
+    const std::string tag = files.checkpoint().info().path + files.Tag("");
+    if (!seen_.contains(key)) ForgetOldest(seen_, kSeenCountMax);
+    Seen& seen = seen_[key];
+    if (!seen.tag.empty() && seen.tag != tag) seen.changed_at = Clock::now();
+    seen.tag = tag;
+    seen.used = ++use_count_;
+  }
+
+  // Whether another checkpoint has come where somebody may still be reading
+  // the one before by its parts.
+  bool HasJustChanged(const Mount& mount, std::string_view step) {
+    const auto number = StepOf(step);
+    if (!number.ok()) return false;
+    const std::lock_guard lock(open_mutex_);
+    const auto seen = seen_.find(KeyOf(mount, *number));
+    return seen != seen_.end() && IsJustNow(seen->second.changed_at);
+  }
+
+  static bool IsJustNow(const std::optional<Clock::time_point>& time) {
+    return time && Clock::now() - *time < kQuietFor;
+  }
+  static ServedResponse OfAnother() {
+    return TextResponse(
+        412,
+        "another checkpoint is here than a moment ago, and a part of one does "
+        "not go with parts of the other: begin again (a list, the metadata, a "
+        "whole model), say which by If-Match or If-Range, or ask again in a "
+        "minute\n");
+  }
+
+  // The step that an address without one leads to: the newest when it was first
+  // answered, until it is gone or nobody has read it for a while. Nullopt where
+  // there are no numbers of steps. Errors: those of looking for `name` there.
+  Result<std::optional<Bound>> BoundStep(const Mount& mount,
+                                         const std::string& name, bool begins) {
+    HF_ASSIGN_OR_RETURN(const auto files, FilesOf(mount, kNewest));
+    const CheckpointInfo& info = files->checkpoint().info();
+    if (!info.step || info.path == mount.root) return std::optional<Bound>();
+    const std::lock_guard lock(bound_mutex_);
+    auto bound = bound_.find(mount.name);
+    if (bound != bound_.end() && begins && bound->second.step != *info.step &&
+        !FilesOf(mount, std::to_string(bound->second.step)).ok()) {
+      bound->second = {*info.step, std::make_shared<Readers>(), Clock::now()};
+    }
+    const bool moves =
+        bound != bound_.end() && bound->second.step != *info.step &&
+        bound->second.readers->IsQuietFor(begins ? Clock::duration(kQuietFor)
+                                                 : kGoneAfter);
+    if (bound == bound_.end() || moves) {
+      HF_RETURN_IF_ERROR(files->Stat(name).status());
+      bound = bound_
+                  .insert_or_assign(
+                      mount.name, Bound{*info.step, std::make_shared<Readers>(),
+                                        std::nullopt})
+                  .first;
+    }
+    if (!begins) bound->second.readers->Touch();
+    return std::optional(bound->second);
+  }
+
+  std::shared_ptr<Readers> ReadersOf(const Mount& mount,
+                                     std::string_view step) {
+    const auto number = StepOf(step);
+    const std::lock_guard lock(bound_mutex_);
+    const auto bound = bound_.find(mount.name);
+    const bool is_it =
+        bound != bound_.end() && number.ok() && *number == bound->second.step;
+    return is_it ? bound->second.readers : std::make_shared<Readers>();
   }
 
   // Nobody has replaced it, and no newer step has come.
@@ -290,21 +465,47 @@ class OpenSite final : public Site {
     const bool ends_in_slash = path.ends_with('/');
     const std::string name =
         ends_in_slash ? path.substr(0, path.size() - 1) : path;
+    // What goes on with what an earlier answer began, whichever that was.
+    const bool goes_on = !BeginsReading(request, path) &&
+                         request.Field("if-match").empty() &&
+                         request.Field("if-range").empty();
+    if (step == kNewest) {
+      const auto bound = BoundStep(mount, name, BeginsReading(request, path));
+      if (!bound.ok()) return ErrorResponse(bound.status());
+      if (*bound && goes_on && IsJustNow((*bound)->moved_at)) {
+        return OfAnother();
+      }
+      if (*bound) return ToStep(request, mount, (*bound)->step, path);
+    }
     auto files = FilesOf(mount, step);
     if (!files.ok()) return ErrorResponse(files.status());
     const auto entry = (*files)->Stat(name);
     if (!entry.ok()) return ErrorResponse(entry.status());
     if (entry->is_directory) {
-      if (!ends_in_slash) return Redirect(SlashTarget(request));
+      if (!ends_in_slash) return ToDirectory(request);
       return AnswerDirectory(request, **files, name);
     }
     if (ends_in_slash) return TextResponse(404, name + " is no directory\n");
+    if (goes_on && HasJustChanged(mount, step)) return OfAnother();
     const std::shared_ptr<const VirtualFiles> kept = *files;
-    return FileResponse(request, entry->byte_count, kept->Tag(name),
-                        TypeOf(name),
-                        [kept, name](uint64_t offset, std::span<char> target) {
-                          return kept->ReadInto(name, offset, target);
-                        });
+    const auto reading = std::make_shared<Readers::Reading>(
+        ReadersOf(mount, step), entry->byte_count);
+    return FileResponse(
+        request, entry->byte_count, kept->Tag(name), TypeOf(name),
+        [kept, name, reading](uint64_t offset, std::span<char> target) {
+          reading->Reached(offset + target.size());
+          return kept->ReadInto(name, offset, target);
+        });
+  }
+
+  // To the address of the step, where its bytes stay.
+  static ServedResponse ToStep(const ServedRequest& request, const Mount& mount,
+                               int64_t step, const std::string& path) {
+    const std::string location = "/at/" + EncodePart(mount.name) + "/" +
+                                 std::to_string(step) + "/" + EncodePath(path);
+    return Redirect(
+        307, request, location,
+        "it is step " + std::to_string(step) + ": " + location + "\n");
   }
 
   static ServedResponse AnswerDirectory(const ServedRequest& request,
@@ -381,7 +582,8 @@ class OpenSite final : public Site {
     HF_ASSIGN_OR_RETURN(const std::optional<int64_t> number, StepOf(step));
     if (number) options.open.step = number;
     options.statistics = statistics;
-    HF_ASSIGN_OR_RETURN(ReportResult report, MakeReport(mount.path, options));
+    HF_ASSIGN_OR_RETURN(ReportResult report,
+                        MakeReport(number ? mount.root : mount.path, options));
     const auto html = std::make_shared<const std::string>(WithLinks(
         std::move(report.html), mount, step.empty() ? kNewest : step));
     const std::lock_guard lock(page_mutex_);
@@ -417,8 +619,11 @@ class OpenSite final : public Site {
   std::vector<Mount> mounts_;
   std::mutex open_mutex_;
   std::map<std::string, Opened> opened_;
+  std::map<std::string, Seen> seen_;  // by the keys of opened_
   uint64_t use_count_ = 0;
-  std::mutex statistics_mutex_;  // held while they are computed
+  std::mutex bound_mutex_;
+  std::map<std::string, Bound> bound_;  // by the names of mounts
+  std::mutex statistics_mutex_;         // held while they are computed
   std::mutex page_mutex_;
   std::map<std::string, KeptPage> pages_;
   uint64_t page_use_count_ = 0;

@@ -9,8 +9,9 @@
 #include "holdfast/orbax/steps.h"
 #include "place/directory_ops.h"
 #include "place/look.h"
+#include "references/reference_lock.h"
+#include "references/referrers.h"
 #include "steps/make_directories.h"
-#include "steps/referred_steps.h"
 #include "steps/step_scan.h"
 #include "storage/directory_lock.h"
 #include "storage/url_path.h"
@@ -97,6 +98,12 @@ Result<DisposedSteps> DisposeOfSteps(const std::string& root,
   const Place at = Place(root).Absolute();
   std::vector<std::string> names = given;
   DisposedSteps disposed;
+  // Somebody's links lead to steps; only he knows what for.
+  std::erase_if(names, [&](const std::string& name) {
+    const auto kind = GetPathKind(at / name);
+    return kind.ok() && *kind == PathKind::kSymlink;
+  });
+  const ReferenceLock lock(at);
   HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(at, given));
   for (const auto& [name, by] : needed) {
     std::erase(names, name);

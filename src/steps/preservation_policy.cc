@@ -176,7 +176,7 @@ std::vector<size_t> SortedByMetric(const MetricFn& get_metric_fn, bool reverse,
   }
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const auto& a, const auto& b) {
-                     // NaN orders with nothing; it comes first.
+                     // NaN orders with nothing; it is the worst.
                      if (std::isnan(a.first) || std::isnan(b.first)) {
                        return std::isnan(a.first) && !std::isnan(b.first);
                      }

@@ -14,7 +14,8 @@
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
 #include "place/look.h"
-#include "steps/referred_steps.h"
+#include "references/reference_lock.h"
+#include "references/referrers.h"
 #include "steps/step_scan.h"
 
 namespace holdfast {
@@ -94,6 +95,11 @@ Status LeaveOutStrangers(const Place& root, std::vector<ScannedStep>& steps,
                          std::vector<LeftAlone>& left_alone) {
   std::vector<ScannedStep> checkpoints;
   for (ScannedStep& step : steps) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(root / step.name));
+    if (kind == PathKind::kSymlink) {
+      left_alone.push_back({step.name, "a link"});
+      continue;
+    }
     HF_ASSIGN_OR_RETURN(const bool is_one,
                         PlaceHoldsCheckpoint(root / step.name));
     if (is_one) {
@@ -266,6 +272,10 @@ Result<std::vector<std::string>> Prune(const std::string& root,
     if (is_checkpoint) names.push_back(row.step.name);
   }
   if (names.empty()) return names;
+  // A delta may have been made since the plan.
+  const ReferenceLock lock(base);
+  HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(base, names));
+  for (const auto& [name, by] : needed) std::erase(names, name);
   HF_RETURN_IF_ERROR(CheckSomethingStays(base, plan));
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                       TrashSteps(base, names, TrashUse::kKeep));

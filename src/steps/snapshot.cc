@@ -13,8 +13,10 @@
 #include "base/no_throw.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "checkpoint/commit/replaceable.h"
 #include "holdfast/orbax/wait_for_checkpoint.h"
 #include "place/directory_ops.h"
+#include "references/base_record.h"
 #include "steps/make_directories.h"
 #include "storage/errno_status.h"
 
@@ -45,7 +47,14 @@ void RemoveAbandoned(const std::string& directory) {
 }
 
 // Files of a committed step never change, so a link is as good as a copy.
+// A view's links lead to the same files from anywhere.
 Status LinkOrCopy(const std::string& from, const std::string& to) {
+  std::error_code none;
+  if (std::filesystem::is_symlink(from, none)) {
+    const auto real = std::filesystem::canonical(from, none);
+    if (!none && ::symlink(real.c_str(), to.c_str()) == 0) return Status();
+    return ErrnoStatus(none ? none.value() : errno, "link " + from + " as", to);
+  }
   if (::link(from.c_str(), to.c_str()) == 0) return Status();
   if (errno == ENOENT) return ErrnoStatus(errno, "link " + from + " as", to);
   std::error_code failure;
@@ -54,14 +63,25 @@ Status LinkOrCopy(const std::string& from, const std::string& to) {
   return ErrnoStatus(failure.value(), "copy " + from + " to", to);
 }
 
+// A snapshot outlives its step, but not the bases of a delta.
+Status CheckIsWhole(const std::string& source) {
+  HF_ASSIGN_OR_RETURN(const auto bases, BaseRecordsOfStep(source));
+  if (bases.empty()) return Status();
+  return FailedPreconditionError(
+      "snapshot of " + source + ": it is a delta, which needs its base " +
+      bases.front().path + "; `holdfast materialize` makes a whole step of it");
+}
+
 Status LinkInto(const std::string& source, const std::string& target) {
+  HF_RETURN_IF_ERROR(CheckIsWhole(source));
   HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(source));
   // The list has parents last.
   for (auto directory = tree.directories.rbegin();
        directory != tree.directories.rend(); ++directory) {
     HF_RETURN_IF_ERROR(CreateDirectoryNew(target + "/" + *directory));
   }
-  for (const std::string& file : tree.files) {
+  HF_ASSIGN_OR_RETURN(const auto files, EntriesBelow(source));
+  for (const std::string& file : files) {
     HF_RETURN_IF_ERROR(LinkOrCopy(source + "/" + file, target + "/" + file));
   }
   // A listing that ran while the step was removed would miss files. A step goes

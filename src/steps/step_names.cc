@@ -41,7 +41,7 @@ std::string_view LastElement(std::string_view path) {
 // Names of entries; none when there is no such directory.
 Result<std::vector<std::string>> NamesIn(const Place& root) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(root));
-  return is_directory ? ListDirectory(root) : std::vector<std::string>();
+  return is_directory ? ListBroughtBack(root) : std::vector<std::string>();
 }
 
 Result<bool> CheckPlaceTemporary(const Place& place, const CommittedBy& rule) {

@@ -1,8 +1,10 @@
 #include "holdfast/orbax/step_record.h"
 
+#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/format/json_scanner.h"
 #include "checkpoint/format/json_text.h"
 
 namespace holdfast {
@@ -16,6 +18,9 @@ void CollectNumbers(const nlohmann::ordered_json& value,
                     std::map<std::string, double>& numbers) {
   if (depth > kMetricDepthMax) return;
   if (value.is_number()) numbers[name] = value.get<double>();
+  if (const auto digits = DigitsOfBigInteger(value)) {
+    numbers[name] = std::strtod(digits->c_str(), nullptr);
+  }
   if (value.is_boolean()) numbers[name] = value.get<bool>() ? 1 : 0;
   if (!value.is_structured()) return;
   for (const auto& [key, member] : value.items()) {

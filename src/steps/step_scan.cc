@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/check/checked_files.h"
 #include "checkpoint/commit/layout.h"
+#include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
@@ -182,7 +183,7 @@ Result<std::vector<ScannedStep>> ScanStepsIn(const Place& root,
   HF_ASSIGN_OR_RETURN(const bool has_root, LeadsToDirectory(place));
   if (!has_root) return steps;
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(place));
+                      ListBroughtBack(place));
   for (const std::string& name : names) {
     const std::optional<int64_t> step = WantedStep(name, options);
     if (!step) continue;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "checkpoint/commit/by_files.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/commit/lease.h"
 #include "checkpoint/commit/replaceable.h"
@@ -18,6 +19,8 @@
 #include "holdfast/orbax/steps.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
+#include "references/base_record.h"
+#include "references/referrers.h"
 #include "steps/step_scan.h"
 #include "storage/directory_lock.h"
 #include "storage/errno_status.h"
@@ -84,14 +87,7 @@ Result<bool> IsAnyThere(const std::string& root,
 
 // Returns 0 or an errno; never replaces anything.
 int RenameIntoTrash(const std::string& source, const std::string& target) {
-  if (RenameWithFlags(AT_FDCWD, source.c_str(), target.c_str(),
-                      kRenameNoReplace) == 0) {
-    return 0;
-  }
-  if (errno != EINVAL && errno != ENOSYS) return errno;
-  // Without RENAME_NOREPLACE a rename can only replace an empty directory, and
-  // none of ours is empty.
-  return ::rename(source.c_str(), target.c_str()) == 0 ? 0 : errno;
+  return RenameNew(AT_FDCWD, source.c_str(), target.c_str());
 }
 
 // Returns the path in the trash, or nullopt when the step was gone already.
@@ -114,6 +110,14 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
     const std::string path = target.PathOf(name, time_ns);
     const int error = RenameIntoTrash(source, path);
     if (error == 0) return std::optional<std::string>(path);
+    const bool has_no_name =
+        error == ENOSYS || error == EOPNOTSUPP || error == EXDEV;
+    if (has_no_name && target.use == TrashUse::kRemove) {
+      // It goes where it is; the trash is not needed.
+      (void)::rmdir(target.directory.c_str());
+      HF_RETURN_IF_ERROR(MarkBegunOnly(source));
+      return std::optional<std::string>(source);
+    }
     if (error == ENOENT) {
       HF_ASSIGN_OR_RETURN(const PathKind still, GetPathKind(source));
       if (still == PathKind::kMissing) return std::optional<std::string>();
@@ -214,6 +218,58 @@ Status LeaveStrangers(std::vector<TrashedStep>& steps,
     }
   }
   steps = std::move(checkpoints);
+  return Status();
+}
+
+// The one that came last, of those that may come back; or null.
+template <typename IsWanted>
+const TrashedStep* FindTrashed(const std::vector<TrashedStep>& trash,
+                               const IsWanted& is_wanted) {
+  const auto found = std::find_if(
+      trash.rbegin(), trash.rend(), [&](const TrashedStep& trashed) {
+        return !trashed.is_being_removed && is_wanted(trashed);
+      });
+  return found == trash.rend() ? nullptr : &*found;
+}
+
+// What a step refers to comes back with it: the bases of a delta, the sources
+// of a view.
+Status UndeleteNeeded(const std::string& name, const std::string& root,
+                      const std::vector<TrashedStep>& trash,
+                      std::vector<const TrashedStep*>& undeleted) {
+  std::vector<std::string> names = {name};
+  while (!names.empty()) {
+    const std::string step = std::move(names.back());
+    names.pop_back();
+    HF_ASSIGN_OR_RETURN(const auto needed, NamesReferredTo(Place(root), step));
+    for (const std::string& other : needed) {
+      const std::string target = root + "/" + other;
+      HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToAnything(target));
+      if (is_there) continue;
+      const TrashedStep* const found = FindTrashed(
+          trash,
+          [&](const TrashedStep& trashed) { return trashed.name == other; });
+      if (found == nullptr) continue;
+      HF_RETURN_IF_ERROR(PublishDirectory(found->path, target));
+      undeleted.push_back(found);
+      names.push_back(other);
+    }
+  }
+  return Status();
+}
+
+// That the bases of a delta are those that it was made from.
+Status CheckBasesAreThere(const Place& step) {
+  HF_ASSIGN_OR_RETURN(const auto records, BaseRecordsOfStep(step));
+  for (const BaseRecord& record : records) {
+    HF_ASSIGN_OR_RETURN(const bool is_there, IsBaseThere(step, record));
+    if (is_there) continue;
+    return FailedPreconditionError(
+        "undelete " + step.path() + ": refused, because it is a delta, and " +
+        record.path +
+        ", which it was made from, has gone or was written "
+        "again; it stays in the trash until that is back");
+  }
   return Status();
 }
 
@@ -322,17 +378,22 @@ Result<std::vector<TrashedStep>> ListTrash(const std::string& root) {
 Result<std::string> UndeleteStep(const std::string& root, int64_t step) {
   const std::string base = AbsolutePath(root);
   HF_ASSIGN_OR_RETURN(const std::vector<TrashedStep> trash, ListTrash(base));
-  const auto found = std::find_if(
-      trash.rbegin(), trash.rend(), [&](const TrashedStep& trashed) {
-        return trashed.step == step && !trashed.is_being_removed;
-      });
-  if (found == trash.rend()) {
+  const TrashedStep* const found = FindTrashed(
+      trash, [&](const TrashedStep& trashed) { return trashed.step == step; });
+  if (found == nullptr) {
     return NotFoundError("undelete: no step " + std::to_string(step) +
                          " in the trash of " + base);
   }
   const std::string target = base + "/" + found->name;
   HF_RETURN_IF_ERROR(PublishDirectory(found->path, target));
-  return target;
+  std::vector<const TrashedStep*> undeleted = {found};
+  Status done = UndeleteNeeded(found->name, base, trash, undeleted);
+  if (done.ok()) done = CheckBasesAreThere(target);
+  if (done.ok()) return target;
+  for (const TrashedStep* step : undeleted) {
+    HF_RETURN_IF_ERROR(PublishDirectory(base + "/" + step->name, step->path));
+  }
+  return done;
 }
 
 Status RemoveTrashed(const std::string& path) {

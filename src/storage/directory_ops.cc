@@ -13,6 +13,7 @@
 #include "storage/directory_entries.h"
 #include "storage/errno_status.h"
 #include "storage/file_calls.h"
+#include "storage/nobodys_files.h"
 #include "storage/path_parts.h"
 #include "storage/rename_call.h"
 #include "storage/unique_fd.h"
@@ -32,6 +33,18 @@ int ReadNames(int directory, std::vector<std::string>& names) {
     names.emplace_back(item.d_name);
     return 0;
   });
+}
+
+bool IsNobodysEntry(int directory, const dirent& item) {
+  const bool may_be_file = IsNobodysFile(item.d_name);
+  if (!may_be_file && !IsNobodysDirectory(item.d_name)) return false;
+  bool is_directory = item.d_type == DT_DIR;
+  struct stat info;
+  if (item.d_type == DT_UNKNOWN &&
+      ::fstatat(directory, item.d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+    is_directory = S_ISDIR(info.st_mode);
+  }
+  return is_directory != may_be_file;
 }
 
 // Readers know by this file that the directory of a save without a marker is no
@@ -111,18 +124,29 @@ Status SyncParents(const std::string& a, const std::string& b) {
                                         : SyncDirectory(ParentPath(b));
 }
 
-int RenameNew(const std::string& source, const std::string& target) {
-  if (RenameWithFlags(AT_FDCWD, source.c_str(), target.c_str(),
-                      kRenameNoReplace) == 0) {
-    return 0;
-  }
-  // A file system without RENAME_NOREPLACE: look first, then rename. The gap
-  // between the two is the caller's risk (directory_ops.h).
-  if (errno != EINVAL && errno != ENOSYS) return errno;
-  struct stat info;
-  if (::lstat(target.c_str(), &info) == 0) return EEXIST;
-  if (errno != ENOENT) return errno;
-  return ::rename(source.c_str(), target.c_str()) == 0 ? 0 : errno;
+bool IsOneFileSystem(const std::string& a, const std::string& b) {
+  struct stat first, second;
+  return ::stat(ParentPath(a).c_str(), &first) == 0 &&
+         ::stat(ParentPath(b).c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev;
+}
+
+// Some file systems know no such call; others, as overlays, have directories
+// that are none of theirs.
+Status PublishError(int error, const std::string& from, const std::string& to) {
+  const Status status = ErrnoStatus(error, "publish " + from + " as", to);
+  const bool has_no_renames = error == ENOSYS || error == EOPNOTSUPP ||
+                              (error == EXDEV && IsOneFileSystem(from, to));
+  if (!has_no_renames) return status;
+  return UnimplementedError(std::string(status.message()) +
+                            " (this file system renames no directories)");
+}
+
+// 0 or an errno.
+int ExchangeNames(const std::string& a, const std::string& b) {
+  return RenameWithFlags(AT_FDCWD, a.c_str(), b.c_str(), kRenameExchange) == 0
+             ? 0
+             : errno;
 }
 
 }  // namespace
@@ -164,9 +188,22 @@ Result<bool> LeadsToAnything(const std::string& path) {
 }
 
 std::string DirectoryId(const std::string& path) {
-  struct stat info;
-  if (::stat(path.c_str(), &info) != 0) return "";
-  return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
+  struct statx info;
+  constexpr unsigned kWanted = STATX_BASIC_STATS | STATX_BTIME;
+  if (::statx(AT_FDCWD, path.c_str(), 0, kWanted, &info) != 0) return "";
+  const auto time_text = [](const struct statx_timestamp& time) {
+    return ":" + std::to_string(time.tv_sec) + "." +
+           std::to_string(time.tv_nsec);
+  };
+  std::string id = std::to_string(info.stx_dev_major) + ":" +
+                   std::to_string(info.stx_dev_minor) + ":" +
+                   std::to_string(info.stx_ino);
+  // The number of a removed directory is soon another's.
+  if ((info.stx_mask & STATX_BTIME) != 0) id += time_text(info.stx_btime);
+  if (S_ISREG(info.stx_mode)) {
+    id += ":" + std::to_string(info.stx_size) + time_text(info.stx_mtime);
+  }
+  return id;
 }
 
 Status CreateDirectoryNew(const std::string& path) {
@@ -208,19 +245,20 @@ Status PublishDirectory(const std::string& source, const std::string& target) {
   if (kind != PathKind::kDirectory) {
     return FailedPreconditionError("publish " + from + ": not a directory");
   }
-  const int error = RenameNew(from, to);
-  if (error != 0) return ErrnoStatus(error, "publish " + from + " as", to);
+  const int error = RenameNew(AT_FDCWD, from.c_str(), to.c_str());
+  if (error != 0) return PublishError(error, from, to);
   return SyncParents(to, from);
 }
 
 Status ExchangeDirectories(const std::string& a, const std::string& b) {
   const std::string first = WithoutTrailingSlashes(a);
   const std::string second = WithoutTrailingSlashes(b);
-  if (RenameWithFlags(AT_FDCWD, first.c_str(), second.c_str(),
-                      kRenameExchange) != 0) {
-    return ErrnoStatus(errno, "exchange " + first + " with", second);
-  }
-  return SyncParents(second, first);
+  const int error = ExchangeNames(first, second);
+  if (error == 0) return SyncParents(second, first);
+  const Status status =
+      ErrnoStatus(error, "exchange " + first + " with", second);
+  if (!MayLackRenameFlags(error)) return status;
+  return UnimplementedError(std::string(status.message()));
 }
 
 Status RemoveTree(const std::string& path) {
@@ -244,8 +282,13 @@ Status RemoveOpenTree(int fd, const std::string& path) {
 
 Result<std::vector<std::string>> ListDirectory(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return ErrnoStatus(errno, "list", path);
   std::vector<std::string> names;
-  const int error = fd.valid() ? ReadNames(fd.get(), names) : errno;
+  const int error =
+      ForEachEntry(std::move(fd), [&](int directory, const dirent& item) {
+        if (!IsNobodysEntry(directory, item)) names.emplace_back(item.d_name);
+        return 0;
+      });
   if (error != 0) return ErrnoStatus(error, "list", path);
   std::sort(names.begin(), names.end());
   return names;

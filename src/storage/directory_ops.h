@@ -49,13 +49,14 @@ Status SyncFile(const std::string& path);
 // durable. AlreadyExists when anything is at `target`; FailedPrecondition when
 // `source` is no directory. If it fails after the rename ("sync directory"),
 // the target is visible but may not outlast a power loss.
-// On file systems without RENAME_NOREPLACE an empty directory that somebody
-// makes at `target` at the same moment is replaced.
+// Unimplemented, saying so, on file systems that rename no directories. Where
+// renames know no flags, an empty directory that somebody makes at `target` at
+// the same moment is replaced (storage/rename_call.h).
 Status PublishDirectory(const std::string& source, const std::string& target);
 
 // Exchanges the names of two directories in one step and makes that durable:
-// at every moment both names lead to one of them. Unimplemented or
-// InvalidArgument where the file system cannot.
+// at every moment both names lead to one of them. Unimplemented where the file
+// system cannot (storage/replace_directory.h can everywhere).
 Status ExchangeDirectories(const std::string& a, const std::string& b);
 
 // Removes the directory and all below it. Symbolic links are removed, never
@@ -67,7 +68,8 @@ Status RemoveTree(const std::string& path);
 // found by the descriptor, whatever becomes of the name.
 Status RemoveOpenTree(int fd, const std::string& path);
 
-// Names of all entries, hidden ones too, in byte order.
+// Names of all entries, hidden ones too, in byte order; but nobody's
+// (storage/nobodys_files.h).
 Result<std::vector<std::string>> ListDirectory(const std::string& path);
 
 // All regular files and directories below a directory, relative to it. Symbolic

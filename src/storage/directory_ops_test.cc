@@ -1,5 +1,6 @@
 #include "storage/directory_ops.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,6 +10,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "storage/rename_call.h"
+#include "storage/replace_directory.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast::local {
@@ -94,6 +97,44 @@ TEST(DirectoryOps, OnlyOnePublisherWins) {
   EXPECT_EQ(exists_count, 7);
 }
 
+TEST(DirectoryOps, ReplaceDirectoryKeepsTheOldOneUnderItsNewName) {
+  ScratchDirectory scratch;
+  WriteTestFile(scratch / "new/k", "new");
+  WriteTestFile(scratch / "7/k", "old");
+  const auto at =
+      ReplaceDirectory(scratch / "new", scratch / "7/", scratch / "aside");
+  ASSERT_TRUE(at.ok()) << at.status().ToString();
+  EXPECT_EQ(ReadTestFile(scratch / "7/k"), "new");
+  EXPECT_EQ(ReadTestFile(*at + "/k"), "old");
+  EXPECT_EQ(ReplaceDirectory(scratch / "no", scratch / "7", scratch / "aside")
+                .status()
+                .code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(ReadTestFile(scratch / "7/k"), "new");
+}
+
+TEST(RenameNew, ReplacesNothing) {
+  ScratchDirectory scratch;
+  const auto rename = [&](const char* from, const char* to) {
+    return RenameNew(AT_FDCWD, (scratch / from).c_str(),
+                     (scratch / to).c_str());
+  };
+  WriteTestFile(scratch / "file", "x");
+  WriteTestFile(scratch / "other", "y");
+  WriteTestFile(scratch / "directory/k", "x");
+  fs::create_directory(scratch / "empty");
+  for (const char* from : {"file", "directory"}) {
+    for (const char* to : {"other", "empty"}) {
+      EXPECT_EQ(rename(from, to), EEXIST) << from << " to " << to;
+    }
+  }
+  EXPECT_EQ(rename("file", "7"), 0);
+  EXPECT_EQ(rename("directory", "8"), 0);
+  EXPECT_EQ(rename("no", "9"), ENOENT);
+  EXPECT_EQ(ReadTestFile(scratch / "7"), "x");
+  EXPECT_EQ(ReadTestFile(scratch / "8/k"), "x");
+}
+
 TEST(DirectoryOps, RemoveTreeRemovesAllOfItAndNothingElse) {
   ScratchDirectory scratch;
   WriteTestFile(scratch / "keep/k", "x");
@@ -123,6 +164,22 @@ TEST(DirectoryOps, RemoveTreeRefusesWhatIsNoDirectory) {
     EXPECT_EQ(RemoveTree(path).code(), StatusCode::kInvalidArgument) << path;
   }
   EXPECT_EQ(ReadTestFile(scratch / "keep/k"), "x");
+}
+
+TEST(DirectoryOps, NobodysFilesAreNotListedAndGoWithTheRest) {
+  ScratchDirectory scratch;
+  for (const char* name : {"t/a", "t/.DS_Store", "t/._a", "t/.nfs01",
+                           "t/.ipynb_checkpoints/a", "t/@eaDir/a",
+                           // What has such a name and is something else.
+                           "t/Thumbs.db/a"}) {
+    WriteTestFile(scratch / name, "x");
+  }
+  WriteTestFile(scratch / "t/lost+found", "x");
+  const auto names = ListDirectory(scratch / "t");
+  ASSERT_TRUE(names.ok());
+  EXPECT_THAT(*names, ElementsAre("Thumbs.db", "a", "lost+found"));
+  ASSERT_TRUE(RemoveTree(scratch / "t").ok());
+  EXPECT_FALSE(fs::exists(scratch / "t"));
 }
 
 TEST(DirectoryOps, ListDirectoryIsSorted) {

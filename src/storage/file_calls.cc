@@ -215,7 +215,7 @@ int FileCalls::SyncDirectory(int fd, std::string_view path) const {
   const int error = Retrying([&] { return ::fsync(fd); });
   // Some file systems cannot sync a directory, and make names durable by
   // themselves.
-  return error == EINVAL || error == EOPNOTSUPP ? 0 : error;
+  return error == EINVAL || error == EOPNOTSUPP || error == ENOSYS ? 0 : error;
 }
 
 int FileCalls::Rename(int directory, const std::string& source,
@@ -228,12 +228,14 @@ int FileCalls::Rename(int directory, const std::string& source,
   });
   // A link can only be made where nothing is, which is what must_create asks
   // for.
-  if (!must_create || (error != EINVAL && error != ENOSYS)) return error;
+  if (!must_create || !MayLackRenameFlags(error)) return error;
   // This file system has no RENAME_NOREPLACE; a hard link is as atomic.
   const int link_error = Retrying([&] {
     return ::linkat(directory, source.c_str(), directory, target.c_str(), 0);
   });
-  if (link_error == EPERM || link_error == EMLINK) return EOPNOTSUPP;
+  if (link_error == EPERM || link_error == EMLINK) {
+    return error == EPERM ? EPERM : EOPNOTSUPP;
+  }
   if (link_error != 0) return link_error;
   return Unlink(directory, source, path);
 }

@@ -1,10 +1,13 @@
 #include "storage/new_file.h"
 
+#include <fcntl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -12,6 +15,7 @@
 #include "base/text.h"
 #include "storage/errno_status.h"
 #include "storage/store.h"
+#include "storage/tree_access.h"
 
 namespace holdfast {
 namespace {
@@ -51,6 +55,20 @@ uint64_t RandomNumber() {
          static_cast<ssize_t>(sizeof number)) {
   }
   return number;
+}
+
+std::optional<struct stat> FileAt(int directory, const std::string& name) {
+  struct stat info;
+  const int looked =
+      ::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW);
+  if (looked != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  return info;
+}
+
+// What takes a file's place is read by those who could read that. 0 or an
+// errno.
+int KeepAccess(const std::optional<struct stat>& replaced, int fd) {
+  return replaced ? KeepAccessOf(*replaced, fd) : 0;
 }
 
 }  // namespace
@@ -99,23 +117,28 @@ Status NewFile::OpenHidden() {
   }
   if (error != 0) return Fail(error, "create");
   removed_if_dropped_ = true;
-  return {};
+  if (must_create_) return {};
+  error = KeepAccess(FileAt(directory_.get(), name_), fd_.get());
+  return error == 0 ? Status() : Fail(error, "set permissions of");
 }
 
 Status NewFile::OpenInPlace() {
   grown_name_ = name_;
+  std::optional<struct stat> replaced;
   int error = calls_->CreateFile(directory_.get(), name_, path_, fd_);
   // A second round is needed only when others make the same name at the same
   // time.
   for (int i = 0; i < kNameAttemptsMax && error == EEXIST; ++i) {
     if (must_create_) break;
+    replaced = FileAt(directory_.get(), name_);
     error = calls_->Unlink(directory_.get(), name_, path_);
     if (error != 0 && error != ENOENT) return Fail(error, "replace");
     error = calls_->CreateFile(directory_.get(), name_, path_, fd_);
   }
   if (error != 0) return Fail(error, "create");
   removed_if_dropped_ = true;
-  return {};
+  error = KeepAccess(replaced, fd_.get());
+  return error == 0 ? Status() : Fail(error, "set permissions of");
 }
 
 Status NewFile::Fail(int error, std::string_view what) {

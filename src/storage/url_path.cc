@@ -105,6 +105,9 @@ bool IsAbsoluteOrUrl(std::string_view path) {
 
 std::string AbsolutePath(const std::string& path) {
   if (IsUrl(path)) return NormalizedUrl(path);
+  // What no shell has expanded stays, so that the Place that it becomes refuses
+  // it.
+  if (path == "~" || path.starts_with("~/")) return path;
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);
   std::string text =

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "steps/make_directories.h"
 #include "storage/directory_ops.h"
+#include "storage/nobodys_files.h"
 
 namespace holdfast {
 namespace {
@@ -163,6 +164,7 @@ Result<std::vector<TierFile>> ListFiles(const std::string& directory) {
   std::vector<TierFile> files;
   HF_RETURN_IF_ERROR(
       store.List("", [&](std::string_view key, const ObjectInfo& info) {
+        if (IsNobodysPath(key)) return Status();
         files.push_back({std::string(key), info.byte_count});
         return Status();
       }));

@@ -72,7 +72,8 @@ class BlockFiles {
   std::map<size_t, std::unique_ptr<PositionedFile>> written_;
 };
 
-// The regular files below a directory, by path, with their sizes.
+// The regular files below a directory, by path, with their sizes; but nobody's
+// (storage/nobodys_files.h).
 Result<std::vector<TierFile>> ListFiles(const std::string& directory);
 
 // Calls fn for each of the blocks, `thread_count` at a time, with scratch

@@ -5,6 +5,7 @@
 #include "base/string_coding.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/own_documents.h"
 #include "checkpoint/save/save_options.h"
 #include "holdfast/orbax/steps.h"
 #include "holdfast/pending_save.h"
@@ -15,8 +16,6 @@
 
 namespace holdfast {
 namespace {
-
-constexpr const char* kTierKey = "holdfast_tier";
 
 nlohmann::ordered_json TierJsonOf(const TierRun& run, const TierStep& step) {
   return {{kTierKey,
@@ -212,7 +211,7 @@ Status CopyStep(TierRun& run, ProcessGroup& group, const TierStep& step) {
   RootRecord record;
   record.item_handlers_json =
       nlohmann::ordered_json{{copied.item, kPyTreeHandlerTypestr}}.dump();
-  record.custom_metadata = TierJsonOf(run, step).dump();
+  record.documents = TierJsonOf(run, step).dump();
   return pending->Commit(record);
 }
 

@@ -5,6 +5,7 @@
 // parts are as they say.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -48,6 +49,16 @@ struct TierRun {
 // any rank nothing of it is left here. `step` is the same on all.
 Status SaveToLocalTier(TierRun& run, ProcessGroup& group, const TierStep& step,
                        const Tree& tree, const TieredSaveOptions& options);
+// InvalidArgument for a file beside the tree that is no plain path below the
+// step, lies in the tree's directory, or has a name of the checkpoint's own.
+Status CheckOwnFiles(const std::map<std::string, std::string>& files,
+                     const std::string& item);
+// Ok when a restore of what all ranks have written has been planned, and found
+// possible; all ranks hear the same. `record`: of this rank's group; the parts
+// have their names. `own_files`: beside the tree, of this rank.
+Status CheckRestorable(TierRun& run, ProcessGroup& group, const TierMember& me,
+                       const GroupRecord& record,
+                       const std::map<std::string, std::string>& own_files);
 // Removes what the options of the local tier do not keep.
 Status RetireLocalSteps(TierRun& run);
 // Ok when the file system has room for `byte_count` more, steps that may go

@@ -5,6 +5,7 @@
 #include "checkpoint/save/save_item.h"
 #include "checkpoint/save/save_options.h"
 #include "checkpoint/save/save_plan.h"
+#include "holdfast/checkpoint.h"
 #include "holdfast/pending_save.h"
 #include "run/run.h"
 #include "steps/make_directories.h"
@@ -177,6 +178,13 @@ Status Protect(TierRun& run, ProcessGroup& group, const TierMember& me,
   return Status();
 }
 
+// As well as it can: what stays is no protected step.
+void RemoveMember(TierRun& run, const TierMember& member) {
+  run.served->Forget(member);
+  const Status removed = run.steps->Remove(member);
+  if (!removed.ok()) run.Warn(std::string(removed.message()));
+}
+
 Status SaveMember(TierRun& run, ProcessGroup& group, const TierMember& me,
                   const Tree& tree, const TieredSaveOptions& options) {
   Stopwatch watch;
@@ -188,13 +196,19 @@ Status SaveMember(TierRun& run, ProcessGroup& group, const TierMember& me,
       exchanged.ok() ? StoreMember(run, me, *exchanged) : exchanged.status();
   HF_RETURN_IF_ERROR(group.Agree({"store", run.options.run}, stored));
   const double write_seconds = watch.Lap();
+  const Status restorable =
+      CheckRestorable(run, group, me, *exchanged, options.files);
+  // Every restore would look at it in vain.
+  if (IsDamage(restorable)) RemoveMember(run, me);
+  HF_RETURN_IF_ERROR(restorable);
+  const uint64_t received_before = run.peers->received_bytes();
   HF_RETURN_IF_ERROR(
       Protect(run, group, me, std::make_shared<const GroupRecord>(*exchanged)));
   const std::lock_guard lock(run.mutex);
   run.stats.data_bytes = mine->byte_count();
   run.stats.write_seconds = write_seconds;
   run.stats.protect_seconds = watch.Lap();
-  run.stats.received_bytes = run.peers->received_bytes();
+  run.stats.received_bytes += run.peers->received_bytes() - received_before;
   return Status();
 }
 

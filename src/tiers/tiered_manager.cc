@@ -310,6 +310,7 @@ Status TieredManagerImpl::SaveStep(int64_t step, const Tree& tree,
   TierStep id{run_.epoch, step, ""};
   const Status saved = InGroupCall(saves_.get(), [&]() -> Status {
     HF_RETURN_IF_ERROR(options.failure);
+    HF_RETURN_IF_ERROR(CheckOwnFiles(options.files, run_.options.item));
     uint64_t wanted_bytes = 0;
     {
       const std::lock_guard lock(run_.mutex);

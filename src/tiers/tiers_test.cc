@@ -597,6 +597,106 @@ TEST_F(TieredManagerTest, ARankWithoutATreeFailsTheSaveOfAll) {
   RunOk({0, 1, 2, 3}, RestoreIs({2, "local", {}}));
 }
 
+// A save on all ranks that fails with `code`, and leaves the step before.
+void ExpectRefused(TieredManager& manager, const Tree& tree,
+                   const TieredSaveOptions& options, StatusCode code,
+                   const std::string& why) {
+  ASSERT_TRUE(manager.Save(2, tree, options).ok());
+  const Status failed = manager.WaitProtected();
+  EXPECT_EQ(failed.code(), code) << failed.ToString();
+  EXPECT_THAT(std::string(failed.message()), HasSubstr(why));
+  const auto steps = manager.Steps();
+  ASSERT_TRUE(steps.ok());
+  ASSERT_EQ(steps->size(), 1u) << why;
+  EXPECT_EQ(steps->at(0).step, 1);
+  EXPECT_TRUE(steps->at(0).is_protected);
+}
+
+TEST_F(TieredManagerTest, NoGoodStepGoesForOneThatCannotBeRestored) {
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t rank) -> Status {
+    HF_RETURN_IF_ERROR(manager.Save(1, StateAt(1)).status());
+    HF_RETURN_IF_ERROR(manager.WaitProtected());
+    Tree tree = StateAt(2);
+    if (rank == 0) tree.Add("log", Tree(1));
+    ExpectRefused(manager, tree, {}, StatusCode::kFailedPrecondition,
+                  "step 2 could not be restored");
+    return Status();
+  });
+  RunOk({0, 1, 2, 3}, RestoreIs({1, "local", {}}));
+}
+
+TEST_F(TieredManagerTest, FilesOfAUserHaveNamesOfTheirOwn) {
+  options_.local.directory = HostPath(0);
+  auto manager = TieredManager::Make(options_, nullptr);
+  ASSERT_TRUE(manager.ok()) << manager.status().ToString();
+  TieredSaveOptions options;
+  const std::map<std::string, std::string> fine = {{"loader/3.json", "{}"},
+                                                   {"defaults", "x"},
+                                                   {"a/checkpoint", "y"},
+                                                   {"a/d/1", "z"}};
+  options.files = fine;
+  ASSERT_TRUE((*manager)->Save(1, StateAt(1), options).ok());
+  ASSERT_TRUE((*manager)->WaitProtected().ok());
+  for (const char* path : {"default/_METADATA",
+                           "default/mine",
+                           "default",
+                           "_METADATA",
+                           "_CHECKPOINT_METADATA",
+                           "x/_CHECKPOINT_METADATA",
+                           "_HOLDFAST_DIGESTS",
+                           "_HOLDFAST_PART_0",
+                           "manifest.ocdbt",
+                           "d/0",
+                           "commit_success.txt",
+                           "orbax.checkpoint",
+                           "checkpoint",
+                           "ocdbt.process_0/manifest.ocdbt",
+                           "array_metadatas/process_0",
+                           "x/.zarray",
+                           "_sharding",
+                           "../x",
+                           "a/../b",
+                           "/etc/x",
+                           "",
+                           "a//b",
+                           "7.orbax-checkpoint-tmp/x",
+                           ".DS_Store"}) {
+    options.files = {{path, "{}"}};
+    ExpectRefused(**manager, StateAt(2), options, StatusCode::kInvalidArgument,
+                  "files");
+  }
+  ASSERT_TRUE((*manager)->Restore(CheckState).ok());
+  for (const auto& [path, content] : fine) {
+    EXPECT_EQ(*(*manager)->ReadFile(path), content);
+  }
+}
+
+TEST_F(TieredManagerTest, FilesOfAllRanksFitTogether) {
+  const auto refused = [](TieredManager& manager, int64_t rank) -> Status {
+    TieredSaveOptions options;
+    options.files = {{"all.json", "same"},
+                     {"rank/" + std::to_string(rank), "own"}};
+    HF_RETURN_IF_ERROR(manager.Save(1, StateAt(1), options).status());
+    HF_RETURN_IF_ERROR(manager.WaitProtected());
+    options.files = {{"x", rank == 2 ? "another" : "one"}};
+    ExpectRefused(manager, StateAt(2), options, StatusCode::kInvalidArgument,
+                  "both have a file \"x\"");
+    options.files = {{rank == 3 ? "y/z" : "y", "one"}};
+    ExpectRefused(manager, StateAt(2), options, StatusCode::kInvalidArgument,
+                  "is a directory");
+    return Status();
+  };
+  RunOk({0, 1, 2, 3}, refused);
+  RunOk({0, 1, 2, 3}, [](TieredManager& manager, int64_t) -> Status {
+    HF_RETURN_IF_ERROR(manager.Restore(CheckState).status());
+    for (const char* path : {"rank/0", "rank/3"}) {
+      EXPECT_EQ(*manager.ReadFile(path), "own");
+    }
+    EXPECT_EQ(*manager.ReadFile("all.json"), "same");
+    return Status();
+  });
+}
+
 TEST_F(TieredManagerTest, DamageIsPassedOverAndAWrongQuestionIsNot) {
   options_.local.max_to_keep = 2;
   RunOk({0, 1, 2, 3}, SaveSteps({1, 2}));

@@ -1,4 +1,6 @@
 // A view, or a delta, becomes a checkpoint with bytes of its own.
+#include <filesystem>
+
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "holdfast/tools/view.h"
@@ -22,8 +24,22 @@ Result<ConvertResult> Materialize(const std::string& view,
     ConvertOptions convert = options;
     convert.open.step.reset();  // chosen
     if (!target.empty()) return Convert(path, target, convert);
+    if (!open.item.empty()) {
+      OpenOptions all = open;
+      all.item.clear();
+      HF_ASSIGN_OR_RETURN(const auto whole, Open(path, all));
+      if (whole->info().items.size() > 1) {
+        return InvalidArgumentError(
+            "materialize item " + open.item + " of " + path +
+            " in its place: the other items would go; materialize the whole "
+            "step, or give a target");
+      }
+    }
     convert.overwrite = true;
-    return Convert(path, path, convert);
+    // A link goes on leading to the step.
+    std::error_code error;
+    const auto real = std::filesystem::canonical(path, error);
+    return Convert(path, error ? path : real.string(), convert);
   });
 }
 

@@ -16,6 +16,7 @@
 #include "place/file_set.h"
 #include "storage/errno_status.h"
 #include "storage/new_file.h"
+#include "storage/tree_access.h"
 #include "storage/unique_fd.h"
 #include "storage/url_path.h"
 #include "view/bucket_sources.h"
@@ -75,8 +76,9 @@ Status CloneOrCopy(LinkKind kind, const SourceFile& row,
                    const std::string& path, bool sync) {
   const UniqueFd from(::open(row.from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!from.valid()) return ErrnoStatus(errno, "read", row.from);
-  const UniqueFd to(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  const UniqueFd to(::open(path.c_str(),
+                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                           0666 & BitsAt(row.from)));
   if (!to.valid()) return ErrnoStatus(errno, "write", path);
   if (kind == LinkKind::kReflink) {
     if (::ioctl(to.get(), FICLONE, from.get()) != 0) {

@@ -8,11 +8,15 @@
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/check/checked_files.h"
+#include "checkpoint/check/checked_store.h"
 #include "checkpoint/check/value_sums.h"
+#include "checkpoint/check/view_sources.h"
 #include "checkpoint/save/stored_chunks.h"
 #include "checkpoint/stored_extents.h"
 #include "convert/orbax_convert.h"
 #include "convert/recipe_source.h"
+#include "convert/target_format.h"
 #include "interop/source_place.h"
 #include "place/directory_ops.h"
 #include "run/run.h"
@@ -46,6 +50,7 @@ class Viewer {
                                   const std::string& directory) {
       return PlaceFiles(name, directory);
     };
+    referred.may_commit = [this] { return CheckSourcesStayed(); };
     HF_ASSIGN_OR_RETURN(
         ConvertResult converted,
         ConvertToOrbax(source_, 0, target, ConvertOptionsOf(), &referred));
@@ -94,7 +99,8 @@ class Viewer {
     }
     if (options_.must_refer) {
       return InvalidArgumentError("leaf " + info.name +
-                                  " would have to be copied: " + why_not);
+                                  " would have to be copied: " + why_not +
+                                  "; must_refer (--refer-all) refuses that");
     }
     result_.copied.push_back({info.name, why_not, info.decoded_bytes});
     return chunks;
@@ -125,7 +131,8 @@ class Viewer {
     chunks->metadata = MetadataOf(dtype, info.shape, layout);
     HF_RETURN_IF_ERROR(AddRanges(ItemOf(leaf), found, layout, *chunks));
     if (is_summed) TakeDigests(found, layout, *chunks);
-    if (options_.checksums && chunks->digests.empty()) {
+    // What was cut otherwise has sums of its own, of bytes that are right now.
+    if (chunks->digests.empty() && (options_.checksums || is_summed)) {
       HF_RETURN_IF_ERROR(SumRanges(*chunks));
     }
     made_[ItemOf(leaf)].push_back(chunks);
@@ -195,15 +202,21 @@ class Viewer {
     return Status();
   }
 
+  // Checks what it reads, where there are checksums of it.
   Status SumRanges(StoredChunks& chunks) {
     Run run(options_.run);
-    chunks.digests.resize(chunks.ranges.size());
-    return run.executor().ParallelFor(
+    std::vector<Store*> stores;
+    for (const StoredChunks::Range& range : chunks.ranges) {
+      HF_ASSIGN_OR_RETURN(Store * store,
+                          CheckedStoreOf((*chunks.sources)[range.file]));
+      stores.push_back(store);
+    }
+    std::vector<ValueDigest> digests(chunks.ranges.size());
+    HF_RETURN_IF_ERROR(run.executor().ParallelFor(
         chunks.ranges.size(),
         [&](size_t i, int) -> Status {
           const StoredChunks::Range& range = chunks.ranges[i];
           const Place file((*chunks.sources)[range.file].from);
-          const std::shared_ptr<Store> store = file.parent().OpenStore();
           ValueSums sums(ValueKnownBy::kBlocks);
           constexpr uint64_t kStepBytes = 1 << 20;
           for (uint64_t done = 0; done < range.byte_count;) {
@@ -211,14 +224,30 @@ class Viewer {
                 std::min(kStepBytes, range.byte_count - done);
             HF_ASSIGN_OR_RETURN(
                 const Bytes step,
-                store->Read(file.name(), {range.offset + done, count}));
+                stores[i]->Read(file.name(), {range.offset + done, count}));
             sums.Add(step.view());
             done += count;
           }
-          chunks.digests[i] = sums.Finish();
+          digests[i] = sums.Finish();
           return Status();
         },
-        &run.cancel());
+        &run.cancel()));
+    chunks.digests = std::move(digests);
+    return Status();
+  }
+
+  // Of the directory that the file is in.
+  Result<Store*> CheckedStoreOf(const SourceFile& file) {
+    const Place directory = Place(file.from).parent();
+    std::shared_ptr<Store>& store = stores_[directory.path()];
+    if (store != nullptr) return store.get();
+    std::shared_ptr<Store> opened = directory.OpenStore();
+    HF_ASSIGN_OR_RETURN(auto list, CheckedFiles::ListFor(opened, directory));
+    if (list != nullptr) {
+      opened = std::make_shared<CheckedStore>(opened, std::move(list));
+    }
+    store = std::move(opened);
+    return store.get();
   }
 
   // What the server is to copy costs money and time, so it must be asked for.
@@ -259,6 +288,25 @@ class Viewer {
                     : Status();
   }
 
+  // What links lead to must not have gone, or become another's, meanwhile.
+  Status CheckSourcesStayed() const {
+    if (options_.link != LinkKind::kSymbolic) return Status();
+    for (const auto& [item, names] : sources_) {
+      for (const SourceFile& row : *names.rows()) {
+        if (IsUrl(row.from)) continue;
+        const auto now = DescribeSource(row.path, row.from);
+        const bool has_stayed =
+            now.ok() && now->byte_count == row.byte_count &&
+            (row.modified_ns == 0 || now->modified_ns == row.modified_ns);
+        if (has_stayed) continue;
+        return FailedPreconditionError("view of " + directory_ + ": " +
+                                       row.from +
+                                       " has changed while it was viewed");
+      }
+    }
+    return Status();
+  }
+
   // A file with checksums of some of its chunks alone would pass for one with
   // all of them, of which the time does not matter.
   void DropPartialDigests(const std::string& item) {
@@ -278,6 +326,7 @@ class Viewer {
   std::map<std::string, SourceNames> sources_;  // by item
   // By item; the save, which shares them, has not begun.
   std::map<std::string, std::vector<std::shared_ptr<StoredChunks>>> made_;
+  std::map<std::string, std::shared_ptr<Store>> stores_;  // by directory
   ViewResult result_;
 };
 
@@ -296,6 +345,7 @@ Status CheckOptions(const std::string& source, const std::string& target,
                                 std::string(FormatName(options.format)) +
                                 ": want orbax, orbax-v1 or safetensors");
   }
+  HF_RETURN_IF_ERROR(CheckDirectoryName(target, options.format));
   if (options.format == Format::kSafetensors && IsUrl(target)) {
     return UnimplementedError(
         "view of " + source + " as safetensors at " + target +

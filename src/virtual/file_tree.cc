@@ -13,6 +13,16 @@ std::string Joined(std::string_view directory, std::string_view name) {
 
 }  // namespace
 
+bool StaysInside(std::string_view name) {
+  if (name.find('\0') != std::string_view::npos) return false;
+  for (;;) {
+    const std::string_view part = name.substr(0, name.find('/'));
+    if (part.empty() || part == "." || part == "..") return false;
+    if (part.size() == name.size()) return true;
+    name.remove_prefix(part.size() + 1);
+  }
+}
+
 Status NoSuchFile(std::string_view name) {
   return NotFoundError("there is no file \"" + std::string(name) + "\"");
 }
@@ -29,6 +39,9 @@ void NameIndex::AddDirectory(const std::string& name) {
 
 Status NameIndex::AddFile(const std::string& name, uint64_t byte_count,
                           size_t number) {
+  if (!StaysInside(name)) {
+    return InvalidArgumentError("\"" + name + "\" is no path inside");
+  }
   if (directories_.contains(name) ||
       !files_.emplace(name, File{byte_count, number}).second) {
     return AlreadyExistsError("two files are named \"" + name + "\"");

@@ -31,7 +31,8 @@ class FileTree {
 // The names of files, and of the directories that they lie in.
 class NameIndex {
  public:
-  // AlreadyExists for a name that is there, or that is a directory of others.
+  // AlreadyExists for a name that is there, or that is a directory of others;
+  // InvalidArgument for one that would lead elsewhere (StaysInside).
   Status AddFile(const std::string& name, uint64_t byte_count, size_t number);
   void AddDirectory(const std::string& name);
 
@@ -68,6 +69,9 @@ class NamedFiles : public FileTree {
   NameIndex names_;
 };
 
+// False for a name with a part "", "." or "..", or a NUL: whoever copies files
+// by such names gets elsewhere, or nowhere.
+bool StaysInside(std::string_view name);
 Status NoSuchFile(std::string_view name);
 
 }  // namespace holdfast

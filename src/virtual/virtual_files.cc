@@ -1,6 +1,7 @@
 #include "holdfast/tools/virtual_files.h"
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <utility>
@@ -61,6 +62,10 @@ class CheckpointFiles final : public VirtualFiles {
     return Status();
   }
 
+  bool MayHaveMovedSince(std::chrono::system_clock::time_point time) const {
+    return stored_->MayHaveMovedSince(time);
+  }
+
   const Checkpoint& checkpoint() const override {
     return leaves_->checkpoint();
   }
@@ -69,6 +74,7 @@ class CheckpointFiles final : public VirtualFiles {
     return CatchBadAlloc([&]() -> Result<VirtualEntry> {
       const VirtualEntry directory{std::string(name), true, 0};
       if (name.empty() || name == kFormatsName) return directory;
+      HF_RETURN_IF_ERROR(stored_->CheckUnchanged(/*looks_now=*/false));
       HF_ASSIGN_OR_RETURN(const Found found, Find(name));
       HF_ASSIGN_OR_RETURN(VirtualEntry entry, found.tree->Stat(found.rest));
       entry.name = name;
@@ -92,6 +98,7 @@ class CheckpointFiles final : public VirtualFiles {
         }
         return entries;
       }
+      HF_RETURN_IF_ERROR(stored_->CheckUnchanged(/*looks_now=*/false));
       HF_ASSIGN_OR_RETURN(const Found found, Find(directory));
       return found.tree->List(found.rest);
     });
@@ -115,8 +122,10 @@ class CheckpointFiles final : public VirtualFiles {
                                std::to_string(entry.byte_count));
       }
       if (target.empty()) return Status();
-      return found.tree->ReadInto(found.rest, offset, target)
-          .WithContext("read " + std::string(name));
+      // Bytes that are kept may be of a checkpoint that is no longer there.
+      const Status read = found.tree->ReadInto(found.rest, offset, target);
+      HF_RETURN_IF_ERROR(stored_->CheckUnchanged(/*looks_now=*/!read.ok()));
+      return read.ok() ? read : read.WithContext("read " + std::string(name));
     });
   }
 
@@ -129,6 +138,9 @@ class CheckpointFiles final : public VirtualFiles {
   }
 
   bool IsCurrent() const override { return stored_->IsCurrent(); }
+  bool IsChanged() const override {
+    return !stored_->CheckUnchanged(/*looks_now=*/false).ok();
+  }
 
  private:
   struct Found {
@@ -174,12 +186,25 @@ class CheckpointFiles final : public VirtualFiles {
 Result<std::unique_ptr<VirtualFiles>> VirtualFiles::Open(
     const std::string& path, const VirtualFilesOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<VirtualFiles>> {
-    HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
-                        holdfast::Open(path, options.open));
-    auto files =
-        std::make_unique<CheckpointFiles>(std::move(checkpoint), options);
-    HF_RETURN_IF_ERROR(files->ListFiles());
-    return std::unique_ptr<VirtualFiles>(std::move(files));
+    // What is opened and what is listed must be one checkpoint: where another
+    // may just have got the name, both are done again until nothing moves.
+    constexpr int kAttemptsMax = 5;
+    std::string listed;
+    for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+      const auto begun = std::chrono::system_clock::now();
+      HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                          holdfast::Open(path, options.open));
+      auto files =
+          std::make_unique<CheckpointFiles>(std::move(checkpoint), options);
+      HF_RETURN_IF_ERROR(files->ListFiles());
+      std::string now = files->checkpoint().info().path + files->Tag("");
+      if (now == listed || !files->MayHaveMovedSince(begun)) {
+        return std::unique_ptr<VirtualFiles>(std::move(files));
+      }
+      listed = std::move(now);
+    }
+    return DataLossError("open " + path +
+                         ": the checkpoint is being replaced again and again");
   });
 }
 

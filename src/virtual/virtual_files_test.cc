@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -230,6 +231,159 @@ TEST_F(VirtualFilesTest, DamageIsAnError) {
   std::string part(4, '?');
   EXPECT_EQ(files->ReadInto("as/zarr/edge/0.0", 0, part).code(),
             StatusCode::kDataLoss);
+}
+
+// Inverts a byte of a file, which keeps its time.
+void FlipByte(const std::string& path, uint64_t offset) {
+  const auto time = fs::last_write_time(path);
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(offset));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(static_cast<char>(~byte));
+  }
+  fs::last_write_time(path, time);
+}
+
+// Whatever the way of saving: of the checkpoint's own files no wrong byte is
+// given, be it by whole reads or by parts, at first or later.
+TEST_F(VirtualFilesTest, StoredBytesAreThoseThatWereSaved) {
+  SaveOptions raw;
+  raw.compression = Compression::kNone;
+  SaveOptions directories = raw;
+  directories.use_ocdbt = false;
+  SaveOptions composite;
+  composite.format = Format::kOrbaxV1;
+  SaveOptions also = raw;
+  also.also = AlsoSafetensors();
+  Tree tree = Tree::Dict();
+  tree.Add("w", Tree(RandomArray(DType::kFloat32, {300, 400}, 1)));
+  tree.Add("b", Tree(RandomArray(DType::kInt16, {70}, 2)));
+  std::mt19937_64 random(5);
+  for (SaveOptions options :
+       {SaveOptions(), raw, directories, composite, also}) {
+    options.overwrite = true;
+    Saved(tree, options);
+    const auto files = VirtualFiles::Open(At("a")).value();
+    for (const std::string& name : NamesBelow(*files, "files")) {
+      SCOPED_TRACE(name);
+      const std::string stored = "files/" + name;
+      const std::string good = BytesOf(At("a/" + name));
+      ASSERT_EQ(ReadWhole(*files, stored), good);
+      for (int i = 0; i < 8 && !good.empty(); ++i) {
+        const uint64_t at = i == 0   ? 0
+                            : i == 1 ? good.size() - 1
+                                     : random() % good.size();
+        FlipByte(At("a/" + name), at);
+        std::string bytes(good.size(), '?');
+        EXPECT_EQ(files->ReadInto(stored, 0, bytes).code(),
+                  StatusCode::kDataLoss)
+            << at;
+        std::string byte(1, '?');
+        EXPECT_EQ(files->ReadInto(stored, at, byte).code(),
+                  StatusCode::kDataLoss)
+            << at;
+        FlipByte(At("a/" + name), at);
+        ASSERT_TRUE(files->ReadInto(stored, at, byte).ok());
+        ASSERT_EQ(byte[0], good[at]);
+      }
+    }
+  }
+}
+
+// Formats with checksums of their own, and no list.
+TEST_F(VirtualFilesTest, StoredFilesWithoutAListAreVerified) {
+  Saved(SomeTree());
+  ConvertOptions options;
+  options.format = Format::kNpz;
+  const std::string path = Converted("m.npz", options);
+  const auto files = VirtualFiles::Open(path).value();
+  const std::string good = BytesOf(path);
+  EXPECT_EQ(ReadWhole(*files, "files/m.npz"), good);
+  std::string byte(1, '?');
+  FlipByte(path, good.size() / 2);
+  EXPECT_EQ(files->ReadInto("files/m.npz", good.size() / 2, byte).code(),
+            StatusCode::kDataLoss);
+  const auto again = VirtualFiles::Open(path).value();
+  EXPECT_EQ(again->ReadInto("files/m.npz", 0, byte).code(),
+            StatusCode::kDataLoss);
+}
+
+TEST_F(VirtualFilesTest, AStoredFileThatIsGoneOrCutIsDamage) {
+  SaveOptions options;
+  options.use_ocdbt = false;
+  Saved(SomeTree(), options);
+  fs::remove(At("a/edge/0.0"));
+  fs::resize_file(At("a/deep/0.0.0.0"), 0);
+  const auto files = VirtualFiles::Open(At("a")).value();
+  EXPECT_EQ(files->Stat("files/edge/0.0").status().code(),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(files->Stat("files/deep/0.0.0.0").status().code(),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(files->List("files/edge").status().code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(files->List("files/deep").ok());
+}
+
+// What is kept in memory is of the checkpoint that was there.
+TEST_F(VirtualFilesTest, KeptBytesOfAReplacedCheckpointAreNotGiven) {
+  const auto save = [&](float value) {
+    SaveOptions options;
+    options.overwrite = true;
+    Tree tree = Tree::Dict();
+    tree.Add("w", Tree(Array::FromBytes(DType::kFloat32, {1}, &value)));
+    Saved(tree, options);
+  };
+  save(1);
+  const auto files = VirtualFiles::Open(At("a")).value();
+  ReadWhole(*files, "as/npz/arrays.npz");
+  EXPECT_FALSE(files->IsChanged());
+  save(2);
+  std::string part(8, '?');
+  EXPECT_EQ(files->ReadInto("as/npz/arrays.npz", 0, part).code(),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(files->Stat("as/npz/arrays.npz").status().code(),
+            StatusCode::kDataLoss);
+  EXPECT_TRUE(files->IsChanged());
+}
+
+TEST_F(VirtualFilesTest, LinksToDirectoriesAndToNowhereAreLeftOut) {
+  Saved(SomeTree());
+  fs::create_directory_symlink(scratch_.path(), At("a/notes"));
+  fs::create_symlink(At("nowhere"), At("a/dangling"));
+  const auto files = VirtualFiles::Open(At("a"));
+  ASSERT_TRUE(files.ok()) << files.status().ToString();
+  EXPECT_EQ((*files)->Stat("files/notes").status().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ((*files)->Stat("files/dangling").status().code(),
+            StatusCode::kNotFound);
+  EXPECT_TRUE((*files)->Stat("files/_METADATA").ok());
+}
+
+TEST_F(VirtualFilesTest, NamesOfLeavesLeadNowhere) {
+  const std::vector<std::string> names = {
+      "../../evil",           "..",  ".",       "/abs",    "x//y", "x/",
+      "back\\slash",          "%5C", ".zarray", ".zgroup", "_",    ".._",
+      std::string("n\0l", 3), "%00", "plain",   "../..__"};
+  Tree tree = Tree::Dict();
+  for (size_t i = 0; i < names.size(); ++i) {
+    tree.Add(names[i], Tree(RandomArray(DType::kInt8, {3}, i)));
+  }
+  Saved(tree);
+  const auto files = VirtualFiles::Open(At("a")).value();
+  std::set<std::string> arrays;
+  for (const std::string& name : NamesBelow(*files, "as/zarr")) {
+    EXPECT_TRUE(StaysInside(name)) << name;
+    EXPECT_EQ(name.find('\\'), std::string::npos) << name;
+    if (name.ends_with("/.zarray")) arrays.insert(name);
+  }
+  EXPECT_EQ(arrays.size(), names.size());
+  EXPECT_EQ(ReadWhole(*files, "as/zarr/.._/.._/evil/0").size(), 3u);
+  EXPECT_THAT(ReadWhole(*files, "as/zarr/.zmetadata"),
+              HasSubstr("\"%255C/.zarray\""));
+  // An archive is unpacked by its names.
+  EXPECT_EQ(files->Stat("as/npz/arrays.npz").status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST(CutLeafTest, BlocksCoverTheLeafInWholeChunks) {

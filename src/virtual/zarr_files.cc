@@ -27,6 +27,45 @@ std::pair<std::string_view, std::string_view> SplitName(std::string_view name) {
   return {name.substr(0, slash), name.substr(slash + 1)};
 }
 
+// A part that no directory can have, or that would be one of the group's own
+// files, gets a '_' behind it; so does one that looks as if it had.
+bool IsTaken(std::string_view part) {
+  while (part.ends_with('_')) part.remove_suffix(1);
+  for (const std::string_view taken :
+       {"", ".", "..", ".zgroup", ".zarray", ".zattrs", ".zmetadata"}) {
+    if (part == taken) return true;
+  }
+  return false;
+}
+
+// The path of an array or group below the top, as whoever copies the files by
+// their names can have it; another one for each name. NUL and backslash are
+// %00 and %5C.
+std::string PathOfName(std::string_view name) {
+  std::string path;
+  for (;;) {
+    const std::string_view part = name.substr(0, name.find('/'));
+    for (size_t i = 0; i < part.size(); ++i) {
+      const std::string_view next = part.substr(i + 1, 2);
+      const bool is_escape =
+          part[i] == '%' && (next == "00" || next == "5C" || next == "25");
+      if (part[i] == '\0') {
+        path += "%00";
+      } else if (part[i] == '\\') {
+        path += "%5C";
+      } else if (is_escape) {
+        path += "%25";
+      } else {
+        path += part[i];
+      }
+    }
+    if (IsTaken(part)) path += '_';
+    if (part.size() == name.size()) return path;
+    name.remove_prefix(part.size() + 1);
+    path += '/';
+  }
+}
+
 // One name for each axis, found nowhere else: xarray wants axes of one name to
 // be equally long.
 std::string AttributesText(const std::string& name, size_t rank) {
@@ -137,10 +176,21 @@ class ZarrFiles final : public FileTree {
         kept.place.name.empty() ? "" : kept.place.name + "/";
     for (const PlannedArray& array : plans_.back()->arrays) {
       const uint32_t number = arrays_.size();
-      arrays_[prefix + array.name] = {number, &array};
+      arrays_[PathOfName(prefix + array.name)] = {number, &array};
     }
-    if (!prefix.empty()) groups_.insert(kept.place.name);
+    if (!prefix.empty()) groups_.insert(PathOfName(kept.place.name));
     return Status();
+  }
+
+  // Readers want a group at each directory above an array.
+  void AddGroups() {
+    for (const auto& [path, array] : arrays_) {
+      for (size_t slash = path.find('/'); slash != std::string::npos;
+           slash = path.find('/', slash + 1)) {
+        std::string above = path.substr(0, slash);
+        if (!arrays_.contains(above)) groups_.insert(std::move(above));
+      }
+    }
   }
 
   Status AddText(const std::string& name, std::string text) {
@@ -159,6 +209,7 @@ class ZarrFiles final : public FileTree {
       }
       return AddText(name, std::move(text));
     };
+    AddGroups();
     HF_RETURN_IF_ERROR(add(".zgroup", std::string(kGroupText), true));
     for (const std::string& group : groups_) {
       HF_RETURN_IF_ERROR(

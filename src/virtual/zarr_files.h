@@ -3,7 +3,10 @@
 //
 // An array's .zarray and chunks are those that a conversion writes (Orbax's
 // format, zarr 2, no OCDBT, no compression). Each item of a composite is a
-// group of its own. Dtypes that numpy lacks are left out of .zmetadata, because
+// group of its own. Names are paths: a part of one that no directory can have
+// ("", ".", "..", and the group's own .zgroup and the like) gets a '_' behind
+// it, and NUL and backslash are %00 and %5C, so that a copy by names stays
+// where it is made. Dtypes that numpy lacks are left out of .zmetadata, because
 // readers refuse a group that has one.
 // Thread-safety: any thread. Ownership: shares the LeafBytes.
 // Errors: those of planning a conversion, when the tree is made; of

@@ -391,7 +391,9 @@ TEST_F(Fingerprints, OfDeltasAndWhatIsMadeOfThemThereAreNone) {
   const std::string delta = scratch_ / "delta", whole = scratch_ / "whole";
   const Tree later =
       Tree::Dict({{"w", Tree(RandomArray(DType::kBfloat16, {60}, 4))}});
-  ASSERT_TRUE(SaveDelta(delta, later, path_, WithFingerprints()).ok());
+  const auto refused = SaveDelta(delta, later, path_, WithFingerprints());
+  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+  ASSERT_TRUE(SaveDelta(delta, later, path_).ok());
   EXPECT_FALSE(fs::exists(delta + "/" + std::string(kFingerprintsFile)));
   ASSERT_TRUE(Convert(delta, whole).ok());
   for (const std::string& path : {delta, whole}) {

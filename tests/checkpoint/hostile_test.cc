@@ -596,17 +596,18 @@ TEST(HostilePlaces, NothingThere) {
 
 TEST(HostilePlaces, NoCheckpointSaysWhatWasLookedFor) {
   const ScratchDirectory scratch;
-  for (const bool is_empty : {true, false}) {
-    if (!is_empty) WriteTestFile(scratch / "notes.txt", "hello");
-    EXPECT_THAT(
-        LoadText(scratch.path()),
-        AllOf(StartsWith("NOT_FOUND: No structure could be identified "
-                         "for the checkpoint at " +
-                         scratch.path()),
-              HasSubstr("_METADATA"), HasSubstr("manifest.ocdbt"),
-              HasSubstr(".zarray"), HasSubstr("zarr.json"), HasSubstr("step")));
-    EXPECT_EQ(Verify(scratch.path()).status().code(), StatusCode::kNotFound);
-  }
+  const std::string start =
+      "NOT_FOUND: No structure could be identified for the checkpoint at " +
+      scratch.path();
+  EXPECT_THAT(LoadText(scratch.path()),
+              StartsWith(start + ": it is an empty directory"));
+  EXPECT_EQ(Verify(scratch.path()).status().code(), StatusCode::kNotFound);
+  WriteTestFile(scratch / "notes.txt", "hello");
+  EXPECT_THAT(LoadText(scratch.path()),
+              AllOf(StartsWith(start), HasSubstr("_METADATA"),
+                    HasSubstr("manifest.ocdbt"), HasSubstr(".zarray"),
+                    HasSubstr("zarr.json"), HasSubstr("step")));
+  EXPECT_EQ(Verify(scratch.path()).status().code(), StatusCode::kNotFound);
 }
 
 TEST(HostilePlaces, TemporaryDirectoryInOrbaxWords) {
@@ -646,7 +647,8 @@ TEST(HostilePlaces, FileInsteadOfDirectory) {
   WriteTestFile(scratch / "file", "hello");
   EXPECT_THAT(LoadText(scratch / "file"),
               AllOf(StartsWith("NOT_FOUND: Checkpoint at "),
-                    HasSubstr("is a file: want a directory")));
+                    HasSubstr("cannot be read: it is a text, which begins "
+                              "with \"hello\"")));
   EXPECT_THAT(LoadText(scratch / "file/below"), StartsWith("NOT_FOUND: "));
 }
 

@@ -211,14 +211,14 @@ TEST_P(ManyRanks, RefuseChunksThatNobodyOrTwoWrote) {
     return tree;
   };
   const Array half = RandomArray(DType::kUint8, {3}, 9);
-  ExpectAllFail(SaveTrees([&](int64_t rank) {
-                  return rank == 0 ? with_few(rank, {{{3}, half}})
-                                   : with_few(rank, {});
-                }),
-                StatusCode::kFailedPrecondition,
-                HasSubstr("array few: no process wrote chunk \"few/" +
-                          std::string(GetParam().zarr_format == 3 ? "c/" : "") +
-                          "0\" (got 1 chunks, want 2)"));
+  ExpectAllFail(
+      SaveTrees([&](int64_t rank) {
+        return rank == 0 ? with_few(rank, {{{3}, half}}) : with_few(rank, {});
+      }),
+      StatusCode::kFailedPrecondition,
+      HasSubstr("array few: no process wrote chunk \"few/" +
+                std::string(GetParam().zarr_format == 3 ? "c/" : "") +
+                "0\" (got 1 chunks, want 2)"));
   const auto twice = SaveTrees([&](int64_t rank) {
     return rank == 0   ? with_few(rank, {{{0}, half}, {{3}, half}})
            : rank == 1 ? with_few(rank, {{{3}, half}})
@@ -352,7 +352,7 @@ TEST_P(ManyRanks, PutSeveralItemsIntoOneCheckpoint) {
     const Status written = (*pending)->WriteFile("meta/metadata", "{}");
     if (!written.ok()) return written;
     return (*pending)->Commit(
-        {R"({"params": "x", "opt/inner": "x"})", "", false});
+        {R"({"params": "x", "opt/inner": "x"})", "", "", false});
   }));
   const auto report = Verify(path_);
   ASSERT_TRUE(report.ok());

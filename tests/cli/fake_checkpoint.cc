@@ -184,6 +184,14 @@ bool IsDamage(const Status& status) {
   return status.code() != StatusCode::kResourceExhausted;
 }
 
+bool IsNotSupported(const Status& status) {
+  return status.code() == StatusCode::kUnimplemented;
+}
+
+bool IsNotSupported(const LeafInfo& leaf) {
+  return IsNotSupported(leaf.problem);
+}
+
 Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
                             const RunOptions& run, ProcessGroup* group) {
   if (group != nullptr) {
@@ -341,8 +349,8 @@ Result<StepLog> ReadStepLog(const std::string& root, const LogOptions&) {
   return NotFoundError("no steps in " + root);
 }
 std::string_view StepVerdictName(StepVerdict) { return "skip"; }
-Result<BisectResult> BisectBy(const std::string& root, const StepTest&,
-                              const BisectOptions&) {
+Result<BisectResult> BisectByCommand(const std::string& root, std::string_view,
+                                     const BisectOptions&) {
   return NotFoundError("no steps in " + root);
 }
 Result<BisectResult> Bisect(const std::string& root, std::string_view,

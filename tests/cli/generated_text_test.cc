@@ -148,6 +148,30 @@ TEST(Completion, CompletesInBash) {
   EXPECT_EQ(BashCompletes({"holdfast", "--json", "cat", "--np"}), "--npy\n");
 }
 
+// A leaf's name is no text of the shell's, neither when it is offered nor when
+// it is taken.
+TEST(Completion, ANameRunsNothingInBash) {
+  if (!HasProgram("bash")) GTEST_SKIP() << "no bash";
+  const std::string script = WriteTemp("names.bash", *CompletionScript("bash"));
+  const std::string mark = ::testing::TempDir() + "/ran.txt";
+  std::remove(mark.c_str());
+  const std::string name = "$(touch${IFS}" + mark + ")";
+  for (const std::string words :
+       {"holdfast ls /run ''", "holdfast ls --step ''", "holdfast ls /run '$'",
+        "holdfast ls /run --step ''"}) {
+    const std::string ask =
+        WriteTemp("names.sh", "source " + script + "\nholdfast() { echo '" +
+                                  name + "'; }\nCOMP_WORDS=(" + words +
+                                  ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+                                  "_holdfast\nset -- \"${COMPREPLY[@]}\"\n"
+                                  "eval \"set -- $1\"\n"
+                                  "test -z \"$1\" || test \"$1\" = '" +
+                                  name + "'\n");
+    EXPECT_EQ(std::system(("bash " + ask).c_str()), 0) << words;
+    EXPECT_FALSE(std::ifstream(mark).good()) << words;
+  }
+}
+
 TEST(Completion, RefusesOtherShells) {
   const auto ran = RunWords({"completion", "tcsh"});
   EXPECT_EQ(ran.code, 2);

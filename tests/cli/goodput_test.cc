@@ -46,9 +46,19 @@ TEST(GoodputVerb, SaysWhatIsWrong) {
   EXPECT_THAT(none.err, HasSubstr("no plan"));
   EXPECT_EQ(RunWords({"goodput", "--parity-shards", "10"}).code,
             cli::kExitUsage);
-  EXPECT_EQ(RunWords({"goodput", "--lost-share", "2"}).code, cli::kExitUsage);
-  EXPECT_EQ(RunWords({"goodput", "--mtbf", "soon"}).code, cli::kExitUsage);
-  EXPECT_EQ(RunWords({"goodput", "--hosts", "0"}).code, cli::kExitUsage);
+  const struct {
+    const char* option;
+    const char* value;
+  } wrong[] = {
+      {"--lost-share", "2"}, {"--mtbf", "soon"},   {"--hosts", "0"},
+      {"--hosts", "65537"},  {"--state", "x"},     {"--save-every", "-1"},
+      {"--budget", "much"},  {"--duration", "0s"}, {"--domain-hosts", "0"}};
+  for (const auto& [option, value] : wrong) {
+    const auto ran = RunWords({"goodput", option, value});
+    EXPECT_EQ(ran.code, cli::kExitUsage) << option;
+    EXPECT_THAT(ran.err, HasSubstr(std::string(option) + ": ")) << option;
+    EXPECT_THAT(ran.err, HasSubstr("'" + std::string(value) + "'")) << option;
+  }
   EXPECT_EQ(RunWords({"goodput", "/none/at/all"}).code, cli::kExitFailure);
 }
 

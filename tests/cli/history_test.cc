@@ -168,6 +168,26 @@ TEST_F(HistoryVerbs, BisectAsksACommandAsGitDoes) {
   EXPECT_THAT(stopped.err, HasSubstr("ended with 128, which stops the search"));
 }
 
+// A step may be called anything that ends in its number.
+TEST_F(HistoryVerbs, BisectGivesTheCommandAPathAndNoText) {
+  const std::string name = "$(exit 9)`exit 9`'\"; exit 9; \"_9";
+  fs::copy(root_ + "/8", root_ + "/" + name, fs::copy_options::recursive);
+  const Ran found = RunWords({"bisect", root_, "--run",
+                              "test -d {}/state && test -d \"{}/state\" && "
+                              "test {} = \"$HOLDFAST_STEP\" || exit 200; "
+                              "case {} in *_9) exit 1;; esac"});
+  EXPECT_EQ(found.code, 0) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("first bad step: 9 "));
+  for (const char* command : {"sh -c 'test -d {}'", "sh -c \"test -d {}\""}) {
+    const Ran refused = RunWords({"bisect", root_, "--run", command});
+    EXPECT_EQ(refused.code, 3) << refused.out;
+    EXPECT_THAT(refused.err, HasSubstr("text of another program"));
+  }
+  const Ran plain = RunWords({"bisect", root_, "--bad=8", "--run",
+                              "sh -c 'test $(basename {}) -lt 6'"});
+  EXPECT_THAT(plain.out, HasSubstr("first bad step: 6 "));
+}
+
 TEST_F(HistoryVerbs, BisectSaysWhatIsWrong) {
   EXPECT_EQ(RunWords({"bisect", root_}).code, 2);
   EXPECT_EQ(RunWords({"bisect", root_, "--bad-if=nan(x)", "--run={}"}).code, 2);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -41,10 +42,11 @@ class StepVerbs : public ::testing::Test {
     item.sync = false;
     const Tree state = Tree::Dict({{"epoch", step}});
     ASSERT_TRUE((*pending)->SaveItem("state", state, item).ok());
-    ASSERT_TRUE((*pending)
-                    ->WriteFile("metrics/metrics",
-                                R"({"loss": )" + std::to_string(loss) + "}")
-                    .ok());
+    const std::string number = std::isnan(loss) ? "NaN" : std::to_string(loss);
+    ASSERT_TRUE(
+        (*pending)
+            ->WriteFile("metrics/metrics", R"({"loss": )" + number + "}")
+            .ok());
     ASSERT_TRUE((*pending)->Commit({}).ok());
   }
 
@@ -110,6 +112,23 @@ TEST_F(StepVerbs, PruneByTimeAndByName) {
   const Ran named = RunWords(
       {"prune", "--json", root_, "--keep-steps=10,30", "--keep-steps=40"});
   EXPECT_EQ(Json::parse(named.out)["removed_count"], 1);
+}
+
+TEST_F(StepVerbs, NotANumberIsNeverTheBest) {
+  Save(1, 3, 1);
+  Save(2, NAN, 2);
+  Save(3, 2, 3);
+  Save(4, NAN, 4);
+  for (const std::string mode : {"min", "max"}) {
+    const Ran told = RunWords(
+        {"prune", root_, "--keep-best=1", "--metric=loss", "--mode=" + mode});
+    EXPECT_EQ(told.code, 0) << told.err;
+    EXPECT_THAT(told.out, HasSubstr("a step whose loss is NaN counts as"));
+    EXPECT_THAT(told.out, HasSubstr("NaN  no\n"));
+    EXPECT_THAT(told.out,
+                HasSubstr(mode == "min" ? "2.0  best 1\n" : "3.0  best 1\n"));
+    EXPECT_THAT(told.out, Not(HasSubstr("NaN  best")));
+  }
 }
 
 TEST_F(StepVerbs, PruneRefusals) {

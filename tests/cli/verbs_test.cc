@@ -430,6 +430,43 @@ TEST_F(Verbs, VerifyNamesDamage) {
   EXPECT_TRUE(parsed["damages"][1]["offset"].is_null());
 }
 
+// Neither damage nor fine.
+TEST_F(Verbs, VerifyTellsWhatIsNotSupported) {
+  FakeCheckpoint c;
+  c.report.leaf_count = 2;
+  c.report.not_supported = {
+      {"h", "", std::nullopt, UnimplementedError("complex32")}};
+  PutCheckpoint("/d", c);
+  const Ran ran = RunWords({"verify", "/d"});
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_THAT(ran.out, HasSubstr("not supported: h: complex32\n"
+                                 "1 not supported in 2 leaves"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("damage")));
+  const Json json = Json::parse(RunWords({"verify", "--json", "/d"}).out);
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_TRUE(json["damages"].empty());
+  EXPECT_EQ(json["not_supported"][0]["leaf"], "h");
+  EXPECT_EQ(json["not_supported"][0]["code"], "UNIMPLEMENTED");
+  c.report.damages = {{"w", "d/1a", 7, DataLossError("crc32c differs")}};
+  PutCheckpoint("/d", c);
+  EXPECT_EQ(RunWords({"verify", "/d"}).code, 1);
+}
+
+TEST_F(Verbs, LeavesThatAreNotSupportedAreListedSo) {
+  FakeCheckpoint c;
+  FakeLeaf leaf;
+  leaf.info.name = "h";
+  leaf.info.problem = UnimplementedError("leaf h: complex32");
+  c.leaves = {leaf};
+  PutCheckpoint("/d", c);
+  for (const char* verb : {"ls", "tree", "info"}) {
+    const Ran ran = RunWords({verb, "/d"});
+    EXPECT_EQ(ran.code, 3) << verb;
+    EXPECT_THAT(ran.err, HasSubstr("not supported: leaf h: complex32"));
+  }
+  EXPECT_THAT(RunWords({"ls", "/d"}).out, HasSubstr("not supported"));
+}
+
 TEST_F(Verbs, VerifyOfARootGoesDownToTheFirstSoundStep) {
   FakeCheckpoint sound;
   sound.report.leaf_count = 1;

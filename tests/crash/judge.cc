@@ -1,5 +1,6 @@
 #include "crash/judge.h"
 
+#include <algorithm>
 #include <functional>
 #include <string_view>
 
@@ -87,6 +88,14 @@ std::string NewestOf(const std::string& root) {
   return (*opened)->info().path.substr(root.size() + 1);
 }
 
+// Readers give a checkpoint that was put aside its name back.
+bool HasPutAside(const Files& files) {
+  return std::any_of(files.begin(), files.end(), [](const auto& file) {
+    return file.first.find(".holdfast-replaced") != std::string::npos ||
+           file.first.find(".holdfast-moved") != std::string::npos;
+  });
+}
+
 }  // namespace
 
 std::string JudgeRoot(const Scenario& scenario, const std::string& root,
@@ -127,9 +136,12 @@ std::string StateJudge::CheckNewest(const std::string& found,
   return "the root opens as \"" + it->second + "\", want \"" + want + '"';
 }
 
-std::string StateJudge::Check(const Files& files, Moment moment) {
-  const Status shown = mirror_.Show(files);
+std::string StateJudge::Check(const Files& recorded, Moment moment) {
+  const Status shown = mirror_.Show(recorded);
   if (!shown.ok()) return shown.ToString();
+  const bool may_change = HasPutAside(recorded);
+  if (may_change) static_cast<void>(ListSteps(mirror_.path()));
+  const Files files = may_change ? mirror_.Reload() : recorded;
   const auto judge = [&](const Files& present) {
     return JudgeSteps(
         scenario_, mirror_.path(), moment,

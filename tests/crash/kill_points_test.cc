@@ -55,6 +55,7 @@ struct Layout {
   bool sync;
   bool in_pieces = false;  // PendingSave with two items and loose files
   bool in_views = false;   // of checkpoints beside it, in turn by each link
+  Renames renames = Renames::kAll;
 };
 
 Tree MakeTree(uint32_t seed) {
@@ -84,6 +85,7 @@ class Crash : public testing::TestWithParam<Layout> {
   }
 
   Status SaveTree(const Tree& tree) const {
+    const ScopedRenames renames(GetParam().renames);
     if (GetParam().in_views) return SaveView(tree);
     return GetParam().in_pieces ? SaveInPieces(tree)
                                 : Save(path_, tree, Options()).status();
@@ -256,7 +258,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Layout{"OcdbtUnsynced", true, false},
                     Layout{"DirectoriesSynced", false, true},
                     Layout{"Pieces", true, true, true},
-                    Layout{"Views", true, true, false, true}),
+                    Layout{"Views", true, true, false, true},
+                    Layout{"PlainRenames", true, true, false, false,
+                           Renames::kPlain},
+                    Layout{"ViewsByPlainRenames", true, true, false, true,
+                           Renames::kPlain}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -20,6 +20,7 @@ namespace {
 
 std::atomic<CallHook*> current_hook{nullptr};
 thread_local bool is_inside_hook = false;
+std::atomic<Renames> current_renames{Renames::kAll};
 
 // The real function, for what is no plain system call.
 template <typename Function>
@@ -84,8 +85,27 @@ long PassWrite(int fd, std::span<const iovec> pieces, off_t offset) {
   });
 }
 
+// The errno of a rename that cannot be done; 0: it can.
+int RefusalOf(int directory, const char* from, unsigned flags) {
+  static auto* const real =
+      Real<int(int, const char*, struct stat*, int)>("fstatat");
+  const Renames renames = current_renames;
+  if (renames == Renames::kAll) return 0;
+  struct stat info;
+  if (renames == Renames::kOfFiles &&
+      real(directory, from, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISDIR(info.st_mode)) {
+    return ENOSYS;
+  }
+  return flags == 0 ? 0 : EINVAL;
+}
+
 int PassRename(int from_directory, const char* from, int to_directory,
                const char* to, unsigned flags) {
+  if (const int error = RefusalOf(from_directory, from, flags)) {
+    errno = error;
+    return -1;
+  }
   const bool is_exchange = (flags & RENAME_EXCHANGE) != 0;
   const FileCall call{
       .kind = is_exchange ? FileCallKind::kExchange : FileCallKind::kRename,
@@ -136,6 +156,9 @@ std::string_view FileCallKindName(FileCallKind kind) {
       "sync",     "open",  "read",    "stat",   "readdir"};
   return kNames[static_cast<size_t>(kind)];
 }
+
+ScopedRenames::ScopedRenames(Renames renames) { current_renames = renames; }
+ScopedRenames::~ScopedRenames() { current_renames = Renames::kAll; }
 
 ScopedCallHook::ScopedCallHook(CallHook* hook) { current_hook = hook; }
 

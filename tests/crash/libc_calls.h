@@ -37,6 +37,20 @@ class ScopedCallHook {
   ScopedCallHook& operator=(const ScopedCallHook&) = delete;
 };
 
+// What renames can do, from construction to destruction of a ScopedRenames.
+enum class Renames {
+  kAll,
+  kPlain,    // they know no flags, as on NFS, 9p and most of FUSE
+  kOfFiles,  // nor directories
+};
+class ScopedRenames {
+ public:
+  explicit ScopedRenames(Renames renames);
+  ~ScopedRenames();
+  ScopedRenames(const ScopedRenames&) = delete;
+  ScopedRenames& operator=(const ScopedRenames&) = delete;
+};
+
 // The first `byte_count` bytes of the call's pieces, written past the hook, as
 // by a system that is interrupted. libc's result.
 long WriteFirstBytes(const FileCall& call, size_t byte_count);

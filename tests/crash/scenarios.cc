@@ -7,6 +7,7 @@
 
 #include "base/status_macros.h"
 #include "checkpoint/test_trees.h"
+#include "crash/libc_calls.h"
 #include "crash/model_times.h"
 #include "twins/local_ranks.h"
 
@@ -242,6 +243,32 @@ Scenario Overwrite(const ScenarioOptions& options) {
                    {"new", ManyArrays(n, 7)}}};
 }
 
+Scenario OverwriteByRenames(const ScenarioOptions& options) {
+  Scenario scenario = Overwrite(options);
+  scenario.name = "OverwriteByRenames";
+  scenario.act = [act = scenario.act](const std::string& root) {
+    const ScopedRenames plain(Renames::kPlain);
+    return act(root);
+  };
+  return scenario;
+}
+
+Scenario OverwriteByFiles(const ScenarioOptions& options) {
+  ScenarioOptions fewer = options;
+  fewer.array_count = (options.array_count + 3) / 4;
+  Scenario scenario = Overwrite(fewer);
+  scenario.name = "OverwriteByFiles";
+  scenario.act = [act = scenario.act](const std::string& root) {
+    const ScopedRenames of_files(Renames::kOfFiles);
+    return act(root);
+  };
+  scenario.recover = [](const std::string& root) {
+    const ScopedRenames of_files(Renames::kOfFiles);
+    return CleanupTemporaryPaths(root, CommitMode::kMarkerFile).status();
+  };
+  return scenario;
+}
+
 Scenario SaveOfItems(const ScenarioOptions& options) {
   const int n = options.array_count / 4;
   const Tree state = ManyArrays(n, 3), extra = ManyArrays(5, 4);
@@ -428,7 +455,9 @@ Scenario OverwriteByView(const ScenarioOptions& options) {
   const int n = options.array_count;
   return {.name = "OverwriteByView",
           .prepare =
-              [=](const std::string& root) { return SaveRaw(root, n, {1, 2}); },
+              [=](const std::string& root) {
+                return SaveRaw(root, n, {1, 2});
+              },
           .act =
               [=](const std::string& root) {
                 return ViewOf(At(root, 1), At(root, 2), LinkKind::kHard,
@@ -461,7 +490,8 @@ std::vector<Scenario> AllScenarios(const ScenarioOptions& options) {
   return {FirstSave(options),           SaveByRanks(options),
           SaveAsDirectories(options),   Overwrite(options),
           SaveOfItems(options),         SaveWithMarker(options),
-          OverwriteWithMarker(options), SaveByManager(options),
+          OverwriteWithMarker(options), OverwriteByRenames(options),
+          OverwriteByFiles(options),    SaveByManager(options),
           DeleteStep(options),          PruneSteps(options),
           SaveAsBoth(options),          SaveAsBothByRanks(options),
           ViewByLinks(options),         ViewByCopies(options),

@@ -66,6 +66,10 @@ Scenario SaveOfItems(const ScenarioOptions& options);
 // Step 2 beside 1, both at their final paths, with a marker as the last file.
 Scenario SaveWithMarker(const ScenarioOptions& options);
 Scenario OverwriteWithMarker(const ScenarioOptions& options);
+// Of step 2, where no rename exchanges names.
+Scenario OverwriteByRenames(const ScenarioOptions& options);
+// Of step 2, where no directory can be renamed.
+Scenario OverwriteByFiles(const ScenarioOptions& options);
 // Step 3 beside 1 and 2, by a manager that keeps two.
 Scenario SaveByManager(const ScenarioOptions& options);
 // Step 1 of 2, by a manager.

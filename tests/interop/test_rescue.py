@@ -654,8 +654,13 @@ def judge_result(want, must, may_be_wrong, damages, status, report, error, root,
         raise Wrong(f"is said to be whole without {sorted(missing)}")
     if (status == 0) != report["ok"]:
         raise Wrong(f"exit status {status}, and ok is {report['ok']}")
-    is_touched = any(damage[0] != "_HOLDFAST_DIGESTS" for damage in damages)
-    if not is_touched and not report["ok"]:
+    unchecked = set(report["unchecked"])
+    unsaid = {name for name in recovered & set(want)
+              if not is_same(got[name], want[name])} - unchecked
+    if unsaid and may_be_wrong is not ALL:
+        raise Wrong(f"wrong, and not said to be unchecked: {sorted(unsaid)}")
+    is_fine = report["ok"] or unchecked or not report["checksums_are_known"]
+    if not damages and not is_fine:
         raise Wrong(f"is whole, and not said to be: {report}")
     if fill is not None:
         other = read_all(fill)

@@ -145,8 +145,10 @@ typedef struct holdfast_damage {
   const char* message;
 } holdfast_damage;
 
-// Reads and checks every byte. Damage is in the report, whose count is 0 when
-// everything is as it was saved; the call fails when nothing can be known.
+// Reads and checks every byte. Damage is in the report, and what holdfast does
+// not read (a dtype or an object that it lacks), which is neither damaged nor
+// checked. Everything is as it was saved when both counts are 0; the call fails
+// when nothing can be known.
 // `options` may be null.
 HOLDFAST_EXPORT holdfast_code
 holdfast_verify(const char* path, const holdfast_open_options* options,
@@ -157,6 +159,10 @@ HOLDFAST_EXPORT holdfast_code
 holdfast_report_count(const holdfast_report* report, size_t* count);
 HOLDFAST_EXPORT holdfast_code holdfast_report_damage(
     const holdfast_report* report, size_t index, holdfast_damage* damage);
+HOLDFAST_EXPORT holdfast_code holdfast_report_not_supported_count(
+    const holdfast_report* report, size_t* count);
+HOLDFAST_EXPORT holdfast_code holdfast_report_not_supported(
+    const holdfast_report* report, size_t index, holdfast_damage* found);
 
 // ---- saving
 

@@ -97,8 +97,8 @@ struct PreservationPolicy {
                    CustomPreservationPolicy, AnyPreservationPolicy>;
 
   template <typename R>
-    requires kIsAlternative<R, Rule>
-  PreservationPolicy(R r) : rule(std::move(r)) {}  // NOLINT: any rule is one
+  requires kIsAlternative<R, Rule> PreservationPolicy(R r)
+      : rule(std::move(r)) {}  // NOLINT: any rule is one
 
   Rule rule;
 };
@@ -109,9 +109,10 @@ Result<std::vector<bool>> ShouldPreserve(const PreservationPolicy& policy,
                                          const PreservationContext& context);
 
 // The steps' indices from the worst to the best, without steps that have no
-// metrics. `reverse`: the lowest is the best. The later of equal ones is
+// metrics. `reverse`: the lowest is the best. NaN is the worst either way, and
+// so never the best of several. The later of equal ones is
 // better.
 std::vector<size_t> SortedByMetric(const MetricFn& get_metric_fn, bool reverse,
                                    std::span<const StepRecord> steps);
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

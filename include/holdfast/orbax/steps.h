@@ -73,6 +73,10 @@ Result<std::vector<ScannedStep>> DescribeSteps(
 Status CheckNewestStep(const std::string& root, const FoundStep& newest,
                        std::string_view met, std::vector<FoundStep> others);
 
+// InvalidArgument when `root` is a checkpoint, or an item of one: a manager
+// there would find no steps, and put its own into the checkpoint. Ok when there
+// is nothing.
+Status CheckMayHoldSteps(const std::string& root);
 // True when `path` is a directory of steps rather than a checkpoint.
 bool IsRootOfSteps(const std::string& path);
 // Open, but null for a directory of steps: the same look answers both, which in
@@ -150,9 +154,11 @@ struct TrashedStep {
 // Oldest first; none when there is no trash.
 Result<std::vector<TrashedStep>> ListTrash(const std::string& root);
 
-// Gives the step that went into the trash last its name back; the step's path.
-// NotFound when it is not in the trash (any more); AlreadyExists when a step of
-// its name is there.
+// Gives the step that went into the trash last its name back, and what it
+// refers to (the bases of a delta, the sources of a view) theirs where they are
+// in the trash, too; the step's path. FailedPrecondition for a delta of which a
+// base is gone or another now: it stays in the trash. NotFound when it is not
+// in the trash (any more); AlreadyExists when a step of its name is there.
 Result<std::string> UndeleteStep(const std::string& root, int64_t step);
 
 struct EmptiedTrash {
@@ -209,14 +215,15 @@ struct PrunePlan {
 };
 
 // Changes nothing. The newest committed step is always kept, under the label
-// "the newest", and so is what a view in the root that stays refers to by
-// links, under "the view NAME". NotFound when there is no root;
-// FailedPrecondition when no format was given and as many steps are named one
-// way as another.
+// "the newest", and so is what a view or a delta in the root that stays refers
+// to, under "the view NAME" or "the delta NAME". NotFound when there is no
+// root; FailedPrecondition when no format was given and as many steps are named
+// one way as another.
 Result<PrunePlan> PlanPrune(const std::string& root,
                             const PruneOptions& options);
-// Moves into the trash the steps that the plan does not keep and that still are
-// checkpoints, and returns their names. First checks that a step that the plan
+// Moves into the trash the steps that the plan does not keep, that still are
+// checkpoints and that nothing has come to refer to since, and returns their
+// names. First checks that a step that the plan
 // keeps is still there: FailedPrecondition otherwise.
 Result<std::vector<std::string>> Prune(const std::string& root,
                                        const PrunePlan& plan);
@@ -244,4 +251,4 @@ struct DiskUsage {
 
 Result<DiskUsage> MeasureDiskUsage(const std::string& root);
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -45,6 +45,12 @@ Result<bool> HoldsCheckpoint(const std::string& path);
 // checkpoint with notes beside it.
 Status CheckMayReplace(const std::string& path);
 
+// Where nothing is at the path, and an overwrite that was interrupted has put a
+// checkpoint aside from it (`<path>.holdfast-replaced`,
+// `<path>.holdfast-moved`): gives it its name back, if no save is at it and
+// this process may. Openers do so themselves.
+void BringBackCheckpoint(const std::string& path);
+
 // Removes a directory, unless a save of holdfast is writing in it: then it is
 // false. True when it is gone.
 Result<bool> RemoveUnused(const std::string& path);
@@ -72,9 +78,10 @@ struct CleanupResult {
 // committed. Nothing else is ever removed: no file, no link, no directory of
 // any other content, and nothing that a save holds locked. A
 // checkpoint that an interrupted overwrite has put aside
-// (`<name>.holdfast-replaced`) gets its name back, or is removed when the new
-// one is finished.
+// (`<name>.holdfast-replaced`, or `<name>.holdfast-moved` on file systems that
+// cannot exchange names) gets its name back, or is removed when the new one is
+// finished.
 Result<CleanupResult> CleanupTemporaryPaths(
     const std::string& root, CommitMode mode = CommitMode::kAuto);
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -116,9 +116,14 @@ struct ConvertOptions {
   std::optional<Recipe> recipe;
   RecipeOptions recipe_options;
 
-  // Absent: the source's format. A source that is none of Orbax's, and whose
-  // format nothing writes, becomes Orbax's with zarr 2 and OCDBT.
+  // Absent: the format that the target's name says (".safetensors", ".npz"),
+  // else the source's. A source that is none of Orbax's, and whose format
+  // nothing writes, becomes Orbax's with zarr 2 and OCDBT. InvalidArgument for
+  // a target whose name says another format, or one that nothing writes
+  // (".pt").
   std::optional<Format> format;
+  // Orbax's formats take these, megatron-zarr the bytes of chunks; what is not
+  // the default is InvalidArgument with others.
   std::optional<int> zarr_format;
   std::optional<bool> use_ocdbt;
   // As SaveOptions has them.
@@ -128,6 +133,9 @@ struct ConvertOptions {
   // default, counts as no compression.
   std::shared_ptr<const AlsoFormat> also;
   bool overwrite = false;
+  // Paths on this machine that the target is a copy of, beside the source: it
+  // gives nobody more permissions than all of these do.
+  std::vector<std::string> copies_of;
   bool write_digests = true;
   bool sync = true;
   std::function<uint64_t()> now_ns;
@@ -143,8 +151,8 @@ struct ConvertOptions {
   // Read the new checkpoint and compare it with checksums of what was read.
   bool check = true;
 
-  // Bound of one data file; 0: the format's own. For formats other than
-  // Orbax's.
+  // Bound of one data file; 0: the format's own. For safetensors, dcp and
+  // torch-dist, and Orbax's formats with `also`; InvalidArgument with others.
   uint64_t shard_bytes_max = 0;
   // Do not go on with what an earlier conversion left; begin anew.
   bool restart = false;
@@ -204,4 +212,4 @@ Result<ConvertResult> ConvertFrom(const Checkpoint& source,
                                   const std::string& target,
                                   const ConvertOptions& options = {});
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -13,8 +13,9 @@
 // compared with. doc/goodput.md has the model.
 //
 // Thread-safety: pure functions. Units: seconds, bytes, bytes a second.
-// Errors: InvalidArgument naming the number; FailedPrecondition for too few
-// hosts for the parity, and where no plan fits the budget.
+// Errors: InvalidArgument naming the number, also where there would be more
+// than some 20,000,000 saves and failures to play; FailedPrecondition for too
+// few hosts for the parity, and where no plan fits the budget.
 #pragma once
 
 #include <cstdint>

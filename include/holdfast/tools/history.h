@@ -132,8 +132,19 @@ using StepTest = std::function<Result<StepAnswer>(const std::string& path)>;
 Result<BisectResult> BisectBy(const std::string& root, const StepTest& test,
                               const BisectOptions& options = {});
 
+// Asks `command`, which /bin/sh runs: with the step's path, as one argument,
+// wherever it says "{}", and in the environment variable HOLDFAST_STEP. The
+// path is never text for the shell; in single quotes, where it would be text of
+// another program, FailedPrecondition for one with more than letters, digits
+// and plain marks. Its exit status is as of `git bisect run`: 0 good, 125 skip,
+// else up to 127 bad; any other ends the search (Cancelled). What it prints
+// goes to standard error.
+Result<BisectResult> BisectByCommand(const std::string& root,
+                                     std::string_view command,
+                                     const BisectOptions& options = {});
+
 // Bad is a step of which `bad_if` is true.
 Result<BisectResult> Bisect(const std::string& root, std::string_view bad_if,
                             const BisectOptions& options = {});
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -16,7 +16,9 @@
 // Units: bytes.
 // Errors: those of Open and Convert; InvalidArgument for names that collide,
 // leaves that are missing or have another shape or dtype, values that are to be
-// equal and are not, each with the leaf and both sources.
+// equal and are not, each with the leaf and both sources; InvalidArgument for
+// `average` with `prefer` or with prefixes, and for `take_first` and `weights`
+// without it.
 #pragma once
 
 #include <cstdint>
@@ -74,4 +76,4 @@ Result<ConvertResult> Merge(const std::vector<MergeSource>& sources,
                             const MergeOptions& options = {},
                             const ConvertOptions& convert = {});
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -86,6 +86,13 @@ Status RemovePlaceTree(const std::string& path);
 // Copies a file; within one bucket the server does it. Replaces an existing
 // target.
 Status CopyPlaceFile(const std::string& source, const std::string& target);
+// Makes the names in a directory durable. Ok where the file system knows no
+// such sync, and for URLs, whose names are.
+Status SyncPlaceDirectory(const std::string& path);
+// Whether a file or directory of that name is one that systems leave anywhere
+// (".DS_Store", "._x", ".nfs0123", "Thumbs.db", ".ipynb_checkpoints"), and
+// nobody's: no part of a checkpoint, nor in the way of one.
+bool IsNobodysName(std::string_view name, bool is_directory);
 // In an object store the server copies the file within one bucket, then it is
 // removed. Replaces an existing target.
 Status RenamePlaceFile(const std::string& source, const std::string& target);
@@ -94,4 +101,4 @@ Status RenamePlaceFile(const std::string& source, const std::string& target);
 Status RenamePlaceDirectory(const std::string& source,
                             const std::string& target);
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -47,9 +47,10 @@ struct ReportOptions {
 struct ReportResult {
   std::string html;  // UTF-8
   uint64_t leaf_count = 0;
-  uint64_t unreadable_count = 0;
-  uint64_t damage_count = 0;     // with `verify`
-  uint64_t different_count = 0;  // with `against`; on one side alone, too
+  uint64_t unreadable_count = 0;     // without those that are not supported
+  uint64_t not_supported_count = 0;  // leaves (IsNotSupported)
+  uint64_t damage_count = 0;         // with `verify`
+  uint64_t different_count = 0;      // with `against`; on one side alone, too
   // Why the file of `cache` was left out, or could not be written; or empty.
   std::string cache_warning;
   double total_seconds = 0;
@@ -58,4 +59,4 @@ struct ReportResult {
 Result<ReportResult> MakeReport(const std::string& path,
                                 const ReportOptions& options = {});
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -8,9 +8,9 @@
 // of which some are gone, archives that were cut (doc/rescue.md has the list).
 // `target` becomes a committed Orbax step, which holds every tensor that is
 // whole: each of its bytes is there, and passes every check that its format
-// has. A tensor is whole or lost; none is taken in parts. What a format has no
-// checksum for cannot be noticed, and the notes say so. The source is never
-// written to.
+// has. A tensor is whole or lost; none is taken in parts. A change of what has
+// no checksum cannot be noticed: the result says which leaves these are, and is
+// not whole. The source is never written to.
 //
 // With `fill` a lost leaf is taken from that step instead, where it has one of
 // that name, and of that shape and dtype, as far as these are known. The
@@ -63,13 +63,23 @@ struct RescueResult {
   std::vector<std::string> notes;
   // False: there may have been leaves of which nothing is left.
   bool names_are_known = true;
+  // False: a list of checksums that the checkpoint was saved with is damaged or
+  // gone.
+  bool checksums_are_known = true;
+  // Leaves in the target of which no checksum covers every byte, so that a
+  // changed one cannot have been noticed; by name, filled ones excepted.
+  std::vector<std::string> unchecked;
   double total_seconds = 0;
 
-  bool is_whole() const { return lost.empty() && names_are_known; }
+  // Nothing is lost, as far as checks go, and they go all the way.
+  bool is_whole() const {
+    return lost.empty() && names_are_known && checksums_are_known &&
+           unchecked.empty();
+  }
 };
 
 Result<RescueResult> Rescue(const std::string& source,
                             const std::string& target,
                             const RescueOptions& options = {});
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

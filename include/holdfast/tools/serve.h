@@ -13,6 +13,10 @@
 //                          `newest` for STEP
 //   /metrics               the counts of this process, as OpenMetrics
 //   /healthz               "ok"
+// An address of a root that names no step (/as/…, /files/…, newest) leads to
+// that of the step (307): the newest when it was first answered, until nobody
+// has read it for a minute. A part of a checkpoint that has just been replaced
+// is refused (412) unless the request says which it wants.
 // GET and HEAD, ranges, ETag, If-Match, If-None-Match, If-Range. A directory is
 // a page of links, or JSON to whoever accepts application/json. Nothing is ever
 // written. Other machines are served only where `host` says so, and then only
@@ -49,6 +53,7 @@ struct ServeOptions {
   OpenOptions open;
   RunOptions run;                                 // of one read
   uint64_t kept_bytes_max = uint64_t{256} << 20;  // of one checkpoint
+  // And no more than half of the descriptors that the process may have.
   int client_count_max = 256;
   uint64_t header_bytes_max = 16 << 10;
   double header_seconds_max = 10;  // from the first byte to the last
@@ -74,4 +79,4 @@ class Server {
   Server& operator=(const Server&) = delete;
 };
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

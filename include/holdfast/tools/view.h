@@ -64,8 +64,9 @@ struct ViewOptions {
   LeafMap map;
   std::optional<Recipe> recipe;
   RecipeOptions recipe_options;
-  // kOrbax, kOrbaxV1, or kSafetensors, which takes `link`, `overwrite` and
-  // `sync` alone.
+  // kOrbax, kOrbaxV1, or kSafetensors, which takes `link`, `checksums`,
+  // `overwrite` and `sync` only: anything that leaves or files would change for
+  // is InvalidArgument.
   Format format = Format::kOrbax;
   // 3 stores any order of axes; 2 only C and Fortran order.
   int zarr_format = 3;
@@ -115,4 +116,4 @@ Result<ConvertResult> Materialize(const std::string& view,
                                   const std::string& target = "",
                                   const ConvertOptions& options = {});
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

@@ -77,8 +77,12 @@ class VirtualFiles {
   // A text that differs when the bytes of the file may: made of the names,
   // sizes and versions of the checkpoint's files when it was opened.
   virtual std::string Tag(std::string_view name) const = 0;
-  // Whether those are still so; true where asking means requests to a server.
+  // Whether those are still so. Where asking means requests to a server: false
+  // once IsChanged.
   virtual bool IsCurrent() const = 0;
+  // Whether one of those files has become another, or has gone: then all reads
+  // fail. Cheap: looks again only after a while (a second, on servers).
+  virtual bool IsChanged() const = 0;
 
  protected:
   VirtualFiles() = default;
@@ -89,4 +93,4 @@ class VirtualFiles {
 // "safetensors", "npz", "zarr": the directories of "as".
 std::vector<std::string_view> VirtualFormats();
 
-}  // namespace holdfast
+}  // namespace HOLDFAST_EXPORT

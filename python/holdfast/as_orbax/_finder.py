@@ -11,7 +11,13 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-from holdfast.as_orbax._names import FOLDERS, ORBAX, our_names
+from holdfast.as_orbax._names import (
+    FOLDERS,
+    ORBAX,
+    REFUSED,
+    WHY_REFUSED,
+    our_names,
+)
 
 _Path = Sequence[str] | None
 
@@ -36,6 +42,8 @@ class Finder(MetaPathFinder):
         for name in our_names(fullname):
             if _exists(name):
                 return ModuleSpec(fullname, _AliasLoader(name))
+        if fullname.removeprefix(f"{ORBAX}.") in REFUSED:
+            return ModuleSpec(fullname, _RefusedLoader())
         if fullname in FOLDERS:
             return ModuleSpec(fullname, _FolderLoader(), is_package=True)
         raise ModuleNotFoundError(
@@ -94,6 +102,20 @@ def _add_folders(root: types.ModuleType) -> None:
         name = folder.removeprefix(f"{ORBAX}.")
         if "." not in name:
             setattr(root, name, importlib.import_module(folder))
+
+
+class _RefusedLoader(Loader):
+    """Gives a module whose classes and functions refuse when called."""
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """A module as any other."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        from holdfast.orbax._refusal import refused
+
+        full = module.__name__
+        for name in REFUSED[full.removeprefix(f"{ORBAX}.")].split():
+            setattr(module, name, refused(full, name, WHY_REFUSED))
 
 
 class _FolderLoader(Loader):

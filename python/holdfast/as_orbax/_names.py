@@ -62,6 +62,7 @@ _PRIVATE: dict[str, str] = {
     "_src.path.format_utils": "format_utils",
     "_src.path.step": "step",
     "_src.path.temporary_paths": "temporary_paths",
+    "_src.serialization.cloud_pathways_array_handler": "_cloud_pathways",
     "_src.serialization.jax_array_handlers": "_array_type_handler",
     "_src.serialization.jax_array_restore_args": "_leaf_args",
     "_src.serialization.limits": "_limits",
@@ -90,6 +91,36 @@ _PRIVATE: dict[str, str] = {
 }
 
 
+# What libraries import and only Orbax's own machinery calls: module -> names.
+REFUSED: dict[str, str] = {
+    "_src.serialization.async_io_engine": "AsyncIoEngine",
+    "_src.serialization.cloud_pathways_helper": (
+        "base64_utf8_stringify dtype_to_xla_primitive_type_str"
+        " get_bulk_read_request get_bulk_write_request get_hlo_sharding_string"
+        " get_read_request get_shape_info get_write_request read_arrays"
+        " string_to_base64 write_arrays"
+    ),
+    "_src.serialization.cloud_pathways_plugin_executable": "PluginExecutable",
+    "_src.serialization.ocdbt_process_spec": "OcdbtProcessSpec",
+    "_src.serialization.replica_slices": (
+        "ReplicaSlice ReplicaSlices SliceArgs"
+        " calculate_replica_parallel_axis_and_local_shape get_replica_slices"
+        " transfer_arrays_to_host"
+    ),
+    "_src.serialization.serialization": (
+        "DeserializationResult async_deserialize async_serialize"
+        " async_serialize_from_host estimate_read_memory_footprint"
+        " estimate_write_memory_footprint"
+    ),
+}
+WHY_REFUSED = (
+    "holdfast, which takes the place of Orbax in this program, moves arrays by"
+    " an engine of its own. A TypeHandler, or type_handlers.ArrayHandler, does"
+    " what can be done there; the program runs with Orbax when it is started"
+    " without holdfast.as_orbax"
+)
+
+
 def _parents(names: Iterable[str]) -> Iterator[str]:
     for name in names:
         while "." in name:
@@ -98,7 +129,7 @@ def _parents(names: Iterable[str]) -> Iterator[str]:
 
 
 # Packages that hold the modules above, if holdfast has none of that path.
-FOLDERS = frozenset(_parents(_PRIVATE))
+FOLDERS = frozenset(_parents([*_PRIVATE, *REFUSED]))
 
 
 def our_names(name: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from holdfast import _files, errors
+from holdfast._json_values import json_text
 from holdfast._log import log
 from holdfast.orbax import atomicity, multihost
 from holdfast.orbax._handler import CheckpointHandler
@@ -138,6 +139,8 @@ class Checkpointer(AbstractCheckpointer):
             temporary_path_class,
         )
         self._multiprocessing_options = multiprocessing_options
+        processes = multiprocessing_options or MultiprocessingOptions()
+        self._primary_host = processes.primary_host
         kind = "async_checkpointer" if self._is_async else "checkpointer"
         record_event(f"/jax/orbax/{kind}/init")
 
@@ -301,7 +304,9 @@ class Checkpointer(AbstractCheckpointer):
                 pending.adopt_item(name)
             pending.commit(
                 item_handlers_json=json.dumps(typestrs),
-                custom_metadata=json.dumps(check_json_object(custom_metadata)),
+                custom_metadata=json_text(
+                    check_json_object(custom_metadata), "custom_metadata"
+                ),
             )
             atomicity.record_saved_duration(start_time)
 
@@ -343,7 +348,8 @@ class Checkpointer(AbstractCheckpointer):
     ) -> Any:
         """The part that this process restores; see `restore`."""
         path = os.fspath(directory)
-        if not _files.exists(path):
+        _files.check_expanded(path)
+        if not _files.checkpoint_exists(path):
             raise FileNotFoundError(f"Checkpoint at {directory} not found.")
         if not is_path_finalized(
             path,

@@ -13,10 +13,15 @@ from holdfast import _files
 def sync(path: str) -> None:
     """Makes what a file has, or the names in a directory, durable.
 
+    Nothing for a directory where the file system knows no such sync.
+
     Raises:
         OSError: they cannot be.
     """
     if _files.is_url(path):
+        return
+    if os.path.isdir(path):
+        _files.sync_directory(path)
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -91,16 +91,16 @@ class ReadingManager:
     def best_step(self) -> int | None:
         """The step whose metrics are best; the last one without `best_fn`.
 
-        None without steps that have metrics.
+        None without steps that have metrics; NaN is never the best.
         """
         best_fn = self._options.best_fn
         if best_fn is None:
             return self.latest_step()
         infos = self._checkpoints.all()
-        ranked = _engine.ranked_by_metric(
+        best = _engine.best_by_metric(
             infos, best_fn, self._options.best_mode == "min"
         )
-        return infos[ranked[-1]].step if ranked else None
+        return None if best is None else infos[best].step
 
     def reload(self) -> None:
         """Looks for the steps again."""

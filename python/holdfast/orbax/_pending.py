@@ -28,7 +28,11 @@ from holdfast.orbax.atomicity import (
 from holdfast.orbax.atomicity_defaults import get_default_temporary_path_class
 from holdfast.orbax.metadata.step import STEP_METADATA_FILENAME
 from holdfast.orbax.metadata.store import metadata_store
-from holdfast.orbax.options import AtomicityOptions, FileOptions
+from holdfast.orbax.options import (
+    AtomicityMode,
+    AtomicityOptions,
+    FileOptions,
+)
 
 
 class Pending(Protocol):
@@ -127,11 +131,17 @@ def begin(path: str, options: CommitOptions, *, overwrite: bool) -> Pending:
     is_known = kind in (AtomicRenameTemporaryPath, CommitFileTemporaryPath)
     if not is_known or options.metadata_store is not None:
         return _OwnPending(path, options, overwrite)
+    is_asked = options.temporary_path_class is not None or (
+        options.atomicity_options is not None
+        and options.atomicity_options.mode is AtomicityMode.ATOMIC_RENAME
+    )
+    has_marker = True if kind is CommitFileTemporaryPath else None
     mode = options.file_options.path_permission_mode
     pending: Pending = _engine.PendingSave(
         path,
         overwrite=overwrite,
-        has_marker=kind is CommitFileTemporaryPath,
+        # Where nobody has asked for a rename the engine may do without.
+        has_marker=False if is_asked and not has_marker else has_marker,
         # As mkdir would make it.
         directory_mode=None if mode is None else mode & ~_umask(),
     )

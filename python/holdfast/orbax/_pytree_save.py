@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import contextvars
 import dataclasses
-import json
 import os
 import time
 from collections.abc import (
@@ -27,6 +26,7 @@ import numpy as np
 from holdfast import _engine, _files
 from holdfast._adapt import adapt, make_adapt
 from holdfast._delta import DeltaPolicy
+from holdfast._json_values import json_text
 from holdfast._progress import cancelling
 from holdfast.orbax import _structure
 from holdfast.orbax._array_type_handler import ArrayHandler, refuse_host_local
@@ -479,12 +479,12 @@ def _json_text(custom_metadata: Any) -> str:
     if custom_metadata is None:
         return ""
     try:
-        return json.dumps(custom_metadata)
+        return json_text(custom_metadata, "custom_metadata")
     except TypeError as error:
         raise TypeError(
             "Failed to encode `custom_metadata` metadata as JSON object. Please"
             " ensure your `custom_metadata` is JSON-serializable."
-        ) from error
+        ) from error  # which names the key and the way on
 
 
 def _args_of_leaves(

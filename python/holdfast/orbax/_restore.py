@@ -62,7 +62,8 @@ def restore_pytree(
     Args:
         directory: the item's; anything with a path.
         item: gives the result's structure; None: as stored.
-        restore_args: a tree like `item` of RestoreArgs.
+        restore_args: a tree like `item` of RestoreArgs; the containers may be
+            others of the same keys, as dicts for a flax State.
         partial_restore: `item` may lack leaves of the checkpoint, and keeps
             what the checkpoint lacks.
         use_ocdbt: without a recorded tree: do not take file names for one.
@@ -79,6 +80,7 @@ def restore_pytree(
         TypeError: with `partial_restore`, containers of different kinds.
     """
     options = options or RestoreOptions()
+    restore_args = _like_item(item, restore_args, partial_restore)
     path = os.fspath(directory)
     aggregate_filename = options.aggregate_filename
     if has_structure(path, aggregate_filename):
@@ -102,6 +104,39 @@ def restore_pytree(
         use_zarr3=use_zarr3,
         options=options,
     )
+
+
+def _like_item(item: Any, restore_args: Any, has_others: bool) -> Any:
+    """The arguments in the item's own containers, if they have its keys.
+
+    Else, and where they are alike already, as they are: what matches them with
+    the item says how they differ.
+
+    Args:
+        item: the caller's.
+        restore_args: arguments at its leaves, or at containers of them.
+        has_others: there may be arguments for more than the item.
+    """
+    if item is None or restore_args is None:
+        return restore_args
+    if _structure.is_alike_up_to(item, restore_args):
+        return restore_args
+    target = _structure.flatten(item)
+    given = _structure.flat_dict(_structure.serialize(restore_args))
+    places = [_at_or_above(given, names) for names in target.paths]
+    if None in places or (len(set(places)) != len(given) and not has_others):
+        return restore_args
+    return target.rebuild([given[place] for place in places if place])
+
+
+def _at_or_above(
+    given: _structure.FlatDict, names: _structure.Names
+) -> _structure.Names | None:
+    """The path in `given` that is `names` or leads there."""
+    for count in range(len(names), 0, -1):
+        if names[:count] in given:
+            return names[:count]
+    return None
 
 
 def _needs_aggregate(source: Source, aggregate_filename: str) -> bool:
@@ -305,7 +340,10 @@ def _trim_to_item(
     """Entries and arguments of the item's leaves only; `...` for others."""
     template = _zeros_for_empties(_structure.serialize(item))
     entries = trimmed(template, entries, strict=False)
-    if restore_args is not None:
+    # What is alike already stays: a flax State makes States of the dicts in it.
+    if restore_args is not None and not _structure.is_alike_up_to(
+        item, restore_args
+    ):
         restore_args = trimmed(item, restore_args, strict=True)
     return entries, restore_args
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast import _files
+from holdfast import _engine, _files
 from holdfast.orbax._pending import make_directories
 from holdfast.orbax._processes import Processes
 from holdfast.orbax.metadata.root import (
@@ -51,6 +51,20 @@ def make_root(
     if is_primary_host(options.primary_host):
         make_directories(os.fspath(directory), mode)
     meet(options, "CheckpointManager:create_directory", directory)
+
+
+def check_root(directory: Any, steps: Sequence[Any]) -> None:
+    """Refuses a directory that is a step, or an item of one.
+
+    Args:
+        directory: where a manager has looked for steps.
+        steps: those that it has found.
+
+    Raises:
+        ValueError: the directory is a checkpoint itself.
+    """
+    if not steps:
+        _engine.check_may_hold_steps(os.fspath(directory))
 
 
 def write_run_metadata(

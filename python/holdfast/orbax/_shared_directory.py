@@ -51,14 +51,17 @@ class SharedDirectory:
         # On the primary; None before `begin` and on other processes.
         self.pending: Pending | None = None
 
-    def check_absent(self) -> None:
+    def check_absent(self, *, looks: bool = True) -> None:
         """Refuses a path that cannot become a checkpoint.
+
+        Args:
+            looks: whether it exists; else `begin` finds that out.
 
         Raises:
             ValueError: it is relative, or exists and must not be overwritten.
         """
         path = os.fspath(self.path)
-        if not self._overwrite and _files.lexists(path):
+        if looks and not self._overwrite and _files.lexists(path):
             raise ValueError(f"Destination {self.path} already exists.")
         if not _files.isabs(path):
             raise ValueError(

@@ -344,7 +344,8 @@ def names_of_directories(path: str) -> Any:
     """
     skipped = {SHARDING_FILE, TREE_METADATA_FILE, "array_metadatas"}
     tree: dict[str, Any] = {}
-    for name in sorted(_files.listdir(path)):
+    names = [entry.name for entry in _files.own_entries(path)]
+    for name in sorted(names):
         if name in skipped:
             continue
         *parents, last = name.split(".")

@@ -195,6 +195,11 @@ def match_up_to(tree: Any, other: Any, any_empties: bool = True) -> list[Any]:
     return found
 
 
+def is_alike_up_to(tree: Any, other: Any) -> bool:
+    """Whether `match_up_to` would find all of `tree` in `other`."""
+    return _match(tree, other, [], True)
+
+
 def _match(tree: Any, other: Any, found: list[Any], any_empties: bool) -> bool:
     def match(x: Any, y: Any) -> bool:
         return _match(x, y, found, any_empties)

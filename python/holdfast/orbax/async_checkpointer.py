@@ -221,7 +221,8 @@ class AsyncCheckpointer(Checkpointer):
             self.wait_until_finished()
             told.waited(time.time() - wait_start)
             shared = self._directory(operation, directory, force)
-            shared.check_absent()
+            files = self._commit_options.file_options
+            shared.check_absent(looks=not files.skip_sync_file_validations)
             save_args = construct_checkpoint_args(
                 self._handler, True, *args, **kwargs
             )

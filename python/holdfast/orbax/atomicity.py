@@ -351,7 +351,10 @@ class AtomicRenameTemporaryPath(TemporaryPathBase):
 
     def publish(self, *, is_durable: bool = False) -> None:
         super().publish(is_durable=is_durable)
-        _files.rename(self.get(), self._final_path)
+        if TMP_DIR_SUFFIX in _files.dirname(self._final_path):
+            _files.rename_hidden(self.get(), self._final_path)
+        else:
+            _files.rename(self.get(), self._final_path)
         if is_durable:
             sync(_files.dirname(self._final_path))
 

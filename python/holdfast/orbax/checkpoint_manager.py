@@ -47,6 +47,7 @@ from holdfast.orbax._processes import Processes
 from holdfast.orbax._pytree_save import saving_as
 from holdfast.orbax._root import (
     METADATA_ITEM_NAME,
+    check_root,
     make_root,
     meet,
     write_run_metadata,
@@ -197,7 +198,8 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             handler_registry: handlers of items and of arguments.
 
         Raises:
-            ValueError: arguments that contradict each other.
+            ValueError: arguments that contradict each other; a directory that
+                is a checkpoint itself.
             OSError: the directory cannot be made or read.
         """
         self._options = options = options or CheckpointManagerOptions()
@@ -239,6 +241,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         self._checkpoints.set(
             self._load_checkpoint_infos(options.lightweight_initialize)
         )
+        check_root(self._directory, self._checkpoints.all())
         self._run_metadata = self._save_run_metadata(metadata)
         self._finalize_thread: FinalizeThread | None = None
         self._progress = SaveProgress(

@@ -151,6 +151,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         )
         options = composite_options or CompositeOptions()
         self._multiprocessing_options = options.multiprocessing_options
+        self._primary_host = options.multiprocessing_options.primary_host
         self._options = CommitOptions(
             options.file_options or FileOptions(),
             options.atomicity_options,
@@ -381,8 +382,8 @@ def _existing(directory: Any) -> Any:
 
 
 def _subdirectories(directory: Any) -> list[str]:
-    with _files.scandir(directory) as entries:
-        return [entry.name for entry in entries if entry.is_dir()]
+    entries = _files.own_entries(directory)
+    return [entry.name for entry in entries if entry.is_dir()]
 
 
 def _default_restore_args(name: str, handler: Any) -> CheckpointArgs:

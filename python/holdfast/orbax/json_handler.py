@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast import _files
 from holdfast._future import Future
+from holdfast._json_values import json_text
 from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
@@ -117,7 +118,7 @@ class JsonCheckpointHandler(TextFileHandler):
         super().__init__(filename or "metadata", multiprocessing_options)
 
     def _text_of(self, item: Any) -> str:
-        return json.dumps(item)
+        return json_text(item, self._filename)
 
     def restore(
         self,

@@ -182,7 +182,7 @@ class AnyPreservationPolicy(PreservationPolicy):
 
 @dataclasses.dataclass(kw_only=True)
 class BestN(EnginePolicy):
-    """The `n` steps whose metrics are best.
+    """The `n` steps whose metrics are best; NaN is the worst.
 
     Attributes:
         get_metric_fn: a step's metrics as a number, or anything else that

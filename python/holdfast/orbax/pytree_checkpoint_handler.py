@@ -153,6 +153,9 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         self._aggregate_filename = aggregate_filename or AGGREGATE_FILE
         self._use_ocdbt = use_ocdbt
         self._use_zarr3 = use_zarr3
+        # Handlers that derive from this one, or hold one, ask for it.
+        options = multiprocessing_options or MultiprocessingOptions()
+        self._primary_host = options.primary_host
         self._handler_impl = handler_impl or BasePyTreeCheckpointHandler(
             save_concurrent_bytes=_bytes(save_concurrent_gb),
             restore_concurrent_bytes=_bytes(restore_concurrent_gb),

@@ -147,7 +147,7 @@ def _was_made_by_a_save(path: str) -> bool:
     """Whether it is a save's, and not just any directory without a marker."""
     if TMP_DIR_SUFFIX in os.path.basename(path):
         return True
-    names = _files.listdir(path)
+    names = [entry.name for entry in _files.own_entries(path)]
     return not names or not _MADE_BY_A_SAVE.isdisjoint(names)
 
 

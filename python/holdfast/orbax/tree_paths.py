@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 import numpy as np
 
 from holdfast._lazy import importing
+from holdfast._pytree import unsorted_keys
 from holdfast.orbax._jax import (
     imported_jax,
     is_jax_array,
@@ -81,10 +82,7 @@ def _plain_children(node: Any) -> list[tuple[Any, Any]] | None:
         try:
             keys = sorted(node)
         except TypeError as error:
-            raise ValueError(
-                "Comparator raised exception while sorting pytree dictionary "
-                "keys."
-            ) from error
+            raise ValueError(unsorted_keys(list(node))) from error
         return [(DictKey(key), node[key]) for key in keys]
     return None
 

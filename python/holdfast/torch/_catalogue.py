@@ -62,7 +62,7 @@ class Catalogue:
     ) -> None:
         self.checkpoint = checkpoint
         self.entries = entries
-        self._tuples = tuples_of(checkpoint.item_custom_metadata)
+        self._tuples = tuples_of(checkpoint.item_documents)
         self._numbers: dict[int, Any] = {}
 
     def read_numbers(self, names: Iterable[str]) -> None:
@@ -132,7 +132,7 @@ def _leaves_of(entry: Entry) -> Iterator[int]:
 
 def catalogue_of(checkpoint: _engine.Checkpoint) -> Catalogue:
     """Raises InvalidArgumentError for two leaves that torch gives one name."""
-    objects = objects_in(checkpoint.item_custom_metadata)
+    objects = objects_in(checkpoint.item_documents)
     entries: dict[str, Entry] = {}
     for entry in _entries(checkpoint, objects):
         name = name_of(entry.path)

@@ -8,16 +8,16 @@ from typing import Any
 
 from holdfast.torch._names import Path, name_of
 
-__all__ = ["objects_in", "sidecar_of", "tuples_of"]
+__all__ = ["TREE_KEY", "objects_in", "sidecar_of", "tuples_of"]
 
-_TREE_KEY = "holdfast.tree"
+TREE_KEY = "holdfast.tree"
 _TUPLES_KEY = "holdfast.tuples"
 
 
 def sidecar_of(
     objects: Sequence[tuple[Path, str]], tuples: Sequence[Path]
 ) -> str:
-    """The item's custom metadata, a JSON object; empty when there is nothing.
+    """The item's own documents, a JSON object; empty when there are none.
 
     Args:
       objects: (path, kind) of arrays of bytes that stand for Python objects:
@@ -37,16 +37,16 @@ def sidecar_of(
         ]
         # As the engine's sidecars of trees are: those of the leaves that Orbax
         # tells wrongly.
-        found[_TREE_KEY] = {"version": 1, "partial": True, "leaves": leaves}
+        found[TREE_KEY] = {"version": 1, "partial": True, "leaves": leaves}
     if tuples:
         found[_TUPLES_KEY] = tuples
     return json.dumps(found) if found else ""
 
 
-def objects_in(item_custom_metadata: str) -> frozenset[str]:
+def objects_in(item_documents: str) -> frozenset[str]:
     """Names of the arrays that hold Python objects."""
     try:
-        found = json.loads(item_custom_metadata)[_TREE_KEY]["leaves"]
+        found = json.loads(item_documents)[TREE_KEY]["leaves"]
         return frozenset(
             str(leaf["stored"])
             for leaf in found
@@ -56,10 +56,10 @@ def objects_in(item_custom_metadata: str) -> frozenset[str]:
         return frozenset()
 
 
-def tuples_of(item_custom_metadata: str) -> frozenset[Path]:
+def tuples_of(item_documents: str) -> frozenset[Path]:
     """Paths of the lists that are to be tuples."""
     try:
-        found = json.loads(item_custom_metadata)[_TUPLES_KEY]
+        found = json.loads(item_documents)[_TUPLES_KEY]
         return frozenset(tuple(path) for path in found)
     except (ValueError, TypeError, KeyError):
         return frozenset()

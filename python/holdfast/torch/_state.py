@@ -18,6 +18,7 @@ from holdfast._process_group import GroupArgument
 from holdfast._progress import ProgressArgument
 from holdfast._pytree import joined
 from holdfast._stats import Stats
+from holdfast.torch._state_objects import StateTree, is_object
 
 __all__ = [
     "given_parts",
@@ -31,6 +32,9 @@ __all__ = [
 
 PathLike = str | os.PathLike[str]
 Path = tuple[Any, ...]
+
+# The target of a Python object: its tensors are torch's.
+_AN_OBJECT = torch.empty(0, device="meta")
 
 
 @overload
@@ -122,7 +126,7 @@ def save(
     given = given_parts(model, optimizer, scheduler, parts)
     return _api.save(  # type: ignore[call-overload,no-any-return]
         path,
-        states_of(given),
+        StateTree(states_of(given)),
         overwrite=overwrite,
         background=background,
         progress=progress,
@@ -449,6 +453,8 @@ class _Planner:
             below = (*path, name)
             if name not in own:
                 made[name] = self._leave_out(below, child)
+            elif name.rpartition(".")[2] == "_extra_state":
+                made[name] = self._like(child)  # of any shape, as it likes
             elif isinstance(own[name], torch.Tensor):
                 made[name] = self._of_tensor(own[name], child, below)
             else:
@@ -460,6 +466,8 @@ class _Planner:
 
     def _of_tensor(self, tensor: Any, stored: Any, path: Path) -> Any:
         info = self._array(stored)
+        if info is None and is_object(tensor):
+            return self._of_empty(tensor, stored, path)
         if info is None:
             return self._differ(path, "no array", "a tensor")
         shape, dtype = tuple(tensor.shape), _torch_arrays.dtype_name(tensor)
@@ -469,6 +477,23 @@ class _Planner:
                 f"{joined(path)} ({info.dtype} in the checkpoint, {dtype} here)"
             )
         return tensor
+
+    def _of_empty(self, tensor: Any, stored: Any, path: Path) -> Any:
+        """A tensor without elements is stored as an object."""
+        there = self._object(stored) if type(stored) is int else None
+        if not isinstance(there, torch.Tensor):
+            return self._differ(path, "no empty tensor", "an empty tensor")
+        if there.shape != tensor.shape:
+            self._mismatch.shape.append(
+                f"{joined(path)} ({tuple(there.shape)} in the checkpoint,"
+                f" {tuple(tensor.shape)} here)"
+            )
+        if self._strict and there.dtype != tensor.dtype:
+            self._mismatch.dtype.append(
+                f"{joined(path)} ({_torch_arrays.dtype_name(there)} in the"
+                f" checkpoint, {_torch_arrays.dtype_name(tensor)} here)"
+            )
+        return _AN_OBJECT
 
     def _of_optimizer(self, optimizer: Any, stored: Any, path: Path) -> Any:
         if not isinstance(stored, dict) or "param_groups" not in stored:
@@ -573,7 +598,9 @@ class _Planner:
     def _object(self, leaf: int) -> Any:
         if self._leaves[leaf].kind != "object":
             return None
-        return _engine.read_torch_file(self._checkpoint.read(leaf))
+        return _engine.read_torch_file(
+            self._checkpoint.read(leaf), _torch_arrays.tensor_on
+        )
 
     def _like(self, stored: Any) -> Any:
         """A target that takes what the checkpoint has."""
@@ -584,6 +611,8 @@ class _Planner:
         if type(stored) is not int:
             return stored  # None, (), ...
         info = self._leaves[stored]
+        if info.kind == "object":
+            return _AN_OBJECT
         if info.kind in ("string", "bytes", "json"):
             return ""
         if info.kind == "scalar":
@@ -593,7 +622,7 @@ class _Planner:
         if isinstance(dtype, torch.dtype):
             return torch.empty(info.shape, dtype=dtype, device="meta")
         if info.dtype is None:
-            return 0  # an object, which needs no target
+            return 0  # it cannot be read, and says why
         element = np.empty((), _dtypes.numpy_dtype(info.dtype, info.name))
         return np.broadcast_to(element, info.shape)
 

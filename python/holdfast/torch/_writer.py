@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
 from holdfast import _engine, _files, errors
+from holdfast._json_values import json_text
 from holdfast.torch._chunks import write_shapes
 from holdfast.torch._parts import Part, RankPlan, Summary
 from holdfast.torch._sidecar import sidecar_of
@@ -56,7 +57,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
     checkpoint.
 
     The checkpoint appears at its path all at once, when every rank has written
-    its parts, or not at all; an old one stays until then. Tensors become plain,
+    its parts, or not at all; an old one stays until then, and files of others
+    that lie beside it (Lightning's `meta.pt`) stay. Tensors become plain,
     whole arrays, however they are spread over the ranks; None, bool, int,
     float, str and lists of them become leaves of those kinds; any other object
     is kept as torch.save writes it, in an array of bytes (uint8, one axis).
@@ -73,7 +75,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         self,
         path: PathLike | None = None,
         *,
-        overwrite: bool = False,
+        overwrite: bool = True,
         zarr_format: int = 2,
         ocdbt: bool = True,
         compression: str | None = "planes",
@@ -89,7 +91,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         Args:
           path: the directory to make, which may exist if it is empty; None:
             the `checkpoint_id` of each save.
-          overwrite: replace what is at the path, after the new one is complete.
+          overwrite: replace the checkpoint at the path, after the new one is
+            complete; False: refuse, where there is one.
           zarr_format: 2 or 3.
           ocdbt: one database; False: a directory for each array.
           compression: as for `holdfast.save`.
@@ -110,7 +113,9 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         self._path = None if path is None else _files.abspath(os.fspath(path))
         self._overwrite = overwrite
         self._custom_metadata = (
-            "" if custom_metadata is None else json.dumps(dict(custom_metadata))
+            ""
+            if custom_metadata is None
+            else json_text(dict(custom_metadata), "custom_metadata")
         )
         self._options: dict[str, Any] = {
             "zarr_format": zarr_format,
@@ -198,7 +203,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
 
         Raises:
           AlreadyExistsError: something is at the path, and not `overwrite`.
-          FailedPreconditionError: ranks that save to other paths, naming them.
+          FailedPreconditionError: what is at the path is no checkpoint; ranks
+            that save to other paths, naming them.
           InvalidArgumentError: a tensor that is spread too unevenly.
         """
         assert self._path is not None
@@ -210,6 +216,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
             overwrite=self._overwrite,
             sync=self._options["sync"],
             takes_empty_directory=True,
+            keeps_other_files=True,
         )
         return [
             dataclasses.replace(
@@ -289,9 +296,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
                 summary.tree(),
                 rank=rank,
                 is_primary=True,
-                item_custom_metadata=sidecar_of(
-                    summary.objects(), summary.tuples()
-                ),
+                item_documents=sidecar_of(summary.objects(), summary.tuples()),
                 **self._engine_options(),
             )
             _engine.finish_item(

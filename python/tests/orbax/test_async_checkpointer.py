@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import holdfast.orbax as ocp
-from holdfast import _engine
+from holdfast import _engine, _files
 from holdfast.orbax import future as futures
 from holdfast.orbax.future import HandlerAwaitableSignal as Signal
 
@@ -130,6 +130,36 @@ def test_every_array_is_copied(
     np.testing.assert_array_equal(restored.single, want_single)
     assert restored.document == {"steps": [1, 2]}
     np.testing.assert_array_equal(restored.key["state"]["key"], want_key)
+
+
+def test_validations_that_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The destination is not looked at before the save has begun."""
+    looked: list[str] = []
+    lexists = _files.lexists
+
+    def look(path: Any) -> bool:
+        looked.append(str(path))
+        return lexists(path)
+
+    monkeypatch.setattr(_files, "lexists", look)
+    for skips in (False, True):
+        path = tmp_path / str(skips)
+        looked.clear()
+        options = ocp.options.FileOptions(skip_sync_file_validations=skips)
+        with ocp.AsyncCheckpointer(
+            ocp.StandardCheckpointHandler(), file_options=options
+        ) as checkpointer:
+            args = ocp.args.StandardSave({"w": np.ones(2)})
+            checkpointer.save(path, args=args)
+            checkpointer.wait_until_finished()
+            assert (str(path) in looked) is not skips
+            with pytest.raises(ValueError, match="exists"):
+                checkpointer.save(path, args=args)
+                checkpointer.wait_until_finished()
+            with pytest.raises(ValueError, match="absolute"):
+                checkpointer.save("relative", args=args)
 
 
 def test_own_handler(tmp_path: Path) -> None:

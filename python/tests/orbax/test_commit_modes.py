@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import holdfast
 import holdfast.orbax as ours
+from holdfast import errors as ours_errors
+from holdfast.orbax import _durable
 
 atomicity = ours.path.atomicity
 MARKS = "COMMIT_FILE"
@@ -117,6 +120,73 @@ def test_failed_overwrite_keeps_the_old(tmp_path: Path, name: str) -> None:
         saver.wait_until_finished()
     check(restore(ours, tmp_path / "c", **options))
     assert os.listdir(tmp_path) == ["c"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".DS_Store", "._d", ".nfs0001", "Thumbs.db", ".ipynb_checkpoints/a.json"],
+)
+@pytest.mark.parametrize("where", ["", "array_metadatas"])
+def test_what_systems_leave_is_in_nobodys_way(
+    tmp_path: Path, name: str, where: str
+) -> None:
+    with ours.StandardCheckpointer() as saver:
+        saver.save(tmp_path / "c", {"w": np.zeros(1)})
+        saver.wait_until_finished()
+        left = tmp_path / "c" / where / name
+        left.parent.mkdir(parents=True, exist_ok=True)
+        left.write_text("x")
+        saver.save(tmp_path / "c", TREE, force=True)
+    check(restore(ours, tmp_path / "c"))
+    assert not left.exists()
+
+
+def test_what_is_nobody_elses_still_is_in_the_way(tmp_path: Path) -> None:
+    save(ours, tmp_path / "c")
+    (tmp_path / "c" / "notes.txt").write_text("mine")
+    with (
+        ours.StandardCheckpointer() as saver,
+        pytest.raises(ours_errors.FailedPreconditionError, match="notes.txt"),
+    ):
+        saver.save(tmp_path / "c", TREE, force=True)
+        saver.wait_until_finished()
+    assert (tmp_path / "c" / "notes.txt").read_text() == "mine"
+
+
+def test_a_directory_that_cannot_be_synced() -> None:
+    with pytest.raises(OSError, match="Invalid argument"):
+        os.fsync(os.open("/proc/self", os.O_RDONLY))
+    _durable.sync("/proc/self")
+    with pytest.raises(FileNotFoundError):
+        _durable.sync("/proc/self/none")
+
+
+@pytest.mark.parametrize("suffix", ["moved", "replaced"])
+def test_what_an_overwrite_put_aside_comes_back(
+    tmp_path: Path, suffix: str
+) -> None:
+    """As a death between the two renames leaves it."""
+
+    def put_aside(name: str) -> None:
+        path = tmp_path / name
+        path.rename(path.with_name(f"{path.name}.holdfast-{suffix}"))
+
+    save(ours, tmp_path / "c")
+    put_aside("c")
+    check(restore(ours, tmp_path / "c"))
+    put_aside("c")
+    with pytest.raises(ValueError, match="already exists"):
+        save(ours, tmp_path / "c")
+    with ours.CheckpointManager(tmp_path / "m") as manager:
+        for step in range(3):
+            manager.save(step, args=ours.args.StandardSave(TREE))
+    put_aside("m/1")
+    put_aside("m/2")
+    assert int(holdfast.load(tmp_path / "m")["step"]) == 3
+    with ours.CheckpointManager(tmp_path / "m") as manager:
+        assert list(manager.all_steps()) == [0, 1, 2]
+        check(manager.restore(2))
+    assert sorted(os.listdir(tmp_path / "m")) == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize("name", [MARKS, "AUTO"])

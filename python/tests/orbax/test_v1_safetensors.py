@@ -440,3 +440,37 @@ def test_random_files_as_orbax_reads_them(tmp_path: Path) -> None:
         assert mine.metadata == described.metadata
         assert mine.custom_metadata == described.custom_metadata
         assert mine.commit_timestamp_nsecs == described.commit_timestamp_nsecs
+
+
+def test_a_set_that_lacks_a_file(tmp_path: Path) -> None:
+    for number, name in ((1, "a"), (3, "c")):
+        path = tmp_path / f"model-{number:05}-of-00003.safetensors"
+        path.write_bytes(file_of({name: ("I64", np.arange(number))}))
+    with context():
+        for call in (v1.load, v1.metadata):
+            with pytest.raises(ValueError, match="00002-of-00003"):
+                call(tmp_path)
+    middle = tmp_path / "model-00002-of-00003.safetensors"
+    middle.write_bytes(file_of({"b": ("I64", np.arange(2))}))
+    with context():
+        assert sorted(v1.load(tmp_path)) == ["a", "b", "c"]
+
+
+def test_parts_of_tensors_are_put_together(tmp_path: Path) -> None:
+    whole = np.arange(12).reshape(6, 2)
+    for number, rows in ((1, slice(0, 4)), (2, slice(4, 6))):
+        offsets = json.dumps({"w": {"saved_offsets": [rows.start, 0]}})
+        path = tmp_path / f"shard-{number:05}-model-00001-of-00001.safetensors"
+        path.write_bytes(
+            file_of({"w": ("I64", whole[rows])}, {"DCP_SHARDING_INFO": offsets})
+        )
+    with context():
+        np.testing.assert_array_equal(v1.load(tmp_path)["w"], whole)
+
+
+def test_a_pointer_in_place_of_the_weights(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_text("version https://git-lfs.github.com/spec/v1\nsize 9\n")
+    for place in (path, tmp_path):
+        with context(), pytest.raises(ValueError, match="Git LFS"):
+            v1.load(place)

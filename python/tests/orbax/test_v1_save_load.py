@@ -158,6 +158,7 @@ def test_failed_overwrite_keeps_the_old(ckpt: Path) -> None:
         (
             {1: np.ones(2), "a": np.ones(2)},
             ValueError,
+            # The keys follow, where JAX does not raise the error itself.
             "Comparator raised exception while sorting pytree dictionary keys.",
         ),
     ],
@@ -168,7 +169,7 @@ def test_refused_trees(
     with pytest.raises(error) as info:
         v1.save(ckpt, state)
     assert type(info.value) is error
-    assert str(info.value) == text
+    assert str(info.value).startswith(text)
     assert names_below(ckpt.parent) == set()
 
 

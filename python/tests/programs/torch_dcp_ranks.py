@@ -302,7 +302,9 @@ def faults(folder: Path) -> None:
     dcp.save(state(layout), storage_writer=StorageWriter(path))
     dist.barrier()
     with raising(errors.AlreadyExistsError, str(path)):
-        dcp.save(state(layout), storage_writer=StorageWriter(path))
+        dcp.save(
+            state(layout), storage_writer=StorageWriter(path, overwrite=False)
+        )
     with raising(errors.FailedPreconditionError, "rank 1", "elsewhere"):
         own = path if RANK != 1 else folder / "elsewhere"
         dcp.save(

@@ -136,6 +136,10 @@ Result<std::unique_ptr<SaveLock>> SaveLock::Take(const std::string& path) {
   return std::unique_ptr<SaveLock>(std::make_unique<HeldLock>(std::move(lock)));
 }
 
+void BringBackCheckpoint(const std::string& path) {
+  BringBack(Place(path).Absolute());
+}
+
 Result<bool> RemoveUnused(const std::string& path) {
   const Place place = Place(path).Absolute();
   if (!place.can_rename()) {

@@ -2,17 +2,22 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/no_throw.h"
 #include "base/status_macros.h"
+#include "checkpoint/commit/by_files.h"
 #include "checkpoint/commit/replaceable.h"
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/directory_names.h"
 #include "place/directory_ops.h"
 #include "place/step_address.h"
+#include "references/reference_lock.h"
+#include "references/referrers.h"
+#include "storage/replace_directory.h"
 
 namespace holdfast {
 namespace {
@@ -22,7 +27,11 @@ constexpr int kPublishAttempts = 100;
 
 // REQUIRES: a directory.
 Status CheckMayReplaceBy(const Place& place, const CommitOptions& options) {
-  if (options.overwrite) return CheckMayReplacePlace(place);
+  if (options.overwrite) {
+    HF_RETURN_IF_ERROR(options.keeps_other_files ? OtherFiles(place).status()
+                                                 : CheckMayReplacePlace(place));
+    return CheckNothingNeeds(place, options.result_id);
+  }
   if (options.takes_empty_directory) {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                         ListDirectory(place));
@@ -111,6 +120,7 @@ Place PendingDirectory(const Place& final_place, CommitMode mode) {
 PendingCheckpoint::PendingCheckpoint(Place final_place,
                                      const CommitOptions& options)
     : final_place_(std::move(final_place)),
+      may_choose_mode_(options.mode == CommitMode::kAuto),
       options_(WithMode(final_place_, options)),
       directory_(PendingDirectory(final_place_, options_.mode)) {}
 
@@ -121,8 +131,9 @@ Result<std::unique_ptr<PendingCheckpoint>> PendingCheckpoint::Begin(
   std::unique_ptr<PendingCheckpoint> pending(
       new PendingCheckpoint(final_place, options));
   if (!final_place.can_rename()) {
-    HF_ASSIGN_OR_RETURN(pending->remote_,
-                        RemoteCommit::Begin(final_place, options.overwrite));
+    HF_ASSIGN_OR_RETURN(
+        pending->remote_,
+        RemoteCommit::Begin(final_place, options.overwrite, options.result_id));
     return pending;
   }
   HF_RETURN_IF_ERROR(pending->is_committed_by_marker()
@@ -132,7 +143,9 @@ Result<std::unique_ptr<PendingCheckpoint>> PendingCheckpoint::Begin(
 }
 
 Status PendingCheckpoint::BeginTemporary() {
+  HF_RETURN_IF_ERROR(RecoverReplaced(final_place_).status());
   HF_RETURN_IF_ERROR(CheckDestination(final_place_, options_));
+  access_ = AccessRule::Of(final_place_.path(), {});
   HF_RETURN_IF_ERROR(CreateParents(final_place_));
   HF_RETURN_IF_ERROR(RemoveLeftover(directory_));
   return MakeDirectory();
@@ -142,6 +155,7 @@ Status PendingCheckpoint::BeginInPlace() {
   HF_RETURN_IF_ERROR(CreateParents(final_place_));
   HF_RETURN_IF_ERROR(RecoverReplaced(final_place_).status());
   HF_RETURN_IF_ERROR(CheckDestination(final_place_, options_));
+  access_ = AccessRule::Of(final_place_.path(), {});
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(final_place_));
   if (kind == PathKind::kDirectory) HF_RETURN_IF_ERROR(PutAsideOrRemove());
   HF_RETURN_IF_ERROR(MakeDirectory());
@@ -155,15 +169,35 @@ Status PendingCheckpoint::PutAsideOrRemove() {
   // Another save may have ended since the look before.
   HF_RETURN_IF_ERROR(CheckMayReplacePlace(final_place_));
   if (IsBegunOnly(final_place_)) return replaced_.Remove(final_place_.path());
-  return PublishDirectory(final_place_, ReplacedPlace(final_place_));
+  return PutAside();
+}
+
+Status PendingCheckpoint::PutAside() {
+  const ReferenceLock lock(final_place_.parent());
+  HF_RETURN_IF_ERROR(CheckNothingNeeds(final_place_, options_.result_id));
+  replaced_at_ = ReplacedPlace(final_place_).path();
+  const Status put_aside = PublishDirectory(final_place_, replaced_at_);
+  return put_aside.code() == StatusCode::kUnimplemented ? PutAsideByFiles()
+                                                        : put_aside;
 }
 
 // A private directory must be private from the start. Its exact permissions are
 // set when it is complete, since they may forbid writing.
 Status PendingCheckpoint::MakeDirectory() {
   HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Make(directory()));
+  HF_RETURN_IF_ERROR(access_.CloseWhileItGrows(directory()));
   if (!options_.directory_mode) return Status();
   return SetPermissions(directory_, *options_.directory_mode | 0700);
+}
+
+Status PendingCheckpoint::BoundAccess(const std::vector<std::string>& sources) {
+  if (remote_ != nullptr) return Status();
+  access_.BoundBy(sources);
+  return access_.CloseWhileItGrows(directory());
+}
+
+Status PendingCheckpoint::SetAccess(bool sync) const {
+  return remote_ == nullptr ? access_.Apply(directory(), sync) : Status();
 }
 
 PendingCheckpoint::~PendingCheckpoint() {
@@ -183,9 +217,10 @@ void PendingCheckpoint::Abort() {
     if (is_committed_by_marker()) (void)RemoveCommitMarker(directory_);
     (void)lock_.Remove(directory());
   }
-  const Place aside = ReplacedPlace(final_place_);
-  const Result<bool> is_aside = replaced_.IsAt(aside.path());
-  if (is_aside.ok() && *is_aside) (void)PublishDirectory(aside, final_place_);
+  const Result<bool> is_aside = replaced_.IsAt(replaced_at_);
+  if (is_aside.ok() && *is_aside) {
+    (void)GiveName(replaced_at_, final_place_);
+  }
 }
 
 Status PendingCheckpoint::Commit() {
@@ -200,6 +235,11 @@ Status PendingCheckpoint::Commit() {
                                    ": another process removed or replaced " +
                                    directory() + " while it was being written");
   }
+  ReferenceLock lock;
+  if (options_.overwrite || options_.may_commit) {
+    lock = ReferenceLock(final_place_.parent());
+  }
+  if (options_.may_commit) HF_RETURN_IF_ERROR(options_.may_commit());
   if (!is_committed_by_marker()) {
     const Status published = Publish();
     if (!published.ok()) {
@@ -208,20 +248,25 @@ Status PendingCheckpoint::Commit() {
     }
   }
   is_committed_ = true;
+  lock.Unlock();
+  Status removed;
+  if (is_moved_by_files_) removed = lock_.Remove(directory());
   // The lock of what was replaced is kept until it is removed.
   lock_.Unlock();
-  if (!replaced_.is_held()) return Status();
-  return replaced_.Remove(is_committed_by_marker()
-                              ? ReplacedPlace(final_place_).path()
-                              : directory());
+  if (!replaced_.is_held()) return removed;
+  const Status replaced = replaced_.Remove(replaced_at_);
+  return removed.ok() ? replaced : removed;
 }
 
-// After the exchange the replaced checkpoint has the temporary name and is
-// locked: no other process takes it for a leftover, or the name for its own,
-// before it is removed.
+// After the exchange the replaced checkpoint has the temporary name, or the one
+// of what is moved away, and is locked: no other process takes it for a
+// leftover, or the name for its own, before it is removed.
 Status PendingCheckpoint::Publish() {
   for (int attempt = 0; attempt < kPublishAttempts; ++attempt) {
     const Status published = PublishDirectory(directory_, final_place_);
+    if (published.code() == StatusCode::kUnimplemented && may_choose_mode_) {
+      return PublishByFiles();
+    }
     if (published.code() != StatusCode::kAlreadyExists) return published;
     if (!options_.overwrite && !options_.takes_empty_directory) {
       return DestinationExistsError(final_place_);
@@ -231,10 +276,64 @@ Status PendingCheckpoint::Publish() {
     if (replaced.status().code() == StatusCode::kNotFound) continue;
     HF_RETURN_IF_ERROR(replaced.status());
     HF_RETURN_IF_ERROR(CheckMayReplaceBy(final_place_, options_));
+    if (options_.keeps_other_files) HF_RETURN_IF_ERROR(KeepOtherFiles());
     replaced_ = std::move(replaced).value();
-    return ExchangeDirectories(directory_, final_place_);
+    const std::string aside = MovedPlace(final_place_).path();
+    const auto at = local::ReplaceDirectory(directory(), final_path(), aside);
+    if (at.status().code() == StatusCode::kUnimplemented && may_choose_mode_) {
+      HF_RETURN_IF_ERROR(PutAsideByFiles());
+      return PublishByFiles();
+    }
+    HF_ASSIGN_OR_RETURN(replaced_at_, at);
+    return Status();
   }
   return DestinationExistsError(final_place_);
+}
+
+// As in an object store: the copy of the old one is whole before its original
+// goes, and both have the marker until then.
+Status PendingCheckpoint::PutAsideByFiles() {
+  HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_place_));
+  if (holds_nothing || IsBegunOnly(final_place_)) {
+    return replaced_.Remove(final_path());
+  }
+  const Place aside = ReplacedPlace(final_place_);
+  HF_RETURN_IF_ERROR(WriteMissingMarker(final_place_));
+  HF_ASSIGN_OR_RETURN(DirectoryLock lock, CopyByFiles(final_place_, aside));
+  Status gone = MarkBegunOnly(final_place_);
+  if (gone.ok()) gone = EmptyBegunOnly(final_place_);
+  if (gone.ok()) gone = replaced_.Remove(final_path());
+  if (!gone.ok()) {
+    replaced_.Unlock();
+    lock.Unlock();
+    (void)RecoverReplaced(final_place_);
+    return gone;
+  }
+  replaced_ = std::move(lock);
+  replaced_at_ = aside.path();
+  return Status();
+}
+
+Status PendingCheckpoint::PublishByFiles() {
+  HF_RETURN_IF_ERROR(MoveByFiles(directory_, final_place_).status());
+  is_moved_by_files_ = true;
+  return Status();
+}
+
+// They get a second name in the new directory, before that takes the path.
+Status PendingCheckpoint::KeepOtherFiles() {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> others,
+                      OtherFiles(final_place_));
+  for (const std::string& file : others) {
+    const Place kept = directory_ / file;
+    HF_RETURN_IF_ERROR(CreateParents(kept));
+    const std::string from = (final_place_ / file).path();
+    if (::link(from.c_str(), kept.path().c_str()) != 0 && errno != EEXIST) {
+      return HoldsMoreError(final_path(), file);
+    }
+    HF_RETURN_IF_ERROR(SyncDirectory(kept.parent()));
+  }
+  return Status();
 }
 
 // The names may have changed although the call failed, as when only their sync

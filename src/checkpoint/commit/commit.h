@@ -28,19 +28,23 @@
 // is whole. Thread-safety: one thread. Ownership: owns the directory until
 // Commit. Errors: AlreadyExists (`Destination P already exists.`, or another
 // save is running), InvalidArgument (kRename in an object store),
-// FailedPrecondition (overwrite of something that is no checkpoint; directory()
-// is no longer there at Commit), and those of the file system.
+// FailedPrecondition (overwrite of something that is no checkpoint, or that
+// other checkpoints beside it refer to; directory() is no longer there at
+// Commit), and those of the file system.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/commit/remote_commit.h"
 #include "holdfast/options.h"
 #include "holdfast/status.h"
 #include "storage/directory_lock.h"
+#include "storage/tree_access.h"
 
 namespace holdfast {
 
@@ -53,6 +57,10 @@ struct CommitOptions {
   std::optional<uint32_t> directory_mode;
   // An empty directory is replaced also without `overwrite`.
   bool takes_empty_directory = false;
+  // As PendingSaveOptions.
+  std::string result_id;
+  std::function<Status()> may_commit;
+  bool keeps_other_files = false;
 };
 
 // The directory in which a save to `final_path` puts its files until it is
@@ -79,6 +87,13 @@ class PendingCheckpoint {
   // Null for paths of a file system.
   RemoteCommit* remote() const { return remote_.get(); }
 
+  // For a copy of, or of parts of, what is at `sources`: it will give nobody
+  // more permissions than these do. Before anything is below directory().
+  Status BoundAccess(const std::vector<std::string>& sources);
+  // What is below directory() gets the permissions that it is to have: those of
+  // what it replaces, and no more than those of its sources. Again for files
+  // that are written later.
+  Status SetAccess(bool sync) const;
   // Once, when everything below directory() is written, the marker too. The
   // checkpoint is durable when it returns.
   Status Commit();
@@ -88,20 +103,30 @@ class PendingCheckpoint {
   Status BeginTemporary();
   Status BeginInPlace();
   Status PutAsideOrRemove();
+  Status PutAsideByFiles();
   Status MakeDirectory();
+  Status PutAside();
   Status Publish();
+  Status PublishByFiles();
+  Status KeepOtherFiles();
   void UndoRename();
   void Abort();
 
   const Place final_place_;
+  // Nobody has asked for a mode: where directories are not renamed, a marker
+  // commits.
+  const bool may_choose_mode_;
   const CommitOptions options_;
   const Place directory_;
   bool is_committed_ = false;
-  DirectoryLock lock_;  // of directory_, once it is there
-  // The checkpoint that was at the final path, once it is moved away: it comes
-  // back unless this save is committed.
+  bool is_moved_by_files_ = false;  // and directory() is left over
+  DirectoryLock lock_;              // of directory_, once it is there
+  // The checkpoint that was at the final path, once it is moved away, and where
+  // to: it comes back unless this save is committed.
   DirectoryLock replaced_;
+  std::string replaced_at_;
   std::unique_ptr<RemoteCommit> remote_;
+  AccessRule access_;
 };
 
 }  // namespace holdfast

@@ -5,6 +5,8 @@
 #include "base/status_macros.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "checkpoint/commit/known_formats.h"
+#include "checkpoint/commit/place_check.h"
 #include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
@@ -19,6 +21,7 @@ namespace {
 // before it concludes anything.
 struct Sight {
   Status trouble;
+  std::string id;  // PlaceId of the last checkpoint found, from before the look
 
   bool HasKind(const Place& place, PathKind wanted) {
     const Result<PathKind> kind = GetPathKind(place);
@@ -81,8 +84,13 @@ Status MissingTreeMetadataError(const Place& directory) {
 Status NoCheckpointError(const Place& place) {
   return NotFoundError(
       "No structure could be identified for the checkpoint at " + place.path() +
-      ": looked for _METADATA, checkpoint, manifest.ocdbt, .zarray, zarr.json, "
-      "item directories holding them, and step directories");
+      ": " + WhatDirectoryIs(place));
+}
+
+// Of a step among others; what else it may be is not looked for.
+Status NothingThereError(const Place& step) {
+  return NotFoundError(
+      "No structure could be identified for the checkpoint at " + step.path());
 }
 
 // A file stands for the bare arrays beside it.
@@ -101,8 +109,7 @@ Result<FoundCheckpoint> PlaceOfFile(const Place& at) {
     place.info.format = file == ".zarray" ? "zarr" : "zarr3";
   } else {
     return NotFoundError("Checkpoint at " + at.path() +
-                         " is a file: want a directory, or a manifest.ocdbt, "
-                         ".zarray or zarr.json file");
+                         " cannot be read: " + WhatFileIs(at));
   }
   item.is_named_by_file = true;
   place.info.items[""] = "";
@@ -244,9 +251,24 @@ void RememberItems(FoundCheckpoint& place) {
   }
 }
 
+// "it has the items "metrics", "state""
+std::string ItemsText(const std::vector<ItemPlace>& items) {
+  constexpr size_t kNamesShownMax = 8;
+  if (items.size() == 1 && items[0].name.empty()) {
+    return "it is one item, which has no name";
+  }
+  std::string text = items.size() == 1 ? "it has the item" : "it has the items";
+  for (size_t i = 0; i < std::min(items.size(), kNamesShownMax); ++i) {
+    text += (i == 0 ? " \"" : ", \"") + items[i].name + '"';
+  }
+  if (items.size() > kNamesShownMax) text += ", ...";
+  return text;
+}
+
+// A checkpoint that is one item has none by a name.
 Status SelectItem(const OpenOptions& options, FoundCheckpoint& place) {
-  const bool is_item = place.items.size() == 1 && place.items[0].name.empty();
-  if (options.item.empty() || is_item) return Status();
+  if (options.item.empty()) return Status();
+  const std::string there = ItemsText(place.items);
   std::erase_if(place.items, [&](const ItemPlace& item) {
     return item.name != options.item &&
            !item.name.starts_with(options.item + "/");
@@ -254,15 +276,13 @@ Status SelectItem(const OpenOptions& options, FoundCheckpoint& place) {
   RememberItems(place);
   if (!place.items.empty()) return Status();
   HF_RETURN_IF_ERROR(place.damage);
-  return NotFoundError("Item \"" + options.item +
-                       "\" was not found in the checkpoint at " +
-                       place.info.path);
+  return ItemNotFoundError(options.item, place.info.path, there);
 }
 
-// Finds all items, whichever is asked for; the one asked for must be there.
-Result<FoundCheckpoint> PlaceOfStepOrItem(const Place& at,
-                                          const OpenOptions& options,
-                                          Sight& sight) {
+// Finds all items, whichever is asked for; there may be none.
+Result<FoundCheckpoint> LookAtStepOrItem(const Place& at,
+                                         const OpenOptions& options,
+                                         Sight& sight) {
   FoundCheckpoint place;
   place.directory = at;
   place.info.path = at.path();
@@ -283,8 +303,23 @@ Result<FoundCheckpoint> PlaceOfStepOrItem(const Place& at,
     place.info.format = IsV1Root(at, sight) ? "orbax-v1" : "orbax";
     if (place.items.empty()) HF_RETURN_IF_ERROR(place.damage);
   }
-  if (place.items.empty()) return NoCheckpointError(at);
   RememberItems(place);
+  return place;
+}
+
+// The same; Unavailable where another checkpoint took the place meanwhile, of
+// which some was seen and some of the first.
+Result<FoundCheckpoint> PlaceOfStepOrItem(const Place& at,
+                                          const OpenOptions& options,
+                                          Sight& sight) {
+  const std::string id = PlaceId(at);
+  Result<FoundCheckpoint> place = LookAtStepOrItem(at, options, sight);
+  const Status status = place.ok() ? place->damage : place.status();
+  const bool is_gone = !id.empty() && PlaceId(at).empty();
+  if (!status.ok() && (!is_gone || status.code() == StatusCode::kDataLoss)) {
+    HF_RETURN_IF_ERROR(CheckSamePlace(at, id));
+  }
+  if (place.ok()) sight.id = id;
   return place;
 }
 
@@ -293,11 +328,14 @@ using NamedStep = std::pair<int64_t, std::string>;
 // Step directories of `root`, newest first; empty when it is no manager root.
 Result<std::vector<NamedStep>> StepsOf(const Place& root, Sight& sight) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(root));
+                      ListBroughtBack(root));
   std::vector<NamedStep> steps;
   for (const std::string& name : names) {
     const std::optional<int64_t> step = StepOfName(name);
-    if (step && !IsTemporaryName(name) && sight.LeadsToDirectory(root / name)) {
+    const bool is_step = step && !IsTemporaryName(name) &&
+                         !ParseProcessDirectory(name) &&
+                         sight.LeadsToDirectory(root / name);
+    if (is_step) {
       steps.emplace_back(*step, name);
     }
   }
@@ -323,6 +361,7 @@ Result<FoundCheckpoint> SelectedPlace(const Place& at,
                                       Sight& sight) {
   HF_ASSIGN_OR_RETURN(FoundCheckpoint place,
                       PlaceOfStepOrItem(at, options, sight));
+  if (place.items.empty()) return NoCheckpointError(at);
   HF_RETURN_IF_ERROR(SelectItem(options, place));
   return place;
 }
@@ -348,14 +387,20 @@ Result<FoundCheckpoint> PlaceOfNewestStep(const Place& root,
                                           Sight& sight) {
   const NamedStep* damaged = nullptr;
   Status why;
+  Status without_item;  // the newest step that is whole and lacks it
   for (const NamedStep& step : steps) {
     const Place at = root / step.second;
     if (!IsFinishedStep(at, options.commit_mode)) continue;
     Result<FoundCheckpoint> place = PlaceOfStepOrItem(at, options, sight);
-    const Status status = place.ok() ? place->damage : place.status();
+    Status status = place.ok() ? place->damage : place.status();
+    if (status.ok() && place->items.empty()) status = NothingThereError(at);
     if (status.ok()) {
       // A step that never had the item asked for is not damaged.
-      if (!SelectItem(options, *place).ok()) continue;
+      const Status selected = SelectItem(options, *place);
+      if (!selected.ok()) {
+        if (without_item.ok()) without_item = selected;
+        continue;
+      }
       // A damaged newer step is an error: reading an older one instead would
       // lose work without a word.
       if (damaged == nullptr) return place;
@@ -367,7 +412,9 @@ Result<FoundCheckpoint> PlaceOfNewestStep(const Place& root,
     damaged = &step;
     why = status;
   }
-  if (damaged == nullptr) return NoCheckpointError(root);
+  if (damaged == nullptr) {
+    return without_item.ok() ? NoCheckpointError(root) : without_item;
+  }
   return DamagedStepError(root.path(), damaged->first, why, std::nullopt);
 }
 
@@ -407,6 +454,10 @@ Result<ItemPlace> Classify(const Place& directory, const OpenOptions& options,
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       Subdirectories(directory, sight));
+  // Of an item with a list of checksums more is gone, which the list tells.
+  if (!sight.HasFile(directory, kDigestFile)) {
+    HF_RETURN_IF_ERROR(CheckPartsAreMerged(directory, names));
+  }
   const bool has_arrays =
       HasZarrMetadata(directory, sight) ||
       std::any_of(names.begin(), names.end(), [&](const std::string& name) {
@@ -443,12 +494,21 @@ Result<FoundCheckpoint> Find(const Place& place, const OpenOptions& options,
   if (place.path().empty() || place.path().find('\0') != std::string::npos) {
     return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
   }
-  const Place absolute = place.Absolute();
+  HF_ASSIGN_OR_RETURN(const Place absolute, PresentPlace(place.Absolute()));
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(absolute));
   if (kind == PathKind::kMissing) {
     return NotFoundError("Checkpoint at " + absolute.path() + " not found.");
   }
-  if (!sight.LeadsToDirectory(absolute)) return PlaceOfFile(absolute);
+  if (kind == PathKind::kSymlink && !IsThere(absolute)) {
+    return NotFoundError("Checkpoint at " + absolute.path() +
+                         " not found: " + WhatFileIs(absolute));
+  }
+  if (!sight.LeadsToDirectory(absolute)) {
+    sight.id = PlaceId(absolute.parent());
+    HF_ASSIGN_OR_RETURN(FoundCheckpoint place, PlaceOfFile(absolute));
+    HF_RETURN_IF_ERROR(SelectItem(options, place));
+    return place;
+  }
   if (IsTemporaryName(absolute.name())) {
     return IncompleteError(absolute);
   }
@@ -482,6 +542,13 @@ Status CheckSamePlace(const Place& place, const std::string& id) {
                                ? "it was removed or got another name"
                                : "another checkpoint has taken its place") +
                           " since it was opened; open it again");
+}
+
+Status ItemNotFoundError(const std::string& item, const std::string& path,
+                         const std::string& there) {
+  return NotFoundError("Item \"" + item +
+                       "\" was not found in the checkpoint at " + path + ": " +
+                       there);
 }
 
 Status MissingItemError(const std::string& directory, const std::string& name) {
@@ -519,8 +586,9 @@ Result<bool> IsManagerRoot(const Place& place) {
   const bool holds_any =
       std::any_of(steps.begin(), steps.end(), [&](const NamedStep& step) {
         const Place directory = place / step.second;
-        return SaysCommitted(directory, sight) ||
-               PlaceOfStepOrItem(directory, {}, sight).ok();
+        if (SaysCommitted(directory, sight)) return true;
+        const auto found = PlaceOfStepOrItem(directory, {}, sight);
+        return found.ok() && !found->items.empty();
       });
   HF_RETURN_IF_ERROR(sight.trouble);
   return holds_any;
@@ -536,9 +604,19 @@ Result<ItemPlace> ClassifyItem(const Place& directory,
 
 Result<FoundCheckpoint> FindCheckpoint(const Place& at,
                                        const OpenOptions& options) {
+  std::string id;
+  return FindCheckpointAndId(at, options, id);
+}
+
+Result<FoundCheckpoint> FindCheckpointAndId(const Place& at,
+                                            const OpenOptions& options,
+                                            std::string& id) {
   Sight sight;
   Result<FoundCheckpoint> place = Find(at, options, sight);
-  HF_RETURN_IF_ERROR(sight.trouble);
+  // Trouble with what is not there any more says nothing.
+  const bool has_moved = place.status().code() == StatusCode::kUnavailable;
+  if (!has_moved) HF_RETURN_IF_ERROR(sight.trouble);
+  id = sight.id;
   return place;
 }
 

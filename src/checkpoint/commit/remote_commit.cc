@@ -16,6 +16,7 @@
 #include "place/server_checks.h"
 #include "place/swap_file.h"
 #include "place/well_known_names.h"
+#include "references/referrers.h"
 
 namespace holdfast {
 namespace {
@@ -69,13 +70,14 @@ Status CheckContents(const Place& place, const Contents& contents,
 RemoteCommit::RemoteCommit(Place place, SaveLease lease)
     : place_(std::move(place)), lease_(std::move(lease)) {}
 
-Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(const Place& place,
-                                                          bool overwrite) {
+Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(
+    const Place& place, bool overwrite, const std::string& result_id) {
   // Most saves are to a new name: then there is nothing to list yet.
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
   if (kind != PathKind::kMissing) {
     HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(place));
     HF_RETURN_IF_ERROR(CheckContents(place, contents, overwrite));
+    if (overwrite) HF_RETURN_IF_ERROR(CheckNothingNeeds(place, result_id));
   }
   HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(place));
   std::unique_ptr<RemoteCommit> commit(

@@ -42,9 +42,9 @@ using WrittenSizes = std::map<std::string, WrittenSize>;
 
 class RemoteCommit {
  public:
-  // `place`: absolute, in an object store.
-  static Result<std::unique_ptr<RemoteCommit>> Begin(const Place& place,
-                                                     bool overwrite);
+  // `place`: absolute, in an object store; `result_id` as CommitOptions.
+  static Result<std::unique_ptr<RemoteCommit>> Begin(
+      const Place& place, bool overwrite, const std::string& result_id = "");
   ~RemoteCommit();
   RemoteCommit(const RemoteCommit&) = delete;
   RemoteCommit& operator=(const RemoteCommit&) = delete;

@@ -18,7 +18,9 @@
 #include "place/directory_ops.h"
 #include "place/look.h"
 #include "place/well_known_names.h"
+#include "references/referrers.h"
 #include "storage/new_file.h"
+#include "storage/nobodys_files.h"
 #include "storage/path_parts.h"
 #include "tree/key_path.h"
 
@@ -249,14 +251,15 @@ class Owners {
            root_.HasArrays();
   }
 
-  // Null means that all files are the checkpoint's own.
-  Result<const std::string*> FirstForeign() {
+  // The files that are not the checkpoint's own.
+  Result<std::vector<std::string>> Others() {
     named_ = ReadNamedItems(place_);
     HF_RETURN_IF_ERROR(FindItems());
+    std::vector<std::string> others;
     for (const std::string& file : files_) {
-      if (!IsOwned(file)) return &file;
+      if (!IsOwned(file)) others.push_back(file);
     }
-    return nullptr;
+    return others;
   }
 
  private:
@@ -334,6 +337,7 @@ Result<std::vector<std::string>> EntriesBelow(const Place& place) {
   } else {
     HF_RETURN_IF_ERROR(CollectEntries(place, "", files));
   }
+  std::erase_if(files, [](const std::string& f) { return IsNobodysPath(f); });
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -351,14 +355,21 @@ Status HoldsMoreError(const std::string& path, std::string_view file) {
 }
 
 Status CheckMayReplace(const std::string& path) {
-  return CheckMayReplacePlace(path);
+  HF_RETURN_IF_ERROR(CheckMayReplacePlace(path));
+  return CheckNothingNeeds(path);
 }
 
-Status CheckMayReplacePlace(const Place& bare) {
+Status CheckMayReplacePlace(const Place& place) {
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> others, OtherFiles(place));
+  return others.empty() ? Status()
+                        : HoldsMoreError(place.path(), others.front());
+}
+
+Result<std::vector<std::string>> OtherFiles(const Place& bare) {
   const LookScope scope(bare);
   const Place& place = scope.place();
   HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(place));
-  if (holds_nothing || IsBegunOnly(place)) return Status();
+  if (holds_nothing || IsBegunOnly(place)) return std::vector<std::string>();
   HF_ASSIGN_OR_RETURN(const auto files, EntriesBelow(place));
   Owners owners(place, files);
   if (!owners.IsCheckpoint()) {
@@ -367,8 +378,7 @@ Status CheckMayReplacePlace(const Place& bare) {
         "it is neither a checkpoint nor an empty directory" +
             (files.empty() ? "" : " (it holds " + files[0] + ")"));
   }
-  HF_ASSIGN_OR_RETURN(const std::string* foreign, owners.FirstForeign());
-  return foreign == nullptr ? Status() : HoldsMoreError(place.path(), *foreign);
+  return owners.Others();
 }
 
 Result<bool> HoldsCheckpoint(const std::string& path) {

@@ -25,10 +25,14 @@ namespace holdfast {
 // The questions of holdfast/tools/commit.h, of a place.
 Status CheckMayReplacePlace(const Place& place);
 Result<bool> PlaceHoldsCheckpoint(const Place& place);
+// What lies in a checkpoint's directory and is not the checkpoint's, sorted;
+// nothing where nothing is. FailedPrecondition for a directory that is neither
+// a checkpoint nor empty.
+Result<std::vector<std::string>> OtherFiles(const Place& place);
 
 // For the same question of another format:
-// All that is below a directory and is no directory, sorted: links and devices,
-// too, would be lost.
+// All that is below a directory and is no directory, sorted, but nobody's files
+// (storage/nobodys_files.h): links and devices, too, would be lost.
 Result<std::vector<std::string>> EntriesBelow(const Place& place);
 // "0.0", "c/0/1".
 bool IsZarrChunkName(std::string_view name);

@@ -64,7 +64,8 @@ Status CopyObjects(const Place& directory,
       cancel);
 }
 
-Status ReplaceByCopy(const Place& staged, const Place& target, uint64_t now_ns,
+Status ReplaceByCopy(const Place& staged, const Place& target,
+                     const std::string& result_id, uint64_t now_ns,
                      const CancelToken* cancel) {
   HF_ASSIGN_OR_RETURN(const BucketPlace from, staged.InBucket());
   HF_ASSIGN_OR_RETURN(const BucketPlace to, target.InBucket());
@@ -73,7 +74,8 @@ Status ReplaceByCopy(const Place& staged, const Place& target, uint64_t now_ns,
                       store->Read(kCheckpointMetadataFile));
   HF_ASSIGN_OR_RETURN(const Bytes marker, store->Read(kCommitMarkerFile));
   HF_ASSIGN_OR_RETURN(const CheckpointCopies all, CopiesOf(from, to));
-  HF_ASSIGN_OR_RETURN(const auto commit, RemoteCommit::Begin(target, true));
+  HF_ASSIGN_OR_RETURN(const auto commit,
+                      RemoteCommit::Begin(target, true, result_id));
   HF_RETURN_IF_ERROR(commit->WriteBegun(now_ns));
   HF_RETURN_IF_ERROR(commit->Explain(CopyObjects(target, all.copies, cancel)));
   HF_RETURN_IF_ERROR(

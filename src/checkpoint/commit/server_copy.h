@@ -29,8 +29,9 @@ Status CopyObjects(const Place& directory,
 
 // The finished checkpoint at `staged` takes the place of the one at `target`,
 // in the same bucket, and is removed; as a save that overwrites, at every
-// moment one of the two is whole.
-Status ReplaceByCopy(const Place& staged, const Place& target, uint64_t now_ns,
+// moment one of the two is whole. `result_id` as CommitOptions.
+Status ReplaceByCopy(const Place& staged, const Place& target,
+                     const std::string& result_id, uint64_t now_ns,
                      const CancelToken* cancel);
 
 }  // namespace holdfast

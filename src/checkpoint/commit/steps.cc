@@ -8,9 +8,11 @@
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/commit/place_check.h"
 #include "checkpoint/commit/step_list.h"
+#include "checkpoint/commit/unfinished.h"
 #include "checkpoint/format/checkpoint_metadata.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_text.h"
+#include "holdfast/read_again.h"
 #include "place/directory_ops.h"
 #include "place/file_walk.h"
 #include "place/look.h"
@@ -79,9 +81,7 @@ Status DamageOf(const CheckedFiles& files, CommitMode mode,
   return checked.code() == StatusCode::kDataLoss ? checked : Status();
 }
 
-}  // namespace
-
-StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
+StepInfo LookAtStep(const Place& at, CommitMode mode) {
   const LookScope scope(at, LookFor::kStep);
   const Place& place = scope.place();
   const std::string name = place.name();
@@ -118,6 +118,29 @@ StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
   return step;
 }
 
+}  // namespace
+
+StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
+  const auto described =
+      ReadAgainIfReplaced(at.path(), [&]() -> Result<StepInfo> {
+        const std::string id = PlaceId(at);
+        StepInfo step = LookAtStep(at, mode);
+        const bool is_whole = step.committed && step.damage.empty();
+        if (!is_whole && !PlaceId(at).empty()) {
+          HF_RETURN_IF_ERROR(CheckSamePlace(at, id));
+        }
+        return step;
+      });
+  if (described.ok()) return *described;
+  // There is always one, and never the same.
+  StepInfo step;
+  step.name = at.name();
+  step.path = at.path();
+  step.step = StepOfName(step.name);
+  step.why_not = described.status().message();
+  return step;
+}
+
 // What stands in a step or an item, and never in a root.
 static bool IsFileOfCheckpoint(std::string_view name) {
   constexpr std::string_view kNames[] = {kCheckpointMetadataFile,
@@ -138,6 +161,19 @@ Status CheckIsNoCheckpoint(const Place& root,
   return NotFoundError("no steps in " + root.path() +
                        ": it is a checkpoint itself; steps are listed of the "
                        "directory above it");
+}
+
+Status CheckMayHoldSteps(const std::string& root) {
+  const Place place = Place(root).Absolute();
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
+  if (kind != PathKind::kDirectory) return Status();
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(place));
+  if (CheckIsNoCheckpoint(place, names).ok()) return Status();
+  return InvalidArgumentError(
+      place.path() +
+      ": it is a checkpoint itself, and holds no steps; give the directory "
+      "above it, which holds them");
 }
 
 namespace {
@@ -169,7 +205,7 @@ Result<std::vector<StepInfo>> ListNewestSteps(const std::string& root,
     return NotFoundError("Checkpoint at " + place.path() + " not found.");
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(place));
+                      ListBroughtBack(place));
   HF_RETURN_IF_ERROR(CheckIsNoCheckpoint(place, names));
   std::vector<std::string> step_names;
   for (const std::string& name : names) {

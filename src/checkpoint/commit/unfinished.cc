@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "checkpoint/commit/by_files.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/commit/lease.h"
 #include "checkpoint/format/checkpoint_metadata.h"
@@ -17,6 +18,7 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kReplacedSuffix = ".holdfast-replaced";
+constexpr std::string_view kMovedSuffix = ".holdfast-moved";
 
 }  // namespace
 
@@ -28,11 +30,16 @@ Place ReplacedPlace(const Place& place) {
   return place.parent() / ReplacedName(place.name());
 }
 
+Place MovedPlace(const Place& place) {
+  return place.parent() / (place.name() + std::string(kMovedSuffix));
+}
+
 std::optional<std::string> NameOfReplaced(std::string_view name) {
-  if (!name.ends_with(kReplacedSuffix)) return std::nullopt;
-  name.remove_suffix(kReplacedSuffix.size());
-  if (name.empty()) return std::nullopt;
-  return std::string(name);
+  for (const std::string_view suffix : {kReplacedSuffix, kMovedSuffix}) {
+    if (!name.ends_with(suffix) || name == suffix) continue;
+    return std::string(name.substr(0, name.size() - suffix.size()));
+  }
+  return std::nullopt;
 }
 
 Result<bool> HoldsNothing(const Place& directory) {
@@ -142,14 +149,28 @@ Result<Recovery> RecoverRemote(const Place& final_place, const Place& replaced,
   return Recovery::kRestored;
 }
 
+// FailedPrecondition when nothing tells. `is_whole`: what was renamed to the
+// place is; what grew there is when it says so.
+Result<bool> IsLeftoverAt(const Place& final_place, bool is_whole) {
+  HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_place));
+  if (holds_nothing || IsBegunOnly(final_place)) return true;
+  if (is_whole) return false;
+  if (LacksOnlyTheMarker(final_place)) {
+    HF_RETURN_IF_ERROR(WriteCommitMarker(final_place));
+  }
+  if (HasCommitMarker(final_place)) return false;
+  return FailedPreconditionError("");
+}
+
 // The save that put it aside keeps it locked while it lives.
-Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced) {
+Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced,
+                              bool is_whole) {
   Result<DirectoryLock> aside = DirectoryLock::Take(replaced.path());
   if (aside.status().code() == StatusCode::kNotFound) return Recovery::kNothing;
   HF_RETURN_IF_ERROR(aside.status());
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(final_place));
   if (kind == PathKind::kMissing) {
-    HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_place));
+    HF_RETURN_IF_ERROR(GiveName(replaced, final_place));
     return Recovery::kRestored;
   }
   if (kind != PathKind::kDirectory) {
@@ -157,19 +178,18 @@ Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced) {
   }
   HF_ASSIGN_OR_RETURN(DirectoryLock lock,
                       DirectoryLock::Take(final_place.path()));
-  if (LacksOnlyTheMarker(final_place)) {
-    HF_RETURN_IF_ERROR(WriteCommitMarker(final_place));
+  const Result<bool> is_leftover = IsLeftoverAt(final_place, is_whole);
+  if (is_leftover.status().code() == StatusCode::kFailedPrecondition) {
+    return BothUnclearError(final_place, replaced);
   }
-  if (HasCommitMarker(final_place)) {
+  HF_RETURN_IF_ERROR(is_leftover.status());
+  if (!*is_leftover) {
     HF_RETURN_IF_ERROR(aside->Remove(replaced.path()));
     return Recovery::kRemoved;
   }
-  HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_place));
-  if (!holds_nothing && !IsBegunOnly(final_place)) {
-    return BothUnclearError(final_place, replaced);
-  }
+  HF_RETURN_IF_ERROR(EmptyBegunOnly(final_place));
   HF_RETURN_IF_ERROR(lock.Remove(final_place.path()));
-  HF_RETURN_IF_ERROR(PublishDirectory(replaced, final_place));
+  HF_RETURN_IF_ERROR(GiveName(replaced, final_place));
   return Recovery::kRestored;
 }
 
@@ -177,12 +197,59 @@ Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced) {
 
 Result<Recovery> RecoverReplaced(const Place& final_place,
                                  const MayGoOn& may_go_on) {
+  const Place moved = MovedPlace(final_place);
+  if (final_place.can_rename()) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(moved));
+    if (kind == PathKind::kDirectory) {
+      return RecoverLocal(final_place, moved, /*is_whole=*/true);
+    }
+  }
   const Place replaced = ReplacedPlace(final_place);
   HF_ASSIGN_OR_RETURN(const PathKind aside, GetPathKind(replaced));
   if (aside != PathKind::kDirectory) return Recovery::kNothing;
   return final_place.can_rename()
-             ? RecoverLocal(final_place, replaced)
+             ? RecoverLocal(final_place, replaced, /*is_whole=*/false)
              : RecoverRemote(final_place, replaced, may_go_on);
+}
+
+void BringBack(const Place& final_place) {
+  if (!final_place.can_rename() || final_place.name().empty()) return;
+  const Result<PathKind> kind = GetPathKind(final_place);
+  if (!kind.ok() || *kind != PathKind::kMissing) return;
+  // A save may be at it, or this process may not rename.
+  static_cast<void>(RecoverReplaced(final_place));
+}
+
+Result<Place> PresentPlace(const Place& place) {
+  HF_ASSIGN_OR_RETURN(PathKind kind, GetPathKind(place));
+  if (kind != PathKind::kMissing || !place.can_rename()) return place;
+  BringBack(place);
+  // Between the two renames of a save that lives the old one is aside; when it
+  // is there no more the new one has the name.
+  for (const Place& aside : {MovedPlace(place), ReplacedPlace(place)}) {
+    HF_ASSIGN_OR_RETURN(kind, GetPathKind(place));
+    if (kind != PathKind::kMissing) break;
+    HF_ASSIGN_OR_RETURN(kind, GetPathKind(aside));
+    if (kind == PathKind::kDirectory) return aside;
+  }
+  return place;
+}
+
+Result<std::vector<std::string>> ListBroughtBack(const Place& root) {
+  HF_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(root));
+  if (!root.can_rename()) return names;
+  bool is_changed = false;
+  for (const std::string& name : names) {
+    const auto final_name = NameOfReplaced(name);
+    if (!final_name ||
+        std::binary_search(names.begin(), names.end(), *final_name)) {
+      continue;
+    }
+    BringBack(root / *final_name);
+    is_changed = true;
+  }
+  if (is_changed) return ListDirectory(root);
+  return names;
 }
 
 }  // namespace holdfast

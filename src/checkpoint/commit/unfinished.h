@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "holdfast/options.h"
 #include "holdfast/status.h"
@@ -15,10 +16,14 @@
 
 namespace holdfast {
 
-// The name of a checkpoint while another takes its place.
+// The name of a checkpoint while another grows in its place.
 std::string ReplacedName(const std::string& name);
 Place ReplacedPlace(const Place& place);
-// The name it had; absent for other names.
+// The same while another, which is whole, is renamed into its place: on file
+// systems that cannot exchange names (ReplaceDirectory of
+// storage/directory_ops.h).
+Place MovedPlace(const Place& place);
+// The name it had, by either of these; absent for other names.
 std::optional<std::string> NameOfReplaced(std::string_view name);
 
 // Whether there is nothing in a directory but files that were being written
@@ -65,5 +70,15 @@ Status IncompleteError(const Place& directory);
 enum class Recovery : uint8_t { kNothing, kRestored, kRemoved };
 Result<Recovery> RecoverReplaced(const Place& final_place,
                                  const MayGoOn& may_go_on = nullptr);
+
+// For readers, who find nothing at a path of a file system: a checkpoint that
+// an interrupted overwrite put aside gets its name back, where that is possible
+// and no save is at it.
+void BringBack(const Place& final_place);
+// Where there is something for the path after that: the path itself, or a
+// checkpoint put aside whose name cannot be given back. Otherwise the path.
+Result<Place> PresentPlace(const Place& place);
+// The names in a directory of steps, those brought back among them.
+Result<std::vector<std::string>> ListBroughtBack(const Place& root);
 
 }  // namespace holdfast

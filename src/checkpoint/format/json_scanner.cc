@@ -10,6 +10,8 @@
 namespace holdfast {
 namespace {
 
+constexpr uint8_t kBigIntegerSubtype = 1;
+
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 std::string_view KindOf(char c) {
@@ -286,6 +288,8 @@ Status JsonScanner::ReadNumber(nlohmann::ordered_json& value) {
   } else if (is_integer && token[0] != '-' &&
              std::from_chars(token.data(), end, large).ec == std::errc()) {
     value = large;
+  } else if (is_integer) {
+    value = BigInteger(token);
   } else {
     double number = 0;
     if (std::from_chars(token.data(), end, number).ec != std::errc()) {
@@ -362,6 +366,20 @@ Status JsonScanner::SkipValue() {
 Status JsonScanner::ReadEnd() {
   return Peek() == 0 && offset_ == text_.size() ? Status()
                                                 : Error("text after the end");
+}
+
+nlohmann::ordered_json BigInteger(std::string_view digits) {
+  return nlohmann::ordered_json::binary({digits.begin(), digits.end()},
+                                        kBigIntegerSubtype);
+}
+
+std::optional<std::string> DigitsOfBigInteger(
+    const nlohmann::ordered_json& value) {
+  if (!value.is_binary() || !value.get_binary().has_subtype() ||
+      value.get_binary().subtype() != kBigIntegerSubtype) {
+    return std::nullopt;
+  }
+  return std::string(value.get_binary().begin(), value.get_binary().end());
 }
 
 }  // namespace holdfast

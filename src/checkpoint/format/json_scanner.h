@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,13 @@
 namespace holdfast {
 
 inline constexpr int kJsonDepthMax = 128;
+
+// An integer beyond 64 bits in a document, which has no type for it: binary of
+// a subtype, which AppendPythonJson writes as a number.
+nlohmann::ordered_json BigInteger(std::string_view digits);
+// Nullopt for any other value.
+std::optional<std::string> DigitsOfBigInteger(
+    const nlohmann::ordered_json& value);
 
 class JsonScanner {
  public:
@@ -47,7 +55,7 @@ class JsonScanner {
   Status ReadBool(bool& value);
   Status ReadNull();
   // Any value as a document; of duplicate members the last counts, as in
-  // Python. Integers beyond 64 bits become floats.
+  // Python. Integers beyond 64 bits keep their digits (BigInteger).
   Status ReadDocument(nlohmann::ordered_json& value);
   Status SkipValue();
   // Only white space is left.

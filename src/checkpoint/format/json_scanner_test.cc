@@ -123,6 +123,17 @@ TEST(JsonScanner, DocumentsFollowPython) {
   EXPECT_EQ(value->begin().key(), "b");
 }
 
+// No program gets another number back than it saved.
+TEST(JsonScanner, IntegersBeyond64BitsKeepTheirDigits) {
+  const std::string text =
+      R"({"a": 340282366920938463463374607431768211456, "b": [-9223372036854775809]})";
+  const auto value = ParseJsonText(text);
+  ASSERT_TRUE(value.ok()) << value.status().ToString();
+  EXPECT_EQ(PythonJsonText(*value), text);
+  EXPECT_EQ(DigitsOfBigInteger((*value)["b"][0]), "-9223372036854775809");
+  EXPECT_EQ(DigitsOfBigInteger((*value)["b"]), std::nullopt);
+}
+
 TEST(JsonScanner, BoundsTheDepth) {
   const auto nested = [](int depth) {
     return std::string(depth, '[') + std::string(depth, ']');

@@ -160,6 +160,9 @@ void AppendPythonJson(std::string& out, const ordered_json& value) {
     case ordered_json::value_t::number_integer:
     case ordered_json::value_t::number_unsigned:
       return AppendInteger(out, value);
+    case ordered_json::value_t::binary:
+      out += DigitsOfBigInteger(value).value_or("null");
+      return;
     default:
       out += "null";
   }

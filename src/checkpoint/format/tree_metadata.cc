@@ -8,6 +8,7 @@
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/json_scanner.h"
 #include "checkpoint/format/json_text.h"
+#include "checkpoint/format/own_documents.h"
 #include "checkpoint/format/shape_json.h"
 #include "holdfast/tree.h"
 
@@ -17,6 +18,8 @@ namespace {
 // Of a key: what it is in Python, where that is no str.
 constexpr std::string_view kKeyClass = "holdfast_key";
 constexpr std::string_view kKeyClassInt = "int";
+// The documents of the item's own in "custom_metadata".
+constexpr std::string_view kDocumentsMember = "holdfast_documents";
 // The values of "key_type".
 constexpr int64_t kKeyTypeSequence = 1;
 constexpr int64_t kKeyTypeDict = 2;
@@ -59,6 +62,7 @@ class TreeMetadataParser {
     HF_RETURN_IF_ERROR(in_.ReadObject(
         [&](std::string_view key) { return ReadTopMember(key); }));
     HF_RETURN_IF_ERROR(in_.ReadEnd());
+    SplitDocuments();
     if (seen_ & kSeenTree) return Status();
     return DataLossError("tree_metadata: member is missing");
   }
@@ -81,6 +85,7 @@ class TreeMetadataParser {
     kSeenKey = 2048,
     kSeenKeyType = 4096,
     kSeenKeyClass = 8192,
+    kSeenDocuments = 16384,
   };
 
   Status Once(unsigned& seen, unsigned member) const {
@@ -110,6 +115,7 @@ class TreeMetadataParser {
       return in_.ReadDocument(metadata.custom_metadata);
     }
     if (key == "value_metadata_tree") return ReadRichTree();
+    if (key == kDocumentsMember) return ReadDocumentNames();
     return in_.SkipValue();
   }
 
@@ -123,6 +129,26 @@ class TreeMetadataParser {
     HF_RETURN_IF_ERROR(Once(seen_, kSeenRich));
     if (in_.NextIsNull()) return in_.ReadNull();
     return in_.ReadString(metadata.value_metadata_tree.emplace());
+  }
+
+  Status ReadDocumentNames() {
+    HF_RETURN_IF_ERROR(Once(seen_, kSeenDocuments));
+    metadata.names_documents = true;
+    return in_.ReadDocument(document_names_);
+  }
+
+  // Those that the file does not name are of another item.
+  void SplitDocuments() {
+    nlohmann::ordered_json found = TakeOwnDocuments(metadata.custom_metadata);
+    if (found.is_null()) return;
+    if (metadata.custom_metadata.empty()) metadata.custom_metadata = nullptr;
+    for (const auto& [key, document] : found.items()) {
+      const bool is_named =
+          std::find(document_names_.begin(), document_names_.end(), key) !=
+          document_names_.end();
+      if (metadata.names_documents && !is_named) continue;
+      metadata.documents[key] = document;
+    }
   }
 
   Status ReadEntries() {
@@ -238,6 +264,7 @@ class TreeMetadataParser {
 
   JsonScanner in_;
   unsigned seen_ = 0;
+  nlohmann::ordered_json document_names_;
 };
 
 uint64_t HashKeys(const KeyPath& path) {
@@ -273,6 +300,25 @@ Status CheckUniquePaths(const std::vector<TreeMetadataEntry>& entries) {
   return Status();
 }
 
+// The user's metadata and the documents, as one object.
+nlohmann::ordered_json AllMetadata(const TreeMetadata& metadata) {
+  nlohmann::ordered_json all = metadata.custom_metadata;
+  if (metadata.documents.is_null()) return all;
+  for (const auto& [key, document] : metadata.documents.items()) {
+    all[key] = document;
+  }
+  return all;
+}
+
+void AppendDocumentNames(std::string& out, const TreeMetadata& metadata) {
+  nlohmann::ordered_json names = nlohmann::ordered_json::array();
+  for (const auto& [key, document] : metadata.documents.items()) {
+    names.push_back(key);
+  }
+  out += ", \"" + std::string(kDocumentsMember) + "\": ";
+  AppendPythonJson(out, names);
+}
+
 }  // namespace
 
 std::string SerializeTreeMetadata(const TreeMetadata& metadata) {
@@ -289,11 +335,12 @@ std::string SerializeTreeMetadata(const TreeMetadata& metadata) {
   out += ", \"store_array_data_equal_to_fill_value\": ";
   out += BoolText(metadata.store_array_data_equal_to_fill_value);
   out += ", \"custom_metadata\": ";
-  AppendPythonJson(out, metadata.custom_metadata);
+  AppendPythonJson(out, AllMetadata(metadata));
   if (metadata.value_metadata_tree.has_value()) {
     out += ", \"value_metadata_tree\": ";
     AppendPythonJsonString(out, *metadata.value_metadata_tree);
   }
+  if (!metadata.documents.is_null()) AppendDocumentNames(out, metadata);
   out += '}';
   return out;
 }

@@ -4,7 +4,8 @@
 // the storage flags. Member names of the entries are for people; the path is
 // rebuilt from "key_metadata" alone. A key that is an integer in Python has the
 // type of a dict's key and one more member, which Orbax does not read:
-// "holdfast_key": "int".
+// "holdfast_key": "int". An item with documents of holdfast's own
+// (own_documents.h) names them in the last member, "holdfast_documents".
 // Source: orbax-checkpoint 0.12.8, _src/metadata/tree.py; files of 0.5.3 have
 // only "tree_metadata" and "use_zarr3".
 // Thread-safety: pure functions.
@@ -36,7 +37,12 @@ struct TreeMetadata {
   std::optional<bool> use_ocdbt;           // unset: look at the files
   bool use_zarr3 = false;
   bool store_array_data_equal_to_fill_value = false;
-  nlohmann::ordered_json custom_metadata;  // null when there is none
+  nlohmann::ordered_json custom_metadata;  // the user's; null: there is none
+  // Documents of holdfast's own, an object; null: there is none.
+  nlohmann::ordered_json documents;
+  // The file says that they are the item's. It was written by holdfast 0.2.0 or
+  // older, or by another library, if it does not.
+  bool names_documents = false;
   // Rich types: the JSON text that is the value of "value_metadata_tree".
   std::optional<std::string> value_metadata_tree;
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/format/golden_for_test.h"
+#include "checkpoint/format/own_documents.h"
 #include "holdfast/tree.h"
 #include "tree/value_type.h"
 
@@ -178,6 +179,40 @@ TEST(TreeMetadata, UnknownMembersAreSkipped) {
       "}}");
   ASSERT_TRUE(metadata.ok()) << metadata.status().ToString();
   EXPECT_EQ(metadata->entries.size(), 1u);
+}
+
+// A program that reads custom metadata and saves them along saves documents of
+// another item.
+TEST(TreeMetadata, OnlyNamedDocumentsAreTheItemsOwn) {
+  TreeMetadata metadata;
+  metadata.custom_metadata = {{"mine", 1}};
+  metadata.documents = {{std::string(kSidecarKey), {{"version", 1}}}};
+  const std::string text = SerializeTreeMetadata(metadata);
+  EXPECT_TRUE(text.ends_with(
+      R"("custom_metadata": {"mine": 1, "holdfast.tree": {"version": 1}}, )"
+      R"("holdfast_documents": ["holdfast.tree"]})"))
+      << text;
+  auto parsed = ParseTreeMetadata(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  EXPECT_EQ(parsed->custom_metadata, metadata.custom_metadata);
+  EXPECT_EQ(parsed->documents, metadata.documents);
+  EXPECT_TRUE(parsed->names_documents);
+
+  std::string other = text;
+  const size_t names = other.rfind("[\"holdfast.tree\"]");
+  other.replace(names, std::string::npos, "[]}");
+  parsed = ParseTreeMetadata(other);
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  EXPECT_EQ(parsed->custom_metadata, metadata.custom_metadata);
+  EXPECT_TRUE(parsed->documents.is_null());
+
+  // Of an older holdfast, or of another library: whoever reads it judges.
+  other = text.substr(0, text.rfind(", \"holdfast_documents\"")) + "}";
+  parsed = ParseTreeMetadata(other);
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  EXPECT_EQ(parsed->custom_metadata, metadata.custom_metadata);
+  EXPECT_EQ(parsed->documents, metadata.documents);
+  EXPECT_FALSE(parsed->names_documents);
 }
 
 TEST(TreeMetadata, EveryCutIsRefused) {

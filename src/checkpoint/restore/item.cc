@@ -7,8 +7,10 @@
 #include "base/utf8.h"
 #include "checkpoint/check/checked_store.h"
 #include "checkpoint/check/view_sources.h"
+#include "checkpoint/commit/known_formats.h"
 #include "checkpoint/format/aggregate.h"
 #include "checkpoint/format/array_metadatas.h"
+#include "checkpoint/format/array_specs.h"
 #include "checkpoint/format/directory_names.h"
 #include "checkpoint/format/fingerprints_file.h"
 #include "checkpoint/format/sharding_file.h"
@@ -16,6 +18,7 @@
 #include "checkpoint/restore/array_index.h"
 #include "checkpoint/restore/leaf_request.h"
 #include "fingerprint/sum.h"
+#include "place/directory_ops.h"
 #include "place/open_store.h"
 #include "storage/url_path.h"
 #include "tree/flatten.h"
@@ -225,7 +228,9 @@ class ItemOpener {
       HF_ASSIGN_OR_RETURN(const Bytes text, ReadFile(kTreeMetadataFile));
       Result<TreeMetadata> parsed = ParseTreeMetadata(text.view());
       if (!parsed.ok()) {
-        return parsed.status().WithContext(files().Describe(kTreeMetadataFile));
+        return WithWhatFileIs(parsed.status(), files(), kTreeMetadataFile,
+                              "orbax-file")
+            .WithContext(files().Describe(kTreeMetadataFile));
       }
       metadata = std::move(parsed).value();
     }
@@ -233,6 +238,7 @@ class ItemOpener {
     if (metadata.use_ocdbt.value_or(true)) {
       HF_ASSIGN_OR_RETURN(const bool has_database, Exists(kManifestFile));
       if (has_database) HF_RETURN_IF_ERROR(OpenDatabase());
+      if (!has_database) HF_RETURN_IF_ERROR(CheckIsMerged());
     }
     // From a server it is faster to read all nodes in a few batches than those
     // that are needed one by one.
@@ -256,6 +262,14 @@ class ItemOpener {
     return Status();
   }
 
+  // Without the database the arrays would be looked for as directories.
+  Status CheckIsMerged() {
+    if (item_->place_.store != nullptr) return Status();
+    HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                        ListDirectory(item_->place_.directory));
+    return CheckPartsAreMerged(item_->place_.directory, names);
+  }
+
   void ReadArraysAhead(const TreeMetadata& metadata) {
     std::vector<std::string> names;
     for (const TreeMetadataEntry& entry : metadata.entries) {
@@ -273,16 +287,53 @@ class ItemOpener {
     }
   }
 
-  // Before `_METADATA` existed the msgpack file held the structure.
+  // Before `_METADATA` existed the msgpack file held the structure; T5X's holds
+  // specs, too.
   Status AddLeavesOfAggregate() {
-    HF_ASSIGN_OR_RETURN(const Tree* const tree, Aggregate());
-    HF_ASSIGN_OR_RETURN(std::vector<FlatLeaf> leaves, Flatten(*tree));
+    HF_RETURN_IF_ERROR(Aggregate().status());
+    Tree tree = *std::move(*aggregate_);
+    const ArraySpecs specs = TakeArraySpecs(tree);
+    HF_ASSIGN_OR_RETURN(std::vector<FlatLeaf> leaves, Flatten(tree));
     for (FlatLeaf& flat : leaves) {
       StoredLeaf leaf;
       leaf.path = std::move(flat.path);
-      AddLeafOfValue(std::move(leaf), *flat.leaf);
+      const bool is_reference = flat.leaf->is_leaf() &&
+                                flat.leaf->leaf_kind() == LeafKind::kReference;
+      const auto spec =
+          is_reference ? specs.find(flat.leaf->text()) : specs.end();
+      if (spec != specs.end()) {
+        AddLeafOfSpec(std::move(leaf), spec->second);
+      } else {
+        AddLeafOfValue(std::move(leaf), *flat.leaf);
+      }
     }
     return Status();
+  }
+
+  void AddLeafOfSpec(StoredLeaf leaf, const ArraySpec& spec) {
+    const std::string name = ParamName(leaf.path);
+    leaf.problem = spec.problem;
+    if (leaf.problem.ok() && !CheckKey(spec.array).ok()) {
+      leaf.problem =
+          DataLossError("its spec names the directory \"" + spec.array +
+                        "\", which cannot lie in the checkpoint");
+    }
+    if (!leaf.problem.ok()) {
+      leaf.problem = leaf.problem.WithContext("leaf " + name);
+      Add(std::move(leaf));
+      return;
+    }
+    const Result<StoredArray> array = FindArray(spec.array);
+    AddLeafOfArray(std::move(leaf), spec.array, array);
+    StoredLeaf& added = item_->leaves_.back();
+    if (!added.problem.ok() || !spec.shape || *spec.shape == added.info.shape) {
+      return;
+    }
+    added.problem = DataLossError(
+        "leaf " + name + ": got an array of shape " +
+        ShapeToString(added.info.shape) + " in " +
+        files().Describe(spec.array) + ", want " + ShapeToString(*spec.shape) +
+        ", as " + files().Describe(options_.aggregate_filename) + " says");
   }
 
   void AddLeafOfValue(StoredLeaf leaf, const Tree& value) {
@@ -510,8 +561,11 @@ class ItemOpener {
       aggregate_ = text.ok() ? ParseAggregate(text->view())
                              : Result<Tree>(text.status());
       if (!aggregate_->ok()) {
-        aggregate_ = aggregate_->status().WithContext(
-            files().Describe(options_.aggregate_filename));
+        const Status why =
+            WithWhatFileIs(aggregate_->status(), files(),
+                           options_.aggregate_filename, "flax-msgpack");
+        aggregate_ =
+            why.WithContext(files().Describe(options_.aggregate_filename));
       }
     }
     if (!aggregate_->ok()) return aggregate_->status();
@@ -605,7 +659,7 @@ class ItemOpener {
   std::unordered_map<std::string, std::string> prng_impls_;
   Status prng_impls_status_;
   FingerprintTexts fingerprints_;  // of the arrays
-  Status exhausted_;  // what left a leaf without its description
+  Status exhausted_;               // what left a leaf without its description
 };
 
 Store& Item::array_store() const {

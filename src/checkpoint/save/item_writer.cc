@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/format/array_metadatas.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/own_documents.h"
 #include "checkpoint/format/part_file.h"
 #include "checkpoint/format/sharding_file.h"
 #include "checkpoint/format/strings_file.h"
@@ -123,6 +124,10 @@ Status WriteTreeFiles(const SavePlan& plan,
   HF_ASSIGN_OR_RETURN(metadata.custom_metadata,
                       ParseJsonObject(plan.options->item_custom_metadata,
                                       "item_custom_metadata"));
+  TakeOwnDocuments(metadata.custom_metadata);  // of another item
+  HF_ASSIGN_OR_RETURN(
+      metadata.documents,
+      ParseJsonObject(plan.options->item_documents, "item_documents"));
   return files.Write(kTreeMetadataFile, SerializeTreeMetadata(metadata));
 }
 

@@ -8,6 +8,7 @@
 #include "checkpoint/check/digest_index.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/directory_names.h"
+#include "checkpoint/format/own_documents.h"
 #include "checkpoint/save/adopt.h"
 #include "checkpoint/save/item_parts.h"
 #include "checkpoint/save/save_options.h"
@@ -50,6 +51,10 @@ Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record) {
   HF_ASSIGN_OR_RETURN(
       nlohmann::ordered_json custom_metadata,
       ParseJsonObject(record.custom_metadata, "custom_metadata"));
+  TakeOwnDocuments(custom_metadata);  // of another checkpoint
+  HF_ASSIGN_OR_RETURN(const nlohmann::ordered_json documents,
+                      ParseJsonObject(record.documents, "documents"));
+  if (!documents.is_null()) custom_metadata.update(documents);
   if (!custom_metadata.is_null()) {
     parsed.custom_metadata = std::move(custom_metadata);
   }
@@ -161,7 +166,8 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::BeginInCall(
   if (status.ok() && (group == nullptr || group->rank() == 0)) {
     auto begun = PendingCheckpoint::Begin(
         final_path, {own.overwrite, own.commit_mode, own.directory_mode,
-                     own.takes_empty_directory});
+                     own.takes_empty_directory, own.result_id, own.may_commit,
+                     own.keeps_other_files});
     status = begun.status();
     if (begun.ok()) pending = std::move(begun).value();
     if (status.ok() && pending->remote() != nullptr) {
@@ -365,6 +371,10 @@ Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
   return committed;
 }
 
+Status PendingSaver::BoundAccess(const std::vector<std::string>& sources) {
+  return is_primary() ? pending_->BoundAccess(sources) : Status();
+}
+
 // With a rename, the checkpoint appears with all its files, so one sync of the
 // names serves all. With a marker, everything else must be durable before the
 // files that say that the checkpoint is complete.
@@ -381,6 +391,7 @@ Status PendingSaver::Publish(const ParsedRootRecord& root) {
   if (options_.write_digests) HF_RETURN_IF_ERROR(root_files_.WriteDigests());
   if (pending_->remote() != nullptr) {
     HF_RETURN_IF_ERROR(root_files_.SyncNames());
+    if (options_.may_commit) HF_RETURN_IF_ERROR(options_.may_commit());
     HF_RETURN_IF_ERROR(
         pending_->remote()->Finish(SizesOfFiles(), metadata, marker));
     return pending_->Commit();
@@ -391,7 +402,8 @@ Status PendingSaver::Publish(const ParsedRootRecord& root) {
   }
   HF_RETURN_IF_ERROR(WriteMetadata(metadata));
   HF_RETURN_IF_ERROR(root_files_.WriteUnlisted(kCommitMarkerFile, marker));
-  if (!pending_->is_committed_by_marker()) HF_RETURN_IF_ERROR(SetModesBelow());
+  // In marker mode once more, for these two files.
+  HF_RETURN_IF_ERROR(SetModesBelow());
   if (options_.directory_mode) {
     HF_RETURN_IF_ERROR(SetPermissions(directory(), *options_.directory_mode));
   }
@@ -441,8 +453,10 @@ Status PendingSaver::WriteMetadata(const std::string& text) {
                             {.sync = options_.sync, .atomic = true});
 }
 
-// The permissions of all directories but the checkpoint's own.
+// The permissions of all that there is, but of the checkpoint's own directory
+// where the caller chooses them.
 Status PendingSaver::SetModesBelow() {
+  HF_RETURN_IF_ERROR(pending_->SetAccess(options_.sync));
   if (!options_.directory_mode) return Status();
   HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory()));
   for (const std::string& path : tree.directories) {

@@ -41,6 +41,9 @@ class PendingSaver final : public PendingSave {
       const std::string& path, const PendingSaveOptions& options,
       const Status& mine = {});
 
+  // For a copy of, or of parts of, what is at `sources`: it will give nobody
+  // more permissions than these do. Before anything is written.
+  Status BoundAccess(const std::vector<std::string>& sources);
   // What this process writes of an item, planned as SaveItem wants it.
   Result<SavePlan> Plan(const Tree& tree, const SaveOptions& options) const;
   const std::string& directory() const override { return directory_; }

@@ -217,18 +217,19 @@ class LayoutMaker {
 Status CheckAlso(const SaveOptions& options) {
   if (options.also == nullptr) return Status();
   std::string want;
-  if (!options.use_ocdbt) want = "want OCDBT";
+  if (!options.use_ocdbt) want = "want a database (ocdbt)";
   if (!options.write_digests) {
     want = "want write_digests, by which the files are known";
   }
   if (options.compression != Compression::kNone &&
       options.compression != Compression::kPlanes) {
-    want = "their bytes cannot be compressed (got " +
+    want = "their bytes cannot be compressed (got compression " +
            std::string(CompressionName(options.compression)) + ")";
   }
   if (options.adopt_existing) want = "no TypeHandler may have left values";
   if (want.empty()) return Status();
-  return InvalidArgumentError("save in files of another format, too: " + want);
+  return InvalidArgumentError("save in files of another format, too (also): " +
+                              want);
 }
 
 Status CheckOptions(const SaveOptions& options) {
@@ -255,6 +256,8 @@ Status CheckOptions(const SaveOptions& options) {
         "got " +
         std::to_string(options.ocdbt_target_data_file_bytes));
   }
+  HF_RETURN_IF_ERROR(
+      ParseJsonObject(options.item_documents, "item_documents").status());
   return ParseJsonObject(options.item_custom_metadata, "item_custom_metadata")
       .status();
 }

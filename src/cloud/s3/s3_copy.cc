@@ -109,17 +109,16 @@ Result<std::string> CopyObjectInParts(std::shared_ptr<S3Connection> connection,
                                       uint64_t part_bytes) {
   HF_ASSIGN_OR_RETURN(const std::unique_ptr<S3Upload> upload,
                       S3Upload::Start(connection, target));
+  // As many are listed as go at once: the size is what a server says.
   std::vector<S3Upload::CopiedPart> parts;
   for (uint64_t offset = 0, index = 0; offset < source.byte_count; ++index) {
     const uint64_t byte_count =
         std::min(part_bytes, source.byte_count - offset);
     parts.push_back({index, offset, byte_count});
     offset += byte_count;
-  }
-  for (size_t i = 0; i < parts.size(); i += kPartsAtOnceMax) {
-    const size_t count = std::min(kPartsAtOnceMax, parts.size() - i);
-    HF_RETURN_IF_ERROR(upload->CopyParts(source.key, source.version,
-                                         std::span(parts).subspan(i, count)));
+    if (parts.size() < kPartsAtOnceMax && offset < source.byte_count) continue;
+    HF_RETURN_IF_ERROR(upload->CopyParts(source.key, source.version, parts));
+    parts.clear();
   }
   return upload->Finish(condition);
 }

@@ -439,6 +439,7 @@ const drawHead = () => {
   const verified = data.verified;
   if (!verified) badge("not verified");
   else if (verified.damages.length) badge(`${verified.damages.length} damaged`, "bad");
+  else if (verified.notSupported.length) badge(`${verified.notSupported.length} not supported`, "bad");
   else badge(`verified: ${verified.checked} of ${verified.chunks} chunks by checksums`, "good");
   if (total.odd) badge(`NaN or infinities: ${countText(total.odd)}`, "bad");
   if (total.unreadable) badge(`${total.unreadable} not readable`, "bad");
@@ -459,7 +460,8 @@ const drawHead = () => {
     ["l2 norm", hasStats ? realText(Math.sqrt(total.squares)) : ""],
     ["zeros", hasStats && total.elements ? percentText(total.zeros / total.elements) : ""],
   ]);
-  const lists = [["Damage", verified?.damages ?? [], "bad"], ["Notes", data.notes.concat(verified?.notes ?? []), ""],
+  const lists = [["Damage", verified?.damages ?? [], "bad"],
+    ["Not supported", verified?.notSupported ?? [], "bad"], ["Notes", data.notes.concat(verified?.notes ?? []), ""],
                  ["Only in " + data.against, data.onlyThere ?? [], ""]];
   for (const [title, texts, kind] of lists) {
     if (!texts.length) continue;

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast import _files, errors
+from holdfast import _engine, _files, errors
 from holdfast._log import log
 
 STEP_METADATA_FILENAME = "_CHECKPOINT_METADATA"
@@ -146,7 +146,13 @@ def deserialize(data: Any, item_metadata: Any | None = None) -> StepMetadata:
     for name in ("init_timestamp_nsecs", "commit_timestamp_nsecs"):
         if data.get(name) is not None:
             _check_type(data[name], int)
-    custom = check_json_object(data.get("custom_metadata"))
+    custom = {
+        name: value
+        for name, value in check_json_object(
+            data.get("custom_metadata")
+        ).items()
+        if not _engine.is_own_document(name)
+    }
     return StepMetadata(
         item_handlers=handlers,
         item_metadata=item_metadata,

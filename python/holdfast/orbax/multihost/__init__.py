@@ -129,6 +129,17 @@ def _has_processes() -> bool:
     return bool(xla_bridge.backends_are_initialized())
 
 
+def _counts_itself() -> bool:
+    """Whether the flag asks for ids of `jax.distributed`, in a program of one
+    process without it: its id is 0, and nobody need be asked.
+    """
+    return (
+        use_experimental_distributed_process_id()
+        and process_count() == 1
+        and not is_jax_distributed_client_initialized()
+    )
+
+
 def process_count() -> int:
     """How many processes there are; 1 without jax."""
     if not _has_processes():
@@ -416,7 +427,8 @@ def initialize_runtime_to_distributed_ids() -> None:
     All processes call it, once.
 
     Raises:
-        ValueError: `jax.distributed` is not initialized.
+        ValueError: `jax.distributed` is not initialized, but for one process
+            that counts itself by the flag.
     """
     found = _exchange(
         "jax/process_id/",
@@ -429,6 +441,8 @@ def initialize_runtime_to_distributed_ids() -> None:
 
 
 def _distributed_id() -> int:
+    if _counts_itself():
+        return 0
     get_jax_distributed_client()  # refuses where there is none
     state = _global_state()
     assert state is not None
@@ -439,6 +453,8 @@ def _exchange(
     directory: str, own_key: int, own_value: Any, barrier: str
 ) -> dict[int, Any]:
     """The JSON values that all processes bring, by their keys."""
+    if _counts_itself():
+        return {own_key: own_value}
     client = get_jax_distributed_client()
     client.key_value_set(f"{directory}{own_key}", json.dumps(own_value))
     client.wait_at_barrier(barrier, _DISCOVERY_TIMEOUT_MS)
@@ -455,6 +471,8 @@ def runtime_to_distributed_ids() -> list[int]:
         ValueError: they are not known yet.
     """
     ids = _State.runtime_to_distributed_ids
+    if ids is None and _counts_itself():
+        return [0]
     if ids is None:
         raise ValueError("Please call initialize_runtime_to_distributed_ids().")
     return ids
@@ -480,7 +498,8 @@ def initialize_distributed_to_device_ids() -> None:
     All processes call it; calls after the first do nothing.
 
     Raises:
-        ValueError: `jax.distributed` is not initialized.
+        ValueError: `jax.distributed` is not initialized, but for one process
+            that counts itself by the flag.
     """
     if is_distributed_to_device_ids_initialized():
         return

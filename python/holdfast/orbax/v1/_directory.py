@@ -51,16 +51,19 @@ class Destination(SharedDirectory):
         self._file_options = context.file
         self._is_step = is_step
 
-    def check_absent(self) -> None:
+    def check_absent(self, *, looks: bool = True) -> None:
         """Checks that nothing would be overwritten that must not be.
+
+        Args:
+            looks: whether it exists; else `begin` finds that out.
 
         Raises:
             ValueError: the path exists, or is relative.
         """
         with _files.asking_once():
-            if _files.lexists(self.path):
+            if looks and _files.lexists(self.path):
                 check_not_deleting(self.path)
-            super().check_absent()
+            super().check_absent(looks=looks)
 
     @property
     def is_shared(self) -> bool:

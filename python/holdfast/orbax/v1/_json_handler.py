@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from typing import Any, ClassVar
 
 from holdfast import _files
+from holdfast._json_values import json_text
 from holdfast.orbax.v1._directory import write_file
 from holdfast.orbax.v1._handler_types import CheckpointableHandler
 from holdfast.orbax.v1.path import PathAwaitingCreation
@@ -39,7 +40,7 @@ class JsonHandler(CheckpointableHandler[Any, Any]):
         Raises:
             TypeError: not a JSON value.
         """
-        content = json.dumps(checkpointable).encode()
+        content = json_text(checkpointable, self._filenames[0]).encode()
         return write_file(directory, self._filenames[0], content)
 
     async def load(

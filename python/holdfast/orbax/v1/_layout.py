@@ -75,8 +75,8 @@ class Layout:
 
     def directories(self) -> list[str]:
         """Names of the subdirectories, sorted."""
-        with _files.scandir(self.path) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir())
+        entries = _files.own_entries(self.path)
+        return sorted(entry.name for entry in entries if entry.is_dir())
 
     def checkpointables(self, *wanted: str) -> list[str]:
         """Names of the subdirectories, sorted, but for one being deleted.
@@ -196,7 +196,7 @@ def unnamed_error(path: Any) -> ValueError:
 
 
 def _check_directory(path: Any, atomicity: AtomicityOptions) -> None:
-    if not _files.exists(path):
+    if not _files.checkpoint_exists(path):
         raise FileNotFoundError(f"Checkpoint path {path} does not exist.")
     if not _files.isdir(path):
         raise NotADirectoryError(f"Checkpoint path {path} is not a directory.")

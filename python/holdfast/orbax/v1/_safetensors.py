@@ -21,6 +21,7 @@ from holdfast._buffers import Buffer, read
 from holdfast._lazy import importing
 from holdfast._log import say_ignored
 from holdfast._target_leaves import Slot, put_all
+from holdfast.errors import FailedPreconditionError, NotFoundError
 from holdfast.orbax import multihost
 from holdfast.orbax._jax import require_jax
 from holdfast.orbax.tree_paths import tree_leaves
@@ -86,6 +87,7 @@ class SafetensorsCheckpoint:
             InvalidLayoutError: no such file or files, in Orbax's words.
         """
         self.path = path
+        self._directory: str | None = None
         text = os.fspath(path)
         if _files.isfile(text):
             if not text.endswith(SUFFIX):
@@ -96,6 +98,7 @@ class SafetensorsCheckpoint:
                 )
             self._files = [text]
         elif _files.isdir(text):
+            self._directory = text
             self._files = _files_in(text)
             if not self._files:
                 raise InvalidLayoutError(
@@ -118,7 +121,7 @@ class SafetensorsCheckpoint:
             ValueError: a damaged or cut file, an unknown dtype, or a name that
                 two files have.
         """
-        opened = _open_all(self._files)
+        opened = self._open()
         custom_metadata: dict[str, Any] = {}
         for file in opened:
             custom_metadata.update(
@@ -157,18 +160,40 @@ class SafetensorsCheckpoint:
         """
         if abstract is not None and not _is_flat_dict(abstract):
             raise ValueError("The PyTree is not a flat dictionary.")
-        tensors = _tensors(_open_all(self._files))
+        tensors = _tensors(self._open())
 
         def run() -> dict[str, Any]:
             return _read(tensors, abstract, context)
 
         return run
 
+    def _open(self) -> list[_engine.Checkpoint]:
+        """The checkpoints that hold the tensors.
+
+        Raises:
+            ValueError: see `_open`; or a set, by its names or its index, lacks
+                a file.
+        """
+        if self._directory is None or not _is_set(self._files):
+            return _open_all(self._files)
+        try:
+            opened = _open_all(self._files)
+        except FailedPreconditionError:
+            # Parts of tensors, which the engine puts together.
+            return [_open(self._directory)]
+        _engine.Checkpoint(self._directory, use_sidecar=False)
+        return opened
+
+
+def _is_set(files: Sequence[str]) -> bool:
+    """Whether the files' names may say that there are others."""
+    return any("of" in os.path.basename(file) for file in files)
+
 
 def _files_in(path: Any) -> list[str]:
     if not _files.isdir(path):
         return []
-    names = sorted(_files.listdir(path))
+    names = sorted(entry.name for entry in _files.own_entries(path))
     return [os.path.join(path, name) for name in names if name.endswith(SUFFIX)]
 
 
@@ -186,9 +211,14 @@ def _open(file: str) -> _engine.Checkpoint:
     """
     try:
         checkpoint = _engine.Checkpoint(file, use_sidecar=False)
+    except FailedPreconditionError:
+        raise
     except ValueError:
         _check_as_orbax(file)
         raise
+    except NotFoundError as error:
+        # It is there, and something else.
+        raise ValueError(str(error)) from error
     if any(
         leaf.value_type or leaf.dtype not in _DTYPES.values()
         for leaf in checkpoint.leaves

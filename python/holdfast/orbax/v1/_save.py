@@ -12,6 +12,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from holdfast._json_values import json_text
 from holdfast.orbax._coroutines import close_all, run_sync
 from holdfast.orbax._handler import recorded_name
 from holdfast.orbax._monitoring import MonitoredOperation, timed
@@ -168,7 +169,8 @@ class Save:
             check_names(checkpointables)
             self._items: dict[str, Any] = dict(checkpointables)
             if metrics:
-                self._items[METRICS_NAME] = metrics
+                text = json_text(metrics, METRICS_NAME)
+                self._items[METRICS_NAME] = json.loads(text)
             self._path = path_of(context.file, path)
             self._destination = Destination(
                 self._path, overwrite, context, self._operation, is_step
@@ -336,4 +338,4 @@ def _metadata_json(custom_metadata: Any) -> str:
         TypeError: `json` does not take it.
     """
     checked = check_json_object(custom_metadata)
-    return json.dumps(checked) if checked else ""
+    return json_text(checked, "custom_metadata") if checked else ""

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from holdfast.orbax._handler import CheckpointHandler
+from holdfast.orbax._refusal import refused
 from holdfast.orbax.checkpoint_args import CheckpointArgs, register_with_handler
 from holdfast.orbax.experimental.emergency import (
     _manager,
@@ -16,7 +17,6 @@ from holdfast.orbax.experimental.emergency import (
     _p2p,
     _replicator,
 )
-from holdfast.orbax.experimental.emergency._refusal import refused
 from holdfast.orbax.handler_registration import DefaultCheckpointHandlerRegistry
 from holdfast.orbax.metadata import RootMetadata, StepMetadata
 from holdfast.orbax.multihost import runtime_to_distributed_ids
@@ -75,6 +75,12 @@ _WORKING: dict[str, dict[str, Any]] = {
         "sync_global_data": _mesh.sync_global_data,
     },
 }
+
+_WHY = (
+    "it needs Pathways, a service of Google's or the files of Orbax's own local"
+    " checkpoints. Use emergency.checkpoint_manager.CheckpointManager or"
+    " holdfast.TieredManager, or call Orbax for these."
+)
 
 # Module -> its classes and functions that only refuse.
 _REFUSED = {
@@ -218,7 +224,7 @@ def make_modules(package: str) -> None:
     for path, names in _REFUSED.items():
         module = f"{package}.{path}"
         own.setdefault(path, {}).update(
-            {name: refused(module, name) for name in names.split()}
+            {name: refused(module, name, _WHY) for name in names.split()}
         )
     made = {k: v for objects in own.values() for k, v in objects.items()}
     for path in (*_PACKAGES, *own):

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast import _files
 from holdfast import errors as holdfast_errors
 from holdfast.orbax._monitoring import timed
+from holdfast.orbax._root import check_root
 from holdfast.orbax._run import (
     CheckpointInfo,
     Run,
@@ -111,6 +112,9 @@ class SavingRun(Run):
             save_policy: which steps are saved.
             keep_policy: which are kept.
             is_lightweight: do not read times and metrics.
+
+        Raises:
+            ValueError: the directory is a checkpoint itself.
         """
         super().__init__(save_policy, keep_policy, multiprocessing_of(context))
         self._directory = directory
@@ -122,6 +126,7 @@ class SavingRun(Run):
             self._remover.add(leftovers(_files.abspath(directory)))
         self._pending: _Pending | None = None
         self.set(self._find(is_lightweight))
+        check_root(directory, self.all())
 
     def _find(self, is_lightweight: bool) -> list[CheckpointInfo]:
         found = self._names.find_all(self._directory)

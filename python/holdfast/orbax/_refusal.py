@@ -1,4 +1,4 @@
-"""What stands for those names of emergency checkpoints that do not work."""
+"""What stands for those names of Orbax that do not work."""
 
 from __future__ import annotations
 
@@ -8,37 +8,41 @@ from typing import Any, NoReturn
 class Refused:
     """A class that cannot be made."""
 
+    _why = ""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Refuses.
 
         Raises:
             NotImplementedError: always.
         """
-        _refuse(f"{type(self).__module__}.{type(self).__qualname__}")
+        refuse(f"{type(self).__module__}.{type(self).__qualname__}", self._why)
 
 
-def _refuse(what: str) -> NoReturn:
-    raise NotImplementedError(
-        f"{what} is not supported: it needs Pathways, a service of Google's or"
-        " the files of Orbax's own local checkpoints. Use emergency."
-        "checkpoint_manager.CheckpointManager or holdfast.TieredManager, or"
-        " call Orbax for these."
-    )
+def refuse(what: str, why: str) -> NoReturn:
+    """Says that a name does not work.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(f"{what} is not supported: {why}")
 
 
-def refused(module: str, name: str) -> Any:
+def refused(module: str, name: str, why: str) -> Any:
     """A class or a function that cannot be called.
 
     Args:
         module: its module.
         name: its name; that of a class begins with a capital.
+        why: it is not there, and what to use instead.
     """
     about = "Not supported: calling it says so."
     if name[0].isupper():
-        return type(name, (Refused,), {"__module__": module, "__doc__": about})
+        names = {"__module__": module, "__doc__": about, "_why": why}
+        return type(name, (Refused,), names)
 
     def function(*args: Any, **kwargs: Any) -> NoReturn:
-        _refuse(f"{module}.{name}")
+        refuse(f"{module}.{name}", why)
 
     function.__module__, function.__doc__ = module, about
     function.__name__ = function.__qualname__ = name

@@ -1,0 +1,38 @@
+#include "gil.h"
+
+#include <unistd.h>
+
+namespace holdfast::python {
+namespace {
+
+std::terminate_handler g_terminate_before = nullptr;
+
+// Of an unwinding there is no current exception.
+[[noreturn]] void TerminateUnlessPythonEnds() {
+  if (IsPythonEnding() && !std::current_exception() &&
+      PyGILState_Check() == 0) {
+    StayUntilTheEnd();
+  }
+  if (g_terminate_before != nullptr) g_terminate_before();
+  std::abort();
+}
+
+}  // namespace
+
+bool IsPythonEnding() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsFinalizing() != 0 || Py_IsInitialized() == 0;
+#else
+  return _Py_IsFinalizing() != 0 || Py_IsInitialized() == 0;
+#endif
+}
+
+void StayUntilTheEnd() {
+  for (;;) ::pause();
+}
+
+void StayWherePythonEndsThreads() {
+  g_terminate_before = std::set_terminate(TerminateUnlessPythonEnds);
+}
+
+}  // namespace holdfast::python
