@@ -1,0 +1,252 @@
+"""What the game expects of a world: which checkpoints lie where, what they
+need, and whether they must load.
+
+The promises, in short; `Model` keeps the books that they are judged by.
+
+1. A checkpoint whose save returned, and that only holdfast touched, loads bit
+   for bit, until it is overwritten, pruned or deleted itself. What it needs (a
+   base, a view's source) may be taken away by a stranger, or by holdfast in
+   another root, of which nobody can know: then it may be an error. Within its
+   own root holdfast keeps what it needs, or makes it whole, or refuses. Only a
+   view of a step that is materialized in its place may be an error then.
+2. Nothing is ever a wrong value.
+3. What is refused changes nothing.
+4. After a stranger's damage: an error or the right value.
+
+Places are paths below the world's folder, with links resolved.
+Thread-safety: one thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator
+
+ROOTS = ("A", "B", "M", "V")  # V: of managers of v1, M of v0
+
+
+@dataclasses.dataclass(frozen=True)
+class Need:
+    """Another checkpoint without which one cannot be read.
+
+    Attributes:
+        at: its name beside the one that needs it, or its place.
+        is_beside: which of both.
+        version: which content must be there.
+        is_view: by links to its files, not as the base of a delta.
+    """
+
+    at: str
+    is_beside: bool
+    version: int
+    is_view: bool = False
+
+
+@dataclasses.dataclass
+class Saved:
+    """A checkpoint of the world.
+
+    Attributes:
+        value: the number of its tree.
+        version: tells its content from any other's; copies have it, too.
+        kind: "whole", "delta", "view", "foreign", "stock", ...
+        item: its item that has the tree; "": it has no items.
+        needs: what must be there.
+        harm: what a stranger did to it; "": nothing.
+        is_checked: it has checksums: damage can never be a wrong value.
+        kin: checkpoints of one kin may share files by hard links.
+    """
+
+    value: int
+    version: int
+    kind: str
+    item: str = ""
+    needs: tuple[Need, ...] = ()
+    harm: str = ""
+    is_checked: bool = True
+    kin: int = 0
+
+
+class Model:
+    """The books of a world."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, Saved] = {}
+        self.links: dict[str, str] = {}  # place of the link: where it leads
+        self.trash: dict[str, list[tuple[str, Saved]]] = {}
+        self.debris: set[str] = set()  # what a kill may have left
+        self.serial = 0
+
+    def next_number(self) -> int:
+        self.serial += 1
+        return self.serial
+
+    def resolve(self, path: str) -> str:
+        """The place that a path means: its links followed."""
+        for _ in range(8):
+            parts = path.split("/")
+            for count in range(1, len(parts) + 1):
+                head = "/".join(parts[:count])
+                if head in self.links:
+                    path = "/".join([self.links[head], *parts[count:]])
+                    break
+            else:
+                return path
+        return path
+
+    def steps(self, root: str) -> dict[int, Saved]:
+        """The checkpoints of a root that are named as steps, ascending."""
+        found = {
+            int(os.path.basename(place)): saved
+            for place, saved in self.places.items()
+            if os.path.dirname(place) == root
+            and os.path.basename(place).isdigit()
+        }
+        return dict(sorted(found.items()))
+
+    def roots(self) -> list[str]:
+        """Roots that have steps."""
+        return sorted(
+            {
+                os.path.dirname(place)
+                for place in self.places
+                if os.path.basename(place).isdigit()
+            }
+        )
+
+    def _found(self, place: str, need: Need) -> str | None:
+        at = need.at
+        if need.is_beside:
+            at = os.path.join(os.path.dirname(place), need.at)
+        base = self.places.get(at)
+        return at if base is not None and base.version == need.version else None
+
+    def has_need(self, place: str, need: Need) -> bool:
+        """Whether what one at `place` would need is there."""
+        return self._found(place, need) is not None
+
+    def is_sound(self, place: str, depth: int = 0) -> bool:
+        """Whether it must load; otherwise it may be an error."""
+        saved = self.places.get(place)
+        if saved is None or saved.harm or depth > 64:
+            return False
+        found = [self._found(place, need) for need in saved.needs]
+        return all(
+            at is not None and self.is_sound(at, depth + 1) for at in found
+        )
+
+    def dependents(self, place: str) -> list[tuple[str, Need]]:
+        """Checkpoints that need the one at `place`, and as what."""
+        return [
+            (other, need)
+            for other, saved in self.places.items()
+            for need in saved.needs
+            if self._found(other, need) == place and other != place
+        ]
+
+    def is_needed_below(self, place: str, target: str, depth: int = 0) -> bool:
+        """Whether `place`, or what it needs, is or needs `target`."""
+        if place == target or depth > 64:
+            return True
+        saved = self.places.get(place)
+        found = [self._found(place, n) for n in saved.needs] if saved else []
+        return any(
+            at is not None and self.is_needed_below(at, target, depth + 1)
+            for at in found
+        )
+
+    def release(self, place: str, going: list[str] | None = None) -> None:
+        """The content at `place` goes: what of its root needs it must still
+        load, but for what goes with it."""
+        for other, need in self.dependents(place):
+            is_beside = os.path.dirname(other) == os.path.dirname(place)
+            if not is_beside or other in (going or ()):
+                continue
+            if not self.is_sound(other):
+                continue
+            saved = self.places[other]
+            saved.needs = tuple(n for n in saved.needs if n != need)
+
+    def put(self, place: str, saved: Saved) -> None:
+        """A save to `place` is done."""
+        old = self.places.get(place)
+        if old is not None and old.version != saved.version:
+            self.release(place)
+        self.places[place] = saved
+        self.debris.discard(place)
+
+    def take(self, places: list[str], *, to_trash: bool) -> None:
+        """holdfast removed these, of its own accord or by a rule."""
+        for place in places:
+            self.release(place, going=places)
+        for place in places:
+            saved = self.places.pop(place)
+            root, name = os.path.split(place)
+            if to_trash:
+                self.trash.setdefault(root, []).append((name, saved))
+
+    def harm(self, place: str, what: str) -> None:
+        """A stranger changed bytes there, and of what shares its files."""
+        kin = self.places[place].kin
+        for other, saved in self.places.items():
+            if other == place or (kin and saved.kin == kin):
+                saved.harm = saved.harm or what
+        for row in self.trash.values():
+            for _, saved in row:
+                if kin and saved.kin == kin:
+                    saved.harm = saved.harm or what
+
+    def below(self, path: str) -> Iterator[str]:
+        """Places at or below a path."""
+        for place in list(self.places):
+            if place == path or place.startswith(path + "/"):
+                yield place
+
+    def drop(self, path: str) -> None:
+        """A stranger removed what is at or below a path."""
+        for place in list(self.below(path)):
+            del self.places[place]
+        for link in list(self.links):
+            if link == path or link.startswith(path + "/"):
+                del self.links[link]
+        self.trash.pop(path, None)
+        self.debris = {
+            name
+            for name in self.debris
+            if name != path and not name.startswith(path + "/")
+        }
+
+    def copied(self, source: str, target: str, *, is_move: bool) -> None:
+        """A stranger moved or copied what is at or below a path."""
+        moved = {
+            target + place[len(source) :]: dataclasses.replace(
+                self.places[place]
+            )
+            for place in self.below(source)
+        }
+        links = {
+            target + link[len(source) :]: to
+            for link, to in self.links.items()
+            if link.startswith(source + "/")
+        }
+        trash = self.trash.get(source)
+        for saved in moved.values():
+            if not is_move:
+                saved.kin = 0
+            if any(need.is_view for need in saved.needs):
+                saved.harm = saved.harm or "a view that was moved or copied"
+        if is_move:
+            self.drop(source)
+        self.places.update(moved)
+        for link, to in links.items():
+            # Those of the game are relative, and lead within their folder.
+            self.links[link] = (
+                target + to[len(source) :]
+                if to.startswith(source + "/")
+                else to
+            )
+        if trash is not None:
+            self.trash[target] = [
+                (name, dataclasses.replace(saved)) for name, saved in trash
+            ]

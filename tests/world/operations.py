@@ -1,0 +1,132 @@
+"""What an operation of the game is, and how its words are drawn.
+
+An operation is drawn as a JSON object whose "op" is its name: names of places,
+numbers, options. Played later in a world that lacks what it names, it is
+skipped, so that any of a list of operations may be left out.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from model import Saved
+from play import Plan, World
+
+Words = dict[str, Any]
+STYLES = ("absolute", "absolute", "absolute", "relative", "slash", "dots")
+
+
+class Operation:
+    """One kind of operation.
+
+    Attributes:
+        name: what "op" says.
+        weight: how often it is drawn.
+        can_fail: faults and second processes may meet it.
+    """
+
+    name: ClassVar[str] = ""
+    weight: ClassVar[float] = 1.0
+    can_fail: ClassVar[bool] = False
+
+    def draw(self, draw: random.Random, world: World) -> Words | None:
+        """Its words for this world; None: it makes no sense here."""
+        raise NotImplementedError
+
+    def plan(self, world: World, words: Words) -> Plan:
+        """The call; raises Skip."""
+        raise NotImplementedError
+
+    def run(self, world: World, words: Words) -> list[str]:
+        """Plays it; the places that it touched. Raises Skip and Failure."""
+        plan = self.plan(world, words)
+        world.play(plan)
+        return [*plan.writes, *plan.touched]
+
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+def operation(kind: type[Operation]) -> type[Operation]:
+    """Makes a class known."""
+    OPERATIONS[kind.name] = kind()
+    return kind
+
+
+# Drawing.
+
+
+def chosen(
+    draw: random.Random,
+    world: World,
+    fits: Callable[[Saved], bool] = lambda _: True,
+    *,
+    sound: bool | None = None,
+) -> str | None:
+    """A checkpoint of the world; mostly one that must load."""
+    places = [
+        place
+        for place, saved in sorted(world.model.places.items())
+        if fits(saved) and (not sound or world.model.is_sound(place))
+    ]
+    whole = [place for place in places if world.model.is_sound(place)]
+    if whole and draw.random() < 0.9:
+        places = whole
+    return draw.choice(places) if places else None
+
+
+def spelled(draw: random.Random, world: World, place: str) -> str:
+    """One of the ways to name a place: by links, relative, with dots."""
+    ways = [place]
+    for link, target in world.model.links.items():
+        if place == target or place.startswith(target + "/"):
+            ways.append(link + place[len(target) :])
+    return f"{draw.choice(STYLES)}:{draw.choice(ways)}"
+
+
+def new_step(draw: random.Random, world: World, root: str) -> str:
+    """A place for a step: mostly the next one, or one that was left out."""
+    steps = world.model.steps(root)
+    highest = max(steps, default=0)
+    step = highest + draw.choice((1, 1, 1, 2, 10))
+    if draw.random() < 0.15:
+        step = draw.randrange(highest + 1)
+    return f"{root}/{step}"
+
+
+def some_root(draw: random.Random, world: World) -> str:
+    """A root: one that has steps, or a new one."""
+    roots = [r for r in world.model.roots() if r not in ("M", "V")]
+    if roots and draw.random() < 0.85:
+        return draw.choice(roots)
+    return draw.choice(("A", "A", "A", "B"))
+
+
+def new_place(draw: random.Random, world: World) -> str:
+    """A place for a copy: in a root, or outside."""
+    if draw.random() < 0.5:
+        return new_step(draw, world, some_root(draw, world))
+    return f"x{world.model.next_number()}"
+
+
+def is_free(world: World, place: str, text: str = "") -> bool:
+    """Whether nothing is there that the game does not know, nor in the way of
+    what `text` names by links."""
+    above = os.path.dirname(world.path(place))
+    if text.partition(":")[2] not in ("", place) and not os.path.isdir(above):
+        return False
+    return (
+        place in world.model.places
+        or place in world.model.debris
+        or not world.exists(place)
+    ) and not any(
+        place.startswith(other + "/") or other.startswith(place + "/")
+        for other in world.model.places
+    )
+
+
+def parent(place: str) -> str:
+    return os.path.dirname(place)
