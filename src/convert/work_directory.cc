@@ -261,8 +261,11 @@ Status WorkDirectory::Publish(const std::string& name) {
     return ErrnoStatus(error, "publish " + source + " as", target_path_);
   }
   lock.Unlock();
-  if (options_.sync)
+  if (options_.sync) {
     HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(target_path_)));
+    // Both ends of a rename between directories, before one of them goes.
+    HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(source)));
+  }
   return Remove();
 }
 
