@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "base/status_macros.h"
 #include "checkpoint/format/directory_names.h"
@@ -67,10 +66,10 @@ bool IsTakenByNobody(const Status& status) {
          status.code() == StatusCode::kFailedPrecondition;
 }
 
-// The record in the metadata; nullopt when it names no base or is unreadable,
-// which a load of the step tells.
-Result<std::optional<BaseRecord>> RecordInMetadata(Store& store) {
-  std::optional<BaseRecord> none;
+// The documents about deltas in the metadata; null when there are none or it is
+// unreadable, which a load of the step tells.
+Result<RecordJson> DocumentsIn(Store& store) {
+  const RecordJson none;
   const Result<ObjectInfo> info = store.Stat(kTreeMetadataFile);
   if (IsTakenByNobody(info.status())) return none;
   HF_RETURN_IF_ERROR(info.status());
@@ -83,43 +82,64 @@ Result<std::optional<BaseRecord>> RecordInMetadata(Store& store) {
   const Result<Bytes> text = store.Read(kTreeMetadataFile);
   if (IsTakenByNobody(text.status())) return none;
   HF_RETURN_IF_ERROR(text.status());
+  // The key of a result's id begins alike.
   if (text->view().find(kDeltaKey) == std::string_view::npos) return none;
-  const auto metadata = ParseTreeMetadata(text->view());
+  auto metadata = ParseTreeMetadata(text->view());
   if (!metadata.ok() || !metadata->documents.is_object()) return none;
-  const auto delta = metadata->documents.find(kDeltaKey);
-  if (delta == metadata->documents.end() || !delta->is_object()) return none;
-  const auto base = delta->find("base");
-  if (base == delta->end()) return none;
+  return std::move(metadata->documents);
+}
+
+// Null where there is no such member, or it is of another kind.
+const RecordJson* MemberOf(const RecordJson& object, std::string_view name,
+                           RecordJson::value_t kind) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(name);
+  return found != object.end() && found->type() == kind ? &*found : nullptr;
+}
+
+// The record in the metadata; nullopt when it names no base.
+Result<std::optional<BaseRecord>> RecordInMetadata(Store& store) {
+  std::optional<BaseRecord> none;
+  HF_ASSIGN_OR_RETURN(const RecordJson documents, DocumentsIn(store));
+  const RecordJson* const delta =
+      MemberOf(documents, kDeltaKey, RecordJson::value_t::object);
+  if (delta == nullptr) return none;
+  const RecordJson* const base =
+      MemberOf(*delta, "base", RecordJson::value_t::object);
+  if (base == nullptr) return none;
   auto record = ParseBaseRecord(*base);
   if (!record.ok()) return none;
   return std::optional(*std::move(record));
 }
 
-// The ids of results in the metadata of a step or of its items.
-std::set<std::string> ResultIdsOf(const Place& step) {
-  std::set<std::string> ids;
-  const auto add = [&](const Place& directory) {
-    const auto text = directory.OpenStore()->Read(kTreeMetadataFile);
-    if (!text.ok()) return;
-    const auto metadata = ParseTreeMetadata(text->view());
-    if (!metadata.ok() || !metadata->documents.is_object()) return;
-    const auto delta = metadata->documents.find(kDeltaKey);
-    if (delta != metadata->documents.end() && delta->is_object()) {
-      ids.insert(delta->value("id", ""));
-    }
-    const auto made = metadata->documents.find(kResultIdKey);
-    if (made != metadata->documents.end() && made->is_string()) {
-      ids.insert(made->get<std::string>());
-    }
-  };
-  add(step);
-  const auto names = ListDirectory(step);
-  if (!names.ok()) return ids;
-  for (const std::string& name : *names) {
-    const auto kind = GetPathKind(step / name);
-    if (kind.ok() && *kind == PathKind::kDirectory) add(step / name);
+// A step, and the directories in it, of which some are its items.
+Result<std::vector<Place>> StepAndItems(const Place& step) {
+  std::vector<Place> places = {step};
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(step));
+  for (const std::string& name : names) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(step / name));
+    if (kind == PathKind::kDirectory) places.push_back(step / name);
   }
-  return ids;
+  return places;
+}
+
+// Whether the result of this id is what the step, or one of its items, holds.
+bool HasResult(const Place& step, const std::string& id) {
+  const auto places = StepAndItems(step);
+  return places.ok() && std::ranges::any_of(*places, [&](const Place& place) {
+           const auto documents = DocumentsIn(*place.OpenStore());
+           if (!documents.ok()) return false;
+           constexpr auto kText = RecordJson::value_t::string;
+           const RecordJson* const delta =
+               MemberOf(*documents, kDeltaKey, RecordJson::value_t::object);
+           const RecordJson* const own =
+               delta == nullptr ? nullptr : MemberOf(*delta, "id", kText);
+           const RecordJson* const made =
+               MemberOf(*documents, kResultIdKey, kText);
+           return (own != nullptr && *own == id) ||
+                  (made != nullptr && *made == id);
+         });
 }
 
 }  // namespace
@@ -213,20 +233,17 @@ Result<std::vector<BaseRecord>> BaseRecordsIn(const Place& directory) {
 }
 
 Result<std::vector<BaseRecord>> BaseRecordsOfStep(const Place& step) {
-  HF_ASSIGN_OR_RETURN(std::vector<BaseRecord> records, BaseRecordsIn(step));
-  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                      ListDirectory(step));
-  for (const std::string& name : names) {
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(step / name));
-    if (kind != PathKind::kDirectory) continue;
-    HF_ASSIGN_OR_RETURN(const auto below, BaseRecordsIn(step / name));
-    records.insert(records.end(), below.begin(), below.end());
+  std::vector<BaseRecord> records;
+  HF_ASSIGN_OR_RETURN(const std::vector<Place> places, StepAndItems(step));
+  for (const Place& place : places) {
+    HF_ASSIGN_OR_RETURN(const auto found, BaseRecordsIn(place));
+    records.insert(records.end(), found.begin(), found.end());
   }
   return records;
 }
 
 Result<bool> IsBaseAt(const Place& place, const BaseRecord& record) {
-  if (!record.id.empty() && ResultIdsOf(place).contains(record.id)) return true;
+  if (!record.id.empty() && HasResult(place, record.id)) return true;
   HF_ASSIGN_OR_RETURN(const std::string hash, ContentHash(place));
   return hash == record.content_hash;
 }
