@@ -7,6 +7,7 @@ import os
 import random
 import select
 import signal
+import sys
 import urllib.request
 from typing import Any
 
@@ -123,9 +124,11 @@ def _start(path: str) -> tuple[int, int]:
         try:
             os.dup2(write, 1)
             os.dup2(write, 2)
+            # The environment's own interpreter: a bare name would be looked
+            # up in PATH, where holdfast need not be.
             os.execv(
-                "/proc/self/exe",
-                ["python", "-c", _SERVE, json.dumps(path)],
+                sys.executable,
+                [sys.executable, "-c", _SERVE, json.dumps(path)],
             )
         finally:
             os._exit(3)
