@@ -20,7 +20,10 @@ from holdfast.orbax.options import (
 )
 from holdfast.orbax.preservation_policy import PreservationPolicy
 from holdfast.orbax.save_decision_policy import (
+    AnySavePolicy,
+    ContinuousCheckpointingPolicy,
     EnginePolicy,
+    FixedIntervalPolicy,
     SaveDecisionPolicy,
 )
 from holdfast.orbax.step import Metadata, NameFormat
@@ -125,6 +128,37 @@ class CheckpointManagerOptions:
             setattr(self, name, value)
         steps: Any = self.save_on_steps
         self.save_on_steps = frozenset(steps or ())
+
+
+def continuous_checkpointing_options(
+    target_interval_steps: int, **options: Any
+) -> CheckpointManagerOptions:
+    """Options of a manager that saves as often as the storage keeps up.
+
+    It saves at every multiple of the interval, for which it waits for the save
+    before, and in between whenever no save is running (Orbax 0.12.10).
+
+    Args:
+        target_interval_steps: the interval, in steps; at least 1.
+        options: more fields of CheckpointManagerOptions. Every step stays
+            unless one of these removes some.
+
+    Raises:
+        ValueError: the interval is less than 1, or the options contradict each
+            other.
+        TypeError: no option has this name, or `save_decision_policy` is one.
+    """
+    if target_interval_steps < 1:
+        raise ValueError(
+            f"target_interval_steps is {target_interval_steps}, want at least 1"
+        )
+    policy = AnySavePolicy(
+        [
+            FixedIntervalPolicy(target_interval_steps),
+            ContinuousCheckpointingPolicy(),
+        ]
+    )
+    return CheckpointManagerOptions(save_decision_policy=policy, **options)
 
 
 @dataclasses.dataclass

@@ -5,6 +5,9 @@ from holdfast.orbax import save_decision_policy as save_decision_policy
 from holdfast.orbax._manager_options import (
     CheckpointManagerOptions as CheckpointManagerOptions,
 )
+from holdfast.orbax._manager_options import (
+    continuous_checkpointing_options as continuous_checkpointing_options,
+)
 from holdfast.orbax.abstract_checkpoint_manager import (
     AbstractCheckpointManager as AbstractCheckpointManager,
 )

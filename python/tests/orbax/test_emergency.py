@@ -156,6 +156,24 @@ def saving(step: int, dtype: Any = None, **more: Any) -> Any:
     )
 
 
+def test_replicator_asks_for_a_backup(tmp_path: Path) -> None:
+    module = emergency.replicator_checkpoint_manager
+    options = module.ReplicatorCheckpointManagerOptions(save_interval_steps=2)
+    with module.ReplicatorCheckpointManager(
+        tmp_path, options, global_mesh=mesh()
+    ) as steps:
+        assert steps.save(0, saving(0))
+        assert not steps.save(1, saving(1), backup=True)
+        assert steps.save(2, saving(2), backup=True)
+        steps.wait_until_finished()
+        asked = list(tmp_path.rglob("_BACKUP_REQUESTED"))
+        assert [path.stat().st_size for path in asked] == [0]
+        assert asked[0].parent.parent.name.startswith("2."), asked
+        restore = ours.args.PyTreeRestore()
+        got = steps.restore(2, ours.args.Composite(state=restore)).state
+        assert elements(got["w"]) == elements(state(2)["w"])
+
+
 def test_replicator(tmp_path: Path) -> None:
     module = emergency.replicator_checkpoint_manager
     options = module.ReplicatorCheckpointManagerOptions(save_interval_steps=2)

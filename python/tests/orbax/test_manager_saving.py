@@ -239,6 +239,35 @@ def test_arguments(tmp_path: Path) -> None:
         assert manager.all_steps() == []
 
 
+def test_continuous_checkpointing(tmp_path: Path) -> None:
+    gate = Gate()
+    chosen = checkpoint_managers.continuous_checkpointing_options(
+        4, async_options=ocp.AsyncOptions(post_finalization_callback=gate)
+    )
+    manager = ocp.CheckpointManager(tmp_path, options=chosen)
+    assert manager.save(1, args=state(1))
+    assert gate.reached.wait(timeout=60)
+    assert not manager.save(2, args=state(2))
+    assert manager.should_save(4), "a multiple waits for the save before"
+    gate.opened.set()
+    assert manager.save(4, args=state(4))
+    manager.wait_until_finished()
+    assert manager.save(5, args=state(5)), "no save is running"
+    manager.close()
+    assert manager.all_steps() == [1, 4, 5]
+    for wrong, error in (
+        (0, ValueError),
+        (dict(save_decision_policy=None), TypeError),
+        (dict(no_such_option=1), TypeError),
+    ):
+        given = wrong if isinstance(wrong, dict) else {}
+        interval = 4 if isinstance(wrong, dict) else wrong
+        with pytest.raises(error):
+            checkpoint_managers.continuous_checkpointing_options(
+                interval, **given
+            )
+
+
 def test_read_only(tmp_path: Path) -> None:
     with ocp.CheckpointManager(tmp_path) as manager:
         manager.save(1, args=state(1))

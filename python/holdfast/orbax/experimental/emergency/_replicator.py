@@ -175,6 +175,7 @@ class ReplicatorCheckpointManager(HostManager):
         *,
         force: bool = False,
         custom_metadata: dict[str, Any] | None = None,
+        backup: bool = False,
     ) -> bool:
         """Begins to save a step that is due.
 
@@ -184,6 +185,9 @@ class ReplicatorCheckpointManager(HostManager):
                 perhaps `dataset`.
             force: save, whatever is due.
             custom_metadata: of the data set's step.
+            backup: ask whoever copies local steps to persistent storage for
+                this one, by an empty file `_BACKUP_REQUESTED` in it (Orbax
+                0.12.10). A step that is not due is not saved for that.
 
         Returns:
             Whether it is saved.
@@ -194,7 +198,13 @@ class ReplicatorCheckpointManager(HostManager):
         """
         _check(args, PyTreeSave)
         trees = {k: tree_of(v) for k, v in args.items() if k != DATASET}
-        if not self._steps.save(step, trees, force=force, custom_metadata=None):
+        if not self._steps.save(
+            step,
+            trees,
+            force=force,
+            custom_metadata=None,
+            files=_backup_request if backup else dict,
+        ):
             return False
         if self._dataset is not None and DATASET in args.keys():
             self._dataset.save(
@@ -267,6 +277,11 @@ class ReplicatorCheckpointManager(HostManager):
         if self._dataset is not None:
             self._dataset.close()
         super().close()
+
+
+def _backup_request() -> dict[str, bytes]:
+    """The file by which Multi-Tier Checkpointing asks for a backup."""
+    return {"_BACKUP_REQUESTED": b""}
 
 
 def _refuse_colocated_python() -> None:
