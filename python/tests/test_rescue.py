@@ -114,7 +114,7 @@ def test_a_delta_needs_its_base(tmp_path: pathlib.Path) -> None:
     got = holdfast.load(tmp_path / "whole")
     assert np.array_equal(got["params"]["b"], _tree(7)["params"]["b"])
     base.rename(tmp_path / "elsewhere")
-    with pytest.raises(holdfast.errors.DataLossError, match="6 not found"):
+    with pytest.raises(holdfast.errors.NotFoundError, match="6 not found"):
         holdfast.rescue(delta, tmp_path / "out")
     (tmp_path / "elsewhere").rename(base)
     # Its arrays are no arrays of the step.

@@ -203,6 +203,9 @@ Result<std::unique_ptr<Checkpoint>> WithChain(
     OpenedStep step, OpenOptions options,
     std::optional<GivenStep> given = std::nullopt) {
   options.step.reset();
+  // Sizes are told of the newest step alone. To collect them here would read
+  // arrays of the base that the delta does not need, and may be damaged.
+  options.stored_sizes = false;
   const Place place = StepPlaceOf(step);
   return OpenDelta(
       place, std::move(step),

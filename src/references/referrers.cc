@@ -329,6 +329,40 @@ Result<std::map<std::string, std::string>> NeededByOthers(
   return needed;
 }
 
+std::vector<std::string> ReferrersFirst(const Place& root,
+                                        const std::vector<std::string>& names) {
+  if (names.size() < 2) return names;
+  const LookScope look(root);
+  ReferenceFinder finder(look.place());
+  std::map<std::string, std::vector<std::string>> targets;
+  for (const std::string& name : names) {
+    const auto found = finder.Find(name);
+    if (!found.ok()) continue;
+    for (const FoundReference& reference : *found) {
+      targets[name].push_back(reference.target);
+    }
+  }
+  std::vector<std::string> order;  // what is referred to first
+  std::set<std::string> left(names.begin(), names.end());
+  std::vector<std::string> path;
+  for (const std::string& name : names) {
+    if (left.erase(name) != 0) path.push_back(name);
+    while (!path.empty()) {
+      std::vector<std::string>& below = targets[path.back()];
+      if (below.empty()) {
+        order.push_back(std::move(path.back()));
+        path.pop_back();
+        continue;
+      }
+      std::string next = std::move(below.back());
+      below.pop_back();
+      if (left.erase(next) != 0) path.push_back(std::move(next));
+    }
+  }
+  std::ranges::reverse(order);
+  return order;
+}
+
 Result<std::vector<std::string>> NamesReferredTo(const Place& root,
                                                  const std::string& name) {
   ReferenceFinder finder(root);

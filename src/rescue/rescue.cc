@@ -189,12 +189,20 @@ class Rescuer {
     if (has_tree && open_.use_sidecar) return Status();
     for (const LeafInfo& leaf : checkpoint_->leaves()) {
       if (!leaf.name.ends_with(kDeltaMarkArray)) continue;
-      if (has_tree) return NothingError(first_failure_);
+      if (has_tree) return NoBaseError();
       return NothingError(
           DataLossError("it is a delta, whose _METADATA, which says what its "
                         "arrays are differences to, is gone"));
     }
     return Status();
+  }
+
+  // A base that is elsewhere now is not damage.
+  Status NoBaseError() const {
+    const Status error = NothingError(first_failure_);
+    if (first_failure_.code() != StatusCode::kNotFound) return error;
+    return NotFoundError(std::string(error.message()) +
+                         "; put the base back, and rescue the delta then");
   }
 
   Status NothingError(const Status& why) const {

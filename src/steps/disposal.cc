@@ -109,6 +109,8 @@ Result<DisposedSteps> DisposeOfSteps(const std::string& root,
     std::erase(names, name);
     disposed.needed.push_back(name);
   }
+  // Cut off midway, this leaves no delta without its base.
+  names = ReferrersFirst(at, names);
   if (options.todelete_full_path) {
     HF_RETURN_IF_ERROR(MoveInBucket(at, names, *options.todelete_full_path));
     return disposed;

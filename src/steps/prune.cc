@@ -90,23 +90,34 @@ Result<std::shared_ptr<const StepNameFormat>> FormatOf(
       ", so it is unclear which of them are its steps");
 }
 
-// Leaves out directories that are named like steps and are no checkpoints.
+// Leaves out directories that are named like steps and are no checkpoints, and
+// among Orbax's steps those of other formats: a run does not resume from them,
+// so none of its steps may go for their sake.
 Status LeaveOutStrangers(const Place& root, std::vector<ScannedStep>& steps,
                          std::vector<LeftAlone>& left_alone) {
   std::vector<ScannedStep> checkpoints;
+  std::vector<ScannedStep> others;
   for (ScannedStep& step : steps) {
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(root / step.name));
     if (kind == PathKind::kSymlink) {
       left_alone.push_back({step.name, "a link"});
       continue;
     }
-    HF_ASSIGN_OR_RETURN(const bool is_one,
-                        PlaceHoldsCheckpoint(root / step.name));
-    if (is_one) {
-      checkpoints.push_back(std::move(step));
-    } else {
+    HF_ASSIGN_OR_RETURN(const HeldFormat format,
+                        FormatHeldAt(root / step.name));
+    if (format == HeldFormat::kNone) {
       left_alone.push_back({step.name, "no checkpoint"});
+    } else {
+      (format == HeldFormat::kOrbax ? checkpoints : others)
+          .push_back(std::move(step));
     }
+  }
+  if (checkpoints.empty()) {
+    steps = std::move(others);
+    return Status();
+  }
+  for (const ScannedStep& other : others) {
+    left_alone.push_back({other.name, "a checkpoint of another format"});
   }
   steps = std::move(checkpoints);
   return Status();
@@ -277,8 +288,10 @@ Result<std::vector<std::string>> Prune(const std::string& root,
   HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(base, names));
   for (const auto& [name, by] : needed) std::erase(names, name);
   HF_RETURN_IF_ERROR(CheckSomethingStays(base, plan));
-  HF_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
-                      TrashSteps(base, names, TrashUse::kKeep));
+  // Cut off midway, this leaves no delta without its base.
+  HF_ASSIGN_OR_RETURN(
+      const std::vector<std::string> paths,
+      TrashSteps(base, ReferrersFirst(base, names), TrashUse::kKeep));
   return names;
 }
 

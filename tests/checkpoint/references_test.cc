@@ -358,6 +358,53 @@ TEST_F(References, PruneFindsABaseAlsoWithoutTheFileThatNamesIt) {
   EXPECT_TRUE(fs::exists(Path(2)));
 }
 
+// So that a prune that is cut off leaves no delta without its base.
+TEST_F(References, WhatRefersToOthersGoesBeforeThem) {
+  using Names = std::vector<std::string>;
+  SaveChain(2);
+  SaveWhole(7);
+  SaveOn(3, Path(7));
+  EXPECT_EQ(ReferrersFirst(root_, {"0", "1", "2"}), (Names{"2", "1", "0"}));
+  EXPECT_EQ(ReferrersFirst(root_, {"7", "3"}), (Names{"3", "7"}));
+  EXPECT_EQ(ReferrersFirst(root_, {"0", "2"}).size(), 2u);
+  // One that nobody can read any more goes, too.
+  std::ofstream(Path(2) + "/_METADATA") << "{";
+  EXPECT_EQ(ReferrersFirst(root_, {"0", "1", "2", "gone"}).size(), 4u);
+  EXPECT_EQ(PruneToLatest(root_, 1), (Names{"0", "1", "2", "3"}));
+}
+
+TEST_F(References, DamageThatADeltaDoesNotNeedKeepsNoDoorShut) {
+  SaveOptions folders;
+  folders.use_ocdbt = false;
+  const Tree before = Tree::Dict(
+      {{"kept", Tree(RandomArray(DType::kFloat32, {30}, 2))},
+       {"was", Tree(RandomArray(DType::kInt8, {9}, 3))}});
+  ASSERT_TRUE(Save(Path(0), before, folders).ok());
+  std::ofstream(Path(0) + "/was/.zarray") << "{";
+  const auto saved = SaveInChain(Path(1), StateOf(1), kAnchorEvery);
+  ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+  EXPECT_EQ(saved->order, 1u);
+  ExpectStep(1);
+  const auto opened = Open(Path(1));
+  EXPECT_TRUE(opened.ok()) << opened.status().ToString();
+}
+
+// A copy in another format, named as a step, is not the newest of the run.
+TEST_F(References, NoStepGoesForTheSakeOfAnotherFormat) {
+  SaveWhole(0);
+  ConvertOptions to_dcp;
+  to_dcp.format = Format::kDcp;
+  ASSERT_TRUE(Convert(Path(0), Path(1), to_dcp).ok());
+  EXPECT_TRUE(PruneToLatest(root_, 1).empty());
+  ExpectStep(0);
+  // Where all steps have it, they are pruned as any.
+  const std::string others = directory_ / "others";
+  for (const char* step : {"/1", "/2"}) {
+    ASSERT_TRUE(Convert(Path(0), others + step, to_dcp).ok());
+  }
+  EXPECT_EQ(PruneToLatest(others, 1), (std::vector<std::string>{"1"}));
+}
+
 TEST_F(References, ADeltaComesBackFromTheTrashWithItsBases) {
   SaveChain(2);
   SaveWhole(3);

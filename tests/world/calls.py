@@ -91,6 +91,7 @@ def run_command(*words: str) -> tuple[int, str, str]:
         texts.append(os.pread(file, size, 0).decode(errors="replace"))
         os.close(file)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     return code, texts[0], texts[1]
 
 

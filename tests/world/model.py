@@ -145,6 +145,16 @@ class Model:
             if self._found(other, need) == place and other != place
         ]
 
+    def may_be_needed(self, place: str) -> bool:
+        """Whether another needs it, or a copy of it: which of the copies is
+        its base, holdfast chooses by what lies beside it."""
+        version = self.places[place].version
+        return bool(self.dependents(place)) or any(
+            need.version == version
+            for saved in self.places.values()
+            for need in saved.needs
+        )
+
     def is_needed_below(self, place: str, target: str, depth: int = 0) -> bool:
         """Whether `place`, or what it needs, is or needs `target`."""
         if place == target or depth > 64:

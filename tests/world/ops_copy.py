@@ -158,11 +158,15 @@ class Materialize(_Copy):
             if target == source:
                 world.excuse_views(source)
 
+        must = model.is_sound(source) and old.kind != "perhaps a view"
+        is_view = any(need.is_view for need in old.needs)
+        if target == source and is_view and model.may_be_needed(source):
+            must = False  # the files of a view are what others know it by
         return Plan(
             what=self.name if target != source else "materialize in place",
             call=call,
             writes={target: saved},
-            must=model.is_sound(source) and old.kind != "perhaps a view",
+            must=must,
             then=then,
             touched=[source, *(other for other, _ in model.dependents(source))],
         )
@@ -201,6 +205,8 @@ class Convert(_Copy):
             saved.kind = "whole, of v1"
         elif form is None and old.kind in ("foreign", "stock"):
             raise Skip  # as the source has it, whose name says it
+        elif form is None and old.kind == "whole, of v1":
+            saved.kind = old.kind
 
         def call() -> None:
             holdfast.convert(
@@ -236,10 +242,10 @@ class ConvertInPlace(Operation):
         old = world.model.places.get(source)
         if old is None or old.kind not in _PLAIN:
             raise Skip
-        version = world.model.next_number()
-        saved = dataclasses.replace(
-            old, version=version, kind="whole", needs=(), kin=0
-        )
+        saved = dataclasses.replace(old, kind="whole", needs=(), kin=0)
+        # What was a delta keeps the id of its result, by which others know it.
+        if old.kind not in ("delta", "delta of a policy"):
+            saved.version = world.model.next_number()
 
         def call() -> None:
             path = world.spelled(words["source"])

@@ -173,7 +173,12 @@ class ReadersBeside(Operation):
         changing = set(plan.writes) | set(plan.may_go)
         # Of views the source may go, which the documents say.
         moved = {
-            p for place in changing for p, _ in world.model.dependents(place)
+            place
+            for place, _ in must
+            if any(
+                world.model.is_needed_below(place, target)
+                for target in changing
+            )
         }
 
         def beside(stop: int) -> None:

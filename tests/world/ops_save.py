@@ -81,7 +81,7 @@ class _Save(Operation):
             arguments["overwrite"] = True
         if old is not None:
             ours = old.kind in _OURS
-            must &= ours and not old.harm and not model.dependents(place)
+            must &= ours and not old.harm and not model.may_be_needed(place)
         if "also" in layout and saved.kind != "both":
             must = False  # a delta cannot be both
         if os.path.islink(str(world.spelled(words["at"])).rstrip("/")):

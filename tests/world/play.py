@@ -309,6 +309,8 @@ class World:
 
     def _check_stock(self, place: str) -> None:
         saved = self.model.places[place]
+        if saved.harm:
+            return  # stock Orbax has no checksums
         if saved.kind in ("whole", "managed", "stock", "both"):
             self.check_door(place, "stock Orbax", doors.by_stock)
 

@@ -385,25 +385,32 @@ Result<bool> HoldsCheckpoint(const std::string& path) {
   return PlaceHoldsCheckpoint(path);
 }
 
-Result<bool> PlaceHoldsCheckpoint(const Place& bare) {
+Result<bool> PlaceHoldsCheckpoint(const Place& place) {
+  HF_ASSIGN_OR_RETURN(const HeldFormat format, FormatHeldAt(place));
+  return format != HeldFormat::kNone;
+}
+
+Result<HeldFormat> FormatHeldAt(const Place& bare) {
   const LookScope scope(bare);
   const Place& place = scope.place();
   HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(place));
-  if (!is_there) return false;
+  if (!is_there) return HeldFormat::kNone;
   for (const std::string_view sign : kCheckpointSigns) {
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place / sign));
-    if (kind == PathKind::kFile) return true;
+    if (kind == PathKind::kFile) return HeldFormat::kOrbax;
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(place));
   const auto has = [&](std::string_view name) { return IsOneOf(names, name); };
   // Of other formats: DCP, Megatron, safetensors.
   if (has(".metadata") || (has("metadata.json") && has("common.pt"))) {
-    return true;
+    return HeldFormat::kOther;
   }
-  if (has(kAggregateFile) && IsAggregate(*place.OpenStore())) return true;
+  if (has(kAggregateFile) && IsAggregate(*place.OpenStore())) {
+    return HeldFormat::kOrbax;
+  }
   for (const std::string& name : names) {
-    if (name.ends_with(".safetensors")) return true;
+    if (name.ends_with(".safetensors")) return HeldFormat::kOther;
     const Place below = place / name;
     HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(below));
     if (!is_directory) continue;
@@ -412,9 +419,11 @@ Result<bool> PlaceHoldsCheckpoint(const Place& bare) {
     if (own != PathKind::kMissing) continue;  // a checkpoint, and no item
     HF_ASSIGN_OR_RETURN(const PathKind tree,
                         GetPathKind(below / kTreeMetadataFile));
-    if (tree == PathKind::kFile || IsAggregate(*below.OpenStore())) return true;
+    if (tree == PathKind::kFile || IsAggregate(*below.OpenStore())) {
+      return HeldFormat::kOrbax;
+    }
   }
-  return false;
+  return HeldFormat::kNone;
 }
 
 }  // namespace holdfast

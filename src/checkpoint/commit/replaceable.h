@@ -25,6 +25,10 @@ namespace holdfast {
 // The questions of holdfast/tools/commit.h, of a place.
 Status CheckMayReplacePlace(const Place& place);
 Result<bool> PlaceHoldsCheckpoint(const Place& place);
+// The same, and whether Orbax would take it for one of its own: only such
+// directories are steps among Orbax's.
+enum class HeldFormat { kNone, kOrbax, kOther };
+Result<HeldFormat> FormatHeldAt(const Place& place);
 // What lies in a checkpoint's directory and is not the checkpoint's, sorted;
 // nothing where nothing is. FailedPrecondition for a directory that is neither
 // a checkpoint nor empty.
