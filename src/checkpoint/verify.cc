@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "codec/codec.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
 #include "checkpoint/check/view_sources.h"
@@ -324,7 +325,7 @@ class Verifier {
         runs.size(),
         [&](size_t i, int worker) {
           return VerifyRun(item, runs[i], index, decoded[worker],
-                           run_.codec_context(worker));
+                           contexts_.Of(worker));
         },
         &run_.cancel()));
     return Status();
@@ -552,6 +553,7 @@ class Verifier {
 
   const OpenOptions options_;
   Run run_;
+  WorkerContexts contexts_{run_.executor().thread_count(), &run_.cancel()};
   Stopwatch watch_;
   FoundCheckpoint place_;
   std::optional<CheckedFiles> root_files_;  // of a checkpoint of items

@@ -87,6 +87,15 @@ std::shared_ptr<const BytesCodec> Make(const Crc32cParams&, size_t) {
 CodecContext::CodecContext() : impl_(std::make_unique<Impl>()) {}
 CodecContext::~CodecContext() = default;
 
+CodecContext& WorkerContexts::Of(int worker) {
+  std::unique_ptr<CodecContext>& context = contexts_[worker];
+  if (context == nullptr) {
+    context = std::make_unique<CodecContext>();
+    context->set_cancel(cancel_);
+  }
+  return *context;
+}
+
 void CodecContext::set_cancel(const CancelToken* cancel) {
   impl_->cancel = cancel;
 }

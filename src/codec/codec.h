@@ -54,6 +54,20 @@ class CodecContext {
   std::unique_ptr<Impl> impl_;
 };
 
+// A context for each worker of an Executor, made when it first asks. Of may be
+// called by the workers at once, each with its own number. Borrows the token.
+class WorkerContexts {
+ public:
+  WorkerContexts(int worker_count, const CancelToken* cancel)
+      : contexts_(static_cast<size_t>(worker_count)), cancel_(cancel) {}
+
+  CodecContext& Of(int worker);
+
+ private:
+  std::vector<std::unique_ptr<CodecContext>> contexts_;
+  const CancelToken* const cancel_;
+};
+
 // Parameters, one struct a codec; defaults as the zarr specs have them.
 struct ZstdParams {
   int level = 1;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "codec/codec.h"
 #include "base/bytes.h"
 #include "base/no_throw.h"
 #include "base/status_macros.h"
@@ -225,7 +226,7 @@ class MegatronVerifier {
     return ChunkError(
         array, chunk.key,
         zarr::ReadChunkBox(*array.store, chunk.key, format, box,
-                           elements.mutable_view(), run_.codec_context(worker),
+                           elements.mutable_view(), contexts_.Of(worker),
                            &run_.cancel()));
   }
 
@@ -299,6 +300,7 @@ class MegatronVerifier {
   const Place place_;
   const OpenOptions& options_;
   Run run_;
+  WorkerContexts contexts_{run_.executor().thread_count(), &run_.cancel()};
   WorkShare share_;
   Stopwatch watch_;
   std::vector<OpenedLeaf> leaves_;

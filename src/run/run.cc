@@ -47,16 +47,6 @@ Run::Run(const RunOptions& options, int requests_in_flight)
       cancel_(options.cancel),
       progress_fn_(options.progress) {
   PrepareOutputs();
-  contexts_.resize(executor_.thread_count());
-}
-
-CodecContext& Run::codec_context(int worker) {
-  std::unique_ptr<CodecContext>& context = contexts_[worker];
-  if (context == nullptr) {
-    context = std::make_unique<CodecContext>();
-    context->set_cancel(&cancel_);
-  }
-  return *context;
 }
 
 void Run::StartPhase(std::string_view phase, uint64_t total_bytes) {

@@ -6,15 +6,12 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
 #include <mutex>
 #include <string_view>
-#include <vector>
 
 #include "base/byte_budget.h"
 #include "base/cancel.h"
 #include "base/executor.h"
-#include "codec/codec.h"
 #include "holdfast/options.h"
 #include "record/call_record.h"
 
@@ -36,8 +33,6 @@ class Run {
   Executor& executor() { return executor_; }
   ByteBudget& budget() { return budget_; }
   const CancelToken& cancel() const { return cancel_; }
-  // Scratch of one worker of executor().ParallelFor, made when it first asks.
-  CodecContext& codec_context(int worker);
 
   // Told to the caller, and to the call's record.
   void StartPhase(std::string_view phase, uint64_t total_bytes);
@@ -49,7 +44,6 @@ class Run {
   Executor executor_;
   ByteBudget budget_;
   CancelToken cancel_;
-  std::vector<std::unique_ptr<CodecContext>> contexts_;
   CallRecord* const call_ = CallRecord::OfThread();
   const ProgressFn progress_fn_;
   std::mutex progress_mutex_;

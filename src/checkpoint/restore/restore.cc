@@ -41,6 +41,7 @@ class Restorer {
         run_(run),
         absent_(absent),
         kept_scratch_bytes_max_(KeptScratchBytesMax(run)),
+        contexts_(run.executor().thread_count(), &run.cancel()),
         workers_(run.executor().thread_count()) {}
 
   // What readers of raw arrays gave, which no store counts.
@@ -50,7 +51,7 @@ class Restorer {
     const PlannedRead& read = plan_.reads[read_index];
     Worker& worker = workers_[worker_index];
     if (worker.context == nullptr) {
-      worker.context = &run_.codec_context(worker_index);
+      worker.context = &contexts_.Of(worker_index);
     }
     if (read.byte_count == 0) return ExecuteUnranged(read, worker);
     const PlannedChunk& first = plan_.chunks[read.first];
@@ -652,6 +653,7 @@ class Restorer {
   std::mutex absent_mutex_;
   const size_t kept_scratch_bytes_max_;
   std::atomic<uint64_t> reader_bytes_ = 0;
+  WorkerContexts contexts_;
   std::vector<Worker> workers_;
 };
 

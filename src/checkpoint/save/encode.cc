@@ -54,7 +54,11 @@ struct Held {
 class Encoder {
  public:
   Encoder(const SavePlan& plan, ValueSink& sink, Run& run)
-      : plan_(plan), sink_(sink), run_(run), queue_(plan, run.budget()) {
+      : plan_(plan),
+        sink_(sink),
+        run_(run),
+        contexts_(run.executor().thread_count(), &run.cancel()),
+        queue_(plan, run.budget()) {
     if (plan.options->fingerprints) sums_.resize(plan.arrays.size());
   }
 
@@ -63,7 +67,7 @@ class Encoder {
         run_.executor().thread_count(),
         [&](size_t, int worker) {
           const OnCall on(run_.call());
-          return Work(run_.codec_context(worker));
+          return Work(contexts_.Of(worker));
         },
         &run_.cancel());
   }
@@ -248,6 +252,7 @@ class Encoder {
   const SavePlan& plan_;
   ValueSink& sink_;
   Run& run_;
+  WorkerContexts contexts_;
   BufferPool pool_;
   BatchQueue queue_;
   std::atomic<bool> failed_{false};
