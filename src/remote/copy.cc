@@ -30,6 +30,7 @@
 #include "references/base_record.h"
 #include "remote/copy_files.h"
 #include "remote/copy_plan.h"
+#include "remote/copy_times.h"
 #include "remote/tree_listing.h"
 #include "run/run.h"
 #include "storage/directory_lock.h"
@@ -287,6 +288,9 @@ class UnitCopier {
       HF_RETURN_IF_ERROR(copied);
     }
     HF_RETURN_IF_ERROR(store->Delete(kCopyJournal));
+    if (source_.is_local()) {
+      HF_RETURN_IF_ERROR(KeepTimes(source_, HeldSources(source_), work));
+    }
     HF_RETURN_IF_ERROR(access.Apply(work, /*sync=*/true));
     HF_RETURN_IF_ERROR(store->SyncNames());
     const Status readable = CheckReadable(work);
@@ -327,7 +331,8 @@ class UnitCopier {
         if (!bases.empty()) return true;
       }
     }
-    return source_.is_local() && HasLinksBelow(source_.place);
+    return source_.is_local() &&
+           (HasLinksBelow(source_.place) || !HeldSources(source_).empty());
   }
 
   // The source, and what links in it lead to.

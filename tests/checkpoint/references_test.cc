@@ -513,6 +513,26 @@ TEST_F(References, AFollowerKnowsStepsByWhatTheyHold) {
   EXPECT_EQ(value(), 4);
 }
 
+// Without checksums it knows its source by the time of the file.
+TEST_F(References, ACopyOfAViewThatHoldsItsSourceIsReadable) {
+  const std::string source = directory_ / "m.safetensors";
+  SaveWhole(1);
+  ConvertOptions to_file;
+  to_file.format = Format::kSafetensors;
+  ASSERT_TRUE(Convert(Path(1), source, to_file).ok());
+  for (const LinkKind link : {LinkKind::kHard, LinkKind::kCopy}) {
+    ViewOptions options;
+    options.link = link;
+    options.checksums = false;
+    const std::string view =
+        directory_ / ("view" + std::to_string(static_cast<int>(link)));
+    ASSERT_TRUE(View(source, view, options).ok());
+    const auto copied = Copy(view, view + "-copy");
+    ASSERT_TRUE(copied.ok()) << copied.status().ToString();
+    ExpectHolds(view + "-copy", 1);
+  }
+}
+
 TEST_F(References, ADeltaIsOnlyCopiedToWhereItsBaseIs) {
   SaveChain(2);
   const std::string backup = directory_ / "backup";
