@@ -51,6 +51,8 @@ class _Copy(Operation):
             raise Skip
         if target in world.model.places:
             raise Skip
+        if os.path.islink(world.spelled(words["target"]).rstrip("/")):
+            raise Skip  # nothing is written through a link that leads nowhere
         return source, target
 
     def _words(self, draw: random.Random, world: World, source: str) -> Words:
@@ -83,6 +85,8 @@ class View(_Copy):
         # What cannot be referred to is copied: it may refer to nothing.
         saved = Saved(old.value, model.next_number(), "perhaps a view")
         saved.is_checked = old.is_checked
+        if words["link"] != "symlink":
+            saved.harm = old.harm  # it has the bytes as they are
         if words["link"] == "symlink":
             beside = parent(source) == parent(target)
             at = os.path.basename(source) if beside else source
