@@ -28,6 +28,7 @@ BAD = (
 GOOD = (
     "There is no release yet, and the default is no longer 3.",
     "A limit is no more than a guess.",
+    "It waits until there\n  is no room.",
     "What is damaged?",
     "Who reads it? Everybody.",
     "### What it runs on",
