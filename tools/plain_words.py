@@ -6,10 +6,9 @@ and the field's words are used: see CONTRIBUTING.md.
 
 import re
 
-# Where a sentence starts: at a paragraph's, a list entry's, a table cell's or
-# a heading's beginning, or behind the end of a sentence.
-START = (r"(?:\A|(?<=\n)(?=[^\n]*\S)(?:(?<=\n\n)|(?=[ \t]*(?:[-*+>|#]|\d+[.)])))"
-         r"|(?<=[.!?])[*_\"')]*\s|\|)"
+# Where a sentence starts: at the beginning of a paragraph, list entry, heading
+# or table cell, or behind the end of another sentence.
+START = (r"(?:\A|\n\s*\n|\n(?=\s*(?:[-*+>|#]|\d+[.)]))|\||[.!?][*_\"')]*\s)"
          r"[\s>|#*_\"'(+-]*(?:\d+[.)]\s+)?[\s*_\"'(]*")
 
 # (pattern, why, exception). The group `at` is where the problem is, unless
