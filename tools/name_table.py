@@ -4,10 +4,10 @@ C++ headers, and in holdfast.orbax and holdfast.megatron.
 
 usage: name_table.py [--cpp | --table | --write]
 
-Without arguments, lists what is missing and says if the table in doc/status.md
+Without arguments, lists what is missing and says if the table in doc/support.md
 is not what would be written now; exit status 1 if there is anything. Needs the
 Python package. --cpp: the headers alone, without the package. --table: prints
-the table. --write: puts it into doc/status.md.
+the table. --write: puts it into doc/support.md.
 
 The names are in tests/golden/published_names.json. A function is CamelCase in C++,
 a constant kCamelCase, a class as it is, a method CamelCase or snake_case, a
@@ -101,7 +101,7 @@ def with_table(text, table):
     before, _, rest = text.partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:
-        raise SystemExit(f"doc/status.md lacks {BEGIN} ... {END}")
+        raise SystemExit(f"doc/support.md lacks {BEGIN} ... {END}")
     return f"{before}{BEGIN}\n\n{table}{END}{after}"
 
 
@@ -120,16 +120,16 @@ def main():
     rows = check_all(names, headers, with_python=not options.cpp)
     problems = problems_of(rows, headers)
     if not options.cpp:
-        status = root / "doc" / "status.md"
-        text = status.read_text("utf-8")
+        page = root / "doc" / "support.md"
+        text = page.read_text("utf-8")
         table = table_of(names, rows)
         if options.table:
             print(table)
             return 0
         if options.write:
-            status.write_text(with_table(text, table), "utf-8")
+            page.write_text(with_table(text, table), "utf-8")
         elif text != with_table(text, table):
-            problems.append("doc/status.md: the table is stale: run"
+            problems.append("doc/support.md: the table is stale: run"
                             " tools/name_table.py --write")
     for problem in problems:
         print(problem)

@@ -4,7 +4,7 @@
 usage: orbax_names.py [--all] [--names]
 
 Prints each gap, and exits with status 1 if there is one that the table "Names
-of Orbax that are not here" of doc/status.md does not explain, or a row there
+of Orbax that are not here" of doc/support.md does not explain, or a row there
 that explains nothing. --all: prints explained gaps too. --names: prints what
 Orbax has, and compares nothing. Needs Orbax, jax and the Python package.
 
@@ -427,11 +427,11 @@ def same_value(theirs, ours):
 
 # ------------------------------------------------------------------ table
 def explained(text):
-    """The rows of the table in doc/status.md: (pattern, why)."""
+    """The rows of the table in doc/support.md: (pattern, why)."""
     before, found, rest = text.partition(BEGIN)
     table, end, _ = rest.partition(END)
     if not (found and end):
-        raise SystemExit(f"doc/status.md lacks {BEGIN} ... {END}")
+        raise SystemExit(f"doc/support.md lacks {BEGIN} ... {END}")
     return ROW.findall(table)
 
 
@@ -453,8 +453,8 @@ def main():
                 print(f"{ORBAX}.{module.path}.{name}".replace("..", "."),
                       signature_of(value) if callable(value) else "")
         return 0
-    status = repository_root() / "doc" / "status.md"
-    rows = explained(status.read_text("utf-8"))
+    page = repository_root() / "doc" / "support.md"
+    rows = explained(page.read_text("utf-8"))
     used, problems = set(), 0
     for name, what in gaps():
         row = next((row for row in rows if matches(row[0], name)), None)
@@ -468,7 +468,7 @@ def main():
     for pattern, _ in rows:
         if pattern not in used:
             problems += 1
-            print(f"doc/status.md: {pattern} explains nothing")
+            print(f"doc/support.md: {pattern} explains nothing")
     print(f"{problems} problems")
     return 1 if problems else 0
 

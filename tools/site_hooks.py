@@ -75,7 +75,7 @@ def module_index() -> str:
     return ("# Python modules\n\nThe reference of each public module, from its "
             "docstrings. [The guide](../../python.md) says how they are used. "
             "`holdfast.orbax` has every public name of Orbax 0.12.8; its page "
-            "has the main ones, and [status](../../status.md) has the list.\n\n"
+            "has the main ones, and [support](../../support.md) has the list.\n\n"
             f"{rows}\n")
 
 

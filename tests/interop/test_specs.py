@@ -43,7 +43,7 @@ DTYPES = [np.dtype(name) for name in
           "complex64".split()]
 DTYPES += [np.dtype(ml_dtypes.bfloat16), np.dtype(ml_dtypes.float8_e4m3fn),
            np.dtype(ml_dtypes.int4)]
-# Not s3://, for which Orbax builds specs of local files: doc/status.md.
+# Not s3://, for which Orbax builds specs of local files: doc/support.md.
 DIRECTORIES = ["/ckpt/7/state", "/a/", "//a/b", "/", "/a/../b/./c//d",
                "relative/path", "", ".", "gs://bucket/a/b", "gs://bucket",
                "gs://bucket/", "gs:///a", "gs://bucket/a?b#c", "gs:/bucket/a",

@@ -1,7 +1,7 @@
 """A drop-in for `import orbax.checkpoint as ocp`.
 
 Same names, signatures, defaults, results and error texts as Orbax 0.12.8; the
-few that are not here are in doc/status.md.
+few that are not here are in doc/support.md.
 Needs neither orbax nor tensorstore, and no jax for trees of numpy arrays. Each
 module is imported when one of its names is first asked for.
 """

@@ -44,8 +44,8 @@ def gaps(names: Any) -> list[tuple[str, str]]:
 
 
 def test_no_gap_is_unexplained(names: Any, gaps: Any) -> None:
-    status = TOOLS.parent / "doc" / "status.md"
-    rows = names.explained(status.read_text("utf-8"))
+    page = TOOLS.parent / "doc" / "support.md"
+    rows = names.explained(page.read_text("utf-8"))
     unexplained = [
         gap
         for gap in gaps

@@ -1,2 +1,0 @@
-// What the snippets of README.md speak of.
-extern void* memory;
