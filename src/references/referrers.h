@@ -22,9 +22,9 @@ namespace holdfast {
 Result<std::map<std::string, std::string>> NeededByOthers(
     const Place& root, const std::vector<std::string>& names);
 
-// `names`, directories of `root`, in an order in which they may go one after the
-// other: none before another of them that refers to it. One that cannot be read
-// needs nothing.
+// `names`, directories of `root`, in an order in which they may go one by one:
+// none before another of them that refers to it. One that cannot be read needs
+// nothing.
 std::vector<std::string> ReferrersFirst(const Place& root,
                                         const std::vector<std::string>& names);
 
