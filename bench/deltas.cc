@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "delta/chunk_delta.h"
+#include "formats/delta/chunk_delta.h"
 
 namespace holdfast {
 namespace {

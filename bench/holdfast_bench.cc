@@ -27,12 +27,12 @@
 #include <string>
 #include <vector>
 
-#include "base/crc32c.h"
-#include "checkpoint/format/tree_metadata.h"
-#include "codec/codec.h"
-#include "ocdbt/bulk_writer.h"
-#include "ocdbt/database.h"
-#include "storage/memory_store.h"
+#include "engine/format/tree_metadata.h"
+#include "formats/codec/codec.h"
+#include "formats/ocdbt/bulk_writer.h"
+#include "formats/ocdbt/database.h"
+#include "ground/base/crc32c.h"
+#include "stores/storage/memory_store.h"
 
 namespace holdfast {
 namespace {

@@ -25,16 +25,16 @@
 #include <sstream>
 #include <string>
 
-#include "base/status_macros.h"
-#include "checkpoint/opened_checkpoint.h"
-#include "cloud/read_only_bucket.h"
+#include "engine/checkpoint/opened_checkpoint.h"
+#include "ground/base/status_macros.h"
+#include "ground/tensor/box.h"
 #include "holdfast/holdfast.h"
-#include "holdfast/tiered_manager.h"
-#include "parity/erasure_code.h"
-#include "place/place.h"
-#include "storage/file_store.h"
-#include "tensor/box.h"
-#include "tiers/rate_limit.h"
+#include "holdfast/tiers/tiered_manager.h"
+#include "stores/cloud/read_only_bucket.h"
+#include "stores/place/place.h"
+#include "stores/storage/file_store.h"
+#include "tiers/manager/rate_limit.h"
+#include "tiers/parity/erasure_code.h"
 #include "twins/local_ranks.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
-#include "holdfast/orbax/steps.h"
+#include "holdfast/steps/steps.h"
 
 namespace holdfast::cli {
 namespace {

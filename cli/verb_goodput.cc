@@ -15,7 +15,7 @@
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"
-#include "holdfast/tools/goodput.h"
+#include "holdfast/tiers/goodput.h"
 
 namespace holdfast::cli {
 namespace {
@@ -148,12 +148,18 @@ void PrintPlansJson(const std::vector<GoodputPlan>& plans, std::ostream& out) {
 
 Result<std::vector<GoodputPlan>> PlansOf(const Args& args,
                                          const GoodputModel& model) {
+#ifdef HOLDFAST_WITHOUT_TIERS
+  (void)args, (void)model;
+  return UnimplementedError(
+      "goodput: this holdfast was built without its tiers (HOLDFAST_TIERS)");
+#else
   if (args.budget_bytes > 0) {
     return PlanGoodput(model, static_cast<double>(args.budget_bytes));
   }
   auto result = SimulateGoodput(model, args.policy);
   if (!result.ok()) return result.status();
   return std::vector<GoodputPlan>{{args.policy, *result}};
+#endif
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "cli/top/worker.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
-#include "holdfast/orbax/steps.h"
+#include "holdfast/steps/steps.h"
 
 namespace holdfast::cli {
 namespace {

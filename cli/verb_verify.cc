@@ -10,7 +10,7 @@
 #include "cli/verbs.h"
 #include "cli/verify_report.h"
 #include "holdfast/checkpoint.h"
-#include "holdfast/orbax/steps.h"
+#include "holdfast/steps/steps.h"
 
 namespace holdfast::cli {
 namespace {

@@ -20,5 +20,5 @@ add_custom_target(holdfast_commit COMMAND ${commit_script}
 execute_process(COMMAND ${commit_script})
 set_source_files_properties(${commit_file} PROPERTIES
   SKIP_UNITY_BUILD_INCLUSION ON)
-target_sources(holdfast_base PRIVATE ${commit_file})
-add_dependencies(holdfast_base holdfast_commit)
+target_sources(holdfast_ground_base PRIVATE ${commit_file})
+add_dependencies(holdfast_ground_base holdfast_commit)

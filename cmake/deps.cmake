@@ -62,7 +62,7 @@ target_link_libraries(holdfast_shared_needs INTERFACE
   PkgConfig::zstd_pc PkgConfig::lz4_pc PkgConfig::snappy_pc PkgConfig::pcre2_pc
   PkgConfig::isal_pc
   holdfast_pugixml ZLIB::ZLIB OpenSSL::Crypto Threads::Threads ${CMAKE_DL_LIBS})
-# libcurl is loaded when the first URL is used (src/http/curl_library.h): only
+# libcurl is loaded when the first URL is used (src/stores/http/curl_library.h): only
 # its headers are needed here. HOLDFAST_CURL_INSIDE links an archive of it.
 add_library(holdfast_curl INTERFACE)
 target_include_directories(holdfast_curl SYSTEM INTERFACE ${CURL_INCLUDE_DIR})

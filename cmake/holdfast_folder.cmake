@@ -1,14 +1,16 @@
-# holdfast_folders(table): the folders of tools/layers.json, from the ground up.
+# holdfast_districts(table): the folders of tools/layers.json, from the ground up.
+# A district with a library of its own is left out when the option of its name
+# (HOLDFAST_ORBAX, HOLDFAST_TIERS) is off.
 #
-# holdfast_folder(path [COLD] DEPS folders... LIBS targets...)
+# holdfast_folder(path [COLD] LIBRARY library DEPS folders... LIBS targets...)
 #
-# src/<path>/*.cc become the object library holdfast_<path with _>; every
-# *_test.cc beside them becomes part of the test <path with _>_test. Files are
-# globbed so that no test on disk can be forgotten.
+# src/<path>/*.cc become the object library holdfast_<path with _>, a part of
+# `library`; every *_test.cc beside them becomes part of the test
+# <path with _>_test. Files are globbed so that no test on disk can be forgotten.
 add_library(holdfast_options INTERFACE)
 target_include_directories(holdfast_options INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-# base/sha256.h, which every folder may include.
+# ground/base/sha256.h, which every folder may include.
 target_include_directories(holdfast_options SYSTEM INTERFACE
   ${OPENSSL_INCLUDE_DIR})
 target_compile_options(holdfast_options INTERFACE
@@ -59,7 +61,7 @@ endfunction()
 set(holdfast_cold_options $<$<CONFIG:Release>:-Os>)
 
 function(holdfast_folder path)
-  cmake_parse_arguments(arg "COLD" "" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "COLD" "LIBRARY" "DEPS;LIBS" ${ARGN})
   string(REPLACE "/" "_" name "${path}")
   set(dir ${PROJECT_SOURCE_DIR}/src/${path})
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
@@ -93,7 +95,7 @@ function(holdfast_folder path)
   list(REMOVE_DUPLICATES libs)
   set_property(GLOBAL PROPERTY HOLDFAST_CLOSURE_${name} ${closure})
   set_property(GLOBAL PROPERTY HOLDFAST_LIBS_${name} ${libs})
-  set_property(GLOBAL APPEND PROPERTY HOLDFAST_OBJECTS
+  set_property(GLOBAL APPEND PROPERTY HOLDFAST_OBJECTS_${arg_LIBRARY}
     $<TARGET_OBJECTS:holdfast_${name}>)
 
   if(HOLDFAST_BUILD_TESTS AND tests)
@@ -116,15 +118,28 @@ function(holdfast_folder path)
   endif()
 endfunction()
 
-function(holdfast_folders table)
+function(holdfast_districts table)
   file(READ ${table} text)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
-  string(JSON count LENGTH "${text}" folders)
-  math(EXPR last "${count} - 1")
   set(order)
-  foreach(i RANGE ${last})
-    string(JSON folder MEMBER "${text}" folders ${i})
-    list(APPEND order ${folder})
+  holdfast_json_members(districts "${text}" districts)
+  foreach(district IN LISTS districts)
+    set(library holdfast)
+    string(JSON own ERROR_VARIABLE shares
+      GET "${text}" districts ${district} library)
+    if(NOT shares)
+      string(TOUPPER ${own} option)
+      if(NOT ${option})
+        continue()
+      endif()
+      set(library ${own})
+    endif()
+    holdfast_json_members(folders "${text}" districts ${district} folders)
+    foreach(folder IN LISTS folders)
+      set(at_${folder} districts ${district} folders ${folder})
+      set(library_${folder} ${library})
+      list(APPEND order ${folder})
+    endforeach()
   endforeach()
   # CMake gives the members sorted by name: those whose folders are made go
   # first, round by round.
@@ -132,8 +147,8 @@ function(holdfast_folders table)
   while(order)
     set(waiting)
     foreach(folder IN LISTS order)
-      holdfast_json_list(deps "${text}" folders ${folder} on)
-      holdfast_json_list(libs "${text}" folders ${folder} links)
+      holdfast_json_list(deps "${text}" ${at_${folder}} on)
+      holdfast_json_list(libs "${text}" ${at_${folder}} links)
       set(missing ${deps})
       list(REMOVE_ITEM missing ${made})
       if(missing)
@@ -141,11 +156,12 @@ function(holdfast_folders table)
       else()
         set(cold)
         string(JSON is_cold ERROR_VARIABLE not_said
-          GET "${text}" folders ${folder} is_cold)
+          GET "${text}" ${at_${folder}} is_cold)
         if(is_cold STREQUAL "ON")
           set(cold COLD)
         endif()
-        holdfast_folder(${folder} ${cold} DEPS ${deps} LIBS ${libs})
+        holdfast_folder(${folder} ${cold} LIBRARY ${library_${folder}}
+          DEPS ${deps} LIBS ${libs})
         list(APPEND made ${folder})
       endif()
     endforeach()
@@ -154,6 +170,18 @@ function(holdfast_folders table)
     endif()
     set(order ${waiting})
   endwhile()
+endfunction()
+
+# The names of the members of an object in a JSON text.
+function(holdfast_json_members result text)
+  string(JSON count LENGTH "${text}" ${ARGN})
+  math(EXPR last "${count} - 1")
+  set(names)
+  foreach(i RANGE ${last})
+    string(JSON name MEMBER "${text}" ${ARGN} ${i})
+    list(APPEND names ${name})
+  endforeach()
+  set(${result} ${names} PARENT_SCOPE)
 endfunction()
 
 # The strings of an array in a JSON text; none when it is not there.

@@ -9,7 +9,7 @@ set_target_properties(holdfast PROPERTIES
   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
   EXPORT_NAME holdfast)
 
-install(TARGETS holdfast EXPORT holdfast_targets
+install(TARGETS holdfast ${holdfast_wings} EXPORT holdfast_targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
@@ -48,7 +48,11 @@ install(FILES
 # A static library's users link what it needs, and C++'s own library.
 set(HOLDFAST_PC_REQUIRES)
 set(HOLDFAST_PC_LINK)
+set(HOLDFAST_PC_WINGS)
 if(HOLDFAST_IS_STATIC)
+  foreach(wing IN LISTS holdfast_wings)
+    string(APPEND HOLDFAST_PC_WINGS "-l${wing} ")
+  endforeach()
   set(HOLDFAST_PC_REQUIRES
     "libzstd, liblz4, snappy, libpcre2-8, pugixml, libisal, zlib, libcrypto")
   set(HOLDFAST_PC_LINK "-lstdc++ -lm -ldl -pthread")

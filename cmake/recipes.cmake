@@ -1,7 +1,7 @@
-# The recipes of src/recipe/shipped, each named as its file, as constants of the
-# library (src/recipe/shipped.h). CMake looks again when one of them changes.
+# The recipes of src/tools/recipe/shipped, each named as its file, as constants of the
+# library (src/tools/recipe/shipped.h). CMake looks again when one of them changes.
 file(GLOB recipes CONFIGURE_DEPENDS
-  ${PROJECT_SOURCE_DIR}/src/recipe/shipped/*.json)
+  ${PROJECT_SOURCE_DIR}/src/tools/recipe/shipped/*.json)
 list(SORT recipes)
 set(recipe_entries)
 foreach(recipe IN LISTS recipes)
@@ -13,8 +13,8 @@ foreach(recipe IN LISTS recipes)
 endforeach()
 set(recipes_file ${CMAKE_CURRENT_BINARY_DIR}/generated/shipped_recipes.cc)
 file(CONFIGURE OUTPUT ${recipes_file} @ONLY CONTENT
-"// Made of src/recipe/shipped by cmake/recipes.cmake.
-#include \"recipe/shipped.h\"
+"// Made of src/tools/recipe/shipped by cmake/recipes.cmake.
+#include \"tools/recipe/shipped.h\"
 
 namespace holdfast {
 namespace {
@@ -28,4 +28,4 @@ std::span<const ShippedRecipe> ShippedRecipes() { return kShippedRecipes; }
 
 }  // namespace holdfast
 ")
-target_sources(holdfast_recipe PRIVATE ${recipes_file})
+target_sources(holdfast_tools_recipe PRIVATE ${recipes_file})

@@ -1,14 +1,14 @@
-# The parts of the report's page (src/report/page) as constants of the library
-# (src/report/page.h). CMake looks again when one of them changes.
+# The parts of the report's page (src/tools/report/page) as constants of the library
+# (src/tools/report/page.h). CMake looks again when one of them changes.
 foreach(part html css js)
-  set(page_file ${PROJECT_SOURCE_DIR}/src/report/page/page.${part})
+  set(page_file ${PROJECT_SOURCE_DIR}/src/tools/report/page/page.${part})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page_file})
   file(READ ${page_file} page_${part})
 endforeach()
 set(page_source ${CMAKE_CURRENT_BINARY_DIR}/generated/report_page.cc)
 file(CONFIGURE OUTPUT ${page_source} @ONLY CONTENT
-"// Made of src/report/page by cmake/report_page.cmake.
-#include \"report/page.h\"
+"// Made of src/tools/report/page by cmake/report_page.cmake.
+#include \"tools/report/page.h\"
 
 namespace holdfast {
 
@@ -18,4 +18,4 @@ const std::string_view kPageJs = R\"page(@page_js@)page\";
 
 }  // namespace holdfast
 ")
-target_sources(holdfast_report PRIVATE ${page_source})
+target_sources(holdfast_tools_report PRIVATE ${page_source})

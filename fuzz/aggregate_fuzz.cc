@@ -1,8 +1,8 @@
 // ParseAggregate: the tree of a msgpack file equals itself parsed again, and
 // flattening it gives a tree back.
-#include "checkpoint/format/aggregate.h"
+#include "engine/format/aggregate.h"
 #include "fuzz_util.h"
-#include "tree/flatten.h"
+#include "ground/tree/flatten.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input = holdfast::FuzzText(data, size);

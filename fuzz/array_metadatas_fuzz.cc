@@ -1,6 +1,6 @@
 // ParseArrayMetadatas: what parses is written to a text that parses and is
 // written the same.
-#include "checkpoint/format/array_metadatas.h"
+#include "engine/format/array_metadatas.h"
 #include "fuzz_util.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,9 +1,9 @@
 // The shared files of Amazon's tools and their commands: no text crashes, and
 // what is read is no more than what was there.
-#include "cloud/s3/aws_profile.h"
-#include "cloud/s3/credential_process.h"
-#include "cloud/s3/credential_sources.h"
 #include "fuzz_util.h"
+#include "stores/cloud/s3/aws_profile.h"
+#include "stores/cloud/s3/credential_process.h"
+#include "stores/cloud/s3/credential_sources.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace holdfast;

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "codec/blosc_header.h"
-#include "codec/codec.h"
+#include "formats/codec/blosc_header.h"
+#include "formats/codec/codec.h"
 #include "fuzz_util.h"
 
 namespace holdfast {

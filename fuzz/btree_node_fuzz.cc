@@ -1,5 +1,5 @@
 // DecodeBtreeNode: what decodes is encoded and decoded to the same node.
-#include "ocdbt/format/btree_node.h"
+#include "formats/ocdbt/format/btree_node.h"
 #include "ocdbt_fuzz.h"
 
 namespace holdfast::ocdbt {

@@ -1,6 +1,6 @@
 // ParseCheckpointMetadata and ParseRootMetadata: what parses is written to a
 // text that parses and is written the same.
-#include "checkpoint/format/checkpoint_metadata.h"
+#include "engine/format/checkpoint_metadata.h"
 #include "fuzz_util.h"
 
 namespace {

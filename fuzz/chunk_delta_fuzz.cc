@@ -5,7 +5,7 @@
 // or both contents.
 #include <string>
 
-#include "delta/chunk_delta.h"
+#include "formats/delta/chunk_delta.h"
 #include "fuzz_util.h"
 
 namespace holdfast {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "codec/codec.h"
+#include "formats/codec/codec.h"
 #include "fuzz_util.h"
 
 namespace holdfast {

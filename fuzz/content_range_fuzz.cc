@@ -2,8 +2,8 @@
 // the input again but for leading zeros.
 #include <string>
 
-#include "cloud/content_range.h"
 #include "fuzz_util.h"
+#include "stores/cloud/content_range.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input = holdfast::FuzzText(data, size);

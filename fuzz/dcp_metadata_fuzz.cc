@@ -1,7 +1,7 @@
 // ParseDcpMetadata: paths stay in the directory, chunks in their tensor.
+#include "foreign/dcp/dcp_metadata.h"
 #include "fuzz_util.h"
-#include "interop/dcp_metadata.h"
-#include "storage/store.h"
+#include "stores/storage/store.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto metadata =

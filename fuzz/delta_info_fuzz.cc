@@ -1,7 +1,7 @@
 // ParseDeltaInfo: what is understood is written and understood again, the same.
 // The id of its arrays is made right, so that other mutations are believed.
+#include "foreign/chain/delta_info.h"
 #include "fuzz_util.h"
-#include "interop/delta_info.h"
 
 namespace holdfast {
 namespace {

@@ -1,6 +1,6 @@
 // ParseDigestFile: a sidecar that parses is written and parsed to the same
 // rows. Its checksum is made right, so that mutated rows are believed.
-#include "checkpoint/format/digest_file.h"
+#include "engine/format/digest_file.h"
 #include "fuzz_util.h"
 
 namespace holdfast {

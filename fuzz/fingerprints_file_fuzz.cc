@@ -1,6 +1,6 @@
 // ParseFingerprintsFile: a sidecar that parses is written and parsed to the
 // same fingerprints.
-#include "checkpoint/format/fingerprints_file.h"
+#include "engine/format/fingerprints_file.h"
 #include "fuzz_util.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/crc32c.h"
+#include "ground/base/crc32c.h"
 #include "holdfast/status.h"
 
 #define FUZZ_CHECK(condition)                                             \
@@ -53,7 +53,7 @@ inline void PutLittleEndian(uint64_t value, size_t byte_count, char* target) {
 }
 
 // `object` with the length and the checksum that an OCDBT envelope of its size
-// must have (src/ocdbt/format/envelope.h).
+// must have (src/formats/ocdbt/format/envelope.h).
 inline std::string RepairedEnvelope(std::string_view object) {
   std::string text(object);
   if (text.size() < 4 + 8 + 2 + 4) return text;

@@ -2,12 +2,12 @@
 // times and tokens. What parses keeps the promises of its header.
 #include <algorithm>
 
-#include "base/text.h"
-#include "cloud/gcs/gcs_batch.h"
-#include "cloud/gcs/gcs_json.h"
-#include "cloud/gcs/token_source.h"
 #include "fuzz_util.h"
-#include "http/http_date.h"
+#include "ground/base/text.h"
+#include "stores/cloud/gcs/gcs_batch.h"
+#include "stores/cloud/gcs/gcs_json.h"
+#include "stores/cloud/gcs/token_source.h"
+#include "stores/http/http_date.h"
 
 namespace holdfast {
 namespace {

@@ -1,8 +1,8 @@
 // ParseCredentialFile: what it takes has what its kind needs, and no address
 // that a secret may not be sent to.
-#include "cloud/gcs/credential_file.h"
-#include "cloud/gcs/gcs_settings.h"
 #include "fuzz_util.h"
+#include "stores/cloud/gcs/credential_file.h"
+#include "stores/cloud/gcs/gcs_settings.h"
 
 namespace holdfast {
 namespace {

@@ -1,7 +1,7 @@
 // What a client of the server may send: targets, ranges, lists of tags. A range
 // that is taken lies inside the file; a part of a path comes back as it was.
 #include "fuzz_util.h"
-#include "serve/http_message.h"
+#include "tools/serve/http_message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace holdfast;

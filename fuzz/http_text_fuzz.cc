@@ -3,9 +3,9 @@
 #include <ctime>
 
 #include "fuzz_util.h"
-#include "http/http_date.h"
-#include "http/retry.h"
-#include "http/url.h"
+#include "stores/http/http_date.h"
+#include "stores/http/retry.h"
+#include "stores/http/url.h"
 
 namespace holdfast {
 namespace {

@@ -1,10 +1,10 @@
 // What a model hub answers, and URLs that name its repositories. What parses
 // keeps the promises of its header.
-#include "cloud/hub/hub_listing.h"
-#include "cloud/hub/hub_name.h"
 #include "fuzz_util.h"
-#include "storage/store.h"
-#include "storage/url_path.h"
+#include "stores/cloud/hub/hub_listing.h"
+#include "stores/cloud/hub/hub_name.h"
+#include "stores/storage/store.h"
+#include "stores/storage/url_path.h"
 
 namespace holdfast {
 namespace {

@@ -1,5 +1,5 @@
 // ParseLease: a lease that parses is written and parsed to the same.
-#include "checkpoint/commit/lease.h"
+#include "engine/commit/lease.h"
 #include "fuzz_util.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
 // DecodeManifest: what decodes is encoded and decoded to the same manifest.
-#include "ocdbt/format/manifest.h"
+#include "formats/ocdbt/format/manifest.h"
 #include "ocdbt_fuzz.h"
 
 namespace holdfast::ocdbt {

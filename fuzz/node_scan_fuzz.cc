@@ -1,13 +1,13 @@
 // ScanForNodes and RepairDatabase: what a scan finds in any file are nodes of
 // good checksums, in order, none inside another; and a database that is put
 // together of them can be read.
-#include "base/coding.h"
-#include "base/crc32c.h"
+#include "formats/ocdbt/database.h"
 #include "fuzz_util.h"
-#include "ocdbt/database.h"
-#include "rescue/database_repair.h"
-#include "rescue/node_scan.h"
-#include "storage/memory_store.h"
+#include "ground/base/coding.h"
+#include "ground/base/crc32c.h"
+#include "stores/storage/memory_store.h"
+#include "tools/rescue/database_repair.h"
+#include "tools/rescue/node_scan.h"
 
 namespace holdfast {
 namespace {

@@ -2,8 +2,8 @@
 // than it says, and plain arrays are written as they were read.
 #include <algorithm>
 
+#include "foreign/npz/npy_header.h"
 #include "fuzz_util.h"
-#include "interop/npy_header.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace holdfast;

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "formats/ocdbt/format/data_file_table.h"
+#include "formats/ocdbt/format/envelope.h"
 #include "fuzz_util.h"
-#include "ocdbt/format/data_file_table.h"
-#include "ocdbt/format/envelope.h"
 
 namespace holdfast::ocdbt {
 

@@ -3,9 +3,9 @@
 // text is believed.
 #include <algorithm>
 
-#include "base/crc32c.h"
-#include "checkpoint/format/part_file.h"
+#include "engine/format/part_file.h"
 #include "fuzz_util.h"
+#include "ground/base/crc32c.h"
 
 namespace holdfast {
 namespace {

@@ -1,7 +1,7 @@
 // What another process may say on a connection: hellos and heads. What is taken
 // is, written down, the input again; a message of a failure is bounded.
 #include "fuzz_util.h"
-#include "peers/peer_frame.h"
+#include "tiers/peers/peer_frame.h"
 
 namespace {
 

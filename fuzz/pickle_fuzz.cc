@@ -1,8 +1,8 @@
 // ReadPickle: what can be read has a canonical JSON, and, written and read
 // again, the same one.
+#include "formats/pickle/torch_writer.h"
 #include "fuzz_util.h"
 #include "holdfast/tools/torch_file.h"
-#include "pickle/torch_writer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto value = holdfast::ReadPickle(holdfast::FuzzText(data, size));

@@ -3,12 +3,12 @@
 // and lie where they are said to.
 #include <memory>
 
-#include "checkpoint/restore/leaf_request.h"
-#include "checkpoint/stored_extents.h"
+#include "engine/checkpoint/stored_extents.h"
+#include "engine/restore/leaf_request.h"
+#include "foreign/extents/extent_checkpoint.h"
 #include "fuzz_util.h"
-#include "interop/extent_checkpoint.h"
-#include "recipe/recipe_checkpoint.h"
-#include "storage/memory_store.h"
+#include "stores/storage/memory_store.h"
+#include "tools/recipe/recipe_checkpoint.h"
 
 namespace {
 

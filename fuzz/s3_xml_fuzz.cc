@@ -2,9 +2,9 @@
 // nothing that a server sends is more than it sent.
 #include <algorithm>
 
-#include "cloud/s3/s3_xml.h"
 #include "fuzz_util.h"
-#include "http/http_date.h"
+#include "stores/cloud/s3/s3_xml.h"
+#include "stores/http/http_date.h"
 
 namespace {
 

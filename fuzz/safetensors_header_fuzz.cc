@@ -2,8 +2,8 @@
 // written and parsed to the same entries.
 #include <algorithm>
 
+#include "foreign/safetensors/safetensors_header.h"
 #include "fuzz_util.h"
-#include "interop/safetensors_header.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace holdfast;

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "formats/zarr/shard_codec.h"
 #include "fuzz_util.h"
-#include "zarr/shard_codec.h"
 
 namespace holdfast::zarr {
 namespace {

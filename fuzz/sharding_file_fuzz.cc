@@ -1,7 +1,7 @@
 // ParseShardingFile: `_sharding` that parses is written and parsed to the same.
-#include "base/text.h"
-#include "checkpoint/format/sharding_file.h"
+#include "engine/format/sharding_file.h"
 #include "fuzz_util.h"
+#include "ground/base/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input = holdfast::FuzzText(data, size);

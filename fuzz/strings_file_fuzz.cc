@@ -1,6 +1,6 @@
 // ParseStringsFile: `_strings.json` that parses is written and parsed to the
 // same names and texts.
-#include "checkpoint/format/strings_file.h"
+#include "engine/format/strings_file.h"
 #include "fuzz_util.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

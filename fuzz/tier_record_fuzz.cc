@@ -3,8 +3,8 @@
 // is left. What is taken is, written down and read again, the same; and a plan
 // can be made of it.
 #include "fuzz_util.h"
-#include "tiers/recovery_plan.h"
-#include "tiers/tier_record.h"
+#include "tiers/manager/recovery_plan.h"
+#include "tiers/manager/tier_record.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // ParseTreeMetadata: `_METADATA` that parses is written and parsed to the same.
-#include "checkpoint/format/tree_metadata.h"
+#include "engine/format/tree_metadata.h"
 #include "fuzz_util.h"
 
 namespace holdfast {

@@ -1,5 +1,5 @@
 // DecodeVersionTreeNode: what decodes is encoded and decoded to the same node.
-#include "ocdbt/format/version_tree.h"
+#include "formats/ocdbt/format/version_tree.h"
 #include "ocdbt_fuzz.h"
 
 namespace holdfast::ocdbt {

@@ -1,8 +1,8 @@
 // What must hold of zarr metadata that was parsed.
 #pragma once
 
+#include "formats/zarr/format/metadata.h"
 #include "fuzz_util.h"
-#include "zarr/format/metadata.h"
 
 namespace holdfast::zarr {
 

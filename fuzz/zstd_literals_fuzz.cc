@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/zstd_literals.h"
+#include "formats/codec/zstd_literals.h"
 #include "fuzz_util.h"
 
 namespace holdfast {

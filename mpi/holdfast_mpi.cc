@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "distributed/mpi_calls.h"
+#include "ground/group/mpi_calls.h"
 
 namespace {
 

@@ -4,12 +4,13 @@
 usage: check_layers.py [--root DIR] [--write]
 
 A folder of src/ includes only the folders that it stands on, and those that
-they stand on, and each third-party header only where the table says. Public
+they stand on, all of them in districts that its own stands on, and each
+third-party header only where the table says. Public
 headers include std (of C those in c/) and each other, and open with a comment.
 cli/, examples/ and the consumers in tests/ see public headers only; the twins
 are for tests, each on the floor whose headers it includes. Also refuses cycles
 in the table, rows that say twice what a folder stands on, and a
-doc/architecture.md whose table is not made from it; --write makes it.
+doc/architecture.md whose tables are not made from it; --write makes them.
 Prints file:line for each problem; exit status 1 when there is one.
 """
 
@@ -31,7 +32,9 @@ class Law:
         self.root = root
         table = json.loads(
             (root / "tools" / "layers.json").read_text(encoding="utf-8"))
-        self.rows = table["folders"]
+        self.districts = table["districts"]
+        self.rows = {name: row for district in self.districts.values()
+                     for name, row in district["folders"].items()}
         self.folders = {name: self.below(name) for name in self.rows}
         self.public_only = table["public_only"]
         self.outside = table["outside"]
@@ -59,6 +62,28 @@ class Law:
                 pending += self.rows[folder]["on"]
         return reached
 
+    def below_district(self, name):
+        """All districts that one stands on."""
+        reached, pending = set(), list(self.districts[name]["on"])
+        while pending:
+            district = pending.pop()
+            if district not in reached:
+                reached.add(district)
+                pending += self.districts[district]["on"]
+        return reached
+
+    def lawless(self):
+        """(folder, why) of rows that break the law between districts."""
+        for district, row in self.districts.items():
+            allowed = self.below_district(district) | {district}
+            for name, folder in row["folders"].items():
+                if name.split("/")[0] != district:
+                    yield name, f"stands in the rows of {district}"
+                for other in folder["on"]:
+                    if other.split("/")[0] not in allowed:
+                        yield name, (f"stands on {other}, which {district} "
+                                     "may not see")
+
     def cycle(self):
         """A folder that reaches itself, or None."""
         return next((name for name, below in self.folders.items()
@@ -72,12 +97,25 @@ class Law:
                     yield name, direct
 
     def document(self):
-        """The table of doc/architecture.md."""
-        lines = ["| folder | one idea | stands on |", "|---|---|---|"]
-        for name, row in self.rows.items():
+        """The tables of doc/architecture.md, one a district."""
+        parts = []
+        for district, row in self.districts.items():
             on = ", ".join(row["on"]) or "std"
-            lines.append(f"| `src/{name}/` | {row['idea']} | {on} |")
-        return "\n".join(lines) + "\n"
+            parts.append(f"**`src/{district}/`**: {row['idea']}. Stands on "
+                         f"{on}.\n")
+            lines = ["| folder | one idea | stands on |", "|---|---|---|"]
+            for name, folder in row["folders"].items():
+                on = ", ".join(self.short(name, other)
+                               for other in folder["on"]) or "std"
+                lines.append(f"| `{name}/` | {folder['idea']} | {on} |")
+            parts.append("\n".join(lines) + "\n")
+        return "\n".join(parts)
+
+    @staticmethod
+    def short(name, other):
+        """A folder as a neighbour calls it."""
+        district = name.split("/")[0] + "/"
+        return other.removeprefix(district)
 
 
 class Checker:
@@ -204,19 +242,20 @@ class Checker:
         return "neither beside it nor a public header"
 
 
-TABLE = re.compile(r"^\| folder \|.*\n(?:\|.*\n)*", re.M)
+TABLE = re.compile(r"(?<=^<!-- districts: written by tools/check_layers.py -->\n)"
+                   r".*?(?=^<!-- end of districts -->)", re.M | re.S)
 
 
 def check_document(law, problems, write):
     path = law.root / "doc" / "architecture.md"
     text = path.read_text(encoding="utf-8")
-    wanted = TABLE.sub(lambda _: law.document(), text, count=1)
+    wanted = TABLE.sub(lambda _: "\n" + law.document() + "\n", text, count=1)
     if text == wanted and TABLE.search(text):
         return
     if write:
         path.write_text(wanted, encoding="utf-8")
     else:
-        problems.add(path, 1, "its table of folders is not that of "
+        problems.add(path, 1, "its tables are not those of "
                      "tools/layers.json; run tools/check_layers.py --write")
 
 
@@ -242,7 +281,7 @@ def main():
     parser.add_argument("--root", type=pathlib.Path,
                         default=repository_root())
     parser.add_argument("--write", action="store_true",
-                        help="write the table of doc/architecture.md")
+                        help="write the tables of doc/architecture.md")
     arguments = parser.parse_args()
     root = arguments.root.resolve()
     checker = Checker(root)
@@ -253,6 +292,9 @@ def main():
     for name, direct in checker.law.said_twice():
         checker.problems.add(root / "tools" / "layers.json", 1,
                              f"{name} stands on {direct} twice")
+    for name, why in checker.law.lawless():
+        checker.problems.add(root / "tools" / "layers.json", 1,
+                             f"{name} {why}")
     check_document(checker.law, checker.problems, arguments.write)
     files = cpp_files(root)
     for path in files:

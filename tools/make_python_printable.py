@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/tree/python_printable.cc: the code points that repr() escapes.
+"""Writes src/ground/tree/python_printable.cc: the code points that repr() escapes.
 
 Run from the repository root. The table follows the Unicode version of the
 Python that runs this script.
@@ -10,7 +10,7 @@ import unicodedata
 
 HEADER = """\
 // Written by tools/make_python_printable.py (Unicode {version}); do not edit.
-#include "tree/python_printable.h"
+#include "ground/tree/python_printable.h"
 
 #include <algorithm>
 #include <iterator>
@@ -61,7 +61,7 @@ def main():
             line = "   "
         line += " " + cell
     lines.append(line)
-    with open("src/tree/python_printable.cc", "w", encoding="ascii") as out:
+    with open("src/ground/tree/python_printable.cc", "w", encoding="ascii") as out:
         out.write(HEADER.format(version=unicodedata.unidata_version))
         out.write("\n".join(lines) + "\n")
         out.write(FOOTER)

@@ -15,7 +15,7 @@
 #include "cli/read_selection.h"
 #include "cli/slice.h"
 #include "cli/units.h"
-#include "holdfast/orbax/steps.h"
+#include "holdfast/steps/steps.h"
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/drift.h"
 #include "holdfast/tools/stats.h"

@@ -5,7 +5,7 @@
 #include "arguments.h"
 #include "bindings.h"
 #include "blocking.h"
-#include "holdfast/orbax/aggregate_handlers.h"
+#include "holdfast/detail/aggregate_handlers.h"
 #include "tree_builder.h"
 #include "tree_output.h"
 

@@ -20,7 +20,7 @@
 #include "holdfast/checkpoint.h"
 #include "holdfast/mapped_tensor.h"
 #include "holdfast/orbax/open_spec.h"
-#include "holdfast/orbax/pytree_metadata.h"
+#include "holdfast/pytree_metadata.h"
 #include "holdfast/read_again.h"
 #include "holdfast/read_together.h"
 #include "leaf_rows.h"

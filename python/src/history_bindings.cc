@@ -12,7 +12,7 @@
 #include "blocking.h"
 #include "errors.h"
 #include "gil.h"
-#include "holdfast/orbax/steps.h"
+#include "holdfast/steps/steps.h"
 #include "holdfast/tools/history.h"
 #include "tree_output.h"
 

@@ -19,7 +19,7 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
-#include "holdfast/orbax/partial_save.h"
+#include "holdfast/detail/partial_save.h"
 #include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "holdfast/orbax/type_handlers.h"
 #include "tree_output.h"

@@ -12,9 +12,9 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
-#include "holdfast/tools/checked_file.h"
-#include "holdfast/tools/item_deletion.h"
-#include "holdfast/tools/places.h"
+#include "holdfast/detail/checked_file.h"
+#include "holdfast/detail/item_deletion.h"
+#include "holdfast/detail/places.h"
 #include "tree_output.h"
 
 namespace nb = nanobind;

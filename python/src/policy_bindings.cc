@@ -20,8 +20,8 @@
 #include "bindings.h"
 #include "errors.h"
 #include "holdfast/orbax/checkpoint_manager.h"
-#include "holdfast/orbax/preservation_policy.h"
-#include "holdfast/orbax/save_decision_policy.h"
+#include "holdfast/steps/preservation_policy.h"
+#include "holdfast/steps/save_decision_policy.h"
 
 namespace nb = nanobind;
 

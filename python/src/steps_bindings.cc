@@ -15,9 +15,9 @@
 #include "bindings.h"
 #include "blocking.h"
 #include "errors.h"
-#include "holdfast/orbax/steps.h"
-#include "holdfast/orbax/wait_for_checkpoint.h"
-#include "holdfast/tools/commit.h"
+#include "holdfast/detail/commit.h"
+#include "holdfast/steps/steps.h"
+#include "holdfast/steps/wait_for_checkpoint.h"
 #include "tree_output.h"
 
 namespace nb = nanobind;

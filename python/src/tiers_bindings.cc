@@ -17,7 +17,7 @@
 #include "errors.h"
 #include "gil.h"
 #include "group.h"
-#include "holdfast/tiered_manager.h"
+#include "holdfast/tiers/tiered_manager.h"
 #include "python_checkpoint.h"
 #include "tree_builder.h"
 #include "tree_output.h"

@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "checkpoint/test_trees.h"
-#include "convert/check_copy.h"
 #include "holdfast/process_group.h"
 #include "holdfast/shard_plan.h"
+#include "tools/convert/check_copy.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "checkpoint/test_trees.h"
-#include "ocdbt/append.h"
-#include "ocdbt/ocdbt_store.h"
-#include "storage/file_store.h"
+#include "formats/ocdbt/append.h"
+#include "formats/ocdbt/ocdbt_store.h"
+#include "stores/storage/file_store.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

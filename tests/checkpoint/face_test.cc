@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "checkpoint/test_trees.h"
+#include "ground/tensor/box.h"
+#include "ground/tensor/copy.h"
 #include "holdfast/tools/convert.h"
-#include "tensor/box.h"
-#include "tensor/copy.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

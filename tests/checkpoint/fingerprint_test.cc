@@ -8,17 +8,17 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/crc32c.h"
-#include "checkpoint/format/digest_file.h"
-#include "checkpoint/format/fingerprints_file.h"
 #include "checkpoint/test_trees.h"
+#include "engine/format/digest_file.h"
+#include "engine/format/fingerprints_file.h"
+#include "foreign/sidecar/tree_sidecar.h"
+#include "ground/base/crc32c.h"
+#include "ground/tensor/box.h"
+#include "ground/tensor/copy.h"
 #include "holdfast/delta.h"
 #include "holdfast/tools/convert.h"
 #include "holdfast/tools/merge.h"
-#include "interop/tree_sidecar.h"
-#include "recipe/recipe_checkpoint.h"
-#include "tensor/box.h"
-#include "tensor/copy.h"
+#include "tools/recipe/recipe_checkpoint.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "checkpoint/test_trees.h"
+#include "formats/ocdbt/format/btree_node.h"
+#include "formats/ocdbt/format/manifest.h"
 #include "holdfast/tools/convert.h"
-#include "ocdbt/format/btree_node.h"
-#include "ocdbt/format/manifest.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "checkpoint/test_trees.h"
+#include "ground/tensor/box.h"
+#include "ground/tensor/copy.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
-#include "tensor/box.h"
-#include "tensor/copy.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

@@ -12,9 +12,9 @@
 #include <filesystem>
 
 #include "checkpoint/test_trees.h"
+#include "ground/tensor/box.h"
+#include "ground/tensor/copy.h"
 #include "holdfast/process_group.h"
-#include "tensor/box.h"
-#include "tensor/copy.h"
 #include "twins/forwarding_group.h"
 #include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"

@@ -11,16 +11,16 @@
 #include <vector>
 
 #include "checkpoint/test_trees.h"
+#include "engine/references/referrers.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/delta.h"
-#include "holdfast/orbax/steps.h"
-#include "holdfast/orbax/wait_for_checkpoint.h"
+#include "holdfast/detail/commit.h"
 #include "holdfast/pending_save.h"
-#include "holdfast/tools/commit.h"
+#include "holdfast/steps/steps.h"
+#include "holdfast/steps/wait_for_checkpoint.h"
 #include "holdfast/tools/convert.h"
 #include "holdfast/tools/remote.h"
 #include "holdfast/tools/view.h"
-#include "references/referrers.h"
 #include "twins/file_bytes.h"
 #include "twins/scratch_directory.h"
 

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "cloud/bucket_store.h"
-#include "ocdbt/bulk_writer.h"
-#include "ocdbt/ocdbt_store.h"
+#include "formats/ocdbt/bulk_writer.h"
+#include "formats/ocdbt/ocdbt_store.h"
+#include "stores/cloud/bucket_store.h"
 #include "twins/fault_bucket.h"
 #include "twins/memory_bucket.h"
 

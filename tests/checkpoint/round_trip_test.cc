@@ -7,7 +7,7 @@
 #include <random>
 
 #include "checkpoint/test_trees.h"
-#include "tensor/copy.h"
+#include "ground/tensor/copy.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

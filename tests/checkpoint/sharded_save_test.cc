@@ -7,8 +7,8 @@
 #include <iterator>
 
 #include "checkpoint/test_trees.h"
-#include "tensor/box.h"
-#include "tensor/copy.h"
+#include "ground/tensor/box.h"
+#include "ground/tensor/copy.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

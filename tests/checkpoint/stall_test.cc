@@ -22,8 +22,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/status_macros.h"
 #include "checkpoint/test_trees.h"
+#include "ground/base/status_macros.h"
 #include "holdfast/process_group.h"
 #include "holdfast/tools/watch.h"
 #include "twins/forwarding_group.h"

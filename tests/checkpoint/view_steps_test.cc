@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
-#include "holdfast/orbax/steps.h"
+#include "holdfast/steps/steps.h"
 #include "holdfast/tools/view.h"
 #include "leaf_lines.h"
 #include "test_trees.h"

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "checkpointer/handlers_for_test.h"
-#include "place/directory_ops.h"
+#include "stores/place/directory_ops.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

@@ -1,4 +1,4 @@
-#include "holdfast/orbax/partial_save.h"
+#include "holdfast/detail/partial_save.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

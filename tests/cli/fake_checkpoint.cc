@@ -4,10 +4,12 @@
 #include <mutex>
 #include <utility>
 
+#include "ground/tensor/box.h"
+#include "ground/tensor/copy.h"
 #include "holdfast/process_group.h"
+#include "holdfast/tiers/goodput.h"
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/drift.h"
-#include "holdfast/tools/goodput.h"
 #include "holdfast/tools/history.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/prove.h"
@@ -16,8 +18,6 @@
 #include "holdfast/tools/stats.h"
 #include "holdfast/tools/stats_cache.h"
 #include "holdfast/tools/watch.h"
-#include "tensor/box.h"
-#include "tensor/copy.h"
 
 namespace holdfast {
 namespace testing {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "holdfast/checkpoint.h"
-#include "holdfast/orbax/steps.h"
+#include "holdfast/steps/steps.h"
 #include "holdfast/tools/convert.h"
 #include "holdfast/tools/report.h"
 #include "holdfast/tools/view.h"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "cloud/bucket.h"
+#include "stores/cloud/bucket.h"
 
 namespace holdfast {
 

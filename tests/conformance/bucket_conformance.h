@@ -1,4 +1,4 @@
-// The promises of cloud/bucket.h as one typed test suite, for every Bucket that
+// The promises of stores/cloud/bucket.h as one typed test suite, for every Bucket that
 // can be written, be it in memory or a real server.
 //
 //   struct MyFactory {
@@ -27,8 +27,8 @@
 #include <utility>
 #include <vector>
 
-#include "cloud/bucket.h"
 #include "conformance/bucket_calls.h"
+#include "stores/cloud/bucket.h"
 
 namespace holdfast {
 

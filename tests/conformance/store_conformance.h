@@ -1,4 +1,4 @@
-// The promises of storage/store.h as one typed test suite, for every Store.
+// The promises of stores/storage/store.h as one typed test suite, for every Store.
 //
 //   struct MyFactory {
 //     std::unique_ptr<Store> Make();  // an empty store
@@ -28,7 +28,7 @@
 #include <utility>
 #include <vector>
 
-#include "storage/store.h"
+#include "stores/storage/store.h"
 
 namespace holdfast {
 

@@ -14,7 +14,7 @@
 #include "crash/judge.h"
 #include "crash/libc_calls.h"
 #include "crash/scenarios.h"
-#include "powerloss/disk_mirror.h"
+#include "tools/powerloss/disk_mirror.h"
 
 namespace holdfast {
 namespace {

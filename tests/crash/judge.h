@@ -9,7 +9,7 @@
 #include <string>
 
 #include "crash/scenarios.h"
-#include "powerloss/disk_mirror.h"
+#include "tools/powerloss/disk_mirror.h"
 
 namespace holdfast {
 

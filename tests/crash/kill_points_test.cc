@@ -15,7 +15,7 @@
 #include "crash/model_times.h"
 #include "crash/recorder.h"
 #include "holdfast/tools/view.h"
-#include "powerloss/disk_mirror.h"
+#include "tools/powerloss/disk_mirror.h"
 
 namespace holdfast {
 namespace {

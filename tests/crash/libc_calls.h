@@ -14,7 +14,7 @@
 #include <span>
 #include <string_view>
 
-#include "powerloss/file_call.h"
+#include "tools/powerloss/file_call.h"
 
 namespace holdfast {
 

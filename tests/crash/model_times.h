@@ -13,7 +13,7 @@
 #include <string>
 #include <system_error>
 
-#include "powerloss/disk_mirror.h"
+#include "tools/powerloss/disk_mirror.h"
 
 namespace holdfast {
 

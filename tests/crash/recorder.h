@@ -11,7 +11,7 @@
 #include <string>
 
 #include "crash/libc_calls.h"
-#include "powerloss/change_recorder.h"
+#include "tools/powerloss/change_recorder.h"
 
 namespace holdfast {
 

@@ -14,7 +14,7 @@
 #include "crash/judge.h"
 #include "crash/recorder.h"
 #include "crash/scenarios.h"
-#include "powerloss/crash_states.h"
+#include "tools/powerloss/crash_states.h"
 #include "twins/scratch_directory.h"
 
 namespace holdfast {

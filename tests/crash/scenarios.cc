@@ -5,10 +5,10 @@
 
 #include <filesystem>
 
-#include "base/status_macros.h"
 #include "checkpoint/test_trees.h"
 #include "crash/libc_calls.h"
 #include "crash/model_times.h"
+#include "ground/base/status_macros.h"
 #include "twins/local_ranks.h"
 
 namespace holdfast {

@@ -51,7 +51,7 @@ file(WRITE ${SCRATCH_DIR}/parent/CMakeLists.txt "
 cmake_minimum_required(VERSION 3.24)
 project(parent CXX)
 add_subdirectory(${SOURCE_DIR} holdfast)
-if(TARGET base_test OR TARGET holdfast_bench OR NOT TARGET holdfast::holdfast)
+if(TARGET ground_base_test OR TARGET holdfast_bench OR NOT TARGET holdfast::holdfast)
   message(FATAL_ERROR \"want the library, without tests and bench\")
 endif()
 ")

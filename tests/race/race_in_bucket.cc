@@ -12,12 +12,12 @@
 #include <thread>
 #include <vector>
 
-#include "checkpoint/commit/lease.h"
+#include "engine/commit/lease.h"
+#include "holdfast/detail/commit.h"
 #include "holdfast/holdfast.h"
-#include "holdfast/tools/commit.h"
 #include "holdfast/tools/tools.h"
-#include "place/bucket_registry.h"
 #include "race/race.h"
+#include "stores/place/bucket_registry.h"
 #include "twins/fault_bucket.h"
 #include "twins/memory_bucket.h"
 

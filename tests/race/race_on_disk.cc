@@ -21,8 +21,8 @@
 #include "holdfast/holdfast.h"
 #include "holdfast/orbax/orbax.h"
 #include "holdfast/tools/tools.h"
-#include "powerloss/disk_mirror.h"
 #include "race/race.h"
+#include "tools/powerloss/disk_mirror.h"
 
 namespace holdfast {
 namespace {

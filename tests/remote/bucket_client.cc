@@ -17,9 +17,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "base/status_macros.h"
-#include "cloud/bucket_store.h"
-#include "place/bucket_registry.h"
+#include "ground/base/status_macros.h"
+#include "stores/cloud/bucket_store.h"
+#include "stores/place/bucket_registry.h"
 
 namespace holdfast {
 namespace {

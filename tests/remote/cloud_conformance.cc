@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "cloud/bucket_store.h"
 #include "conformance/bucket_conformance.h"
 #include "conformance/store_conformance.h"
-#include "place/bucket_registry.h"
+#include "stores/cloud/bucket_store.h"
+#include "stores/place/bucket_registry.h"
 
 namespace holdfast {
 namespace {

@@ -15,12 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "base/sha256.h"
-#include "cloud/s3/s3_bucket.h"
-#include "cloud/s3/s3_bucket_parts.h"
-#include "cloud/s3/s3_copy.h"
-#include "cloud/s3/s3_write.h"
 #include "conformance/bucket_conformance.h"
+#include "ground/base/sha256.h"
+#include "stores/cloud/s3/s3_bucket.h"
+#include "stores/cloud/s3/s3_bucket_parts.h"
+#include "stores/cloud/s3/s3_copy.h"
+#include "stores/cloud/s3/s3_write.h"
 
 namespace holdfast {
 

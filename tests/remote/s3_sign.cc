@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cloud/s3/sigv4.h"
+#include "stores/cloud/s3/sigv4.h"
 
 int main() {
   using namespace holdfast;

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "ocdbt/database.h"
-#include "ocdbt/entry_list.h"
+#include "formats/ocdbt/database.h"
+#include "formats/ocdbt/entry_list.h"
 #include "scale/virtual_ranks.h"
-#include "storage/memory_store.h"
+#include "stores/storage/memory_store.h"
 #include "twins/counting_store.h"
 
 namespace holdfast::testing {

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "checkpoint/restore/item.h"
+#include "engine/restore/item.h"
 #include "scale/virtual_ranks.h"
-#include "storage/memory_store.h"
+#include "stores/storage/memory_store.h"
 
 namespace holdfast::testing {
 namespace {

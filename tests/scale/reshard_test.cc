@@ -9,11 +9,11 @@
 #include <cstring>
 #include <random>
 
-#include "base/status_macros.h"
-#include "handlers/param_reader.h"
+#include "ground/base/status_macros.h"
+#include "ground/tensor/copy.h"
+#include "orbax/handlers/param_reader.h"
 #include "scale/virtual_ranks.h"
-#include "storage/memory_store.h"
-#include "tensor/copy.h"
+#include "stores/storage/memory_store.h"
 
 namespace holdfast::testing {
 namespace {

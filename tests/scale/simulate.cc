@@ -31,18 +31,18 @@
 #include <string>
 #include <vector>
 
-#include "base/status_macros.h"
-#include "checkpoint/format/directory_names.h"
-#include "checkpoint/format/part_file.h"
-#include "checkpoint/restore/item.h"
-#include "checkpoint/save/plan_checksums.h"
-#include "checkpoint/save/save_options.h"
-#include "checkpoint/save/value_sink.h"
-#include "run/run.h"
+#include "engine/format/directory_names.h"
+#include "engine/format/part_file.h"
+#include "engine/restore/item.h"
+#include "engine/save/plan_checksums.h"
+#include "engine/save/save_options.h"
+#include "engine/save/value_sink.h"
+#include "formats/zarr/format/chunk_key.h"
+#include "ground/base/status_macros.h"
+#include "ground/run/run.h"
 #include "scale/virtual_ranks.h"
-#include "storage/memory_store.h"
+#include "stores/storage/memory_store.h"
 #include "twins/counting_store.h"
-#include "zarr/format/chunk_key.h"
 
 namespace holdfast::testing {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "base/status_macros.h"
-#include "checkpoint/save/item_parts.h"
-#include "checkpoint/save/item_writer.h"
-#include "checkpoint/save/save_options.h"
+#include "engine/save/item_parts.h"
+#include "engine/save/item_writer.h"
+#include "engine/save/save_options.h"
+#include "ground/base/status_macros.h"
 
 namespace holdfast::testing {
 

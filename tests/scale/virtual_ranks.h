@@ -10,12 +10,12 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/format/digest_file.h"
-#include "checkpoint/save/save_plan.h"
+#include "engine/format/digest_file.h"
+#include "engine/save/save_plan.h"
 #include "holdfast/options.h"
 #include "holdfast/shard_plan.h"
 #include "holdfast/tree.h"
-#include "storage/store.h"
+#include "stores/storage/store.h"
 
 namespace holdfast::testing {
 

@@ -25,7 +25,7 @@
 #include <thread>
 
 #include "tiers/host_life.h"
-#include "tiers/tier_record.h"
+#include "tiers/manager/tier_record.h"
 #include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <random>
 
-#include "base/status_macros.h"
 #include "crash/libc_calls.h"
+#include "ground/base/status_macros.h"
 #include "holdfast/checkpoint.h"
 
 namespace holdfast {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "holdfast/process_group.h"
-#include "holdfast/tiered_manager.h"
+#include "holdfast/tiers/tiered_manager.h"
 #include "holdfast/tree.h"
 
 namespace holdfast {

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <random>
 
-#include "base/status_macros.h"
 #include "checkpoint/test_trees.h"
+#include "ground/base/status_macros.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/read_together.h"
 #include "twins/local_ranks.h"

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "checkpoint/test_trees.h"
+#include "ground/tensor/copy.h"
 #include "holdfast/tools/convert.h"
-#include "tensor/copy.h"
 #include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "checkpoint/test_trees.h"
+#include "ground/tensor/box.h"
+#include "ground/tensor/copy.h"
 #include "holdfast/read_together.h"
 #include "holdfast/sharding.h"
-#include "tensor/box.h"
-#include "tensor/copy.h"
 #include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 

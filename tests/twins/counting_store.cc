@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/status_macros.h"
+#include "ground/base/status_macros.h"
 
 namespace holdfast {
 

@@ -13,7 +13,7 @@
 #include <memory>
 #include <mutex>
 
-#include "storage/store.h"
+#include "stores/storage/store.h"
 
 namespace holdfast {
 

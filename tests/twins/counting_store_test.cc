@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "conformance/store_conformance.h"
-#include "storage/memory_store.h"
+#include "stores/storage/memory_store.h"
 
 namespace holdfast {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/status_macros.h"
+#include "ground/base/status_macros.h"
 #include "twins/settle_put.h"
 
 namespace holdfast {

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <utility>
 
-#include "base/status_macros.h"
-#include "storage/piece_buffer.h"
+#include "ground/base/status_macros.h"
+#include "stores/storage/piece_buffer.h"
 
 namespace holdfast {
 namespace {

@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "storage/memory_store.h"
-#include "storage/store.h"
+#include "stores/storage/memory_store.h"
+#include "stores/storage/store.h"
 
 namespace holdfast {
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "cloud/gcs/gcs_bucket.h"
-#include "http/http_client.h"
+#include "stores/cloud/gcs/gcs_bucket.h"
+#include "stores/http/http_client.h"
 
 namespace holdfast {
 

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "http/http_client.h"
+#include "stores/http/http_client.h"
 
 namespace holdfast {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "place/bucket_registry.h"
+#include "stores/place/bucket_registry.h"
 #include "twins/fault_bucket.h"
 #include "twins/memory_bucket.h"
 

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/status_macros.h"
-#include "storage/piece_buffer.h"
+#include "ground/base/status_macros.h"
+#include "stores/storage/piece_buffer.h"
 
 namespace holdfast {
 namespace {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "cloud/bucket.h"
+#include "stores/cloud/bucket.h"
 
 namespace holdfast {
 

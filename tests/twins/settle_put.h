@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "cloud/bucket.h"
+#include "stores/cloud/bucket.h"
 
 namespace holdfast {
 

@@ -42,12 +42,12 @@
 #include "holdfast/export.h"
 #include "holdfast/orbax/checkpoint_handler.h"
 #include "holdfast/orbax/checkpointer.h"
-#include "holdfast/orbax/preservation_policy.h"
-#include "holdfast/orbax/save_decision_policy.h"
-#include "holdfast/orbax/step_names.h"
-#include "holdfast/orbax/step_record.h"
-#include "holdfast/orbax/steps.h"
 #include "holdfast/status.h"
+#include "holdfast/steps/preservation_policy.h"
+#include "holdfast/steps/save_decision_policy.h"
+#include "holdfast/steps/step_names.h"
+#include "holdfast/steps/step_record.h"
+#include "holdfast/steps/steps.h"
 #include "holdfast/tree.h"
 
 namespace holdfast HOLDFAST_EXPORT {

@@ -23,7 +23,7 @@
 #include "holdfast/export.h"
 #include "holdfast/orbax/checkpoint_handler.h"
 #include "holdfast/orbax/pytree_checkpoint_handler.h"
-#include "holdfast/orbax/restore_args.h"
+#include "holdfast/restore_args.h"
 #include "holdfast/tree.h"
 
 namespace holdfast HOLDFAST_EXPORT {

@@ -32,10 +32,10 @@
 #include "holdfast/export.h"
 #include "holdfast/orbax/spec.h"
 #include "holdfast/orbax/type_handlers.h"
-#include "holdfast/orbax/value_metadata.h"
 #include "holdfast/sharding.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
+#include "holdfast/value_metadata.h"
 
 namespace holdfast HOLDFAST_EXPORT {
 

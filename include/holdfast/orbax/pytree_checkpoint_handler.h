@@ -38,14 +38,14 @@
 #include <variant>
 #include <vector>
 
+#include "holdfast/detail/aggregate_handlers.h"
 #include "holdfast/export.h"
 #include "holdfast/options.h"
-#include "holdfast/orbax/aggregate_handlers.h"
-#include "holdfast/orbax/pytree_metadata.h"
-#include "holdfast/orbax/restore_args.h"
 #include "holdfast/orbax/transform.h"
 #include "holdfast/orbax/type_handlers.h"
 #include "holdfast/process_group.h"
+#include "holdfast/pytree_metadata.h"
+#include "holdfast/restore_args.h"
 #include "holdfast/shard_plan.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"

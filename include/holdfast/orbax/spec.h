@@ -29,8 +29,8 @@
 #include "holdfast/dtype.h"
 #include "holdfast/export.h"
 #include "holdfast/options.h"
-#include "holdfast/orbax/restore_args.h"
 #include "holdfast/orbax/type_handlers.h"
+#include "holdfast/restore_args.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 

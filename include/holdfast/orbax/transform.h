@@ -30,10 +30,10 @@
 #include <vector>
 
 #include "holdfast/export.h"
-#include "holdfast/orbax/restore_args.h"
-#include "holdfast/orbax/tree_utils.h"
+#include "holdfast/restore_args.h"
 #include "holdfast/status.h"
 #include "holdfast/tree.h"
+#include "holdfast/tree_utils.h"
 
 namespace holdfast HOLDFAST_EXPORT {
 

@@ -43,11 +43,11 @@
 
 #include "holdfast/export.h"
 #include "holdfast/options.h"
-#include "holdfast/orbax/restore_args.h"
-#include "holdfast/orbax/value_metadata.h"
+#include "holdfast/restore_args.h"
 #include "holdfast/status.h"
 #include "holdfast/tensor.h"
 #include "holdfast/tree.h"
+#include "holdfast/value_metadata.h"
 
 namespace holdfast HOLDFAST_EXPORT {
 

@@ -25,7 +25,7 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-struct RecipeRules;  // src/recipe/rules.h
+struct RecipeRules;  // src/tools/recipe/rules.h
 
 class Recipe {
  public:

@@ -2,20 +2,15 @@
 // between stores and check them; and files of torch.save.
 #pragma once
 
-#include "holdfast/tools/checked_file.h"
-#include "holdfast/tools/commit.h"
 #include "holdfast/tools/convert.h"
 #include "holdfast/tools/diff.h"
 #include "holdfast/tools/drift.h"
 #include "holdfast/tools/fingerprint.h"
 #include "holdfast/tools/glob.h"
-#include "holdfast/tools/goodput.h"
 #include "holdfast/tools/history.h"
-#include "holdfast/tools/item_deletion.h"
 #include "holdfast/tools/merge.h"
 #include "holdfast/tools/metrics.h"
 #include "holdfast/tools/module_tree.h"
-#include "holdfast/tools/places.h"
 #include "holdfast/tools/prove.h"
 #include "holdfast/tools/recipe.h"
 #include "holdfast/tools/remote.h"

@@ -1,0 +1,165 @@
+// Saving, of the C API.
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "c_api/guard.h"
+#include "c_api/structs.h"
+#include "ground/base/status_macros.h"
+#include "holdfast/c/holdfast.h"
+#include "holdfast/checkpoint.h"
+#include "holdfast/tree_utils.h"
+
+struct holdfast_state {
+  holdfast::FlatDict values;
+};
+
+namespace holdfast {
+namespace {
+
+// "a.b" as ("a", "b").
+Result<TreePath> KeysOf(std::string_view name) {
+  TreePath keys;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('.', begin), name.size());
+    if (end == begin) {
+      return InvalidArgumentError("name \"" + std::string(name) +
+                                  "\": an empty key");
+    }
+    keys.emplace_back(name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return keys;
+}
+
+Status AddValue(holdfast_state* state, const char* name, Tree value) {
+  HF_RETURN_IF_ERROR(NotNull(state, "state"));
+  HF_RETURN_IF_ERROR(NotNull(name, "name"));
+  HF_ASSIGN_OR_RETURN(TreePath keys, KeysOf(name));
+  state->values.emplace_back(std::move(keys), std::move(value));
+  return Status();
+}
+
+Result<Array> BorrowArray(const char* dtype_name, size_t rank,
+                          const int64_t* shape, const void* data) {
+  HF_RETURN_IF_ERROR(NotNull(dtype_name, "dtype"));
+  const std::optional<DType> dtype = DTypeFromName(dtype_name);
+  if (!dtype.has_value()) {
+    return InvalidArgumentError("dtype: not one that is known (got " +
+                                std::string(dtype_name) + ")");
+  }
+  if (rank > kRankMax) {
+    return InvalidArgumentError("rank: too large (got " + std::to_string(rank) +
+                                ", want at most " + std::to_string(kRankMax) +
+                                ")");
+  }
+  if (rank > 0) HF_RETURN_IF_ERROR(NotNull(shape, "shape"));
+  if (std::any_of(shape, shape + rank, [](int64_t n) { return n < 0; })) {
+    return InvalidArgumentError("shape: a negative extent");
+  }
+  ConstArrayView view{*dtype, static_cast<const char*>(data), {}, {}};
+  view.shape.assign(shape, shape + rank);
+  const int64_t count = ElementCount(view.shape);
+  if (count > PTRDIFF_MAX / static_cast<int64_t>(DTypeBytes(*dtype))) {
+    return InvalidArgumentError("shape: more bytes than there can be (got " +
+                                ShapeToString(view.shape) + ")");
+  }
+  if (count > 0) HF_RETURN_IF_ERROR(NotNull(data, "data"));
+  view.strides = ContiguousStrides(view.shape, DTypeBytes(*dtype));
+  return Array::Borrow(std::move(view), nullptr);
+}
+
+Result<Compression> CompressionFrom(const char* name) {
+  if (name == nullptr) return SaveOptions().compression;
+  if (const auto compression = CompressionFromName(name)) return *compression;
+  return InvalidArgumentError("compression: not one that is known (got " +
+                              std::string(name) +
+                              ", want planes, zstd, fast or none)");
+}
+
+Result<SaveOptions> SaveOptionsFrom(const holdfast_save_options* options) {
+  HF_ASSIGN_OR_RETURN(const holdfast_save_options given, ReadOptions(options));
+  SaveOptions result;
+  const auto format =
+      FormatFromName(given.format == nullptr ? "orbax" : given.format);
+  if (!format.has_value() || !IsOrbaxFormat(*format)) {
+    return InvalidArgumentError("format: not one that is saved (got " +
+                                std::string(given.format) +
+                                ", want orbax or orbax-v1)");
+  }
+  result.format = *format;
+  HF_ASSIGN_OR_RETURN(result.compression, CompressionFrom(given.compression));
+  result.zarr_format = given.zarr_format;
+  result.use_ocdbt = given.use_files == 0;
+  result.overwrite = given.overwrite != 0;
+  result.run.thread_count = given.thread_count;
+  return result;
+}
+
+}  // namespace
+}  // namespace holdfast
+
+using holdfast::AddValue;
+using holdfast::Guard;
+using holdfast::NotNull;
+using holdfast::Status;
+using holdfast::Tree;
+
+holdfast_code holdfast_state_new(holdfast_state** state) {
+  return Guard([&]() -> Status {
+    HF_RETURN_IF_ERROR(NotNull(state, "state"));
+    *state = new holdfast_state;
+    return Status();
+  });
+}
+
+void holdfast_state_close(holdfast_state* state) { delete state; }
+
+holdfast_code holdfast_state_add_array(holdfast_state* state, const char* name,
+                                       const char* dtype, size_t rank,
+                                       const int64_t* shape, const void* data) {
+  return Guard([&]() -> Status {
+    HF_ASSIGN_OR_RETURN(holdfast::Array array,
+                        holdfast::BorrowArray(dtype, rank, shape, data));
+    return AddValue(state, name, std::move(array));
+  });
+}
+
+holdfast_code holdfast_state_add_int(holdfast_state* state, const char* name,
+                                     int64_t value) {
+  return Guard([&] { return AddValue(state, name, Tree(value)); });
+}
+
+holdfast_code holdfast_state_add_float(holdfast_state* state, const char* name,
+                                       double value) {
+  return Guard([&] { return AddValue(state, name, Tree(value)); });
+}
+
+holdfast_code holdfast_state_add_bool(holdfast_state* state, const char* name,
+                                      int value) {
+  return Guard([&] { return AddValue(state, name, Tree(value != 0)); });
+}
+
+holdfast_code holdfast_state_add_string(holdfast_state* state, const char* name,
+                                        const char* text, size_t bytes) {
+  return Guard([&]() -> Status {
+    if (bytes > 0) HF_RETURN_IF_ERROR(NotNull(text, "text"));
+    return AddValue(state, name, Tree(std::string_view(text, bytes)));
+  });
+}
+
+holdfast_code holdfast_save(const char* path, const holdfast_state* state,
+                            const holdfast_save_options* options) {
+  return Guard([&]() -> Status {
+    HF_RETURN_IF_ERROR(NotNull(path, "path"));
+    HF_RETURN_IF_ERROR(NotNull(state, "state"));
+    HF_ASSIGN_OR_RETURN(const holdfast::SaveOptions save_options,
+                        holdfast::SaveOptionsFrom(options));
+    HF_ASSIGN_OR_RETURN(const Tree tree, holdfast::FromFlatDict(state->values));
+    return holdfast::Save(path, tree, save_options).status();
+  });
+}

@@ -1,0 +1,83 @@
+// CheckedStore: the files of a directory, whose bytes are given to a caller
+// only when they are those that `_HOLDFAST_DIGESTS` lists.
+//
+// This is the one place that compares bytes with the sidecar, so nobody who
+// reads through an Item's stores can forget to. What a read touches of a listed
+// value is checked: the whole value, or its blocks, for which the read grows to
+// their borders. A value with a `tail` was checked by its decoder, and only its
+// identity is compared here. A value that has neither, as in sidecars of
+// release 0.1.0, is read as a whole once before the first part of it is given.
+// What the sidecar does not list passes unchecked.
+// Thread-safety: any thread. Ownership: shares the store and the index.
+// Units: bytes.
+// Errors: those of the store; DataLoss with both checksums for bytes that
+// differ, and for a listed file that is not there.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/check/digest_index.h"
+#include "stores/storage/read_only_store.h"
+
+namespace holdfast {
+
+class CheckedStore final : public ReadOnlyStore {
+ public:
+  CheckedStore(std::shared_ptr<Store> inner,
+               std::shared_ptr<const DigestIndex> digests);
+
+  std::string Describe(std::string_view key) const override {
+    return inner_->Describe(key);
+  }
+  int requests_in_flight() const override {
+    return inner_->requests_in_flight();
+  }
+  Result<ObjectInfo> Stat(std::string_view key) override;
+  Result<Bytes> Read(std::string_view key, ByteRange range = {}) override;
+  Status ReadInto(std::string_view key, uint64_t offset,
+                  std::span<char> target) override;
+  Status ReadBatch(std::span<const RangeRead> requests,
+                   const CancelToken* cancel = nullptr) override;
+  Status List(std::string_view prefix,
+              const std::function<Status(std::string_view key,
+                                         const ObjectInfo& info)>& fn) override;
+
+ private:
+  using Rows = std::span<const ValueDigest>;
+  struct Extent;
+  struct Fetch;
+
+  // A listed file that is not there is no absent one.
+  Status Explained(std::string_view key, const Status& status);
+  // DataLoss for a file shorter than what the digests say is in it.
+  Status CheckNotCut(std::string_view key, uint64_t byte_count) const;
+  Result<Bytes> ReadWhole(std::string_view key);
+  Result<Extent> Widen(std::string_view key, uint64_t offset,
+                       uint64_t byte_count, const CancelToken* cancel);
+  Result<uint64_t> Border(const ValueDigest& row, uint64_t offset,
+                          bool is_behind, const CancelToken* cancel);
+  Status CheckWhole(const ValueDigest& row, const CancelToken* cancel);
+  Status CheckListedFile(const FileDigest& row);
+  Status CheckBytes(const Extent& extent, std::string_view key,
+                    std::string_view bytes) const;
+  uint64_t SplitBytesMin() const;
+  Status AddRequest(const RangeRead& request, const CancelToken* cancel,
+                    std::vector<Fetch>& fetches);
+  static void AddFetch(const RangeRead& request, Extent extent,
+                       std::vector<Fetch>& fetches);
+  static Status Reserve(uint64_t byte_count, Buffer& scratch);
+  Status RunAlone(const Fetch& fetch, const CancelToken* cancel,
+                  Buffer& scratch);
+  Status RunTogether(std::span<const Fetch> fetches, const CancelToken* cancel);
+
+  const std::shared_ptr<Store> inner_;
+  const std::shared_ptr<const DigestIndex> digests_;
+  // True, by the number of a row, for values that were read whole and were
+  // right.
+  std::vector<std::atomic<bool>> is_checked_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,162 @@
+#include "engine/commit/commit.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "twins/scratch_directory.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CommitTest : public testing::Test {
+ protected:
+  static void Touch(const std::string& path) { std::ofstream(path) << "x"; }
+
+  ScratchDirectory scratch_;
+  const std::string root_ = scratch_.path();
+  const std::string path_ = root_ + "/ckpt";
+};
+
+TEST_F(CommitTest, ExistsOnlyAfterCommit) {
+  auto pending = PendingCheckpoint::Begin(path_);
+  ASSERT_TRUE(pending.ok()) << pending.status().ToString();
+  Touch((*pending)->directory() + "/_METADATA");
+  EXPECT_FALSE(fs::exists(path_));
+  ASSERT_TRUE((*pending)->Commit().ok());
+  EXPECT_TRUE(fs::exists(path_ + "/_METADATA"));
+  EXPECT_FALSE(fs::exists((*pending)->directory()));
+}
+
+TEST_F(CommitTest, AbandonedLeavesNothing) {
+  {
+    auto pending = PendingCheckpoint::Begin(path_);
+    ASSERT_TRUE(pending.ok());
+    Touch((*pending)->directory() + "/half");
+  }
+  EXPECT_TRUE(fs::is_empty(root_));
+}
+
+TEST_F(CommitTest, OneSaveAtATime) {
+  auto first = PendingCheckpoint::Begin(path_);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(PendingCheckpoint::Begin(path_).status().code(),
+            StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fs::exists((*first)->directory()));
+}
+
+TEST_F(CommitTest, RemovesWhatADeadSaveLeft) {
+  fs::create_directories(path_ + ".orbax-checkpoint-tmp/d");
+  Touch(path_ + ".orbax-checkpoint-tmp/d/old");
+  auto pending = PendingCheckpoint::Begin(path_);
+  ASSERT_TRUE(pending.ok());
+  EXPECT_TRUE(fs::is_empty((*pending)->directory()));
+}
+
+TEST_F(CommitTest, DestinationThatAppearsMeanwhileSurvives) {
+  auto pending = PendingCheckpoint::Begin(path_);
+  ASSERT_TRUE(pending.ok());
+  fs::create_directories(path_);
+  Touch(path_ + "/somebody_elses");
+  EXPECT_EQ((*pending)->Commit().code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fs::exists(path_ + "/somebody_elses"));
+}
+
+TEST_F(CommitTest, OverwriteReplacesACheckpointOnly) {
+  fs::create_directories(path_);
+  Touch(path_ + "/_METADATA");
+  auto pending = PendingCheckpoint::Begin(path_, {.overwrite = true});
+  ASSERT_TRUE(pending.ok()) << pending.status().ToString();
+  Touch((*pending)->directory() + "/new");
+  ASSERT_TRUE((*pending)->Commit().ok());
+  EXPECT_TRUE(fs::exists(path_ + "/new"));
+  EXPECT_FALSE(fs::exists(path_ + "/_METADATA"));
+  EXPECT_EQ(
+      PendingCheckpoint::Begin(path_, {.overwrite = true}).status().code(),
+      StatusCode::kFailedPrecondition);  // "new" is no checkpoint
+}
+
+TEST_F(CommitTest, AnEmptyDirectoryIsTakenWhereThatIsAsked) {
+  fs::create_directories(path_);
+  EXPECT_EQ(PendingCheckpoint::Begin(path_).status().code(),
+            StatusCode::kAlreadyExists);
+  const CommitOptions options{.takes_empty_directory = true};
+  auto pending = PendingCheckpoint::Begin(path_, options);
+  ASSERT_TRUE(pending.ok()) << pending.status().ToString();
+  Touch((*pending)->directory() + "/_METADATA");
+  // What comes meanwhile is kept, hidden files too.
+  Touch(path_ + "/.somebody_elses");
+  EXPECT_EQ((*pending)->Commit().code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fs::exists(path_ + "/.somebody_elses"));
+  pending->reset();
+  EXPECT_FALSE(PendingCheckpoint::Begin(path_, options).ok());
+  fs::remove(path_ + "/.somebody_elses");
+  pending = PendingCheckpoint::Begin(path_, options);
+  ASSERT_TRUE(pending.ok());
+  Touch((*pending)->directory() + "/_METADATA");
+  ASSERT_TRUE((*pending)->Commit().ok());
+  EXPECT_TRUE(fs::exists(path_ + "/_METADATA"));
+}
+
+// Of the directory of a save that lives nothing may be taken away, by its name.
+TEST_F(CommitTest, WhatSomebodyHasPutInItsPlaceIsNotPublished) {
+  auto pending = PendingCheckpoint::Begin(path_);
+  ASSERT_TRUE(pending.ok());
+  const std::string temporary = (*pending)->directory();
+  fs::remove_all(temporary);
+  fs::create_directories(temporary);
+  Touch(temporary + "/of_a_rival");
+  EXPECT_EQ((*pending)->Commit().code(), StatusCode::kFailedPrecondition);
+  pending->reset();
+  EXPECT_TRUE(fs::exists(temporary + "/of_a_rival"));
+  EXPECT_FALSE(fs::exists(path_));
+}
+
+// Marked in place by one, while another has its own beside it.
+TEST_F(CommitTest, ASaveThatIsWrittenInPlaceIsNotReplaced) {
+  fs::create_directories(path_);
+  Touch(path_ + "/_METADATA");
+  auto renamed = PendingCheckpoint::Begin(path_, {.overwrite = true});
+  ASSERT_TRUE(renamed.ok());
+  auto in_place = PendingCheckpoint::Begin(
+      path_, {.overwrite = true, .mode = CommitMode::kMarkerFile});
+  ASSERT_TRUE(in_place.ok());
+  Touch(path_ + "/half");
+  EXPECT_EQ((*renamed)->Commit().code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fs::exists(path_ + "/half"));
+}
+
+TEST_F(CommitTest, ASaveThatHasEndedKeepsNobodyOut) {
+  auto first = PendingCheckpoint::Begin(path_);
+  ASSERT_TRUE(first.ok());
+  Touch((*first)->directory() + "/_METADATA");
+  ASSERT_TRUE((*first)->Commit().ok());
+  auto second = PendingCheckpoint::Begin(path_, {.overwrite = true});
+  ASSERT_TRUE(second.ok()) << second.status().ToString();
+  EXPECT_TRUE((*second)->Commit().ok());
+}
+
+TEST_F(CommitTest, RefusesNamesThatMeanTemporary) {
+  EXPECT_EQ(
+      PendingCheckpoint::Begin(path_ + ".orbax-checkpoint-tmp").status().code(),
+      StatusCode::kInvalidArgument);
+  EXPECT_EQ(PendingCheckpoint::Begin("/").status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(CommitTest, MakesMissingParents) {
+  const std::string deep = root_ + "/a/b/c";
+  auto pending = PendingCheckpoint::Begin(deep);
+  ASSERT_TRUE(pending.ok()) << pending.status().ToString();
+  ASSERT_TRUE((*pending)->Commit().ok());
+  EXPECT_TRUE(fs::is_directory(deep));
+  Touch(root_ + "/file");
+  EXPECT_EQ(PendingCheckpoint::Begin(root_ + "/file/x").status().code(),
+            StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,53 @@
+// FileWriter: the small files of one directory of a checkpoint that nobody can
+// see yet, remembered for its `_HOLDFAST_DIGESTS`.
+//
+// Thread-safety: one thread. Ownership: borrows the store.
+// Errors: those of the store.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "engine/format/digest_file.h"
+#include "stores/storage/store.h"
+
+namespace holdfast {
+
+class FileWriter {
+ public:
+  // `guarded_path`: where the store is, in an object store, if no file of the
+  // writer's is there yet. None that is there is then replaced, and nothing is
+  // written when a lease above the path is lost (CheckLeasesAbove).
+  FileWriter(Store& store, bool sync, std::string guarded_path = "")
+      : store_(store), sync_(sync), guarded_path_(std::move(guarded_path)) {}
+
+  // Also lists it, in place of what was listed under this name.
+  Status Write(std::string_view name, std::string_view text);
+  // For a file that is written after the list.
+  void List(std::string_view name, std::string_view text);
+  Status WriteUnlisted(std::string_view name, std::string_view text);
+  // `_HOLDFAST_DIGESTS` itself, of all that is listed.
+  Status WriteDigests();
+  // What that has written; empty before.
+  const std::string& digest_text() const { return digest_text_; }
+  // Names are durable when it returns, if the writer syncs; in any case the
+  // store has written what was queued.
+  Status SyncNames();
+
+  Store& store() { return store_; }
+  bool sync() const { return sync_; }
+  const std::string& guarded_path() const { return guarded_path_; }
+  bool must_create() const { return !guarded_path_.empty(); }
+  DigestFile& digests() { return digests_; }
+  const DigestFile& digests() const { return digests_; }
+
+ private:
+  Store& store_;
+  const bool sync_;
+  const std::string guarded_path_;
+  DigestFile digests_;
+  std::string digest_text_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,79 @@
+// RemoteCommit: how a checkpoint in an object store comes to count, where
+// nothing can be renamed or locked.
+//
+// Begin takes the lease of the path (lease.h), clears away what a dead save has
+// left there (uploads in parts too), and puts a checkpoint that is to be
+// replaced aside as `<path>.holdfast-replaced`: a copy by the server. While
+// there is a lease and no marker, nobody takes the directory for a checkpoint.
+// Finish looks that every file is there with its size, begins the commit by a
+// swap of the lease, which one of several savers wins, and writes
+// `_CHECKPOINT_METADATA`, by a swap as well, and the marker, if it is absent.
+//
+// Destruction without Finish removes what has been written, and what was at
+// the path is there again, unless another save has taken over: then it is that
+// one's business. What a process that dies leaves is recognised and cleared by
+// the next save to the path, and by CleanupTemporaryPaths.
+//
+// Thread-safety: one thread. Ownership: owns the lease and the directory until
+// Finish. Units: bytes; nanoseconds since 1970.
+// Errors: AlreadyExists (`Destination P already exists.`, or another save is
+// committing), FailedPrecondition (taken over, says by whom; what is to be
+// replaced is no checkpoint; the server ignores conditions), DataLoss (a file
+// is not there as written), those of the bucket.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "engine/commit/lease.h"
+#include "holdfast/status.h"
+#include "stores/place/directory_ops.h"
+
+namespace holdfast {
+
+// The size a file must have: exactly this, or (for OCDBT data) at least this.
+struct WrittenSize {
+  uint64_t byte_count = 0;
+  bool is_exact = true;
+};
+using WrittenSizes = std::map<std::string, WrittenSize>;
+
+class RemoteCommit {
+ public:
+  // `place`: absolute, in an object store; `result_id` as CommitOptions.
+  static Result<std::unique_ptr<RemoteCommit>> Begin(
+      const Place& place, bool overwrite, const std::string& result_id = "");
+  ~RemoteCommit();
+  RemoteCommit(const RemoteCommit&) = delete;
+  RemoteCommit& operator=(const RemoteCommit&) = delete;
+
+  // `_CHECKPOINT_METADATA` that says when the save began.
+  Status WriteBegun(uint64_t now_ns);
+  // `failure`, or that another save has taken over, when that is why.
+  Status Explain(const Status& failure) const;
+  // Once, when all writes are done: the two last files.
+  Status Finish(const WrittenSizes& sizes, const std::string& metadata,
+                const std::string& marker);
+
+ private:
+  RemoteCommit(Place place, SaveLease lease);
+  Status Prepare(bool overwrite);
+  Status ClearAway(bool overwrite);
+  MayGoOn KeepsLease();
+  Status PutAside();
+  Status CheckComplete(const WrittenSizes& sizes) const;
+  Status WriteMarker(const std::string& metadata, const std::string& marker);
+  void Abort();
+
+  const Place place_;
+  SaveLease lease_;
+  std::string begun_text_;
+  bool is_ours_ = false;       // what is in the directory
+  bool is_put_aside_ = false;  // ReplacedPlace(place_) is to come back
+  bool is_finished_ = false;
+  bool may_release_ = true;  // the lease marks no leftovers
+};
+
+}  // namespace holdfast

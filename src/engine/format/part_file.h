@@ -1,0 +1,58 @@
+// `_HOLDFAST_PART_<rank>`: what one of several processes tells the one that
+// makes a checkpoint of their parts. Removed when that is done.
+//
+// Three lines: a JSON object {"holdfast_part":1,"rank":3,"is_primary":false,
+// "save_id":"...","database":"ocdbt.process_3/","manifest_checksum":1234,
+// "leaf_count":12,"leaf_checksums":"...","fingerprints":{"w":"..."}}, the text
+// of a DigestFile over all that the process wrote, and the CRC-32C of the two
+// (with their newlines) in eight hex digits. Thread-safety: pure functions.
+// Errors: DataLoss for a damaged file; Unimplemented for a later version.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/format/digest_file.h"
+#include "engine/format/fingerprints_file.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// One CRC-32C over how the leaves in each of many buckets are to be stored;
+// a leaf's bucket follows from its name. Equal plans have equal checksums, and
+// where two differ, the bucket tells which leaves it may be about.
+inline constexpr size_t kLeafBucketCount = 256;
+struct PlanChecksums {
+  uint64_t leaf_count = 0;
+  std::array<uint32_t, kLeafBucketCount> buckets{};
+
+  bool operator==(const PlanChecksums&) const = default;
+};
+
+struct PartFile {
+  int64_t rank = 0;
+  bool is_primary = false;
+  std::string save_id;
+  std::string database;  // "ocdbt.process_3/"; empty: none was written
+  uint32_t manifest_checksum = 0;  // ManifestChecksum of the database's
+  PlanChecksums plan;
+  // With SaveOptions::fingerprints: sums of what this process wrote, which are
+  // added to those of the others.
+  std::optional<FingerprintTexts> fingerprints;
+  DigestFile digests;
+};
+
+// Tells manifests apart: CRC-32C of all but the last four bytes. Those are a
+// CRC themselves, with which the CRC of a whole manifest is the same for all.
+uint32_t ManifestChecksum(std::string_view manifest);
+
+std::string SerializePartFile(const PartFile& part);
+Result<PartFile> ParsePartFile(std::string_view text);
+
+// "_HOLDFAST_PART_3".
+std::string PartFileName(int64_t rank);
+
+}  // namespace holdfast

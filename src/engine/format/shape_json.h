@@ -1,0 +1,19 @@
+// Shapes as JSON arrays: [2, 3].
+//
+// Thread-safety: pure functions. Units: elements.
+// Errors: DataLoss for a negative extent or more than kRankMax of them.
+#pragma once
+
+#include <string>
+
+#include "ground/json/scanner.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast {
+
+// As Python's json.dumps writes it.
+void AppendJsonShape(std::string& out, const Shape& shape);
+Status ReadJsonShape(JsonScanner& in, Shape& shape);
+
+}  // namespace holdfast

@@ -1,0 +1,27 @@
+// What holdfast's own files in a checkpoint have in common: their version, and
+// CRCs in hex digits.
+//
+// Thread-safety: pure functions.
+// Errors: Unimplemented for another version.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ground/json/scanner.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+inline constexpr size_t kCrcDigits = 8;
+
+// Eight lower-case hex digits.
+void AppendCrcHex(std::string& out, uint32_t crc);
+// False for any other text.
+bool ParseCrcHex(std::string_view text, uint32_t& crc);
+
+// A member that must be `want`.
+Status ReadSidecarVersion(JsonScanner& in, uint64_t want);
+
+}  // namespace holdfast

@@ -1,0 +1,60 @@
+// `_METADATA`: the structure of one pytree item, as Orbax writes and reads it.
+//
+// One line of JSON: "tree_metadata" with an entry a leaf, in JAX's order, then
+// the storage flags. Member names of the entries are for people; the path is
+// rebuilt from "key_metadata" alone. A key that is an integer in Python has the
+// type of a dict's key and one more member, which Orbax does not read:
+// "holdfast_key": "int". An item with documents of holdfast's own
+// (own_documents.h) names them in the last member, "holdfast_documents".
+// Source: orbax-checkpoint 0.12.8, _src/metadata/tree.py; files of 0.5.3 have
+// only "tree_metadata" and "use_zarr3".
+// Thread-safety: pure functions.
+// Errors: DataLoss with member names and byte offset; Serialize cannot fail.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ground/tree/key_path.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast {
+
+struct TreeMetadataEntry {
+  KeyPath path;
+  std::string value_type;  // ground/tree/value_type.h; other words pass through
+  // The value lies in the msgpack file `checkpoint`, or there is none.
+  bool skip_deserialize = false;
+  std::optional<Shape> write_shape;
+};
+
+struct TreeMetadata {
+  std::vector<TreeMetadataEntry> entries;  // in file order
+  std::optional<bool> use_ocdbt;           // unset: look at the files
+  bool use_zarr3 = false;
+  bool store_array_data_equal_to_fill_value = false;
+  nlohmann::ordered_json custom_metadata;  // the user's; null: there is none
+  // Documents of holdfast's own, an object; null: there is none.
+  nlohmann::ordered_json documents;
+  // The file says that they are the item's. It was written by holdfast 0.2.0 or
+  // older, or by another library, if it does not.
+  bool names_documents = false;
+  // Rich types: the JSON text that is the value of "value_metadata_tree".
+  std::optional<std::string> value_metadata_tree;
+};
+
+// The text of `_METADATA` byte for byte as Orbax 0.12.8 writes it. An unset
+// use_ocdbt is written as null.
+// REQUIRES: keys and texts in UTF-8.
+std::string SerializeTreeMetadata(const TreeMetadata& metadata);
+
+// Accepts every version; members it does not know are skipped. Paths longer
+// than kTreeDepthMax, two entries with the same keys, and members given twice
+// are refused.
+Result<TreeMetadata> ParseTreeMetadata(std::string_view text);
+
+}  // namespace holdfast

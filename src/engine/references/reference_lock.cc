@@ -1,0 +1,43 @@
+#include "engine/references/reference_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+namespace holdfast {
+namespace {
+
+// Who holds it longer is stopped, or has locked the directory for purposes of
+// its own.
+constexpr std::chrono::seconds kWaitMax(5);
+constexpr std::chrono::milliseconds kWaitStep(2);
+
+}  // namespace
+
+ReferenceLock::ReferenceLock(const Place& root) {
+  if (!root.can_rename()) return;
+  fd_ =
+      UniqueFd(::open(root.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd_.valid()) return;
+  const auto deadline = std::chrono::steady_clock::now() + kWaitMax;
+  while (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
+    const bool may_wait = errno == EINTR || errno == EWOULDBLOCK;
+    if (!may_wait || std::chrono::steady_clock::now() >= deadline) {
+      fd_.Reset();
+      return;
+    }
+    std::this_thread::sleep_for(kWaitStep);
+  }
+}
+
+// A forked child shares the lock, and closing the descriptor here would leave
+// it held there.
+void ReferenceLock::Unlock() {
+  if (fd_.valid()) (void)::flock(fd_.get(), LOCK_UN);
+  fd_.Reset();
+}
+
+}  // namespace holdfast

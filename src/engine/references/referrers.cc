@@ -1,0 +1,410 @@
+#include "engine/references/referrers.h"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "engine/check/digest_index.h"
+#include "engine/check/view_sources.h"
+#include "engine/format/directory_names.h"
+#include "engine/references/base_record.h"
+#include "ground/base/status_macros.h"
+#include "holdfast/steps/steps.h"
+#include "stores/place/directory_ops.h"
+#include "stores/place/look.h"
+#include "stores/storage/directory_lock.h"
+#include "stores/storage/errno_status.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What one directory of a root says of another.
+struct FoundReference {
+  std::string target;     // a name in the root
+  std::string_view what;  // "the delta", "the view"
+  BaseRecord base;        // of a delta
+};
+
+struct DirectoryEntry {
+  std::string name;
+  PathKind kind = PathKind::kOther;
+};
+
+PathKind KindOf(const Place& directory, const ::dirent& entry) {
+  switch (entry.d_type) {
+    case DT_DIR:
+      return PathKind::kDirectory;
+    case DT_LNK:
+      return PathKind::kSymlink;
+    case DT_REG:
+      return PathKind::kFile;
+    case DT_UNKNOWN:
+      break;
+    default:
+      return PathKind::kOther;
+  }
+  const auto kind = GetPathKind(directory / entry.d_name);
+  return kind.ok() ? *kind : PathKind::kOther;
+}
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+// On a disk the kinds come with the names: a root has thousands of them. (The
+// iterators of std::filesystem end the process when there is no memory.)
+Result<std::vector<DirectoryEntry>> LocalEntriesOf(const Place& directory) {
+  std::vector<DirectoryEntry> entries;
+  const std::unique_ptr<DIR, CloseDirectory> opened(
+      ::opendir(directory.path().c_str()));
+  if (opened == nullptr) {
+    const bool is_none = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+    if (is_none) return entries;
+    return ErrnoStatus(errno, "list", directory.path());
+  }
+  for (;;) {
+    errno = 0;
+    const ::dirent* const entry = ::readdir(opened.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    entries.push_back({std::string(name), KindOf(directory, *entry)});
+  }
+  if (errno != 0) return ErrnoStatus(errno, "list", directory.path());
+  return entries;
+}
+
+// None of what is no directory, or has gone meanwhile.
+Result<std::vector<DirectoryEntry>> EntriesOf(const Place& directory) {
+  if (!directory.is_remote()) return LocalEntriesOf(directory);
+  std::vector<DirectoryEntry> entries;
+  const Result<std::vector<std::string>> names = ListDirectory(directory);
+  if (names.status().code() == StatusCode::kNotFound) return entries;
+  HF_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory / name));
+    entries.push_back({name, kind});
+  }
+  return entries;
+}
+
+bool HasName(const std::vector<DirectoryEntry>& entries,
+             std::string_view name) {
+  return std::ranges::any_of(
+      entries, [&](const DirectoryEntry& entry) { return entry.name == name; });
+}
+
+class ReferenceFinder {
+ public:
+  explicit ReferenceFinder(const Place& root) : root_(root) {
+    std::error_code error;
+    if (!root.is_remote()) real_root_ = fs::canonical(root.path(), error);
+  }
+
+  // What the entry `name` of the root refers to there, itself left out.
+  Result<std::vector<FoundReference>> Find(const std::string& name) {
+    found_.clear();
+    step_ = directory_ = root_ / name;
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(step_));
+    // A link to a step of this root is that step by another name.
+    const bool is_other_name =
+        kind == PathKind::kSymlink && NameInRoot(step_).has_value();
+    if (name == kTrashDirectoryName) {
+      HF_RETURN_IF_ERROR(LookIntoTrash());
+    } else if (!is_other_name) {
+      HF_RETURN_IF_ERROR(LookIntoStep(step_));
+    }
+    std::erase_if(found_, [&](const FoundReference& reference) {
+      return reference.target == name;
+    });
+    return std::move(found_);
+  }
+
+ private:
+  // A step that may come back needs what it needed.
+  Status LookIntoTrash() {
+    const Place trash = step_;
+    HF_ASSIGN_OR_RETURN(const auto steps, EntriesOf(trash));
+    for (const DirectoryEntry& step : steps) {
+      if (step.kind != PathKind::kDirectory) continue;
+      if (step.name.ends_with(".removing")) continue;
+      // What it says is meant from where it was.
+      step_ = root_ / step.name;
+      directory_ = trash / step.name;
+      HF_RETURN_IF_ERROR(LookIntoStep(directory_));
+    }
+    return Status();
+  }
+
+  // A view's links lie in its items, of which only those with a list of their
+  // own are views.
+  Status LookIntoStep(const Place& directory) {
+    HF_ASSIGN_OR_RETURN(const auto entries, EntriesOf(directory));
+    HF_RETURN_IF_ERROR(AddBases(directory, entries));
+    for (const DirectoryEntry& entry : entries) {
+      const Place below = directory / entry.name;
+      if (entry.kind == PathKind::kSymlink) AddLink(below);
+      if (entry.kind != PathKind::kDirectory) continue;
+      if (entry.name == kSourcesDirectory) {
+        HF_RETURN_IF_ERROR(LookBelow(below));
+      } else if (MayBeItem(below)) {
+        HF_RETURN_IF_ERROR(LookIntoItem(below));
+      }
+    }
+    return Status();
+  }
+
+  // On a disk beside a step there may be anything, of any size, which is not to
+  // be listed.
+  bool MayBeItem(const Place& directory) const {
+    return root_.is_remote() || IsThere(directory / kTreeMetadataFile) ||
+           IsThere(directory / kBaseFile) || IsThere(directory / kDigestFile);
+  }
+
+  Status LookIntoItem(const Place& item) {
+    HF_ASSIGN_OR_RETURN(const auto entries, EntriesOf(item));
+    HF_RETURN_IF_ERROR(AddBases(item, entries));
+    if (root_.is_remote()) return Status();  // no links there
+    if (!HasName(entries, kDigestFile)) return Status();
+    for (const DirectoryEntry& entry : entries) {
+      if (entry.kind == PathKind::kSymlink) AddLink(item / entry.name);
+    }
+    return LookBelow(item / kSourcesDirectory);
+  }
+
+  Status LookBelow(const Place& directory) {
+    HF_ASSIGN_OR_RETURN(const auto entries, EntriesOf(directory));
+    for (const DirectoryEntry& entry : entries) {
+      const Place below = directory / entry.name;
+      if (entry.kind == PathKind::kSymlink) AddLink(below);
+      if (entry.kind == PathKind::kDirectory) {
+        HF_RETURN_IF_ERROR(LookBelow(below));
+      }
+    }
+    return Status();
+  }
+
+  // The steps that a delta may have been made from.
+  Status AddBases(const Place& directory,
+                  const std::vector<DirectoryEntry>& entries) {
+    const bool has_file = HasName(entries, kBaseFile);
+    // In a bucket each look into metadata would be a request.
+    const bool may_be_delta =
+        has_file || (!root_.is_remote() && HasName(entries, kTreeMetadataFile));
+    if (!may_be_delta) return Status();
+    HF_ASSIGN_OR_RETURN(const auto records, BaseRecordsIn(directory));
+    for (const BaseRecord& record : records) {
+      for (const Place& place : PlacesOfBase(step_, record)) {
+        if (place.parent().path() == root_.path()) {
+          Add(place.name(), "the delta", record);
+        }
+        if (const auto name = NameInRoot(place)) {
+          Add(*name, "the delta", record);
+        }
+      }
+    }
+    return Status();
+  }
+
+  // Also where it leads to nothing any more. In the trash it is meant from
+  // where its step was.
+  void AddLink(const Place& link) {
+    std::error_code error;
+    const fs::path target = fs::read_symlink(link.path(), error);
+    if (error) return;
+    const fs::path at = link.path();
+    fs::path from = fs::weakly_canonical(at.parent_path(), error);
+    if (error) return;
+    if (directory_.path() != step_.path()) {
+      const fs::path inside = at.lexically_relative(directory_.path());
+      from = (step_.path() / inside).parent_path();
+    }
+    const Place leads_to((from / target).string());
+    if (const auto name = NameInRoot(leads_to)) Add(*name, "the view", {});
+  }
+
+  void Add(std::string target, std::string_view what, const BaseRecord& base) {
+    found_.push_back({std::move(target), what, base});
+  }
+
+  // The entry of the root that a place leads to, or into, by the real path.
+  std::optional<std::string> NameInRoot(const Place& place) const {
+    if (place.is_remote() || real_root_.empty()) return std::nullopt;
+    std::error_code error;
+    const fs::path real = fs::weakly_canonical(place.path(), error);
+    if (error) return std::nullopt;
+    const fs::path inside = real.lexically_relative(real_root_);
+    if (inside.empty() || *inside.begin() == ".." || inside == ".") {
+      return std::nullopt;
+    }
+    return inside.begin()->string();
+  }
+
+  const Place root_;
+  fs::path real_root_;
+  Place step_;       // from which what is found is meant
+  Place directory_;  // where it is
+  std::vector<FoundReference> found_;
+};
+
+// Whether the process that writes this directory is alive.
+bool IsBeingWritten(const Place& directory) {
+  if (!directory.can_rename()) return true;
+  const auto lock = DirectoryLock::Take(directory.path());
+  return lock.status().code() == StatusCode::kAlreadyExists;
+}
+
+// Of an entry beside a step that is to be replaced.
+bool CountsBesideReplaced(const Place& root, const std::string& name,
+                          const std::string& replaced) {
+  if (name == kTrashDirectoryName) return false;
+  if (FinalName(name) == replaced) return false;  // what will replace it
+  return !IsTemporaryName(name) || IsBeingWritten(root / name);
+}
+
+Status NeededError(const Place& place, const FoundReference& reference,
+                   const std::string& by) {
+  const std::string referrer = (place.parent() / by).path();
+  return FailedPreconditionError(
+      "replace " + place.path() + ": refused, because " +
+      std::string(reference.what) + " " + referrer +
+      " refers to it and would be lost; `holdfast materialize " + referrer +
+      "` gives it bytes of its own, or remove it first");
+}
+
+// The list of checksums of a step tells of those of its items.
+Status CheckIsNoItem(const Place& place) {
+  const Place step = place.parent();
+  const std::shared_ptr<Store> store = step.OpenStore();
+  if (!IsThere(step / kDigestFile)) return Status();
+  const auto digests = DigestIndex::Read(*store);
+  if (!digests.ok() || !digests->has_value()) return Status();
+  const std::string below = place.name() + "/";
+  const bool is_item = std::ranges::any_of(
+      (*digests)->files(),
+      [&](const FileDigest& row) { return row.path.starts_with(below); });
+  if (!is_item) return Status();
+  return FailedPreconditionError(
+      "replace " + place.path() + ": refused, because it is an item of " +
+      step.path() +
+      ", whose list of checksums would be wrong; replace the "
+      "whole step");
+}
+
+}  // namespace
+
+Result<std::map<std::string, std::string>> NeededByOthers(
+    const Place& root, const std::vector<std::string>& names) {
+  std::map<std::string, std::string> needed;
+  if (names.empty()) return needed;
+  const LookScope look(root);  // in a bucket one list tells of all steps
+  HF_ASSIGN_OR_RETURN(const auto entries, EntriesOf(look.place()));
+  std::set<std::string> going(names.begin(), names.end());
+  std::vector<std::string> staying;  // that nobody has looked into
+  for (const DirectoryEntry& entry : entries) {
+    const bool may_refer =
+        entry.kind == PathKind::kDirectory || entry.kind == PathKind::kSymlink;
+    if (may_refer && !going.contains(entry.name)) staying.push_back(entry.name);
+  }
+  ReferenceFinder finder(look.place());
+  while (!staying.empty()) {
+    const std::string step = std::move(staying.back());
+    staying.pop_back();
+    HF_ASSIGN_OR_RETURN(const auto found, finder.Find(step));
+    for (const FoundReference& reference : found) {
+      if (going.erase(reference.target) == 0) continue;
+      needed.emplace(reference.target,
+                     std::string(reference.what) + " " + step);
+      staying.push_back(reference.target);
+    }
+  }
+  return needed;
+}
+
+std::vector<std::string> ReferrersFirst(const Place& root,
+                                        const std::vector<std::string>& names) {
+  if (names.size() < 2) return names;
+  const LookScope look(root);
+  ReferenceFinder finder(look.place());
+  std::map<std::string, std::vector<std::string>> targets;
+  for (const std::string& name : names) {
+    const auto found = finder.Find(name);
+    if (!found.ok()) continue;
+    for (const FoundReference& reference : *found) {
+      targets[name].push_back(reference.target);
+    }
+  }
+  std::vector<std::string> order;  // what is referred to first
+  std::set<std::string> left(names.begin(), names.end());
+  std::vector<std::string> path;
+  for (const std::string& name : names) {
+    if (left.erase(name) != 0) path.push_back(name);
+    while (!path.empty()) {
+      std::vector<std::string>& below = targets[path.back()];
+      if (below.empty()) {
+        order.push_back(std::move(path.back()));
+        path.pop_back();
+        continue;
+      }
+      std::string next = std::move(below.back());
+      below.pop_back();
+      if (left.erase(next) != 0) path.push_back(std::move(next));
+    }
+  }
+  std::ranges::reverse(order);
+  return order;
+}
+
+Result<std::vector<std::string>> NamesReferredTo(const Place& root,
+                                                 const std::string& name) {
+  ReferenceFinder finder(root);
+  HF_ASSIGN_OR_RETURN(const auto found, finder.Find(name));
+  std::vector<std::string> names;
+  for (const FoundReference& reference : found) {
+    names.push_back(reference.target);
+  }
+  return names;
+}
+
+Status CheckNothingNeeds(const Place& bare, const std::string& result_id) {
+  const Place place = bare.Absolute();
+  HF_RETURN_IF_ERROR(CheckIsNoItem(place));
+  const LookScope look(place.parent());
+  const Place& root = look.place();
+  HF_ASSIGN_OR_RETURN(const auto entries, EntriesOf(root));
+  ReferenceFinder finder(root);
+  for (const DirectoryEntry& entry : entries) {
+    const bool may_refer =
+        entry.kind == PathKind::kDirectory || entry.kind == PathKind::kSymlink;
+    if (!may_refer || entry.name == place.name()) continue;
+    const auto found = finder.Find(entry.name);
+    // What nobody here can read is not a step of this run.
+    if (found.status().code() == StatusCode::kPermissionDenied) continue;
+    if (found.status().code() == StatusCode::kNotFound) continue;
+    HF_RETURN_IF_ERROR(found.status());
+    for (const FoundReference& reference : *found) {
+      if (reference.target != place.name()) continue;
+      const BaseRecord& base = reference.base;
+      const bool stays_good = !result_id.empty() && base.id == result_id;
+      if (stays_good || !CountsBesideReplaced(root, entry.name, place.name()))
+        continue;
+      // A delta of another checkpoint that was here before loses nothing.
+      if (!base.content_hash.empty()) {
+        const auto is_base = IsBaseAt(place, base);
+        if (is_base.ok() && !*is_base) continue;
+      }
+      return NeededError(place, reference, entry.name);
+    }
+  }
+  return Status();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,43 @@
+// Who needs a step: the deltas and views beside it that refer to it, by
+// whatever name. They are found by what they say of themselves, with all links
+// on both sides resolved; whoever removes or replaces a step asks here.
+//
+// Of views only links count: hard links and copies hold what they need. What
+// lies in other directories than the step is not known.
+// Thread-safety: pure functions of the file system, or of a bucket.
+// Errors: those of looking: who cannot look must not remove.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "holdfast/status.h"
+#include "stores/place/place.h"
+
+namespace holdfast {
+
+// Those of `names`, directories of `root`, that a directory which is none of
+// them refers to, be it by way of another; and by which: "the view 7".
+Result<std::map<std::string, std::string>> NeededByOthers(
+    const Place& root, const std::vector<std::string>& names);
+
+// `names`, directories of `root`, in an order in which they may go one by one:
+// none before another of them that refers to it. One that cannot be read needs
+// nothing.
+std::vector<std::string> ReferrersFirst(const Place& root,
+                                        const std::vector<std::string>& names);
+
+// The directories of `root` that its entry `name` refers to.
+Result<std::vector<std::string>> NamesReferredTo(const Place& root,
+                                                 const std::string& name);
+
+// Ok when what is at `place` may be replaced by a checkpoint with other files:
+// no other directory beside it refers to it. Deltas made from the result
+// `result_id` do not count, where the new checkpoint has the same.
+// FailedPrecondition names what would be lost, and the way on; also for an item
+// of a step, whose list of checksums tells of it. Saves that have
+// not ended count while their process lives.
+Status CheckNothingNeeds(const Place& place, const std::string& result_id = "");
+
+}  // namespace holdfast

@@ -1,0 +1,111 @@
+// Item: one opened item of a checkpoint: its leaves, and where each lies.
+//
+// Opening reads metadata only. A leaf whose own metadata is missing or damaged
+// keeps its place in the list with the reason in `problem`; reading it fails
+// with that reason, and the others stay readable.
+// Thread-safety: immutable after Open; const methods may run concurrently.
+// Ownership: an Item shares the store of its files.
+// Errors: of Open: NotFound, DataLoss, FailedPrecondition for the item as a
+// whole, naming the file.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/check/checked_files.h"
+#include "engine/commit/layout.h"
+#include "engine/format/sharding_file.h"
+#include "engine/format/tree_metadata.h"
+#include "engine/restore/array_home.h"
+#include "formats/ocdbt/ocdbt_store.h"
+#include "ground/tree/key_path.h"
+#include "stores/storage/store.h"
+
+namespace holdfast {
+
+struct StoredLeaf {
+  // Without what Open alone needs and can be made from the rest: key,
+  // key_kinds, sharding_json, array_metadata, problem.
+  LeafInfo info;
+  KeyPath path;
+  // An array: keys of its zarr array start with `prefix`.
+  std::string prefix;
+  std::shared_ptr<const ArrayLayout> layout;  // null when it is no array
+  // Strings, empties, values of the msgpack file.
+  Tree value;
+  std::string_view sharding_json;  // in the Item; empty unless recorded
+  // Only a TypeHandler of the caller's own can read it, as `problem` says.
+  bool is_external = false;
+  Status problem;
+
+  // REQUIRES: a layout.
+  ReadableArray array() const {
+    return {info.name, prefix, layout.get(), nullptr, info.fingerprint};
+  }
+};
+
+class Item final : public ArrayHome {
+ public:
+  static Result<std::unique_ptr<Item>> Open(const ItemPlace& place,
+                                            const OpenOptions& options);
+
+  // Of the arrays asked for alone, in that order, by their own metadata: one
+  // that is not there keeps its place with the reason.
+  struct ArrayRequest {
+    std::string name;          // of the parameter
+    std::string metadata_key;  // ".zarray", "zarr.json", or another name
+  };
+  // REQUIRES: options.missing_chunks is not kAsRecorded.
+  static Result<std::unique_ptr<Item>> OpenArrays(
+      const std::string& directory, bool use_ocdbt,
+      const std::vector<ArrayRequest>& requests, const OpenOptions& options);
+
+  const ItemPlace& place() const { return place_; }
+  const std::vector<StoredLeaf>& leaves() const { return leaves_; }
+  bool use_ocdbt() const { return ocdbt_store_ != nullptr; }
+  int zarr_format() const { return zarr_format_; }
+  // `_METADATA` without its entries; null when there is none.
+  const TreeMetadata* tree_metadata() const {
+    return tree_metadata_ ? &*tree_metadata_ : nullptr;
+  }
+  // Holds the arrays: the OCDBT database, or the files.
+  Store& array_store() const override;
+  // Null when the arrays are files.
+  ocdbt::Database* database() const {
+    return use_ocdbt() ? &ocdbt_store_->database() : nullptr;
+  }
+  // The item's own list of checksums, of values too; null when it has none, or
+  // nothing is to be checked.
+  const DigestIndex* digests() const { return checked_.own(); }
+  ByteCheck byte_check() const override {
+    return digests() != nullptr ? ByteCheck::kListed : ByteCheck::kByCodecAlone;
+  }
+  // Unavailable when the item's directory on disk is not that which was opened:
+  // what was read may be of another, and what was missing no fill value.
+  Status CheckStillThere() const override;
+  // Absent chunks are errors.
+  bool refuses_missing_chunks() const override { return refuses_missing_; }
+
+ private:
+  friend class ItemOpener;
+  explicit Item(ItemPlace place)
+      : place_(std::move(place)),
+        directory_id_(PlaceId(place_.directory)),
+        checked_(CheckedFiles::Unchecked(nullptr)) {}
+
+  ItemPlace place_;
+  std::string directory_id_;
+  std::shared_ptr<Store> files_;
+  CheckedFiles checked_;  // the same, and their checksums
+  std::unique_ptr<ocdbt::OcdbtStore> ocdbt_store_;
+  std::optional<TreeMetadata> tree_metadata_;
+  ShardingFile shardings_;
+  std::vector<StoredLeaf> leaves_;
+  int zarr_format_ = 0;
+  bool refuses_missing_ = false;
+};
+
+}  // namespace holdfast

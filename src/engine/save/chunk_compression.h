@@ -1,0 +1,18 @@
+// How the chunks of one array are compressed when a checkpoint is saved with a
+// Compression.
+//
+// Thread-safety: pure.
+#pragma once
+
+#include "formats/zarr/format/metadata.h"
+#include "holdfast/dtype.h"
+#include "holdfast/options.h"
+#include "holdfast/shape.h"
+
+namespace holdfast {
+
+// `chunk_shape`: of what is compressed by itself; the inner chunk of a shard.
+zarr::Compression ChunkCompression(Compression compression, DType dtype,
+                                   const Shape& chunk_shape);
+
+}  // namespace holdfast

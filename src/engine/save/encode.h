@@ -1,0 +1,24 @@
+// Encode: the values of a SavePlan become bytes in a ValueSink, on all threads.
+//
+// Thread-safety: one call a Run at a time.
+// Ownership: borrows the plan's tree until the sink's Finish returns.
+// Units: bytes.
+// Errors: Cancelled, those of the codecs (naming the leaf) and of the sink.
+#pragma once
+
+#include <vector>
+
+#include "engine/save/save_plan.h"
+#include "engine/save/value_sink.h"
+#include "ground/fingerprint/sum.h"
+#include "ground/run/run.h"
+
+namespace holdfast {
+
+// Adds the encoded chunks' bytes to stats.stored_bytes. With
+// SaveOptions::fingerprints `sums` become those of what is encoded here, as
+// plan.arrays.
+Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run,
+                    Stats& stats, std::vector<FingerprintSum>& sums);
+
+}  // namespace holdfast

@@ -1,0 +1,556 @@
+#include "engine/save/pending_saver.h"
+
+#include <algorithm>
+
+#include "engine/check/digest_index.h"
+#include "engine/commit/layout.h"
+#include "engine/format/directory_names.h"
+#include "engine/format/own_documents.h"
+#include "engine/save/adopt.h"
+#include "engine/save/item_parts.h"
+#include "engine/save/save_options.h"
+#include "ground/base/no_throw.h"
+#include "ground/base/status_macros.h"
+#include "ground/base/utf8.h"
+#include "stores/place/directory_ops.h"
+#include "stores/place/open_store.h"
+#include "stores/place/well_known_names.h"
+#include "stores/storage/new_file.h"
+#include "stores/storage/path_parts.h"
+#include "stores/storage/url_path.h"
+
+namespace holdfast {
+namespace {
+
+Result<ItemHandlers> ParseHandlers(const std::string& text) {
+  Result<ItemHandlers> handlers =
+      ItemHandlersOf(nlohmann::ordered_json::parse(text, nullptr, false));
+  if (handlers.ok()) return handlers;
+  return InvalidArgumentError(
+      "item_handlers_json must be the text of null, a string, or an object of "
+      "strings (got " +
+      text.substr(0, 60) + ")");
+}
+
+std::string JoinName(const std::string& directory, std::string_view name) {
+  return directory.empty() ? std::string(name)
+                           : directory + "/" + std::string(name);
+}
+
+}  // namespace
+
+PlanPart PlanPartOf(const ProcessGroup* group) {
+  if (group == nullptr || group->size() == 1) return {};
+  return {true, group->rank() == 0, group->rank(), group->size()};
+}
+
+Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record) {
+  ParsedRootRecord parsed;
+  HF_ASSIGN_OR_RETURN(parsed.handlers,
+                      ParseHandlers(record.item_handlers_json));
+  HF_ASSIGN_OR_RETURN(
+      nlohmann::ordered_json custom_metadata,
+      ParseJsonObject(record.custom_metadata, "custom_metadata"));
+  TakeOwnDocuments(custom_metadata);  // of another checkpoint
+  HF_ASSIGN_OR_RETURN(const nlohmann::ordered_json documents,
+                      ParseJsonObject(record.documents, "documents"));
+  if (!documents.is_null()) custom_metadata.update(documents);
+  if (!custom_metadata.is_null()) {
+    parsed.custom_metadata = std::move(custom_metadata);
+  }
+  parsed.is_v1 = record.is_v1;
+  return parsed;
+}
+
+PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
+                           std::string final_path, std::string save_id,
+                           const PendingSaveOptions& options, GroupCall call,
+                           std::shared_ptr<CallRecord> record)
+    : pending_(std::move(pending)),
+      final_path_(std::move(final_path)),
+      directory_(PendingDirectory(final_path_, options.commit_mode).path()),
+      save_id_(std::move(save_id)),
+      options_(options),
+      init_time_ns_(options.now_ns()),
+      root_store_(StoreAt(directory_)),
+      root_files_(*root_store_, options.sync,
+                  IsUrl(directory_) ? directory_ : ""),
+      call_(std::move(call)),
+      record_(std::move(record)),
+      live_(CallRecord::OfThread(), directory_) {}
+
+namespace {
+
+Status CheckPath(const std::string& path) {
+  if (!path.empty() && path.find('\0') == std::string::npos) return Status();
+  return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
+}
+
+// The primary's word to the others: the save's id and path.
+struct SaveAnnouncement {
+  std::string save_id;
+  std::string final_path;
+};
+
+Result<SaveAnnouncement> Announce(ProcessGroup& group, const Meeting& meeting,
+                                  const std::string& path) {
+  SaveAnnouncement mine{WithSources({}).random_hex(), path};
+  HF_ASSIGN_OR_RETURN(
+      const std::string text,
+      group.Broadcast(meeting, 0, mine.save_id + mine.final_path));
+  if (text.size() < mine.save_id.size()) {
+    return InternalError("save to " + path + ": rank 0 sent too little");
+  }
+  return SaveAnnouncement{text.substr(0, mine.save_id.size()),
+                          text.substr(mine.save_id.size())};
+}
+
+// Checks that this process sees the directory that rank 0 has made.
+Status CheckAnnouncement(const SaveAnnouncement& announced,
+                         const std::string& path, CommitMode mode) {
+  if (announced.final_path != path) {
+    return FailedPreconditionError("save to " + path +
+                                   ": rank 0 saves to another path (" +
+                                   announced.final_path + ")");
+  }
+  const std::string directory = PendingDirectory(path, mode).path();
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
+  if (kind == PathKind::kDirectory) return Status();
+  return FailedPreconditionError(
+      "save to " + path + ": " + directory +
+      ", which rank 0 has made, is not here; all ranks must see one disk");
+}
+
+// Writes the file that says, while the directory has its final name, that it is
+// not a checkpoint yet.
+Status WriteBegun(const std::string& directory,
+                  const PendingSaveOptions& options) {
+  CheckpointMetadata metadata;
+  metadata.init_timestamp_nsecs = options.now_ns();
+  const std::shared_ptr<Store> store = StoreAt(directory);
+  return store->Write(kCheckpointMetadataFile,
+                      SerializeCheckpointMetadata(metadata),
+                      {.sync = options.sync, .atomic = true});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
+    const std::string& path, const PendingSaveOptions& options,
+    const Status& mine) {
+  PendingSaveOptions own = options;
+  if (!own.now_ns) own.now_ns = WithSources({}).now_ns;
+  if (own.group != nullptr && own.group->size() == 1) own.group = nullptr;
+  // An object store has made every accepted object durable already.
+  if (IsUrl(path)) own.sync = false;
+  const auto record = BeginCallRecord(CallKind::kSave, path);
+  const OnCall on(record.get());
+  if (CallRecord* whole = CallRecord::OfThread(); whole && own.group) {
+    whole->SetRank(own.group->rank(), own.group->size());
+  }
+  GroupCall call(own.group);
+  auto begun = BeginInCall(path, own, mine, call, record);
+  if (begun.ok()) return begun;
+  call.End(begun.status());
+  if (record != nullptr) record->End(begun.status());
+  return begun;
+}
+
+Result<std::unique_ptr<PendingSaver>> PendingSaver::BeginInCall(
+    const std::string& path, const PendingSaveOptions& own, const Status& mine,
+    GroupCall& call, const std::shared_ptr<CallRecord>& record) {
+  ProcessGroup* const group = own.group;
+  Status status = mine.ok() ? CheckPath(path) : mine;
+  const std::string final_path = status.ok() ? AbsolutePath(path) : path;
+  std::unique_ptr<PendingCheckpoint> pending;
+  if (status.ok() && (group == nullptr || group->rank() == 0)) {
+    auto begun = PendingCheckpoint::Begin(
+        final_path, {own.overwrite, own.commit_mode, own.directory_mode,
+                     own.takes_empty_directory, own.result_id, own.may_commit,
+                     own.keeps_other_files});
+    status = begun.status();
+    if (begun.ok()) pending = std::move(begun).value();
+    if (status.ok() && pending->remote() != nullptr) {
+      status = pending->remote()->WriteBegun(own.now_ns());
+    } else if (status.ok() && pending->is_committed_by_marker()) {
+      status = WriteBegun(pending->directory(), own);
+    }
+  }
+  std::string save_id;
+  if (group != nullptr) {
+    const Meeting meeting{"begin", final_path};
+    HF_RETURN_IF_ERROR(group->Agree(meeting, status));
+    HF_ASSIGN_OR_RETURN(SaveAnnouncement announced,
+                        Announce(*group, meeting, final_path));
+    HF_RETURN_IF_ERROR(group->Agree(
+        meeting, CheckAnnouncement(announced, final_path, own.commit_mode)));
+    save_id = std::move(announced.save_id);
+  }
+  HF_RETURN_IF_ERROR(status);
+  return std::unique_ptr<PendingSaver>(
+      new PendingSaver(std::move(pending), final_path, std::move(save_id), own,
+                       std::move(call), record));
+}
+
+Status PendingSaver::Agree(std::string_view phase, const Status& mine) const {
+  return is_shared() ? options_.group->Agree({phase, final_path_}, mine) : mine;
+}
+
+void PendingSaver::EndCall(const Status& failure) {
+  live_.Stop();
+  call_.End(failure);
+  if (record_ != nullptr) record_->End(failure);
+}
+
+template <typename T>
+T PendingSaver::CallUnlessFailed(T result) {
+  if constexpr (std::is_same_v<T, Status>) {
+    if (!result.ok()) EndCall(result);
+  } else {
+    if (!result.ok()) EndCall(result.status());
+  }
+  return result;
+}
+
+Status PendingSaver::CheckOpen() const {
+  if (!is_done_) return Status();
+  return FailedPreconditionError("save to " + final_path_ +
+                                 ": it is committed, or has failed");
+}
+
+Result<SavePlan> PendingSaver::Plan(const Tree& tree,
+                                    const SaveOptions& options) const {
+  return CatchBadAlloc([&] {
+    return MakeSavePlan(tree, ItemOptions(directory_, options),
+                        PlanPartOf(options_.group));
+  });
+}
+
+Result<SaveResult> PendingSaver::SaveItem(const std::string& name,
+                                          const Tree& tree,
+                                          const SaveOptions& options) {
+  const Stopwatch begun;
+  HF_RETURN_IF_ERROR(CheckOpen());
+  const OnCall on(record_.get());
+  return SavePlanned(name, Plan(tree, options), begun);
+}
+
+Result<SaveResult> PendingSaver::SavePlanned(const std::string& name,
+                                             const Result<SavePlan>& plan,
+                                             const Stopwatch& begun) {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  const OnCall on(record_.get());
+  return CallUnlessFailed(CatchBadAlloc([&]() -> Result<SaveResult> {
+    Status mine = name.empty() ? Status() : CheckKey(name);
+    mine = mine.ok() ? plan.status() : mine.WithContext("item name");
+    HF_RETURN_IF_ERROR(Agree("plan", mine));
+    SaveCall call(*plan, begun);
+    HF_RETURN_IF_ERROR(Write(name, call));
+    return call.Result();
+  }));
+}
+
+Status PendingSaver::Explained(const Status& failure) const {
+  if (!is_primary() || pending_->remote() == nullptr) return failure;
+  return pending_->remote()->Explain(failure);
+}
+
+Status PendingSaver::Write(const std::string& name, SaveCall& call) {
+  const auto write = [&]() -> Status {
+    if (!is_shared()) HF_RETURN_IF_ERROR(CheckLeasesAbove(directory_, 0));
+    const bool is_taken = name.empty()
+                              ? has_root_item_
+                              : std::any_of(items_.begin(), items_.end(),
+                                            [&](const SavedItem& item) {
+                                              return item.name == name;
+                                            });
+    if (is_taken) {
+      return InvalidArgumentError("item \"" + name + "\" is saved twice");
+    }
+    // Half an item must not be published.
+    is_done_ = true;
+    HF_RETURN_IF_ERROR(name.empty() ? WriteItemOfAll(root_files_, call)
+                                    : WriteItemBelow(name, call));
+    has_root_item_ |= name.empty();
+    is_done_ = false;
+    return Status();
+  };
+  return CallUnlessFailed(Explained(write()));
+}
+
+// Of several ranks every one's part, then on rank 0 the whole.
+Status PendingSaver::WriteItemOfAll(FileWriter& files, SaveCall& call) {
+  const auto write = [&](const ProcessPart* part, FileWriter& own) -> Status {
+    HF_RETURN_IF_ERROR(CheckFreeSpace(call.plan, directory()));
+    return WriteItem(part, own, call);
+  };
+  if (!is_shared()) return write(nullptr, files);
+  const ProcessGroup& group = *options_.group;
+  const ProcessPart part{group.rank(), is_primary(), "", save_id_};
+  FileWriter part_files(files.store(), files.sync(), files.guarded_path());
+  HF_RETURN_IF_ERROR(Agree("write", write(&part, part_files)));
+  Status merged;
+  if (is_primary()) {
+    merged = FinishItemParts(
+        FinishOptionsOf(*call.plan.options, save_id_, group.size()), files,
+        &call.plan);
+  }
+  return Agree("merge", merged);
+}
+
+Status PendingSaver::WriteItemBelow(const std::string& name, SaveCall& call) {
+  const SaveOptions& options = *call.plan.options;
+  const std::string path = directory() + "/" + name;
+  const std::shared_ptr<Store> store = StoreAt(path);
+  const bool is_guarded = IsUrl(path) && !options.adopt_existing;
+  FileWriter files(*store, options_.sync, is_guarded ? path : "");
+  HF_RETURN_IF_ERROR(WriteItemOfAll(files, call));
+  if (!is_primary()) return Status();
+  HF_RETURN_IF_ERROR(CloseItem(path, FinishOptionsOf(options, "", 1), files));
+  SavedItem item{name, {}, files.digest_text(), options_.sync};
+  if (options.write_digests) item.digests = std::move(files.digests());
+  items_.push_back(std::move(item));
+  return Status();
+}
+
+Status PendingSaver::WriteFile(std::string_view name,
+                               std::string_view content) {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  if (!is_primary()) return Status();  // rank 0 writes it
+  return CallUnlessFailed(CatchBadAlloc([&]() -> Status {
+    const Status written = WriteRootFile(name, content);
+    if (!written.ok()) is_done_ = true;
+    return Explained(written);
+  }));
+}
+
+// The caller may write the same file again: the last content counts.
+Status PendingSaver::WriteRootFile(std::string_view name,
+                                   std::string_view content) {
+  const size_t replaced_count =
+      std::erase_if(root_files_.digests().files,
+                    [&](const FileDigest& row) { return row.path == name; });
+  if (replaced_count > 0 && root_files_.must_create()) {
+    HF_RETURN_IF_ERROR(root_store_->Delete(name));
+  }
+  return root_files_.Write(name, content);
+}
+
+Status PendingSaver::Commit(const RootRecord& root) {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  const OnCall on(record_.get());
+  live_.Stop();
+  const Status committed = CatchBadAlloc([&]() -> Status {
+    const Result<ParsedRootRecord> parsed =
+        is_primary() ? ParseRootRecord(root)
+                     : Result<ParsedRootRecord>(ParsedRootRecord());
+    HF_RETURN_IF_ERROR(Agree("ready", parsed.status()));
+    is_done_ = true;
+    const auto commit = [&]() -> Status {
+      HF_RETURN_IF_ERROR(Explained(AdoptCallerFiles()));
+      return Explained(Publish(*parsed));
+    };
+    return Agree("commit", is_primary() ? commit() : Status());
+  });
+  call_.End(committed);
+  if (record_ != nullptr) record_->End(committed);
+  return committed;
+}
+
+Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
+                                    const Status& mine) {
+  is_done_ = true;
+  live_.Stop();
+  // A rank that will not, or cannot, says so before the checkpoint exists.
+  Status committed = Agree("ready", mine);
+  if (committed.ok()) {
+    committed =
+        Agree("commit", is_primary() ? Explained(Publish(root)) : Status());
+  }
+  call_.End(committed);
+  return committed;
+}
+
+Status PendingSaver::BoundAccess(const std::vector<std::string>& sources) {
+  return is_primary() ? pending_->BoundAccess(sources) : Status();
+}
+
+// With a rename, the checkpoint appears with all its files, so one sync of the
+// names serves all. With a marker, everything else must be durable before the
+// files that say that the checkpoint is complete.
+Status PendingSaver::Publish(const ParsedRootRecord& root) {
+  const PhaseScope scope(Phase::kCommit, final_path_);
+  if (CallRecord* call = CallRecord::OfThread()) call->StartPhase("commit", 0);
+  if (root.is_v1) HF_RETURN_IF_ERROR(root_files_.Write(kV1MarkerFile, ""));
+  const std::string metadata = RootMetadataText(root);
+  const std::string marker =
+      CommitMarkerText(final_path_, options_.write_digests);
+  ListDigestFiles();
+  root_files_.List(kCheckpointMetadataFile, metadata);
+  root_files_.List(kCommitMarkerFile, marker);
+  if (options_.write_digests) HF_RETURN_IF_ERROR(root_files_.WriteDigests());
+  if (pending_->remote() != nullptr) {
+    HF_RETURN_IF_ERROR(root_files_.SyncNames());
+    if (options_.may_commit) HF_RETURN_IF_ERROR(options_.may_commit());
+    HF_RETURN_IF_ERROR(
+        pending_->remote()->Finish(SizesOfFiles(), metadata, marker));
+    return pending_->Commit();
+  }
+  if (pending_->is_committed_by_marker()) {
+    HF_RETURN_IF_ERROR(SetModesBelow());
+    HF_RETURN_IF_ERROR(root_files_.SyncNames());
+  }
+  HF_RETURN_IF_ERROR(WriteMetadata(metadata));
+  HF_RETURN_IF_ERROR(root_files_.WriteUnlisted(kCommitMarkerFile, marker));
+  // In marker mode once more, for these two files.
+  HF_RETURN_IF_ERROR(SetModesBelow());
+  if (options_.directory_mode) {
+    HF_RETURN_IF_ERROR(SetPermissions(directory(), *options_.directory_mode));
+  }
+  HF_RETURN_IF_ERROR(root_files_.SyncNames());
+  return pending_->Commit();
+}
+
+// Lists the items' own lists, so that they cannot be exchanged for another
+// save's.
+void PendingSaver::ListDigestFiles() {
+  for (const SavedItem& item : items_) {
+    if (item.digest_text.empty()) continue;
+    root_files_.List(JoinName(item.name, kDigestFile), item.digest_text);
+  }
+}
+
+WrittenSizes PendingSaver::SizesOfFiles() const {
+  WrittenSizes sizes;
+  const auto add = [&](const std::string& name, const DigestFile& digests) {
+    for (const FileDigest& row : digests.files) {
+      sizes[JoinName(name, row.path)] = {row.byte_count, true};
+    }
+    for (const ValueDigest& row : digests.values) {
+      WrittenSize& size =
+          sizes.try_emplace(JoinName(name, row.path), WrittenSize{0, false})
+              .first->second;
+      size.byte_count = std::max(size.byte_count, row.offset + row.byte_count);
+    }
+    for (const SourceFile& row : digests.sources) {
+      sizes[JoinName(name, row.path)] = {row.byte_count, true};
+    }
+  };
+  add("", root_files_.digests());
+  for (const SavedItem& item : items_) add(item.name, item.digests);
+  // These two are written later.
+  sizes.erase(std::string(kCheckpointMetadataFile));
+  sizes.erase(std::string(kCommitMarkerFile));
+  return sizes;
+}
+
+// Others may look at a final path already: they find the old text or the new.
+Status PendingSaver::WriteMetadata(const std::string& text) {
+  if (!pending_->is_committed_by_marker()) {
+    return root_files_.WriteUnlisted(kCheckpointMetadataFile, text);
+  }
+  return root_store_->Write(kCheckpointMetadataFile, text,
+                            {.sync = options_.sync, .atomic = true});
+}
+
+// The permissions of all that there is, but of the checkpoint's own directory
+// where the caller chooses them.
+Status PendingSaver::SetModesBelow() {
+  HF_RETURN_IF_ERROR(pending_->SetAccess(options_.sync));
+  if (!options_.directory_mode) return Status();
+  HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory()));
+  for (const std::string& path : tree.directories) {
+    HF_RETURN_IF_ERROR(
+        SetPermissions(directory() + "/" + path, *options_.directory_mode));
+  }
+  return Status();
+}
+
+// The files that the digests cover, and those that Commit writes itself.
+std::set<std::string> PendingSaver::KnownFiles() const {
+  std::set<std::string> known = {
+      std::string(kCheckpointMetadataFile), std::string(kDigestFile),
+      std::string(kCommitMarkerFile), std::string(kSaveLease)};
+  AddListedPaths(root_files_.digests(), "", known);
+  for (const SavedItem& item : items_) {
+    AddListedPaths(item.digests, item.name + "/", known);
+    if (!item.digests.files.empty()) {
+      known.insert(JoinName(item.name, kDigestFile));
+    }
+  }
+  return known;
+}
+
+// The nodes of a database have checksums of their own, and no row.
+bool PendingSaver::IsInDatabase(const std::string& path) const {
+  if (has_root_item_ && IsDatabaseFile(path)) return true;
+  return std::any_of(items_.begin(), items_.end(), [&](const SavedItem& item) {
+    const std::string prefix = item.name + "/";
+    return !item.digests.files.empty() && path.starts_with(prefix) &&
+           IsDatabaseFile(std::string_view(path).substr(prefix.size()));
+  });
+}
+
+// An item that this object has not written, but the engine has.
+Status PendingSaver::AdoptItem(const std::string& name) {
+  HF_RETURN_IF_ERROR(CheckOpen());
+  if (!is_primary()) return Status();
+  return CallUnlessFailed(CatchBadAlloc([&]() -> Status {
+    const Result<Bytes> text = root_store_->Read(JoinName(name, kDigestFile));
+    if (text.status().code() == StatusCode::kNotFound) return Status();
+    HF_RETURN_IF_ERROR(text.status());
+    HF_ASSIGN_OR_RETURN(DigestFile digests, ParseDigestFile(text->view()));
+    if (!name.empty()) {
+      items_.push_back({name, std::move(digests), text->ToString(), true});
+      return Status();
+    }
+    // The item's rows become the root's, whose file replaces the item's.
+    std::vector<FileDigest>& files = root_files_.digests().files;
+    files.insert(files.end(), digests.files.begin(), digests.files.end());
+    root_files_.digests().values = std::move(digests.values);
+    has_root_item_ = true;
+    is_root_item_synced_ = true;
+    // If files can only be created, the old one must go first.
+    if (options_.write_digests && !root_files_.must_create()) return Status();
+    return root_store_->Delete(kDigestFile);
+  }));
+}
+
+bool PendingSaver::IsInSyncedItem(const std::string& directory) const {
+  if (is_root_item_synced_) return true;
+  return std::any_of(items_.begin(), items_.end(), [&](const SavedItem& item) {
+    return item.is_synced &&
+           (directory == item.name || directory.starts_with(item.name + "/"));
+  });
+}
+
+// Files that came into directory() without this object.
+Status PendingSaver::AdoptCallerFiles() {
+  const std::set<std::string> known = KnownFiles();
+  const AdoptRules rules{
+      .is_known =
+          [&](const std::string& path) {
+            return known.contains(path) || IsInDatabase(path);
+          },
+      .is_synced =
+          [&](const std::string& path) { return IsInSyncedItem(path); },
+  };
+  return AdoptFiles(directory(), options_.write_digests, rules, root_files_);
+}
+
+std::string PendingSaver::RootMetadataText(const ParsedRootRecord& root) {
+  CheckpointMetadata metadata;
+  metadata.item_handlers = root.handlers;
+  metadata.init_timestamp_nsecs = init_time_ns_;
+  metadata.commit_timestamp_nsecs = options_.now_ns();
+  metadata.custom_metadata = root.custom_metadata;
+  return SerializeCheckpointMetadata(metadata);
+}
+
+Result<std::unique_ptr<PendingSave>> PendingSave::Begin(
+    const std::string& path, const PendingSaveOptions& options) {
+  HF_ASSIGN_OR_RETURN(auto saver, PendingSaver::Begin(path, options));
+  return std::unique_ptr<PendingSave>(std::move(saver));
+}
+
+}  // namespace holdfast

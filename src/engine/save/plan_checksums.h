@@ -1,0 +1,26 @@
+// Shows whether processes that planned alone made the same plan.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/format/part_file.h"
+#include "engine/save/save_plan.h"
+
+namespace holdfast {
+
+// Over every leaf's name and kind, and dtype, shape, write shape, chunks,
+// codecs and sharding of arrays; not over anything that differs between
+// processes.
+PlanChecksums ChecksumsOf(const SavePlan& plan);
+
+// Names of the leaves whose buckets differ, at most `count_max`, sorted: one of
+// them is stored differently, or absent, in the other plan.
+std::vector<std::string> SuspectLeaves(const std::vector<std::string>& names,
+                                       const PlanChecksums& a,
+                                       const PlanChecksums& b,
+                                       size_t count_max);
+
+}  // namespace holdfast

@@ -1,0 +1,22 @@
+// Writes `value_metadata_tree` of `_METADATA`: tuples and named tuples recorded
+// as such, each leaf with its entry of `tree_metadata`.
+//
+// Source: orbax-checkpoint 0.12.8, _src/metadata/tree_rich_types.py.
+// Thread-safety: pure function. Errors: none.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/format/tree_metadata.h"
+#include "ground/tree/flatten.h"
+#include "holdfast/tree.h"
+
+namespace holdfast {
+
+// REQUIRES: `leaves` are those of `tree`, flattened with rich types, and
+// `metadata` has an entry for each, in their order.
+std::string RichTreeJson(const Tree& tree, const std::vector<FlatLeaf>& leaves,
+                         const TreeMetadata& metadata);
+
+}  // namespace holdfast

@@ -1,0 +1,23 @@
+// Which of a root's steps an address means.
+//
+// Thread-safety: pure functions. Errors: NotFound (no such step, none that old,
+// no metric of that name: says what there is).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "holdfast/steps/steps.h"
+#include "stores/place/step_address.h"
+
+namespace holdfast {
+
+// The name of the step's directory. `steps`: as ScanSteps gives them, with
+// their metadata unless the address is a number. REQUIRES: not kLatest.
+Result<std::string> ChooseStep(const std::vector<ScannedStep>& steps,
+                               const StepAddress& address);
+
+// "2026-11-01T12:00:00Z".
+std::string IsoTimeText(int64_t time_ns);
+
+}  // namespace holdfast

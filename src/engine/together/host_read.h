@@ -1,0 +1,108 @@
+// HostRead: what the ranks of one host read of a checkpoint together, from the
+// lists of what they want to the arrays.
+//
+// The steps are called in order, by every rank of the host, and none meets the
+// others: what they must know of each other the caller passes between them.
+// After a step that failed there are no further ones.
+// The work is divided by chunks of the leaves, whatever the format; how a chunk
+// is found and read is the checkpoint's own affair (Checkpoint::ReadInto).
+// Thread-safety: one thread. Ownership: borrows the checkpoint and the options;
+// the arrays own their memory. Units: bytes; ranks of the host.
+// Errors: as holdfast/read_together.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/together/host_plan.h"
+#include "engine/together/shared_segment.h"
+#include "ground/run/run.h"
+#include "holdfast/checkpoint.h"
+#include "holdfast/process_group.h"
+
+namespace holdfast {
+
+class HostRead {
+ public:
+  HostRead(const Checkpoint& checkpoint, const RunOptions& options,
+           uint32_t rank, uint32_t rank_count)
+      : checkpoint_(checkpoint),
+        options_(options),
+        rank_(rank),
+        rank_count_(rank_count) {}
+
+  // `lists` by rank, as EncodeWanted gives them; this rank's is `mine`. Checks
+  // every box.
+  Status SetWanted(std::vector<std::string> lists,
+                   const std::vector<WantedBox>& mine);
+  // The caller may set Slot::travel before the next step.
+  std::vector<Slot>& slots() { return slots_; }
+
+  // Divides, lays out.
+  Status Plan();
+  // Takes this rank's memory.
+  Status Allocate();
+  // Tells the others how to map this rank's segment, and that its plan is the
+  // same.
+  std::string Introduction() const;
+  // `introductions` by rank.
+  Status MapOthers(const std::vector<std::string>& introductions);
+  // Reads this rank's chunks into everybody's memory.
+  Status ReadMine(Stats& stats);
+  // REQUIRES: this rank is 0, the slot travels.
+  char* MemoryOf(const WantedBox& wanted);
+  // Gives up the memory of others. Before all have learned that all have read.
+  void LetGo();
+  // The memory of a wanted box. After LetGo, when all have read.
+  Array ArrayOf(const WantedBox& wanted) const;
+
+ private:
+  struct Segment {
+    uint64_t byte_count = 0;
+    std::optional<SharedSegment> file;
+    std::shared_ptr<const Mapping> shared;  // to be filled
+    std::shared_ptr<const Mapping> own;     // to be kept
+  };
+  // The use that this rank makes of a segment.
+  struct SegmentNeed {
+    bool is_filled = false;
+    bool is_kept = false;
+  };
+  enum SegmentKind : size_t { kExclusive, kCommon, kSegmentKindCount };
+
+  // A chunk of a leaf, or what of it is wanted, and who wants it.
+  struct Piece {
+    Box box;      // of the leaf
+    size_t unit;  // that it belongs to
+    std::vector<uint32_t> slots;
+  };
+
+  Status AddPieces(size_t first_slot, size_t last_slot);
+  void AddPiece(Piece piece, uint64_t byte_count);
+  void MakeHash();
+  Segment& SegmentOf(const SlotPlace& place);
+  const Segment& SegmentOf(const SlotPlace& place) const;
+  std::vector<bool> SlotsToFill() const;
+  std::vector<SegmentNeed> SegmentNeeds() const;  // by segment
+  Status MapSegment(const SegmentName& name, const SegmentNeed& need,
+                    SegmentKind kind, Segment& segment);
+  char* FillAddress(size_t slot);
+
+  const Checkpoint& checkpoint_;
+  const RunOptions& options_;
+  const uint32_t rank_;
+  const uint32_t rank_count_;
+
+  std::vector<Slot> slots_;
+  std::vector<Piece> pieces_;
+  std::vector<ReadUnit> units_;
+  std::vector<uint32_t> readers_;  // by unit
+  MemoryPlan memory_;
+  uint64_t hash_ = 0;
+  std::vector<Array> private_arrays_;  // by slot; empty where not private
+  std::vector<Segment> segments_;      // by rank and kind
+};
+
+}  // namespace holdfast

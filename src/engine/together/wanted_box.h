@@ -1,0 +1,34 @@
+// WantedBox: a part of a leaf that a rank wants, and lists of them as ranks
+// tell each other.
+//
+// Thread-safety: values and pure functions. Units: elements.
+// Errors: DataLoss for bytes that are no list; nothing is taken on trust but
+// the numbers themselves, which are for the caller to check.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ground/tensor/box.h"
+#include "holdfast/dtype.h"
+
+namespace holdfast {
+
+struct WantedBox {
+  size_t leaf = 0;
+  Box box;
+  DType dtype = DType::kUint8;  // of the memory it goes to
+
+  bool operator==(const WantedBox&) const = default;
+};
+// Orders by leaf first.
+bool operator<(const WantedBox& a, const WantedBox& b);
+
+// Saturates. Bytes of its memory.
+uint64_t MemoryBytesOf(const WantedBox& wanted);
+
+std::string EncodeWanted(const std::vector<WantedBox>& wanted);
+Result<std::vector<WantedBox>> DecodeWanted(std::string_view bytes);
+
+}  // namespace holdfast

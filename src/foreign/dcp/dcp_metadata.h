@@ -1,0 +1,68 @@
+// The `.metadata` file of torch.distributed.checkpoint, as plain structs.
+//
+// It is a pickle; it is read without running anything, and written as one that
+// torch loads.
+// Thread-safety: pure functions. Units: elements, bytes.
+// Errors: DataLoss (not such a pickle, parts that contradict each other, paths
+// that lead out of the directory), Unimplemented (records that went through an
+// extension, a compressor say), naming the leaf.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ground/tensor/box.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+#include "holdfast/tree.h"
+
+namespace holdfast {
+
+inline constexpr std::string_view kDcpMetadataFile = ".metadata";
+
+// The place of the record of one chunk, or of one object.
+struct DcpRecord {
+  std::string file;  // relative path in the directory
+  uint64_t offset = 0;
+  uint64_t byte_count = 0;
+};
+
+struct DcpChunk {
+  Box box;
+  DcpRecord record;
+};
+
+struct DcpEntry {
+  std::string name;  // torch calls it fqn
+  // The keys of its path in the state dict; empty if the file does not say.
+  std::vector<std::string> key;
+  std::vector<KeyKind> key_kinds;
+  bool is_object = false;
+  DcpRecord record;  // objects
+
+  std::string torch_dtype;     // tensors: "torch.float32"
+  std::optional<DType> dtype;  // when holdfast has it
+  Shape shape;
+  std::vector<DcpChunk> chunks;
+  // Megatron: `shape` is the grid of shards and then the elements of one; this
+  // is the true shape.
+  std::optional<Shape> flattened_shape;
+};
+
+struct DcpMetadata {
+  std::vector<DcpEntry> entries;  // in the order of the file
+  std::string checkpoint_id;      // for writing: where it is
+};
+
+Result<DcpMetadata> ParseDcpMetadata(std::string_view pickle);
+
+// REQUIRES: dtypes that torch has. `with_mcore`: as Megatron's are.
+Result<std::string> DcpMetadataBytes(const DcpMetadata& metadata,
+                                     bool with_mcore);
+
+}  // namespace holdfast

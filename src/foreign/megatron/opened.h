@@ -1,0 +1,39 @@
+// The code that opening and verifying a Megatron zarr checkpoint share.
+//
+// Thread-safety: pure functions of the file system.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "foreign/megatron/zarr_array.h"
+#include "holdfast/checkpoint.h"
+#include "holdfast/megatron/zarr.h"
+
+namespace holdfast::megatron {
+
+struct OpenedLeaf {
+  LeafInfo info;
+  ArrayState array;                     // of arrays
+  std::optional<ShardedObject> object;  // of objects; nullopt: common.pt
+};
+
+// The contents of a checkpoint's directory, keys with '/' too.
+struct CheckpointFiles {
+  std::vector<std::string> arrays;       // keys
+  ObjectMetadata objects;                // by unique_key
+  std::vector<std::string> locks;        // "<key>.sync"
+  std::vector<std::string> bad_objects;  // files that are named as no object is
+  std::vector<std::string> bad_names;    // directories that are not UTF-8
+  bool has_common = false;
+};
+Result<CheckpointFiles> ListCheckpoint(const Place& place);
+
+// metadata.json says zarr, version 1.
+Status CheckIsMegatronZarr(const Place& place, CheckpointingConfig* config);
+
+// Without Megatron's class and code.
+Status PlainStatus(const Status& status);
+
+}  // namespace holdfast::megatron

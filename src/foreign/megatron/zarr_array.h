@@ -1,0 +1,66 @@
+// The inside of ZarrArray: an array directory of a checkpoint, opened.
+//
+// Thread-safety: a State is immutable; its store takes any thread.
+// Ownership: a State shares the store of its checkpoint directory.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/restore/array_home.h"
+#include "holdfast/megatron/zarr.h"
+
+namespace holdfast::megatron {
+
+struct ZarrArray::State final : ArrayHome {
+  std::shared_ptr<Store> store;  // of the checkpoint directory
+  std::string prefix;            // "" or "<key>/"
+  std::string path;              // of the array's directory
+  std::string dtype_name;        // as .zarray spells it
+  std::shared_ptr<const ArrayLayout> layout;
+  LoadMode mode = LoadMode::kTensorStore;  // whose words failures have
+
+  const zarr::ArrayMetadata& metadata() const {
+    return layout->format.metadata;
+  }
+  const ChunkGrid& grid() const { return layout->grid; }
+  ReadableArray stored() const { return {prefix, prefix, layout.get()}; }
+
+  Store& array_store() const override { return *store; }
+  // Megatron lists no checksums.
+  ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
+  // Whoever reads decides what absent chunks mean (PartReader).
+  bool refuses_missing_chunks() const override { return false; }
+  // ZarrArray is public; this is not.
+  __attribute__((visibility("hidden"))) std::optional<Status> Explain(
+      const ReadableArray& array, std::string_view key,
+      const Status& failure) const override;
+};
+using ArrayState = std::shared_ptr<const ZarrArray::State>;
+
+// OK, or REFUSED_KEY for a key that could lead out of the directory.
+Status CheckKeyIsInside(std::string_view key);
+
+// `<key>/.zarray` in the store. Errors as OpenZarrArrayVerbose.
+Result<ArrayState> OpenArray(const std::shared_ptr<Store>& store,
+                             std::string_view key, LoadMode mode);
+
+// The files that CreateZarrArray writes: the metadata of a tensor's array, and
+// its text.
+struct NewArray {
+  zarr::ArrayMetadata metadata;
+  std::string dtype_name;
+  std::string text;
+};
+Result<NewArray> PlanArray(const ShardedTensor& tensor);
+// REQUIRES: chunks >= 1, of the shape's rank.
+Result<NewArray> PlanArray(std::string_view key, DType dtype,
+                           const Shape& shape, const Shape& chunks);
+// The array that is planned, whether or not it is there.
+Result<ArrayState> AssumeArray(const std::shared_ptr<Store>& store,
+                               std::string_view key, const NewArray& array);
+// ARRAY_EXISTS. The names are durable after store->SyncNames().
+Result<ArrayState> CreateArray(const std::shared_ptr<Store>& store,
+                               const ShardedTensor& tensor, bool sync);
+
+}  // namespace holdfast::megatron

@@ -1,0 +1,21 @@
+// Says which targets of any format an overwrite may replace.
+//
+// Thread-safety: pure functions of the file system, or of a bucket.
+// Errors: those of the file system, with the path.
+#pragma once
+
+#include <string>
+
+#include "holdfast/status.h"
+#include "stores/place/place.h"
+
+namespace holdfast {
+
+// As CheckMayReplace (engine/commit/replaceable.h), also for directories
+// that are checkpoints of foreign formats (foreign/open/open.h), in which every file
+// has a name that the format gives; and that no other checkpoint beside it
+// refers to it, but for deltas of the result `result_id`, which stays.
+Status CheckMayReplaceAnyFormat(const Place& place,
+                                const std::string& result_id = "");
+
+}  // namespace holdfast

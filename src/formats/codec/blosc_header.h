@@ -1,0 +1,82 @@
+// The head of a blosc 1 container: what reader and writers of it share.
+//
+// A container is a header; then either the elements as they are, or the offset
+// of each block and the blocks. A block was filtered as a whole; it is one
+// stream, or one for each byte of an item. A stream is its size and its bytes,
+// compressed unless that is their decoded size.
+// Thread-safety: plain data and pure functions. Units: bytes.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+
+#include "formats/codec/blosc_streams.h"
+#include "ground/base/coding.h"
+
+namespace holdfast {
+
+inline constexpr size_t kBloscHeaderBytes = 16;
+inline constexpr size_t kBloscWordBytes = 4;
+inline constexpr char kBloscVersion = 2;
+inline constexpr char kBloscStreamVersion = 1;
+
+inline constexpr uint8_t kBloscByteShuffle = 1 << 0;
+inline constexpr uint8_t kBloscStored = 1 << 1;
+inline constexpr uint8_t kBloscBitShuffle = 1 << 2;
+inline constexpr uint8_t kBloscUnknownFlag = 1 << 3;
+inline constexpr uint8_t kBloscOneStream = 1 << 4;
+inline constexpr int kBloscFormatShift = 5;
+
+inline constexpr size_t kBloscDecodedBytesMax =
+    std::numeric_limits<int32_t>::max() - kBloscHeaderBytes;
+
+struct BloscHeader {
+  BloscCompressor compressor = BloscCompressor::kLz4;
+  uint8_t flags = 0;
+  size_t item_bytes = 1;
+  size_t decoded_bytes = 0;
+  size_t block_bytes = 1;
+
+  bool Has(uint8_t flag) const { return (flags & flag) != 0; }
+  size_t block_count() const {
+    return (decoded_bytes + block_bytes - 1) / block_bytes;
+  }
+  size_t BytesOfBlock(size_t block) const {
+    return std::min(block_bytes, decoded_bytes - block * block_bytes);
+  }
+  bool shuffles_bytes() const {
+    return Has(kBloscByteShuffle) && item_bytes > 1;
+  }
+  // For a block of `byte_count` bytes: c-blosc leaves a block below one item
+  // alone.
+  bool ShufflesBits(size_t byte_count) const {
+    return Has(kBloscBitShuffle) && byte_count >= item_bytes;
+  }
+};
+
+inline uint32_t BloscWord(std::string_view in, size_t offset) {
+  return LoadLittle<uint32_t>(in.data() + offset);
+}
+
+inline void StoreBloscWord(size_t value, char* target) {
+  StoreLittle(target, static_cast<uint32_t>(value));
+}
+
+// Writes the first 16 bytes of a container of `encoded_bytes` bytes in all.
+inline void WriteBloscHeader(const BloscHeader& header, size_t encoded_bytes,
+                             char* out) {
+  out[0] = kBloscVersion;
+  out[1] = kBloscStreamVersion;
+  out[2] = static_cast<char>(header.flags | BloscFormatOf(header.compressor)
+                                                << kBloscFormatShift);
+  out[3] = static_cast<char>(header.item_bytes);
+  StoreBloscWord(header.decoded_bytes, out + 4);
+  StoreBloscWord(header.block_bytes, out + 8);
+  StoreBloscWord(encoded_bytes, out + 12);
+}
+
+}  // namespace holdfast

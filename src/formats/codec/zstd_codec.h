@@ -1,0 +1,72 @@
+// The zstd codec: one chunk is exactly one frame (RFC 8878), with its content
+// size and, by default, its content checksum.
+//
+// At levels 0 to 3, where speed is wanted, a look at the chunk chooses how that
+// frame is made; other levels always search as asked:
+//   kSearch    libzstd at the level asked for
+//   kMatches   libzstd at level -1: repeats only, bytes are not entropy coded,
+//              for that would save too little
+//   kLiterals  blocks of literals (zstd_literals.h) and no search: there is
+//              nothing to find, the entropy of the bytes is all there is
+//   kStored    raw blocks: neither would save enough
+//
+// Thread-safety: immutable. Ownership: inputs are borrowed. Units: bytes.
+// Errors: DataLoss for frames that are damaged, doubled, followed by anything,
+// or of another size; ResourceExhausted when memory is short.
+#pragma once
+
+#include "formats/codec/codec.h"
+
+namespace holdfast {
+
+// Entropy coding that saves less than this fraction is left out.
+inline constexpr double kLiteralSavingMin = 0.01;
+// Below this fraction saved by repeats in a sample there is nothing to search.
+inline constexpr double kMatchSavingMin = 0.02;
+// Smaller chunks always get the search: a sample of them says too little.
+inline constexpr size_t kSkipSearchBytesMin = size_t{64} << 10;
+
+// RFC 8878 wants every decoder to have this much; level 22 uses more.
+inline constexpr uint64_t kStreamWindowBytesMax = uint64_t{8} << 20;
+
+enum class ZstdStrategy : uint8_t { kSearch, kMatches, kLiterals, kStored };
+
+ZstdStrategy ChooseZstdStrategy(std::string_view in, int level,
+                                CodecContext& context);
+
+class ZstdCodec : public BytesCodec {
+ public:
+  explicit ZstdCodec(const ZstdParams& params) : params_(params) {}
+
+  std::string_view name() const override { return "zstd"; }
+  size_t EncodedBytesMax(size_t decoded_bytes) const override;
+  uint64_t DecodedBytesMax(std::string_view in) const override;
+  Result<size_t> Encode(std::string_view in, std::span<char> out,
+                        CodecContext& context) const override;
+  Status Decode(std::string_view in, std::span<char> out,
+                CodecContext& context) const override;
+  Result<Bytes> DecodeBounded(std::string_view in, size_t decoded_bytes_max,
+                              CodecContext& context) const override;
+
+  // Encode in two steps, for a caller that can use a stored frame as pieces
+  // around `in` (StoredZstdFramePieces) instead of a copy of it.
+  Result<size_t> EncodeWith(ZstdStrategy strategy, std::string_view in,
+                            std::span<char> out, CodecContext& context) const;
+  // One frame of the bytes that `next` gives, `content_bytes` in all, written
+  // in pieces. `is_stable`: they lie behind each other in memory that stays.
+  Status EncodeStream(ZstdStrategy strategy, uint64_t content_bytes,
+                      bool is_stable, const NextBytesFn& next,
+                      size_t piece_bytes, const WriteFn& write,
+                      CodecContext& context) const;
+  // Decodes the one frame that `in` must be, with Decode's errors. False, and
+  // nothing done, for a sink of pieces when the frame wants more history than
+  // kStreamWindowBytesMax.
+  Result<bool> DecodeStream(EncodedSource& in, size_t piece_bytes,
+                            DecodedSink& sink, CodecContext& context) const;
+  const ZstdParams& params() const { return params_; }
+
+ private:
+  ZstdParams params_;
+};
+
+}  // namespace holdfast

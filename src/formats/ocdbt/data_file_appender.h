@@ -1,0 +1,102 @@
+// DataFileAppender: packs values and nodes back to back into data files.
+//
+// Place hands out ranges in the order it is called, as if all went to one
+// endless buffer; a file whose size reaches the target is closed and the next
+// range starts a new one. Where the store wants several objects written side by
+// side, as many files are open, and take turns of 16 MiB. Bytes are written by
+// any thread in any order, and a closed file is finished as soon as its last
+// byte was written.
+//
+// Thread-safety: Place and Write from any thread; Finish after all returned.
+// Ownership: borrows the store and the file table, which only it may extend
+// while it lives. Without Finish the destructor removes its files.
+// Units: bytes. Errors: as the store gives them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/ocdbt/format/data_file_table.h"
+#include "holdfast/status.h"
+#include "stores/storage/store.h"
+
+namespace holdfast::ocdbt {
+
+struct DataFileOptions {
+  std::string directory;           // of the database: "" or ends in '/'
+  std::string prefix = "d/";       // of the names, below the directory
+  uint64_t target_byte_count = 0;  // 0: no limit
+  bool sync = true;
+  std::function<std::string()> new_file_name;
+};
+
+struct WrittenFile {
+  std::string path;  // from the database's directory on
+  uint64_t byte_count = 0;
+};
+
+class DataFileAppender {
+ public:
+  DataFileAppender(Store* store, DataFileOptions options, DataFileTable* files);
+  ~DataFileAppender();
+
+  // The next `byte_count` (> 0) bytes. They must be written.
+  Reference Place(uint64_t byte_count);
+
+  // Fills placed bytes, which may span several neighbouring placements.
+  Status Write(const Reference& place,
+               std::span<const std::string_view> pieces);
+
+  // For a value whose size is known only after its last byte: it starts here
+  // and grows by each append. No Place may come before EndStream.
+  Reference StartStream();
+  Status AppendStream(std::span<const std::string_view> pieces,
+                      Reference& place);
+  Status EndStream(const Reference& place);
+
+  // All files in order of creation. REQUIRES: every placed byte was written.
+  Result<std::vector<WrittenFile>> Finish();
+
+ private:
+  struct File {
+    std::string path;    // key in the store
+    uint32_t index = 0;  // in the table
+    uint64_t byte_count = 0;
+    uint64_t unwritten_byte_count = 0;
+    bool closed = false;  // no more placements
+    bool finished = false;
+    std::mutex create_mutex;
+    std::unique_ptr<ObjectWriter> writer;
+  };
+
+  // The file that the next range goes to. REQUIRES: mutex_ held
+  File& OpenFile();
+  void Grow(File& file, uint64_t byte_count);  // REQUIRES: mutex_ held
+  void EndTurn(File& file);                    // REQUIRES: mutex_ held
+  File& FileOf(const Reference& place);
+  bool IsFull(const File& file) const;
+  Status WriteTo(File& file, uint64_t offset, uint64_t byte_count,
+                 std::span<const std::string_view> pieces);
+  Status Create(File& file);
+  Status FinishFile(File& file);
+
+  Store* const store_;
+  const DataFileOptions options_;
+  DataFileTable* const table_;
+  const size_t first_file_index_;
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<File>> files_;
+  std::vector<File*> open_;  // null: none yet, or closed
+  size_t turn_ = 0;          // whose turn it is
+  uint64_t turn_bytes_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace holdfast::ocdbt

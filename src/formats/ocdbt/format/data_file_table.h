@@ -1,0 +1,114 @@
+// The table of data files that a manifest or a node refers to, and references
+// into them.
+//
+// A path is base + relative, joined as plain bytes. What lies in the file and
+// refers to further files inherits the base path. Here every base path starts
+// with that of the object the table was found in, so `path` is the whole place
+// of the file in the base store.
+//
+// Thread-safety: values and pure functions. Units: bytes.
+// Errors: DataLoss for a damaged table; InvalidArgument for a path that no
+// store may be asked for.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/ocdbt/format/body_reader.h"
+#include "formats/ocdbt/format/body_writer.h"
+#include "holdfast/status.h"
+
+namespace holdfast::ocdbt {
+
+struct DataFile {
+  std::string path;
+  size_t base_byte_count = 0;  // <= path.size()
+
+  std::string_view base() const {
+    return std::string_view(path).substr(0, base_byte_count);
+  }
+  std::string_view relative() const {
+    return std::string_view(path).substr(base_byte_count);
+  }
+  bool operator==(const DataFile&) const = default;
+};
+
+using DataFileTable = std::vector<DataFile>;
+
+// Ok, or InvalidArgument `Invalid key: "..."` for a path with an empty part,
+// ".", "..", a NUL byte, a backslash, a leading or trailing '/', or a name
+// ending in "__lock".
+Status CheckDataFilePath(std::string_view path);
+
+struct Reference {
+  uint32_t file_index = 0;
+  uint64_t offset = 0;
+  uint64_t byte_count = 0;
+
+  static constexpr uint64_t kMissing = std::numeric_limits<uint64_t>::max();
+  // The root of an empty tree.
+  bool missing() const { return offset == kMissing && byte_count == kMissing; }
+  bool operator==(const Reference&) const = default;
+};
+
+// Sums over everything below a node, itself included.
+struct Statistics {
+  uint64_t key_count = 0;
+  uint64_t tree_byte_count = 0;  // of the encoded nodes
+  uint64_t indirect_value_byte_count = 0;
+
+  // Saturating.
+  void Add(const Statistics& other);
+  bool operator==(const Statistics&) const = default;
+};
+
+// "{num_indirect_value_bytes=N, num_tree_bytes=N, num_keys=N}".
+std::string StatisticsText(const Statistics& statistics);
+
+// `transitive_base` is the base path of the file that the table lies in.
+Result<DataFileTable> ReadDataFileTable(BodyReader& reader,
+                                        std::string_view transitive_base);
+
+// Reads the file id, offset and length columns of references.size() records.
+enum class AllowMissing : bool { kNo, kYes };
+Status ReadReferences(BodyReader& reader, const DataFileTable& files,
+                      AllowMissing allow_missing,
+                      std::span<Reference> references);
+Status ReadStatistics(BodyReader& reader, std::span<Statistics> statistics);
+// Single fields of a reference, for leaf nodes.
+Status ReadFileIndex(BodyReader& reader, const DataFileTable& files,
+                     uint32_t& file_index);
+Status CheckRange(const BodyReader& reader, const DataFileTable& files,
+                  const Reference& reference);
+
+// The table to be written: the distinct files in use, sorted.
+class DataFileTableWriter {
+ public:
+  // `files` is borrowed and may hold unused and equal entries in any order.
+  explicit DataFileTableWriter(const DataFileTable& files) : files_(files) {}
+
+  // Marks files[file_index] as used.
+  void Use(uint32_t file_index);
+  // Call it after the last Use: sorts and numbers the files.
+  void Sort();
+  // REQUIRES: Sort() was called, for these two and WrittenIndex.
+  uint64_t BytesMax() const;
+  void Write(BodyWriter& writer) const;
+  // The id that `file_index` gets in the written table.
+  uint32_t WrittenIndex(uint32_t file_index) const;
+
+ private:
+  struct Used {
+    uint32_t file_index;
+    uint32_t written_index;
+  };
+  const DataFileTable& files_;
+  std::vector<Used> used_;        // sorted by file_index
+  std::vector<uint32_t> sorted_;  // file indexes as written
+};
+
+}  // namespace holdfast::ocdbt

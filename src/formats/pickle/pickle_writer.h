@@ -1,0 +1,51 @@
+// Emits pickles of protocol 2, opcode by opcode.
+//
+// Thread-safety: one thread. Units: bytes. Errors: none; texts are UTF-8 as
+// Python has it, shorter than 4 GiB.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "formats/pickle/opcodes.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast::pickle {
+
+class PickleWriter {
+ public:
+  PickleWriter() { out_ = "\x80\x02"; }
+
+  void Put(Opcode opcode) { out_ += static_cast<char>(opcode); }
+  void PutBool(bool value) {
+    Put(value ? Opcode::kNewTrue : Opcode::kNewFalse);
+  }
+  void PutInt(int64_t value);
+  // Two's complement, little endian.
+  void PutBigInt(std::string_view bytes);
+  void PutFloat(double value);
+  void PutString(std::string_view utf8);
+  // Bytes as protocol 2 writes them: a call of _codecs.encode.
+  void PutBytes(std::string_view bytes);
+  void PutGlobal(std::string_view module, std::string_view name);
+  // A tuple of ints.
+  void PutInts(const Shape& values);
+  // An empty OrderedDict.
+  void PutEmptyHooks();
+  // A tensor in C order: a call of _rebuild_tensor_v2 or _v3. REQUIRES:
+  // TorchStorageOf(dtype).
+  void PutTensor(DType dtype, const Shape& shape, std::string_view key);
+  void Append(std::string_view opcodes) { out_ += opcodes; }
+
+  // Adds the STOP.
+  std::string Finish() {
+    Put(Opcode::kStop);
+    return std::move(out_);
+  }
+
+ private:
+  std::string out_;
+};
+
+}  // namespace holdfast::pickle

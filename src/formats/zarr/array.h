@@ -1,0 +1,68 @@
+// Array: a zarr v2 or v3 array in a Store, written by boxes. (What reads boxes
+// of arrays is checkpoint/restore.)
+//
+// Thread-safety: Write may be called from any thread; writes that touch the
+// same chunk must not run at once with each other or with reads of it (a partly
+// covered chunk is read, changed and written back).
+// Ownership: borrows the Store, which must outlive it; copies share the rest.
+// Units: boxes in elements, outermost dimension first.
+// Errors: AlreadyExists for metadata that is there; InvalidArgument for a box
+// outside the array or a view of another dtype or shape; those of metadata,
+// chunks and the store. A failed Write leaves the array partly written.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "formats/zarr/chunk_codec.h"
+#include "ground/base/cancel.h"
+#include "ground/base/executor.h"
+#include "ground/tensor/box.h"
+#include "stores/storage/store.h"
+
+namespace holdfast::zarr {
+
+struct ArrayOptions {
+  // Key of the metadata after the prefix. Empty: ".zarray" or "zarr.json".
+  std::string metadata_key;
+  // False leaves out chunks and inner chunks equal to the fill value.
+  bool store_data_equal_to_fill_value = true;
+  // Content checksums in zstd frames (ChunkCodecOptions).
+  bool zstd_checksums = true;
+  // For chunks, and for the metadata object.
+  WriteOptions write;
+  // Create: replace metadata that exists, and leave its chunks as they are.
+  bool overwrite = false;
+};
+
+class Array {
+ public:
+  // `prefix` is "" or ends in '/': "a.b/". Writes the metadata. AlreadyExists
+  // unless options.overwrite.
+  static Result<Array> Create(Store* store, std::string prefix,
+                              const ArrayMetadata& metadata,
+                              const ArrayOptions& options = {});
+  // No I/O: the metadata is known, or another process writes it.
+  static Result<Array> Assume(Store* store, std::string prefix,
+                              const ArrayMetadata& metadata,
+                              const ArrayOptions& options = {});
+
+  const ArrayMetadata& metadata() const;
+  const Shape& shape() const { return metadata().shape; }
+  DType dtype() const { return metadata().dtype; }
+  const std::string& prefix() const;
+
+  // The box = source. Chunks are stored in no particular order. `executor` and
+  // `cancel` may be null.
+  Status Write(const Box& box, const ConstArrayView& source,
+               Executor* executor = nullptr,
+               const CancelToken* cancel = nullptr) const;
+
+ private:
+  struct State;
+  explicit Array(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast::zarr

@@ -1,0 +1,66 @@
+// Strict reading of JSON values, with the error texts of TensorStore.
+//
+// A pointer to a value is null when the member is missing.
+// Thread-safety: pure functions. Ownership: pointers borrow the document.
+// Errors: FailedPrecondition, e.g. `Expected array, but received: 3`.
+#pragma once
+
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "formats/zarr/format/braces.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+
+namespace holdfast::zarr {
+
+using Json = nlohmann::json;
+
+// Deeper nesting is refused: printing and comparing values recurse.
+inline constexpr int kJsonDepthMax = 64;
+
+// Whitespace and a UTF-8 byte order mark are fine and the last of duplicate
+// members wins; anything else beside one JSON value is `code` "Invalid JSON".
+Result<Json> ParseJson(std::string_view text, StatusCode code);
+// nlohmann's compact text. InvalidArgument for a string that is not UTF-8.
+Result<std::string> DumpJson(const Json& value);
+
+// REQUIRES: object.is_object().
+const Json* Find(const Json& object, std::string_view name);
+
+// "but received: 3" or "but member is missing".
+std::string Received(const Json* value);
+
+// Integers may be spelled 3.0; booleans and strings are not integers.
+Result<int64_t> ReadInt(const Json* value, int64_t low, int64_t high);
+Result<uint64_t> ReadUint64(const Json* value);
+Result<bool> ReadBool(const Json* value);
+Result<std::string> ReadString(const Json* value);
+Result<std::string> ReadOneOf(const Json* value,
+                              std::initializer_list<std::string_view> choices);
+Result<const Json*> ReadObject(const Json* value);
+// `rank` gives the length that the array must have.
+Result<const Json*> ReadArray(const Json* value,
+                              std::optional<size_t> rank = std::nullopt);
+// A list of extents >= low, of at most kRankMax.
+Result<Shape> ReadShape(const Json* value, int64_t low,
+                        std::optional<size_t> rank = std::nullopt);
+// Refuses members other than those listed.
+Status CheckMembers(const Json& object,
+                    std::initializer_list<std::string_view> names);
+
+Status AtMember(std::string_view name, const Status& status);
+Status AtPosition(size_t position, const Status& status);
+
+// Adds `Error parsing object member "name"` to a failure.
+template <typename T>
+Result<T> InMember(std::string_view name, Result<T> result) {
+  if (result.ok()) return result;
+  return AtMember(name, result.status());
+}
+
+}  // namespace holdfast::zarr

@@ -1,0 +1,45 @@
+// Reading part of one chunk from a Store, moving no more bytes than needed:
+// byte ranges of uncompressed chunks, the index and the touched inner chunks of
+// shards, otherwise the whole object.
+//
+// Thread-safety: a ChunkFormat is immutable; ReadChunkBox may run concurrently
+// with different targets and contexts.
+// Ownership: a ChunkFormat owns its codec; the store is borrowed.
+// Units: boxes in elements, within the chunk.
+// Errors: NotFound when the store has no such object (the caller knows whether
+// that means the fill value) or when an inner chunk is not stored under
+// MissingChunks::kRefuse; DataLoss for damaged bytes; those of the store.
+// Messages begin `Error reading "<place of the key>"`.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "formats/zarr/chunk_codec.h"
+#include "formats/zarr/shard_codec.h"
+#include "ground/base/cancel.h"
+#include "ground/tensor/box.h"
+#include "stores/storage/store.h"
+
+namespace holdfast::zarr {
+
+// All that the chunks of one array have in common.
+struct ChunkFormat {
+  ArrayMetadata metadata;
+  ChunkCodecOptions options;
+  std::shared_ptr<const ChunkCodec> codec;
+  const ShardCodec* shard = nullptr;  // the codec, if it is one
+  // A chunk's stored bytes are its elements in C order as in memory.
+  bool is_raw = false;
+};
+Result<ChunkFormat> MakeChunkFormat(const ArrayMetadata& metadata,
+                                    const ChunkCodecOptions& options = {});
+
+// REQUIRES: box not empty and within the chunk; target has its shape and the
+// array's dtype.
+Status ReadChunkBox(Store& store, std::string_view key,
+                    const ChunkFormat& format, const Box& box,
+                    const ArrayView& target, CodecContext& context,
+                    const CancelToken* cancel = nullptr);
+
+}  // namespace holdfast::zarr

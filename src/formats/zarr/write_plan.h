@@ -1,0 +1,34 @@
+// WritePlan: which chunks a write of a box touches, and whether the box covers
+// each whole (then it is encoded alone) or not (then it is read first).
+//
+// A plan is a value, as ReadPlan. Thread-safety: pure functions. Units:
+// elements.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/zarr/format/metadata.h"
+#include "ground/tensor/box.h"
+
+namespace holdfast::zarr {
+
+struct WriteItem {
+  Shape chunk_index;
+  std::string key;     // prefix included
+  Shape stored_shape;  // the part of the chunk inside the array
+  Box box_in_chunk;
+  Box box_in_source;
+
+  // The box holds every element of the chunk that lies inside the array.
+  bool covers_chunk() const { return box_in_chunk.shape == stored_shape; }
+  bool operator==(const WriteItem&) const = default;
+};
+using WritePlan = std::vector<WriteItem>;
+
+// REQUIRES: box within the array.
+WritePlan PlanWrite(const ArrayMetadata& metadata, std::string_view prefix,
+                    const Box& box);
+
+}  // namespace holdfast::zarr

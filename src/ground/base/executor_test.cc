@@ -1,0 +1,125 @@
+#include "ground/base/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "ground/base/start_threads.h"
+#include "twins/thread_shortage.h"
+
+namespace holdfast {
+namespace {
+
+TEST(Executor, RunsEachItemOnceWithExclusiveWorkers) {
+  for (const int thread_count : {1, 2, 8}) {
+    Executor executor(thread_count);
+    std::vector<std::atomic<int>> runs(1000);
+    std::vector<std::atomic<int>> busy(thread_count);
+    const Status status =
+        executor.ParallelFor(runs.size(), [&](size_t item, int worker) {
+          EXPECT_EQ(busy[worker].fetch_add(1), 0);
+          runs[item].fetch_add(1);
+          busy[worker].fetch_sub(1);
+          return Status();
+        });
+    ASSERT_TRUE(status.ok());
+    for (const auto& count : runs) ASSERT_EQ(count, 1);
+  }
+}
+
+TEST(Executor, ReturnsAFailureAndStops) {
+  Executor executor(4);
+  std::atomic<int> runs{0};
+  const Status status = executor.ParallelFor(1'000'000, [&](size_t item, int) {
+    runs.fetch_add(1);
+    return item == 5 ? DataLossError("item five") : Status();
+  });
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_LT(runs, 1'000'000);
+}
+
+TEST(Executor, ShortMemoryIsAStatus) {
+  Executor executor(2);
+  const Status status = executor.ParallelFor(
+      4, [](size_t, int) -> Status { throw std::bad_alloc(); });
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+}
+
+TEST(Executor, WorksWithTheThreadsThatThereAre) {
+  for (const int started_max : {0, 1, 2}) {
+    ThreadShortage shortage(started_max);
+    Executor executor(8);
+    EXPECT_EQ(executor.thread_count(), 8);
+    std::vector<std::atomic<int>> runs(1000);
+    std::set<std::thread::id> threads;
+    std::mutex mutex;
+    const Status status = executor.ParallelFor(runs.size(), [&](size_t i, int) {
+      runs[i].fetch_add(1);
+      const std::lock_guard lock(mutex);
+      threads.insert(std::this_thread::get_id());
+      return Status();
+    });
+    ASSERT_TRUE(status.ok());
+    for (const auto& count : runs) ASSERT_EQ(count, 1);
+    EXPECT_LE(threads.size(), 1u + started_max);
+    EXPECT_EQ(shortage.refused_count(), 1);
+  }
+}
+
+TEST(StartThreads, TellsWhatThereIs) {
+  ThreadShortage shortage(1);
+  std::atomic<int> runs{0};
+  auto thread = TryStartThread([&] { ++runs; });
+  ASSERT_TRUE(thread.has_value());
+  thread->join();
+  EXPECT_FALSE(TryStartThread([&] { ++runs; }).has_value());
+  std::vector<std::thread> threads;
+  StartThreads(3, threads, [&] { ++runs; });
+  EXPECT_EQ(threads.size(), 0u);
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(Executor, CancelledBeforeAndDuring) {
+  Executor executor(2);
+  CancelToken cancel;
+  std::atomic<int> runs{0};
+  const auto fn = [&](size_t item, int) {
+    runs.fetch_add(1);
+    if (item == 3) cancel.Cancel();
+    return Status();
+  };
+  EXPECT_EQ(executor.ParallelFor(1'000'000, fn, &cancel).code(),
+            StatusCode::kCancelled);
+  EXPECT_LT(runs, 1'000'000);
+  runs = 0;
+  EXPECT_EQ(executor.ParallelFor(10, fn, &cancel).code(),
+            StatusCode::kCancelled);
+  EXPECT_EQ(runs, 0);
+}
+
+TEST(Executor, NestedAndConcurrentLoops) {
+  Executor executor(3);
+  std::atomic<int> sum{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      const Status status = executor.ParallelFor(10, [&](size_t, int) {
+        return executor.ParallelFor(10, [&](size_t, int) {
+          sum.fetch_add(1);
+          return Status();
+        });
+      });
+      EXPECT_TRUE(status.ok());
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(sum, 400);
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,27 @@
+// The sums of many boxes at once, on all threads.
+//
+// Thread-safety: pure functions of the memory behind the views.
+// Units: elements. Errors: Cancelled.
+#pragma once
+
+#include <vector>
+
+#include "ground/base/cancel.h"
+#include "ground/base/executor.h"
+#include "ground/fingerprint/sum.h"
+
+namespace holdfast {
+
+// A box of an array of `array_shape`: what SumOfBox takes.
+struct FingerprintPart {
+  ConstArrayView view;
+  Shape origin;  // empty: zeros
+  Shape array_shape;
+};
+
+// As `parts`.
+Result<std::vector<FingerprintSum>> SumsOf(
+    const std::vector<FingerprintPart>& parts, Executor& executor,
+    const CancelToken& cancel);
+
+}  // namespace holdfast

@@ -1,0 +1,614 @@
+#include "holdfast/process_group.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "ground/base/coding.h"
+#include "ground/base/no_throw.h"
+#include "ground/base/status_macros.h"
+#include "ground/base/wait_time.h"
+#include "ground/group/frame.h"
+#include "ground/group/rank_list.h"
+#include "ground/record/call_record.h"
+#include "ground/record/watchdog.h"
+
+namespace holdfast {
+namespace {
+
+// A rank that has not come after this, while others wait, is named; and again
+// when this many times as long is over.
+constexpr double kLateSeconds = 3;
+constexpr double kLateGrowth = 4;
+// So many are looked up in a line about many.
+constexpr size_t kKnownRanksMax = 4;
+
+constexpr size_t kNameBytesMax = 140;  // leaves room for the rest of a topic
+
+std::string Where(std::string_view phase, std::string_view file) {
+  std::string text(phase);
+  if (!file.empty()) text += ": " + std::string(file);
+  return text;
+}
+
+std::string SecondsText(double seconds) {
+  std::string text = std::to_string(seconds);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text + " s";
+}
+
+// A name that topics can hold, whatever the caller's is.
+std::string TopicName(std::string_view name) {
+  const bool is_plain = std::all_of(
+      name.begin(), name.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (is_plain && name.size() <= kNameBytesMax) return std::string(name);
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : name) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  std::string bytes;
+  PutU64Little(bytes, hash);
+  return "#" + ToHex(bytes);
+}
+
+using Values = std::vector<std::string>;
+// What rank 0 makes of all ranks' values.
+using AnswerFunction = Values (*)(Values values, int64_t root);
+
+Values AllOf(Values values, int64_t) { return values; }
+Values OneOf(Values values, int64_t root) { return {std::move(values[root])}; }
+Values NoneOf(Values, int64_t) { return {}; }
+
+// What this rank brings to a meeting, and wants of it.
+struct Visit {
+  Meeting meeting;
+  std::string value;
+  Status failure;
+  AnswerFunction answer = NoneOf;  // the same on all ranks
+  int64_t root = 0;
+
+  std::string where() const { return Where(meeting.phase, meeting.file); }
+  bool IsOf(std::string_view phase, std::string_view file) const {
+    return phase == meeting.phase && file == meeting.file;
+  }
+};
+
+// How a meeting ended on this rank.
+struct Outcome {
+  Result<Values> values;
+  bool is_told = false;  // the failure: the others have it too, or will
+  bool is_past = false;  // its call was over, and none of this rank's
+  std::vector<int64_t> failed_ranks;
+};
+
+// One meeting as rank 0 holds it; all by member.
+struct Collected {
+  std::vector<std::optional<ArrivalFrame>> arrivals;
+  std::vector<bool> was_told;  // got a WaitingFrame
+
+  std::vector<int64_t> Missing() const {
+    std::vector<int64_t> missing;
+    for (size_t i = 0; i < arrivals.size(); ++i) {
+      if (!arrivals[i]) missing.push_back(static_cast<int64_t>(i));
+    }
+    return missing;
+  }
+  bool HasStrangers() const {
+    return std::any_of(arrivals.begin(), arrivals.end(), [&](const auto& it) {
+      return it && it->failure.ok() && arrivals[0]->failure.ok() &&
+             it->phase != arrivals[0]->phase;
+    });
+  }
+};
+
+class StarGroup : public ProcessGroup {
+ public:
+  // `members`: the transport's ranks, ascending.
+  StarGroup(std::shared_ptr<ProcessTransport> transport,
+            std::vector<int64_t> members, ProcessGroupOptions options)
+      : transport_(std::move(transport)),
+        members_(std::move(members)),
+        options_(std::move(options)),
+        topic_name_(TopicName(options_.name)),
+        call_(options_.first_call) {
+    const auto mine =
+        std::find(members_.begin(), members_.end(), transport_->rank());
+    assert(mine != members_.end());
+    rank_ = mine - members_.begin();
+  }
+
+  int64_t rank() const override { return rank_; }
+  int64_t size() const override {
+    return static_cast<int64_t>(members_.size());
+  }
+
+  Result<Values> AllGather(const Meeting& meeting, std::string value) override {
+    HF_ASSIGN_OR_RETURN(Values all,
+                        Meet({meeting, std::move(value), Status(), AllOf}));
+    if (all.size() != members_.size()) return BadAnswer(meeting);
+    return all;
+  }
+
+  Result<std::string> Broadcast(const Meeting& meeting, int64_t root,
+                                std::string value) override {
+    if (root < 0 || root >= size()) {
+      return InvalidArgumentError("broadcast from rank " +
+                                  std::to_string(root) + " of a group of " +
+                                  std::to_string(size()));
+    }
+    if (rank_ != root) value.clear();
+    HF_ASSIGN_OR_RETURN(
+        Values one, Meet({meeting, std::move(value), Status(), OneOf, root}));
+    if (one.size() != 1) return BadAnswer(meeting);
+    return std::move(one[0]);
+  }
+
+  Status Agree(const Meeting& meeting, const Status& mine) override {
+    if (size() == 1) return mine;
+    return Meet({meeting, "", mine}).status();
+  }
+
+  std::unique_ptr<ProcessGroup> Subgroup(const std::vector<int64_t>& ranks,
+                                         std::string_view name) override {
+    std::vector<int64_t> members;
+    for (const int64_t rank : ranks) {
+      assert(rank >= 0 && rank < size());
+      members.push_back(members_[rank]);
+    }
+    ProcessGroupOptions options = options_;
+    options.name += "/" + std::string(name);
+    options.first_call = 0;
+    return std::make_unique<StarGroup>(transport_, std::move(members),
+                                       std::move(options));
+  }
+
+  void BeginCall() override {
+    if (depth_++ == 0) failed_ranks_.clear();
+  }
+
+  void EndCall(const Status& mine, double wait_seconds_max) override {
+    if (depth_ == 0) return;
+    if (!mine.ok() && left_.ok() && size() > 1) {
+      TryLeave(mine, wait_seconds_max);
+    }
+    if (--depth_ > 0) return;
+    ++call_;
+    meeting_ = 0;
+    left_ = Status();
+  }
+
+  uint64_t call_number() const override { return call_; }
+  std::vector<int64_t> failed_ranks() const override { return failed_ranks_; }
+
+ private:
+  Result<Values> Meet(Visit visit) {
+    if (!left_.ok()) return left_;
+    BeginCall();
+    const MeetScope scope(visit.meeting.phase, visit.meeting.file);
+    const double timeout_seconds = TimeoutOf(visit);
+    const auto take_part = [&] {
+      return rank_ == 0 ? Hold(visit, timeout_seconds)
+                        : Attend(visit, timeout_seconds);
+    };
+    Outcome outcome = take_part();
+    while (outcome.is_past) {
+      ++call_;
+      if (!options_.may_follow) break;
+      outcome = take_part();
+    }
+    ++meeting_;
+    failed_ranks_ = std::move(outcome.failed_ranks);
+    if (outcome.is_told) left_ = outcome.values.status();
+    // The scope around, if there is one, tells the others of what is not told.
+    EndCall(Status(), 0);
+    return std::move(outcome.values);
+  }
+
+  // Tells the others of a failure, whatever they will meet for next.
+  void Leave(const Status& failure, double wait_seconds_max) {
+    left_ = failure;
+    failed_ranks_ = {members_[rank_]};
+    if (rank_ == 0) {
+      (void)Hold({{}, "", failure},
+                 std::min(wait_seconds_max, options_.timeout_seconds));
+    } else {
+      SendLeave(meeting_, failure);
+    }
+  }
+
+  // From destructors too: without memory, as where sending fails.
+  void TryLeave(const Status& failure, double wait_seconds_max) {
+    (void)CatchBadAlloc([&] {
+      Leave(failure, wait_seconds_max);
+      return Status();
+    });
+  }
+
+  void SendLeave(uint64_t meeting, const Status& failure) {
+    // Where even this fails, the others' deadline is what is left.
+    (void)transport_->Send(
+        members_[0], Topic(meeting, "arrival"),
+        EncodeFrame(ArrivalFrame{"", "", "", failure, true}));
+  }
+
+  // The part of a rank other than 0.
+  Outcome Attend(const Visit& visit, double timeout_seconds) {
+    const ArrivalFrame arrival{std::string(visit.meeting.phase),
+                               std::string(visit.meeting.file), visit.value,
+                               visit.failure, false};
+    const Status sent =
+        transport_->Send(members_[0], Topic("arrival"), EncodeFrame(arrival));
+    if (!sent.ok()) {
+      const Status failure = sent.WithContext(visit.where());
+      SendLeave(meeting_, failure);
+      return {failure, true, false, {}};
+    }
+    Outcome outcome = Learn(visit, timeout_seconds);
+    // Rank 0 may think that all is well.
+    if (!outcome.values.ok() && !outcome.is_told) {
+      SendLeave(meeting_ + 1, outcome.values.status());
+      outcome.is_told = true;
+    }
+    return outcome;
+  }
+
+  Outcome Learn(const Visit& visit, double timeout_seconds) {
+    const std::string where = visit.where();
+    Result<Frame> frame = Await("answer", where, timeout_seconds, &visit);
+    if (!frame.ok()) return {frame.status(), false, false, {}};
+    if (const auto* waiting = std::get_if<WaitingFrame>(&*frame)) {
+      const double seconds = static_cast<double>(waiting->milliseconds) / 1e3;
+      frame = Await("verdict", where, seconds);
+      if (!frame.ok()) return {frame.status(), false, false, {}};
+    }
+    if (auto* failure = std::get_if<FailureFrame>(&*frame)) {
+      // A rank 0 that failed before it met anybody was nowhere.
+      const bool is_past = meeting_ == 0 && failure->was_missed &&
+                           !failure->phase.empty() &&
+                           !visit.IsOf(failure->phase, failure->file);
+      return {failure->status, true, is_past, std::move(failure->failed_ranks)};
+    }
+    auto* given = std::get_if<AnswerFrame>(&*frame);
+    if (given == nullptr) return {BadAnswer(visit.meeting), false, false, {}};
+    return {std::move(given->values), false, false, {}};
+  }
+
+  // Whoever is one of the first few names rank 0 when it does not come.
+  bool NamesRankZero() const { return (rank_ & (rank_ - 1)) == 0; }
+
+  // As the transport's, from rank 0. It comes late when `visit` is not null and
+  // nothing is there after a while.
+  Result<std::string> ReceiveFromZero(std::string_view kind, double seconds,
+                                      const Visit* visit) {
+    if (visit == nullptr || !NamesRankZero() || seconds <= kLateSeconds) {
+      return transport_->Receive(members_[0], Topic(kind), seconds);
+    }
+    Result<std::string> bytes =
+        transport_->Receive(members_[0], Topic(kind), kLateSeconds);
+    if (bytes.status().code() != StatusCode::kDeadlineExceeded) return bytes;
+    NameLate(*visit, {0}, kLateSeconds);
+    return transport_->Receive(members_[0], Topic(kind),
+                               seconds - kLateSeconds);
+  }
+
+  Result<Frame> Await(std::string_view kind, const std::string& where,
+                      double seconds, const Visit* visit = nullptr) {
+    // Longer than rank 0 waits, so that its answer, which names the ranks that
+    // are missing, has the time to come.
+    const double timeout_seconds = seconds + std::max(0.5, seconds / 10);
+    Result<std::string> bytes = ReceiveFromZero(kind, timeout_seconds, visit);
+    if (!bytes.ok() && bytes.status().code() == StatusCode::kDeadlineExceeded) {
+      return DeadlineExceededError(where + ": " + Missed({members_[0]}) +
+                                   " of " + std::to_string(size()) +
+                                   " did not answer within " +
+                                   SecondsText(timeout_seconds));
+    }
+    if (!bytes.ok()) return bytes.status().WithContext(where);
+    Result<Frame> frame = DecodeFrame(*bytes);
+    if (!frame.ok()) {
+      return frame.status().WithContext(where + ": " + RankList({members_[0]}));
+    }
+    return frame;
+  }
+
+  // The part of rank 0.
+  Outcome Hold(const Visit& visit, double timeout_seconds) {
+    Collected collected;
+    collected.arrivals.resize(members_.size());
+    collected.was_told.resize(members_.size());
+    collected.arrivals[0] = ArrivalFrame{std::string(visit.meeting.phase),
+                                         std::string(visit.meeting.file),
+                                         visit.value, visit.failure, false};
+    const Status gathered = Collect(visit, timeout_seconds, collected);
+    if (visit.failure.ok() && gathered.ok()) {
+      if (auto other = DeadCall(visit, collected)) {
+        return FollowPast(*other, collected);
+      }
+    }
+    FailureFrame failure =
+        FailureOf(visit, gathered, timeout_seconds, collected);
+    if (!failure.status.ok()) {
+      (void)Tell(collected, failure);
+      return {failure.status, true, false, std::move(failure.failed_ranks)};
+    }
+    Values values;
+    for (auto& arrival : collected.arrivals) {
+      values.push_back(std::move(arrival->value));
+    }
+    AnswerFrame answer{visit.answer(std::move(values), visit.root)};
+    const Status sent = Tell(collected, answer);
+    if (!sent.ok()) return {sent.WithContext(visit.where()), false, false, {}};
+    return {std::move(answer.values), false, false, {}};
+  }
+
+  // Fails when a message cannot be had or understood; not for what they say.
+  Status Collect(const Visit& visit, double timeout_seconds,
+                 Collected& collected) {
+    const auto start = WaitClock::now();
+    const auto deadline = start + WaitTime(timeout_seconds);
+    // Ranks that wait must not take rank 0 for dead when it came late itself.
+    const auto note_time =
+        start + WaitTime(std::min(1.0, timeout_seconds / 20));
+    HF_RETURN_IF_ERROR(ReceiveMissing(visit, note_time, collected));
+    if (collected.Missing().empty() || collected.HasStrangers()) {
+      return Status();
+    }
+    HF_RETURN_IF_ERROR(SendNotes(visit, deadline, collected));
+    double named_seconds = kLateSeconds;
+    for (auto named = start + WaitTime(named_seconds);
+         named < deadline && !collected.Missing().empty();
+         named = start + WaitTime(named_seconds)) {
+      HF_RETURN_IF_ERROR(ReceiveMissing(visit, named, collected));
+      NameLate(visit, collected.Missing(), named_seconds);
+      named_seconds *= kLateGrowth;
+    }
+    return ReceiveMissing(visit, deadline, collected);
+  }
+
+  // The ranks that the others wait for, and where they were last seen.
+  void NameLate(const Visit& visit, const std::vector<int64_t>& members,
+                double seconds) const {
+    RanksByText texts;
+    CallRecord* const call = CallRecord::OfThread();
+    size_t known_count = 0;
+    for (const int64_t member : members) {
+      std::string known;
+      if (call != nullptr && known_count < kKnownRanksMax) {
+        known = call->OtherRank(member);
+        known_count += known.empty() ? 0 : 1;
+      }
+      texts.Add(known.empty() ? "not heard of" : known, members_[member]);
+    }
+    if (members.empty()) return;
+    SayLate(visit.where() + ": waited " + SecondsText(seconds) + " of " +
+            SecondsText(TimeoutOf(visit)) + " for " + texts.Join(": "));
+  }
+
+  double TimeoutOf(const Visit& visit) const {
+    return visit.meeting.timeout_seconds.value_or(options_.timeout_seconds);
+  }
+
+  // Once the deadline is over, looks at who has come.
+  Status ReceiveMissing(const Visit& visit, WaitClock::time_point deadline,
+                        Collected& collected) {
+    for (const int64_t member : collected.Missing()) {
+      Result<std::string> bytes = transport_->Receive(
+          members_[member], Topic("arrival"), SecondsUntil(deadline));
+      if (!bytes.ok() &&
+          bytes.status().code() == StatusCode::kDeadlineExceeded) {
+        continue;
+      }
+      const std::string where =
+          visit.where() + ": " + RankList({members_[member]});
+      if (!bytes.ok()) return bytes.status().WithContext(where);
+      Result<Frame> frame = DecodeFrame(*bytes);
+      if (!frame.ok()) return frame.status().WithContext(where);
+      auto* arrival = std::get_if<ArrivalFrame>(&*frame);
+      if (arrival == nullptr) {
+        return DataLossError(where + ": answers where it should ask");
+      }
+      collected.arrivals[member] = std::move(*arrival);
+    }
+    return Status();
+  }
+
+  Status SendNotes(const Visit& visit, WaitClock::time_point deadline,
+                   Collected& collected) {
+    const std::string note = EncodeFrame(
+        WaitingFrame{static_cast<uint64_t>(SecondsUntil(deadline) * 1e3)});
+    for (int64_t member = 1; member < size(); ++member) {
+      const std::optional<ArrivalFrame>& arrival = collected.arrivals[member];
+      if (!arrival || arrival->leaves) continue;
+      collected.was_told[member] = true;
+      HF_RETURN_IF_ERROR(
+          transport_->Send(members_[member], Topic("answer"), note)
+              .WithContext(visit.where() + ": " +
+                           RankList({members_[member]})));
+    }
+    return Status();
+  }
+
+  // Where the others were in this call, when they are in a call that rank 0
+  // left out: they began it alone, and gave up waiting.
+  std::optional<ArrivalFrame> DeadCall(const Visit& visit,
+                                       const Collected& collected) {
+    if (meeting_ > 0) return std::nullopt;
+    for (int64_t member = 1; member < size(); ++member) {
+      const std::optional<ArrivalFrame>& arrival = collected.arrivals[member];
+      if (!arrival || !arrival->failure.ok()) continue;
+      if (visit.IsOf(arrival->phase, arrival->file)) continue;
+      const auto left =
+          transport_->Receive(members_[member], Topic(1, "arrival"), 0);
+      if (left.ok()) return arrival;
+    }
+    return std::nullopt;
+  }
+
+  Outcome FollowPast(const ArrivalFrame& other, const Collected& collected) {
+    const FailureFrame failure{
+        DeadlineExceededError(Where(other.phase, other.file) + ": " +
+                              RankList({members_[0]}) + " left it out"),
+        {},
+        false,
+        other.phase,
+        other.file};
+    (void)Tell(collected, failure);
+    return {failure.status, true, true, {}};
+  }
+
+  // An ok status means that there is no failure.
+  FailureFrame FailureOf(const Visit& visit, const Status& gathered,
+                         double timeout_seconds,
+                         const Collected& collected) const {
+    FailureFrame failure{gathered,
+                         {},
+                         false,
+                         std::string(visit.meeting.phase),
+                         std::string(visit.meeting.file)};
+    RanksByText texts;
+    for (int64_t member = 0; member < size(); ++member) {
+      const std::optional<ArrivalFrame>& arrival = collected.arrivals[member];
+      if (!arrival || arrival->failure.ok()) continue;
+      if (failure.failed_ranks.empty()) failure.status = arrival->failure;
+      failure.failed_ranks.push_back(members_[member]);
+      texts.Add(std::string(arrival->failure.message()), members_[member]);
+    }
+    if (!failure.failed_ranks.empty()) {
+      failure.status = Status(failure.status.code(), texts.Join(": "));
+    } else if (gathered.ok() && collected.HasStrangers()) {
+      failure.status = DifferentPhases(visit, collected);
+    } else if (gathered.ok() && !collected.Missing().empty()) {
+      failure.status = DeadlineExceededError(
+          visit.where() + ": " + Missed(WorldRanks(collected.Missing())) +
+          " of " + std::to_string(size()) + " did not come within " +
+          SecondsText(timeout_seconds));
+    }
+    return failure;
+  }
+
+  Status DifferentPhases(const Visit& visit, const Collected& collected) const {
+    RanksByText phases;
+    for (int64_t member = 0; member < size(); ++member) {
+      const std::optional<ArrivalFrame>& arrival = collected.arrivals[member];
+      if (!arrival) continue;
+      const bool is_stranger = arrival->phase != visit.meeting.phase;
+      phases.Add(is_stranger && arrival->file != visit.meeting.file
+                     ? arrival->phase + " of " + arrival->file
+                     : arrival->phase,
+                 members_[member]);
+    }
+    return FailedPreconditionError(
+        visit.where() +
+        ": the ranks are in different phases: " + phases.Join(" at "));
+  }
+
+  // Every rank is told, also one that has not come yet: it finds the answer
+  // waiting. Fails when nobody could be told: one rank that cannot be reached
+  // is missed in the next meeting, and the others would not know of a failure.
+  Status Tell(const Collected& collected, Frame frame) {
+    Status first;
+    bool is_told = false;
+    for (int64_t member = 1; member < size(); ++member) {
+      const std::optional<ArrivalFrame>& arrival = collected.arrivals[member];
+      if (arrival && arrival->leaves) continue;
+      if (auto* failure = std::get_if<FailureFrame>(&frame)) {
+        failure->was_missed = !arrival;
+      }
+      const std::string_view kind =
+          collected.was_told[member] ? "verdict" : "answer";
+      const Status sent =
+          transport_->Send(members_[member], Topic(kind), EncodeFrame(frame));
+      is_told = is_told || sent.ok();
+      if (sent.ok() || !first.ok()) continue;
+      first = sent.WithContext(RankList({members_[member]}));
+    }
+    return is_told ? Status() : first;
+  }
+
+  // "ranks 3, 4 (node-7, node-8)": who is to be looked for, and where.
+  std::string Missed(const std::vector<int64_t>& ranks) const {
+    constexpr size_t kHostsMax = 4;
+    std::string hosts;
+    for (size_t i = 0; i < std::min(ranks.size(), kHostsMax); ++i) {
+      const std::string host = transport_->HostOf(ranks[i]);
+      if (!host.empty()) hosts += (hosts.empty() ? "" : ", ") + host;
+    }
+    return RankList(ranks) + (hosts.empty() ? "" : " (" + hosts + ")");
+  }
+
+  // Messages name processes as their transport does, in subgroups too.
+  std::vector<int64_t> WorldRanks(const std::vector<int64_t>& members) const {
+    std::vector<int64_t> ranks;
+    for (const int64_t member : members) ranks.push_back(members_[member]);
+    return ranks;
+  }
+
+  Status BadAnswer(const Meeting& meeting) const {
+    return DataLossError(Where(meeting.phase, meeting.file) + ": " +
+                         RankList({members_[0]}) +
+                         " sent an answer to another question");
+  }
+
+  std::string Topic(std::string_view kind) const {
+    return Topic(meeting_, kind);
+  }
+  std::string Topic(uint64_t meeting, std::string_view kind) const {
+    return topic_name_ + "/" + std::to_string(call_) + "/" +
+           std::to_string(meeting) + "/" + std::string(kind);
+  }
+
+  std::shared_ptr<ProcessTransport> transport_;
+  std::vector<int64_t> members_;
+  ProcessGroupOptions options_;
+  std::string topic_name_;
+  int64_t rank_ = 0;
+  uint64_t call_ = 0;     // this one, or else the next
+  uint64_t meeting_ = 0;  // the next, in this call
+  int depth_ = 0;         // of BeginCalls
+  Status left_;           // why this rank has left the call; ok: it has not
+  std::vector<int64_t> failed_ranks_;
+};
+
+}  // namespace
+
+std::unique_ptr<ProcessGroup> MakeProcessGroup(
+    std::shared_ptr<ProcessTransport> transport,
+    const ProcessGroupOptions& options) {
+  assert(transport != nullptr);
+  std::vector<int64_t> members = options.members;
+  if (members.empty()) {
+    members.resize(transport->size());
+    std::iota(members.begin(), members.end(), int64_t{0});
+  }
+  return std::make_unique<StarGroup>(std::move(transport), std::move(members),
+                                     options);
+}
+
+std::unique_ptr<ProcessGroup> SingleProcessGroup() {
+  return MakeProcessGroup(MakeThreadTransports(1)[0]);
+}
+
+GroupCall::GroupCall(ProcessGroup* group) : group_(group) {
+  if (group_ != nullptr) group_->BeginCall();
+}
+
+GroupCall::GroupCall(GroupCall&& other) noexcept
+    : group_(std::exchange(other.group_, nullptr)) {}
+
+// Runs for calls that ended already, too, and when memory has run out.
+GroupCall::~GroupCall() {
+  if (group_ == nullptr) return;
+  End(CatchBadAlloc([] { return CancelledError("left the call unfinished"); }));
+}
+
+void GroupCall::End(const Status& mine) {
+  if (group_ == nullptr) return;
+  std::exchange(group_, nullptr)
+      ->EndCall(mine, std::numeric_limits<double>::infinity());
+}
+
+}  // namespace holdfast

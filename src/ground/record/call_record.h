@@ -1,0 +1,153 @@
+// CallRecord: a save, load, conversion or copy that is under way: its rank,
+// which phase it is in, how far.
+//
+//   return InCall(CallKind::kSave, path, [&] { return SaveTree(...); });
+//
+// A call inside a call is a part of it. A thread that works for a call is on
+// its record (OnCall), by which events know their rank. What is under way for
+// long is looked at by a thread of its own (watchdog.h), and may be published:
+// its state is handed to a function about once an interval.
+// Thread-safety: any thread. Ownership: shared; the registry has weak ones.
+// Units: bytes, seconds.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "ground/record/recorder.h"
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+enum class CallKind : uint8_t { kSave, kLoad, kConvert, kCopy };
+
+struct CallState {
+  int64_t rank = 0;
+  int64_t rank_count = 1;
+  std::string phase;
+  double phase_seconds = 0;
+  double total_seconds = 0;
+  uint64_t done_bytes = 0;
+  uint64_t total_bytes = 0;
+};
+
+class CallRecord {
+ public:
+  CallRecord(CallKind kind, std::string path);
+  // Counts it and writes what is asked for (outputs.h) unless End has.
+  ~CallRecord();
+  CallRecord(const CallRecord&) = delete;
+  CallRecord& operator=(const CallRecord&) = delete;
+
+  // That this thread works for; null: none.
+  static CallRecord* OfThread();
+
+  void SetRank(int64_t rank, int64_t rank_count);
+  int64_t rank() const { return rank_.load(std::memory_order_relaxed); }
+  const std::string& path() const { return path_; }
+
+  void StartPhase(std::string_view phase, uint64_t total_bytes);
+  void AddDone(uint64_t byte_count) {
+    done_bytes_.fetch_add(byte_count, std::memory_order_relaxed);
+  }
+  CallState State() const;
+
+  struct Publisher {
+    double first_seconds = 1;  // after the call began
+    double every_seconds = 1;
+    std::function<void(const CallState&)> publish;
+    std::function<void()> withdraw;  // what was published
+    // What is known of another rank, in words; empty: nothing.
+    std::function<std::string(int64_t rank)> other;
+  };
+  // From now on; of a call of one rank from its first phase of 32 MiB on.
+  void Publish(Publisher publisher);
+  // Waits for what is under way, and withdraws what was published.
+  void StopPublishing();
+  // For the publishing thread.
+  void PublishIfDue(int64_t now_ns);
+  std::string OtherRank(int64_t rank);
+
+  // Once: the call's outcome.
+  void End(const Status& status) { Finish(!status.ok()); }
+
+ private:
+  friend class MeetScope;
+  void Finish(bool has_failed);
+
+  const CallKind kind_;
+  const std::string path_;
+  const int64_t begun_ns_;
+  std::atomic<int64_t> rank_{0};
+  std::atomic<uint64_t> done_bytes_{0};
+
+  mutable std::mutex mutex_;
+  int64_t rank_count_ = 1;
+  std::string phase_ = "plan";
+  std::string meeting_;  // "meet: write" while it waits there
+  int64_t phase_begun_ns_;
+  int64_t meeting_begun_ns_ = 0;
+  uint64_t total_bytes_ = 0;
+  std::function<std::string(int64_t rank)> other_;
+  bool is_ended_ = false;
+  bool is_watched_ = false;
+
+  std::mutex publish_mutex_;  // held while it publishes
+  Publisher publisher_;
+  int64_t published_ns_ = 0;
+};
+
+// This thread works for a call, to the end of the scope. Null: nothing changes.
+class OnCall {
+ public:
+  explicit OnCall(CallRecord* call);
+  ~OnCall();
+  OnCall(const OnCall&) = delete;
+  OnCall& operator=(const OnCall&) = delete;
+
+ private:
+  CallRecord* const before_;
+};
+
+// This rank waits for others, to the end of the scope.
+class MeetScope {
+ public:
+  MeetScope(std::string_view phase, std::string_view file);
+  ~MeetScope();
+  MeetScope(const MeetScope&) = delete;
+  MeetScope& operator=(const MeetScope&) = delete;
+
+ private:
+  PhaseScope scope_;
+  CallRecord* const call_;
+};
+
+// The record of a call that lasts longer than one scope. Null where this thread
+// has a call, which is told of the end there, or where memory is short.
+std::shared_ptr<CallRecord> BeginCallRecord(CallKind kind,
+                                            const std::string& path);
+
+// The result of `work`, a Status or a Result, as one call.
+template <typename Work>
+auto InCall(CallKind kind, const std::string& path, const Work& work) {
+  const std::shared_ptr<CallRecord> call = BeginCallRecord(kind, path);
+  if (call == nullptr) return work();
+  const OnCall on(call.get());
+  auto result = work();
+  if constexpr (std::is_same_v<decltype(result), Status>) {
+    call->End(result);
+  } else {
+    call->End(result.status());
+  }
+  return result;
+}
+
+}  // namespace holdfast

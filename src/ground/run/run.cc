@@ -1,0 +1,68 @@
+#include "ground/run/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "ground/record/outputs.h"
+
+namespace holdfast {
+namespace {
+
+int ThreadCount(const RunOptions& options, int requests_in_flight) {
+  if (options.thread_count != 0 || requests_in_flight <= 1) {
+    return options.thread_count;
+  }
+  // Threads of a remote read mostly wait, so more of them than CPUs keep the
+  // requests in flight that the store can take.
+  const int cpu_count = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(cpu_count, std::min(requests_in_flight, kWaitingThreadsMax));
+}
+
+}  // namespace
+
+uint64_t PhysicalMemoryBytes() {
+  // Asked once a leaf, and the same as long as the process lives.
+  static const uint64_t byte_count =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  return byte_count;
+}
+
+Status MemoryNeed::Add(uint64_t byte_count) {
+  const uint64_t physical_bytes = PhysicalMemoryBytes();
+  if (__builtin_add_overflow(byte_count_, byte_count, &byte_count_)) {
+    byte_count_ = UINT64_MAX;
+  }
+  if (byte_count_ <= physical_bytes) return Status();
+  return ResourceExhaustedError(
+      "the tensors take more memory than the machine has (got " +
+      std::to_string(physical_bytes) + " bytes, want at least " +
+      std::to_string(byte_count_) + "); read fewer leaves at a time");
+}
+
+Run::Run(const RunOptions& options, int requests_in_flight)
+    : executor_(ThreadCount(options, requests_in_flight)),
+      budget_(options.in_flight_bytes_max),
+      cancel_(options.cancel),
+      progress_fn_(options.progress) {
+  PrepareOutputs();
+}
+
+void Run::StartPhase(std::string_view phase, uint64_t total_bytes) {
+  if (call_ != nullptr) call_->StartPhase(phase, total_bytes);
+  if (!progress_fn_) return;
+  std::lock_guard lock(progress_mutex_);
+  progress_ = {phase, 0, total_bytes};
+  progress_fn_(progress_);
+}
+
+void Run::AddDone(uint64_t byte_count) {
+  if (call_ != nullptr) call_->AddDone(byte_count);
+  if (!progress_fn_) return;
+  std::lock_guard lock(progress_mutex_);
+  progress_.done_bytes += byte_count;
+  progress_fn_(progress_);
+}
+
+}  // namespace holdfast

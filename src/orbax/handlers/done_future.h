@@ -1,0 +1,44 @@
+// Futures of commits.
+//
+// Thread-safety: pure. Ownership: a future owns the work. Errors: the work's.
+#pragma once
+
+#include <future>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "ground/base/no_throw.h"
+#include "holdfast/orbax/type_handlers.h"
+
+namespace holdfast {
+
+// Of work that is done already.
+inline CommitFuture DoneFuture(Status status = {}) {
+  std::promise<Status> done;
+  done.set_value(std::move(status));
+  return done.get_future().share();
+}
+
+// Of `work()` on a thread of its own, or on this one where none can be had.
+template <typename Work>
+CommitFuture InBackground(Work work) {
+  const auto run = [work = std::move(work)] { return CatchBadAlloc(work); };
+  try {
+    return std::async(std::launch::async, run).share();
+  } catch (const std::system_error&) {
+    return DoneFuture(run());
+  }
+}
+
+// Waits for all of them, and gives the first failure.
+inline Status WaitForAll(const std::vector<CommitFuture>& futures) {
+  Status first;
+  for (const CommitFuture& future : futures) {
+    const Status status = future.get();
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,67 @@
+// Reading the arrays of a handler: opened by name, then boxes of them in one
+// pass.
+//
+// Thread-safety: ParamArrays is immutable. Ownership: it owns what it opened.
+// Units: boxes in elements. Errors: those of Deserialize.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/restore/item.h"
+#include "ground/tensor/box.h"
+#include "holdfast/orbax/type_handlers.h"
+
+namespace holdfast {
+
+class ParamArrays {
+ public:
+  // NotFound "Individual parameter subdirectory not found at path: P.", "File
+  // not found: P. In many cases, ...".
+  static Result<ParamArrays> Open(
+      std::span<const ParamInfo> infos,
+      const std::optional<std::string>& metadata_key);
+
+  // All arrays that the item has, in the order of its leaves.
+  static ParamArrays Of(std::unique_ptr<Item> item);
+
+  // In the order of the infos.
+  size_t size() const { return params_.size(); }
+  const Item& item(size_t i) const { return *params_[i].item; }
+  const StoredLeaf& leaf(size_t i) const { return *params_[i].leaf; }
+  const Shape& shape(size_t i) const { return leaf(i).info.shape; }
+
+  ArrayMetadata Describe(size_t i, const ParamInfo& info) const;
+
+ private:
+  struct Param {
+    const Item* item = nullptr;
+    const StoredLeaf* leaf = nullptr;
+  };
+  std::vector<std::unique_ptr<Item>> items_;
+  std::vector<Param> params_;
+};
+
+// Refuses a parameter that lies in no directory, or with OCDBT in a relative
+// one.
+Status CheckParamDirectory(const ParamInfo& info);
+
+// A box of one array, which may reach beyond the array's end: elements there
+// are zero.
+struct BoxRead {
+  size_t param = 0;
+  Box box;
+  std::optional<DType> dtype;  // elements are cast to it
+};
+
+// One array a read. REQUIRES: reads of one parameter are neighbours.
+Result<std::vector<Array>> ReadBoxes(const ParamArrays& params,
+                                     std::span<const BoxRead> reads);
+
+// Bytes that reading it takes in memory: those of the chunks it touches.
+int64_t ReadFootprintBytes(const ParamArrays& params, const BoxRead& read);
+
+}  // namespace holdfast

@@ -1,0 +1,18 @@
+// Makes a Python number of a value that was read.
+//
+// Thread-safety: pure function. Ownership: the result owns its value.
+// Errors: those of Python's int() and float().
+#pragma once
+
+#include "holdfast/restore_args.h"
+#include "holdfast/status.h"
+#include "holdfast/tensor.h"
+#include "holdfast/tree.h"
+
+namespace holdfast {
+
+// The number that numpy's item() gives for the element, converted if `type` is
+// a type of numbers. REQUIRES: an array without dimensions.
+Result<Tree> ScalarOf(const Array& element, RestoreType type);
+
+}  // namespace holdfast

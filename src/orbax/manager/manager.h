@@ -1,0 +1,120 @@
+// Manager: CheckpointManager itself. A save goes to a Checkpointer; what comes
+// after its commit runs here for a synchronous one, and on a thread a save for
+// an asynchronous one.
+//
+// Thread-safety: as CheckpointManager. The thread that finishes a save touches
+// the checkpointer and the disposal alone, and nobody else does until it is
+// joined.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "holdfast/orbax/checkpoint_manager.h"
+#include "orbax/manager/step_disposal.h"
+#include "orbax/manager/step_list.h"
+
+namespace holdfast {
+
+class Manager : public CheckpointManager {
+ public:
+  // `options` are resolved.
+  Manager(std::string directory, CheckpointManagerOptions options,
+          PreservationPolicy preservation_policy);
+  ~Manager() override;
+
+  // Call each once, in this order.
+  Status OpenRoot(const std::string& metadata);
+  Status MakeCheckpointer(const ManagerItems& items);
+
+  const std::string& directory() const override { return directory_; }
+  Result<bool> Save(int64_t step, const CheckpointArgs& args,
+                    const ManagerSaveOptions& options) override;
+  Result<Tree> Restore(std::optional<int64_t> step, const CheckpointArgs* args,
+                       const std::string& directory) override;
+  std::vector<int64_t> AllSteps() override { return list_.Numbers(); }
+  std::optional<int64_t> LatestStep() override { return list_.Latest(); }
+  std::optional<int64_t> BestStep() override;
+  Result<bool> ShouldSave(int64_t step) override;
+  bool ReachedPreemption(int64_t step) override;
+  Result<std::optional<Metrics>> StepMetrics(int64_t step) override;
+  Result<StepMetadata> Metadata(int64_t step) override;
+  Result<std::string> RootMetadata() override;
+  Status Delete(int64_t step) override;
+  Status Reload() override;
+  Status WaitUntilFinished() override;
+  Status CheckForErrors() override;
+  bool IsSavingInProgress() const override { return is_saving_.load(); }
+  Status Close() override;
+
+ private:
+  // A save whose commit is under way.
+  struct Finishing {
+    KnownStep saved;
+    std::vector<KnownStep> removed;
+    std::vector<std::string> staying;
+    std::thread thread;
+    std::atomic<bool> is_done{false};
+    Status status;  // valid once is_done
+  };
+
+  const MultiprocessingOptions& processes() const {
+    return options_.multiprocessing_options;
+  }
+  bool is_shared() const;
+  bool is_primary() const;
+  Status Agree(std::string_view phase, const Status& mine) const;
+  int64_t NowNs() const;
+  Status CheckOpen() const;
+  Status CheckArgs(const CheckpointArgs& args) const;
+  // The composite of items that is saved or restored for `args`.
+  CompositeArgs WholeArgs(const CheckpointArgs& args) const;
+  Status Load(bool with_metadata);
+  // Reads times and metrics that a light start left out.
+  Status EnsureMetadata();
+  Result<bool> Decide(const StepRecord& step);
+  Status LatestStepError(int64_t step, const std::string& path,
+                         const Status& why) const;
+  Result<bool> DecideTogether(const StepRecord& step,
+                              const DecisionContext& context,
+                              ProcessGroup& group) const;
+  Result<std::string> ReadDirectoryOf(int64_t step,
+                                      const std::string& root) const;
+  // `ready` is a failure that this process had before.
+  Result<std::vector<int64_t>> AgreeOnRemoval(KnownStep saved, Status ready);
+  Result<std::optional<Metrics>> MetricsToSave(
+      const ManagerSaveOptions& options) const;
+  Status StartSave(int64_t step, const CheckpointArgs& args,
+                   const ManagerSaveOptions& options);
+  void NoteSaved(KnownStep saved, const std::vector<int64_t>& removed);
+  // Runs after the commit.
+  Status DisposeOfOld(const Finishing& finishing);
+  // Brings the list to what it will be after the save that is under way.
+  void ApplyFinishing();
+  // Joins the thread, and takes back what a failed save had changed.
+  Status TakeFinished();
+
+  const std::string directory_;
+  const CheckpointManagerOptions options_;
+  const std::shared_ptr<const StepNameFormat> format_;
+  const SaveDecisionPolicy save_policy_;
+  const PreservationPolicy preservation_policy_;
+  StepDisposal disposal_;
+  std::shared_ptr<CompositeCheckpointHandler> handler_;
+  std::unique_ptr<Checkpointer> checkpointer_;
+  AsyncCheckpointer* async_ = nullptr;  // checkpointer_, if it is one
+  StepList list_;
+  bool has_metadata_ = false;  // list_ has times and metrics
+  // True when checkpoints are one item without a name; absent while unknown.
+  std::optional<bool> is_default_item_;
+  std::optional<std::string> root_metadata_;
+  std::unique_ptr<Finishing> finishing_;
+  std::atomic<bool> is_saving_{false};
+  bool is_closed_ = false;
+};
+
+}  // namespace holdfast

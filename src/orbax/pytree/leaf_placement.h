@@ -1,0 +1,63 @@
+// The sources of the parts of a restored jax.Array: its sharding, the boxes
+// that the sharding makes of the wanted shape, and the stored part of each.
+//
+// Thread-safety: a Placer is used by one thread. Ownership: placements are
+// shared. Units: elements.
+// Errors: InvalidArgument with Orbax's texts; those of ShardBoxes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ground/tensor/box.h"
+#include "holdfast/orbax/pytree_checkpoint_handler.h"
+#include "holdfast/restore_args.h"
+#include "holdfast/tree.h"
+#include "orbax/pytree/item_source.h"
+
+namespace holdfast {
+
+struct LeafPlacement {
+  Shape shape;  // of the whole array
+  // Distinct; together the whole, or what this process has of it: maybe none.
+  std::vector<Box> boxes;
+  std::shared_ptr<const ArrayTraits> traits;
+};
+
+// The shape that the arguments ask for; nullopt: the stored one.
+// InvalidArgument: two that differ.
+Result<std::optional<Shape>> WantedShape(const AnyRestoreArgs& args);
+
+// The boxes of all devices, or of those that `processes` give this process.
+Result<std::vector<Box>> DistinctBoxes(const Sharding& sharding,
+                                       const Shape& shape,
+                                       const MultiprocessingOptions& processes);
+
+// Makes each placement once.
+class Placer {
+ public:
+  Placer(const ItemSource& source, const MultiprocessingOptions& processes)
+      : source_(source), processes_(processes) {}
+
+  Result<std::shared_ptr<const LeafPlacement>> Place(
+      const LeafInfo& leaf, const AnyRestoreArgs& args);
+
+ private:
+  struct NamedSharding {
+    Sharding sharding;
+    std::string json;
+    bool is_recorded = false;
+  };
+  Result<NamedSharding> ShardingFor(const LeafInfo& leaf,
+                                    const AnyRestoreArgs& args);
+  Result<NamedSharding> RecordedSharding(const LeafInfo& leaf) const;
+
+  const ItemSource& source_;
+  const MultiprocessingOptions& processes_;
+  std::map<std::string, std::shared_ptr<const LeafPlacement>> placements_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,49 @@
+// Decides what to do with one leaf of a restore.
+//
+// Thread-safety: pure functions of an unchanging registry.
+// Errors: InvalidArgument "TypeHandler lookup failed for: ..." for a type that
+// no handler serves.
+#pragma once
+
+#include <memory>
+
+#include "holdfast/orbax/type_handlers.h"
+#include "holdfast/status.h"
+#include "orbax/pytree/leaf_reader.h"
+
+namespace holdfast {
+
+enum class LeafAction : uint8_t {
+  kEmpty,  // nothing is stored: the empty value of the entry
+  kPlaceholder,
+  kNumpy,
+  kScalar,
+  kJax,
+  kString,
+  kHandler,  // a handler of the caller's own
+};
+
+struct LeafPlan {
+  LeafAction action = LeafAction::kEmpty;
+  std::shared_ptr<TypeHandler> handler;  // of kHandler
+};
+
+// Remembers the handlers that it looked up.
+class LeafPlanner {
+ public:
+  explicit LeafPlanner(const TypeHandlerRegistry& registry)
+      : registry_(registry) {}
+
+  Result<LeafPlan> Plan(const LeafRequest& request);
+
+ private:
+  Result<LeafPlan> PlanOfType(const std::string& type, RestoreType wanted);
+
+  const TypeHandlerRegistry& registry_;
+  std::vector<std::pair<std::string, LeafPlan>> known_;
+};
+
+// "np.ndarray" for kNumpy, ...; empty for kAsSaved.
+std::string_view RestoreTypeName(RestoreType type);
+
+}  // namespace holdfast

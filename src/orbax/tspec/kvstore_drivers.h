@@ -1,0 +1,52 @@
+// The drivers of key-value stores: how each reads its members, its URL, and
+// opens. kvstore_spec.cc has the table of them.
+//
+// Thread-safety, errors: as in kvstore_spec.h. A parser gets an object that
+// names the driver; a URL parser what follows "scheme://".
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "orbax/tspec/kvstore_spec.h"
+
+namespace holdfast::spec {
+
+// Members that several drivers have.
+Status ReadPath(const zarr::Json& object, KvStoreSpec& spec);
+Status ReadOptionalBool(const zarr::Json& object, std::string_view name,
+                        bool& value);
+// Resources steer how much is done at once; here RunOptions do. They are an
+// object, or a reference to one ("cache_pool#ocdbt").
+Status CheckResources(const zarr::Json& object,
+                      std::initializer_list<std::string_view> names);
+
+Status ParseFile(const zarr::Json& object, KvStoreSpec& spec);
+Status FileUrl(std::string_view rest, KvStoreSpec& spec);
+Result<OpenedKvStore> OpenFile(const KvStoreSpec& spec,
+                               const OpenSpecOptions& options);
+
+Status ParseMemory(const zarr::Json& object, KvStoreSpec& spec);
+Status MemoryUrl(std::string_view rest, KvStoreSpec& spec);
+Result<OpenedKvStore> OpenMemory(const KvStoreSpec& spec,
+                                 const OpenSpecOptions& options);
+
+// TensorStore's own, where a config says nothing.
+ocdbt::BulkWriteOptions DefaultWriteOptions();
+Status ParseOcdbt(const zarr::Json& object, KvStoreSpec& spec);
+Result<OpenedKvStore> OpenOcdbt(const KvStoreSpec& spec,
+                                const OpenSpecOptions& options);
+
+Status ParseGcs(const zarr::Json& object, KvStoreSpec& spec);
+Status GcsUrl(std::string_view rest, KvStoreSpec& spec);
+Status ParseS3(const zarr::Json& object, KvStoreSpec& spec);
+Status S3Url(std::string_view rest, KvStoreSpec& spec);
+Status ParseHttp(const zarr::Json& object, KvStoreSpec& spec);
+Status HttpUrl(std::string_view rest, KvStoreSpec& spec);
+Status HttpsUrl(std::string_view rest, KvStoreSpec& spec);
+// Of all of these.
+Result<OpenedKvStore> OpenRemote(const KvStoreSpec& spec,
+                                 const OpenSpecOptions& options);
+
+}  // namespace holdfast::spec

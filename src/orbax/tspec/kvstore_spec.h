@@ -1,0 +1,62 @@
+// KvStoreSpec: a key-value store's spec, parsed and checked, and what it opens
+// to. Drivers stand in one table (kvstore_spec.cc); those without a way to be
+// opened are refused by name.
+//
+// Thread-safety: values; Open may run concurrently. Ownership: an opened store
+// shares what it needs. Units: bytes.
+// Errors: InvalidArgument in TensorStore's words; Unimplemented by name.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "formats/ocdbt/commit.h"
+#include "formats/zarr/format/json_read.h"
+#include "holdfast/orbax/open_spec.h"
+#include "orbax/tspec/spec_json.h"
+#include "stores/storage/store.h"
+
+namespace holdfast::spec {
+
+struct KvStoreSpec {
+  std::string driver;
+  std::string path;    // in front of every key
+  std::string bucket;  // gcs and s3
+  // Driver http: the URL without its path, which `path` has from its '/' on.
+  std::string base_url;
+  // Drivers gcs and s3; empty: as the process's settings and environment say.
+  std::string endpoint;
+  std::string region;
+  std::string profile;
+  std::string user_project;
+  bool anonymous = false;
+  bool requester_pays = false;
+  // Driver file.
+  bool sync = true;
+  bool atomic = true;
+  // Driver ocdbt.
+  std::shared_ptr<const KvStoreSpec> base;
+  ocdbt::BulkWriteOptions write;
+
+  OrderedJson ToJson() const;
+};
+
+// An object or a URL.
+Result<KvStoreSpec> ParseKvStore(const zarr::Json& value);
+
+// The same store, with a path that is a directory's.
+KvStoreSpec AsDirectory(KvStoreSpec spec);
+
+struct OpenedKvStore {
+  std::shared_ptr<Store> store;
+  std::string prefix;  // of keys, in the store
+  WriteOptions write;
+  // Makes all writes so far visible, down to the lowest store.
+  std::function<Status()> commit;
+};
+Result<OpenedKvStore> OpenStore(const KvStoreSpec& spec,
+                                const OpenSpecOptions& options);
+
+}  // namespace holdfast::spec

@@ -1,0 +1,116 @@
+// BucketStore: the Store of a directory in a bucket.
+//
+// Reads: a large range is split and its parts are asked for at once; a batch is
+// one round trip. The store remembers the version of each object that it saw
+// first, by Stat, Read or List, and reads no other: an object that somebody
+// replaces meanwhile is DataLoss, never a mix. What it writes itself it
+// remembers anew.
+// Writes: what may be queued (WriteOptions::may_queue, or neither sync nor
+// atomic nor must_create; ObjectWriter::Finish without sync) is copied and sent
+// in the background; Flush and SyncNames wait for all of it and give the first
+// failure once, and so do later queued writes. Other calls of this store wait
+// for what is queued under their keys. Large objects are sent in parts. All
+// that lies in memory for writes is bounded by `buffered_bytes_max`; beyond it
+// writes wait. Listings leave out what is no key of a Store: "a/" (markers of
+// directories), "a//b" and the like. Thread-safety: any thread. Ownership:
+// shares the bucket; the destructor waits for what is queued. Units: bytes.
+// Errors: as in store.h and bucket.h; DataLoss "changed while being read".
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ground/base/buffer_pool.h"
+#include "stores/cloud/bucket.h"
+#include "stores/cloud/seen_versions.h"
+#include "stores/cloud/send_queue.h"
+#include "stores/storage/store.h"
+
+namespace holdfast {
+
+struct BucketStoreOptions {
+  uint64_t buffered_bytes_max = uint64_t{128} << 20;
+};
+
+class BucketStore : public Store {
+ public:
+  using Store::Write;
+
+  // `root_key` is "" or "a/b", without a '/' at its ends.
+  BucketStore(std::shared_ptr<Bucket> bucket, std::string_view root_key,
+              BucketStoreOptions options = {});
+
+  // A listing or a look elsewhere saw this object of this store (by its key in
+  // the bucket): remembers it as if this store had seen it.
+  void Remember(const ObjectEntry& entry);
+
+  Bucket& bucket() { return *bucket_; }
+  // The most that lay in memory for writes.
+  uint64_t peak_buffered_bytes() const { return queue_.peak_bytes(); }
+
+  std::string Describe(std::string_view key) const override;
+  int requests_in_flight() const override;
+  int writers_in_flight() const override;
+  void BoundBuffers(uint64_t bytes_max) override;
+  Result<ObjectInfo> Stat(std::string_view key) override;
+  Result<Bytes> Read(std::string_view key, ByteRange range = {}) override;
+  Status ReadInto(std::string_view key, uint64_t offset,
+                  std::span<char> target) override;
+  Status ReadBatch(std::span<const RangeRead> requests,
+                   const CancelToken* cancel = nullptr) override;
+  Status List(std::string_view prefix,
+              const std::function<Status(std::string_view key,
+                                         const ObjectInfo& info)>& fn) override;
+  Status Write(std::string_view key, std::span<const std::string_view> pieces,
+               const WriteOptions& options = {}) override;
+  Result<std::unique_ptr<ObjectWriter>> Create(std::string_view key) override;
+  Status Delete(std::string_view key) override;
+  Status SyncNames() override { return Flush(); }
+  Status Flush() override;
+
+ private:
+  std::string KeyOf(std::string_view key) const {
+    return root_ + std::string(key);
+  }
+  std::unique_ptr<ObjectWriter> MakeWriter(const std::string& bucket_key,
+                                           Condition condition);
+  Status PutNow(const std::string& bucket_key,
+                std::span<const std::string_view> pieces,
+                const Condition& condition);
+  Status PutLater(const std::string& bucket_key,
+                  std::span<const std::string_view> pieces,
+                  const Condition& condition);
+  Status PutInParts(const std::string& bucket_key,
+                    std::span<const std::string_view> pieces,
+                    const Condition& condition, bool waits);
+
+  // Around each write, queued or not.
+  void WriteBegins(const std::string& bucket_key);
+  void WriteEnded(const std::string& bucket_key,
+                  const Result<std::string>& version, uint64_t byte_count,
+                  bool is_told);
+  Status FirstFailure();
+  void WaitForKey(const std::string& bucket_key);
+  void WaitForPrefix(const std::string& bucket_prefix);
+
+  const std::shared_ptr<Bucket> bucket_;
+  const std::string root_;  // "" or "a/b/"
+  const uint64_t buffered_bytes_max_;
+  SeenVersions seen_;
+  BufferPool pool_;
+
+  std::mutex mutex_;
+  std::condition_variable settled_;
+  // Writes under way, by key, whose callers do not wait for them.
+  std::map<std::string, int, std::less<>> queued_;
+  Status first_failure_;
+
+  SendQueue queue_;  // last: its tasks use all the others
+};
+
+}  // namespace holdfast

@@ -1,0 +1,32 @@
+// GcsBucket: a Bucket on Google Cloud Storage, by its JSON API.
+//
+// Versions are generations. Credentials are the application-default ones
+// (token_source.h), endpoint and payer come from options and environment
+// (gcs_settings.h). Uploads are resumable ones (gcs_upload.h): parts in order,
+// and a condition of Finish is looked at just before, not by the server.
+// Unfinished uploads cannot be listed on this store: ListUploads is empty, and
+// they expire by themselves after a week.
+//
+// Thread-safety, units, errors: of stores/cloud/bucket.h. No message holds a token, a
+// key, or an upload's address.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "holdfast/status.h"
+#include "stores/cloud/bucket.h"
+#include "stores/cloud/gcs/gcs_settings.h"
+#include "stores/cloud/remote_options.h"
+
+namespace holdfast {
+
+// No I/O. InvalidArgument for a bucket's name or an endpoint that cannot be.
+Result<std::shared_ptr<Bucket>> OpenGcsBucket(const std::string& bucket,
+                                              const RemoteOptions& options);
+// Uses another environment than the process's.
+Result<std::shared_ptr<Bucket>> OpenGcsBucketIn(const std::string& bucket,
+                                                const RemoteOptions& options,
+                                                const Environment& environment);
+
+}  // namespace holdfast

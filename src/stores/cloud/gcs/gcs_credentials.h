@@ -1,0 +1,63 @@
+// GcsCredentials: access tokens, found where Google's tools look, kept fresh.
+//
+// Nothing is read or asked before the first Get. A token is fetched anew by one
+// thread some minutes before it expires, while others go on with the old one;
+// when hardly any time is left all wait.
+// Thread-safety: any thread. Units: nanoseconds since 1970.
+// Errors: those of token_source.h; FailedPrecondition where a real token would
+// go over plain http to another machine.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "holdfast/status.h"
+#include "stores/cloud/gcs/token_source.h"
+
+namespace holdfast {
+
+// For people: never holds a secret.
+struct GcsIdentity {
+  std::string kind;     // "service account", "anonymous", …
+  std::string account;  // e-mail, where known
+  std::string where;    // where the credentials were found
+  std::string project;  // whom to bill, where the credentials say
+
+  // "service account a@b from GOOGLE_APPLICATION_CREDENTIALS (/key.json)"
+  std::string Text() const;
+};
+
+class GcsCredentials {
+ public:
+  using Finder = std::function<Result<TokenSource>()>;
+
+  // `plain_http`: tokens go over plain http to another machine, which only a
+  // token for testing may.
+  GcsCredentials(Finder finder, bool plain_http, UnixClock clock);
+
+  // "Bearer …", or "" to send none. May wait for the network.
+  Result<std::string> Get();
+  // The token last fetched, "" before the first; never waits.
+  std::string Current() const;
+  // The server refused `stale`: fetches anew, unless that was done already.
+  Result<std::string> Renew(const std::string& stale);
+  // May wait for the network, but fetches no token.
+  Result<GcsIdentity> Identity();
+  // "not looked for yet" before the first Get or Identity.
+  std::string IdentityText() const;
+
+ private:
+  using SourcePointer = std::shared_ptr<const TokenSource>;
+  Result<SourcePointer> Source();
+  Result<GcsToken> Fetch();
+
+  const Finder finder_;
+  const bool plain_http_;
+  std::mutex find_mutex_;  // one finder at a time
+  mutable std::mutex mutex_;
+  SourcePointer source_;         // guarded by mutex_
+  FreshSecret<GcsToken> token_;  // text with "Bearer "
+};
+
+}  // namespace holdfast

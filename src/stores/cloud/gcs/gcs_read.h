@@ -1,0 +1,27 @@
+// Reading objects of Google Cloud Storage: ranges, whole objects, metadata.
+//
+// Thread-safety, units, errors: of stores/cloud/bucket.h.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ground/base/cancel.h"
+#include "holdfast/status.h"
+#include "stores/cloud/bucket.h"
+#include "stores/cloud/gcs/gcs_api.h"
+#include "stores/cloud/gcs/gcs_json.h"
+
+namespace holdfast {
+
+Result<GcsObject> GcsHead(GcsApi& api, std::string_view key);
+
+// A read to an object's end takes `get_bytes_max` in its first request and
+// what is left in more, of the same generation.
+std::vector<Result<GetResult>> GcsGet(GcsApi& api,
+                                      std::span<const GetRequest> requests,
+                                      uint64_t get_bytes_max,
+                                      const CancelToken* cancel);
+
+}  // namespace holdfast

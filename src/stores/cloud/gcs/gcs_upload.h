@@ -1,0 +1,68 @@
+// GcsUpload: an object written in parts by one resumable upload, one after the
+// other. (Google's store has no parallel parts in its JSON API.)
+//
+// The session starts with the first part that is not the last; an object of one
+// part is a plain write. The last part is kept until Finish and completes the
+// object, so a condition can be looked at just before. The session's address
+// is a secret (whoever has it may upload) and is in no message.
+// A server may keep only the front of a part: the rest is sent again. After a
+// lost answer it is asked how much it has. A session that nobody finishes
+// cannot be listed; it expires by itself after a week.
+//
+// Thread-safety: one thread at a time. Ownership: shares the api.
+// Units: bytes. Errors: of stores/cloud/bucket.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stores/cloud/bucket.h"
+#include "stores/cloud/gcs/gcs_api.h"
+#include "stores/cloud/gcs/gcs_json.h"
+
+namespace holdfast {
+
+// All chunks but an object's last are a multiple of this.
+inline constexpr uint64_t kGcsChunkUnitBytes = 256 << 10;
+
+class GcsUpload : public Upload {
+ public:
+  // REQUIRES: the key is a good one; part_bytes is a multiple of the unit.
+  GcsUpload(std::shared_ptr<GcsApi> api, std::string key, uint64_t part_bytes);
+  ~GcsUpload() override;
+
+  Status Part(uint64_t index, std::span<const std::string_view> pieces,
+              bool is_last) override;
+  Result<std::string> Finish(const Condition& condition) override;
+  void Abort() override;
+
+ private:
+  struct Step;  // what the server said to a chunk or question
+  GcsAction Action() const;
+  Status Start();
+  Status SendChunk(std::span<const std::string_view> pieces, bool is_last);
+  Result<Step> SendFrom(uint64_t at, std::span<const std::string_view> pieces,
+                        std::optional<uint64_t> total);
+  Result<Step> Ask(std::optional<uint64_t> total);
+  Result<Step> StepOf(const HttpResponse& answer) const;
+  Status CheckCondition(const Condition& condition) const;
+
+  const std::shared_ptr<GcsApi> api_;
+  const std::string key_;
+  const uint64_t part_bytes_;
+  std::string session_url_;  // "": not started
+  uint64_t next_index_ = 0;
+  uint64_t sent_bytes_ = 0;  // by the parts before
+  uint32_t crc_;             // of all parts
+  std::string last_part_;
+  bool has_last_part_ = false;
+  bool is_over_ = false;             // finished, aborted, or dead
+  std::optional<GcsObject> object_;  // once the server has made it
+};
+
+}  // namespace holdfast

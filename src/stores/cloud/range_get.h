@@ -1,0 +1,79 @@
+// GetRanges: Bucket::Get by requests with a Range, for servers that answer them
+// with status 206.
+//
+// Thread-safety: as Bucket. Ownership: all is borrowed for the call. Units:
+// bytes.
+// Errors: as Bucket::Get.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ground/base/bytes.h"
+#include "ground/base/cancel.h"
+#include "stores/cloud/bucket.h"
+#include "stores/http/http_client.h"
+
+namespace holdfast {
+
+// One read while it is under way.
+struct RangeGet {
+  const GetRequest* request = nullptr;
+  uint64_t byte_count = 0;  // asked for; exact where `is_exact`
+  bool is_exact = false;
+  Buffer buffer;           // where an exact read without a target goes
+  std::span<char> target;  // empty: the answer's body
+};
+
+// What differs between servers.
+class RangeServer {
+ public:
+  virtual ~RangeServer() = default;
+
+  virtual std::string UrlOf(std::string_view key) const = 0;
+  virtual Status CheckReadKey(std::string_view key) const = 0;
+  // What a read to an object's end asks for first. What is left is asked for in
+  // more requests, of the same version.
+  virtual uint64_t open_bytes() const = 0;
+  // True: a whole object is asked for without a Range, so that an empty one is
+  // no exception; a longer one than `open_bytes` is a failure to send.
+  virtual bool gives_whole_objects() const { return false; }
+  // All of the request but its Range, its target and its cancel token.
+  virtual HttpRequest ToHttp(const RangeGet& read) const = 0;
+  // `requests` are those of `reads`.
+  virtual std::vector<Result<HttpResponse>> SendReads(
+      std::span<const RangeGet> reads, std::span<HttpRequest> requests) = 0;
+  virtual Status SendFailure(const GetRequest& /*request*/,
+                             const Status& status) const {
+    return status;
+  }
+  virtual Result<ObjectEntry> HeadOf(std::string_view key) = 0;
+  virtual Result<ObjectEntry> EntryOf(const GetRequest& request,
+                                      const HttpResponse& answer,
+                                      uint64_t total_bytes) const = 0;
+  // The error for an object that is not of the wanted version.
+  virtual Status OtherVersion(const GetRequest& request,
+                              const ObjectEntry& object) const = 0;
+  virtual Status CheckBytes(const GetRequest& /*request*/,
+                            const HttpResponse& /*answer*/,
+                            std::string_view /*bytes*/,
+                            uint64_t /*total_bytes*/) const {
+    return {};
+  }
+  // Judges answers that are neither a range nor 416.
+  virtual Result<GetResult> OtherAnswer(RangeGet& read,
+                                        HttpResponse& answer) = 0;
+};
+
+// For servers whose answer 200 is good where it is all that was wanted.
+// `refusal`: the code of the error where it is not.
+Result<GetResult> TakeWholeObject(const RangeServer& server, RangeGet& read,
+                                  HttpResponse& answer, StatusCode refusal);
+
+std::vector<Result<GetResult>> GetRanges(RangeServer& server,
+                                         std::span<const GetRequest> requests,
+                                         const CancelToken* cancel);
+
+}  // namespace holdfast

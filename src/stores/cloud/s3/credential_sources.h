@@ -1,0 +1,53 @@
+// The single places that credentials come from, beyond files and environment:
+// STS, a container's endpoint, the instance's metadata, a program.
+//
+// Each call asks anew and waits for the answer. Thread-safety: any thread.
+// Ownership: `client` is borrowed for the call. Units: nanoseconds since 1970.
+// Errors: PermissionDenied (refused, with STS's code and words), Unavailable
+// (nobody answers), DataLoss (not the answer that is documented),
+// InvalidArgument. No token, secret or body is in a message.
+#pragma once
+
+#include <string>
+
+#include "holdfast/status.h"
+#include "stores/cloud/s3/s3_credentials.h"
+#include "stores/http/http_client.h"
+
+namespace holdfast {
+
+struct AssumeRole {
+  std::string endpoint;  // STS's, "https://sts.eu-west-1.amazonaws.com"
+  std::string region;    // to sign for
+  std::string role_arn;
+  std::string session_name;
+  std::string external_id;       // "": none
+  std::string duration_seconds;  // "": STS's own
+  std::string token_file;        // of a web identity
+};
+
+// Assumes the role with the given keys.
+Result<AwsCredentials> AssumeRoleWithKeys(const AssumeRole& role,
+                                          const AwsKeys& keys,
+                                          HttpClient& client);
+// Assumes the role with the token in role.token_file, read anew at each call.
+Result<AwsCredentials> AssumeRoleWithToken(const AssumeRole& role,
+                                           HttpClient& client);
+
+// AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, and the
+// AWS_CONTAINER_AUTHORIZATION_TOKEN(_FILE) to send with it.
+Result<AwsCredentials> ContainerCredentials(const Environment& environment,
+                                            HttpClient& client);
+
+// Version 2 of the metadata service: a token first, then the role's keys.
+Result<AwsCredentials> InstanceCredentials(const Environment& environment,
+                                           HttpClient& client);
+
+Result<AwsCredentials> ProcessCredentials(const std::string& command);
+
+// {"AccessKeyId", "SecretAccessKey", "Token" or "SessionToken", "Expiration"}.
+// `source` is for messages.
+Result<AwsCredentials> ParseJsonCredentials(std::string_view json,
+                                            const std::string& source);
+
+}  // namespace holdfast

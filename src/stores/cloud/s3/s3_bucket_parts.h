@@ -1,0 +1,16 @@
+// A bucket on a connection that was made elsewhere, for tests with credentials,
+// clocks and clients of their own.
+//
+// Thread-safety: as Bucket. Ownership: shares the connection. Errors: none.
+#pragma once
+
+#include <memory>
+
+#include "stores/cloud/bucket.h"
+#include "stores/cloud/s3/s3_connection.h"
+
+namespace holdfast {
+
+std::shared_ptr<Bucket> MakeS3Bucket(std::shared_ptr<S3Connection> connection);
+
+}  // namespace holdfast

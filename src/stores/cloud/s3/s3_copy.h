@@ -1,0 +1,30 @@
+// Copies within a bucket, made by the server.
+//
+// Thread-safety: any thread. Ownership: shares the connection. Units: bytes.
+// Errors: as Bucket::Copy's; DataLoss when the source changes on the way.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "stores/cloud/bucket.h"
+#include "stores/cloud/s3/s3_connection.h"
+
+namespace holdfast {
+
+// One request, or in parts where the server finds the source too large (5 GiB
+// at Amazon's).
+Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
+                               std::string_view source, std::string_view target,
+                               const Condition& condition,
+                               const std::string& source_version);
+
+// REQUIRES: source.byte_count > 0.
+Result<std::string> CopyObjectInParts(std::shared_ptr<S3Connection> connection,
+                                      const ObjectEntry& source,
+                                      std::string_view target,
+                                      const Condition& condition,
+                                      uint64_t part_bytes);
+
+}  // namespace holdfast

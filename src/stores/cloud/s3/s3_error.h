@@ -1,0 +1,37 @@
+// From S3's error answers to Statuses that say what to do.
+//
+// Thread-safety: pure functions. Units: none. Errors: these are they.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+#include "stores/cloud/s3/s3_credentials.h"
+#include "stores/cloud/s3/s3_settings.h"
+#include "stores/cloud/s3/s3_xml.h"
+#include "stores/http/http_client.h"
+
+namespace holdfast {
+
+// The error that an answer of any status tells of: its body's, with the request
+// id of its headers where the body has none.
+S3Error ErrorOfResponse(const HttpResponse& response);
+
+struct S3Attempt {
+  std::string_view action;                      // "reading", "listing"
+  std::string url;                              // "s3://bucket/key"
+  const AwsCredentials* credentials = nullptr;  // null: none yet
+  std::string endpoint;
+  std::string region;
+};
+
+// "s3://b/k: reading: AccessDenied (status 403): Access Denied: … (credentials:
+// environment (AWS_ACCESS_KEY_ID), key …WXYZ; request id …)". What the server
+// says is cut at 300 bytes, and left out where it repeats a secret.
+Status S3Failure(const S3Attempt& attempt, int status, const S3Error& error);
+
+// "environment (AWS_ACCESS_KEY_ID), key …WXYZ".
+std::string CredentialsText(const AwsCredentials& credentials);
+
+}  // namespace holdfast

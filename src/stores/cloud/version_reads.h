@@ -1,0 +1,38 @@
+// Reads of objects in a bucket, each of one version: ranges are split, sent at
+// once, and checked against what was seen of their objects first.
+//
+// Thread-safety: any thread. Ownership: borrows all. Units: bytes.
+// Errors: of bucket.h; DataLoss "changed while being read"; OutOfRange as
+// ResolveRange says it.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "ground/base/bytes.h"
+#include "ground/base/cancel.h"
+#include "stores/cloud/bucket.h"
+#include "stores/cloud/seen_versions.h"
+
+namespace holdfast {
+
+struct VersionRead {
+  std::string key;  // in the bucket
+  uint64_t offset = 0;
+  std::span<char> target;
+};
+
+// Fills all targets. The first failure in the order of `reads`.
+Status ReadVersions(Bucket& bucket, SeenVersions& seen,
+                    std::span<const VersionRead> reads,
+                    const CancelToken* cancel);
+
+// kToEnd reads up to the end.
+Result<Bytes> ReadVersion(Bucket& bucket, SeenVersions& seen,
+                          const std::string& key, const ByteRange& range);
+
+// Size and version now; DataLoss when another version was seen before.
+Result<ObjectEntry> StatVersion(Bucket& bucket, SeenVersions& seen,
+                                const std::string& key);
+
+}  // namespace holdfast

@@ -1,0 +1,42 @@
+// The system's libcurl, loaded when it is first needed, so that neither the
+// library nor the Python package depends on it (and on the dozen libraries that
+// it brings) where no URL is used.
+//
+// Looked for in this order: the file named by HOLDFAST_LIBCURL and no other;
+// the one compiled in (HOLDFAST_CURL_INSIDE, for wheels and static commands);
+// libcurl.so.4, libcurl-gnutls.so.4, the file given to SetLibcurlFile
+// (stores/http/libcurl_file.h).
+// Once loaded it stays until the process exits.
+// Thread-safety: any thread. Errors: FailedPrecondition when there is none, or
+// one older than 7.68, with what to install.
+#pragma once
+
+#define CURL_DISABLE_TYPECHECK 1
+#define CURL_DISABLE_DEPRECATION 1
+#include <curl/curl.h>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// The calls of libcurl that this folder makes, without their "curl_".
+// clang-format off
+#define HOLDFAST_CURL_CALLS(X)                                           \
+  X(global_init) X(version) X(slist_append) X(slist_free_all)            \
+  X(easy_init) X(easy_cleanup) X(easy_reset) X(easy_setopt)              \
+  X(easy_getinfo) X(easy_strerror)                                       \
+  X(multi_init) X(multi_cleanup) X(multi_setopt) X(multi_add_handle)     \
+  X(multi_remove_handle) X(multi_perform) X(multi_poll) X(multi_wakeup)  \
+  X(multi_info_read)
+// clang-format on
+
+struct CurlCalls {
+#define HOLDFAST_MEMBER(name) decltype(&curl_##name) name;
+  HOLDFAST_CURL_CALLS(HOLDFAST_MEMBER)
+#undef HOLDFAST_MEMBER
+};
+
+// Tried anew as long as it fails.
+Result<const CurlCalls*> LoadCurl();
+
+}  // namespace holdfast

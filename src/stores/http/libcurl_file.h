@@ -1,0 +1,19 @@
+// Which libcurl is used: for those upstairs, who don't need its headers.
+//
+// Thread-safety: any thread.
+#pragma once
+
+#include <string>
+
+#include "holdfast/status.h"
+
+namespace holdfast {
+
+// A file to load when the system has no libcurl. Before the first request.
+void SetLibcurlFile(std::string file);
+
+// "libcurl/7.88.1 OpenSSL/3.0.17 zlib/1.2.13 at /usr/lib/.../libcurl.so.4".
+// FailedPrecondition as of LoadCurl (stores/http/curl_library.h).
+Result<std::string> DescribeLibcurl();
+
+}  // namespace holdfast

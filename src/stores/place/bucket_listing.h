@@ -1,0 +1,45 @@
+// Whole listings of a bucket, page after page.
+//
+// Thread-safety: any thread. Ownership: none. Errors: those of Bucket::List,
+// and of `fn`; DataLoss when a server gives the same page for ever.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stores/cloud/bucket.h"
+
+namespace holdfast {
+
+// Calls fn for each object whose key begins with `prefix`, in increasing order,
+// until it fails. Markers ("a/") are among them.
+Status ForEachObject(Bucket& bucket, const std::string& prefix,
+                     const std::function<Status(const ObjectEntry&)>& fn);
+
+// The entries directly below a directory.
+struct DirectoryEntries {
+  std::vector<std::string> directories;  // names, sorted
+  std::vector<ObjectEntry> files;        // full keys, sorted
+  bool has_marker = false;               // an object named as the directory
+
+  bool empty() const {
+    return directories.empty() && files.empty() && !has_marker;
+  }
+};
+
+// `prefix` is "" or ends in '/'.
+Result<DirectoryEntries> ListEntries(Bucket& bucket, const std::string& prefix);
+
+// Whether a key says "here is a directory" and no more.
+inline bool IsDirectoryMarker(std::string_view key) {
+  return key.ends_with('/');
+}
+
+// "b" of "a/b".
+inline std::string_view NameOfKey(std::string_view key) {
+  return key.substr(key.rfind('/') + 1);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,22 @@
+// FileSet: a read-only Store of a few files, each wherever its path leads:
+// model hubs keep directories of symbolic links to files elsewhere, which a
+// FileStore of the directory would refuse to follow.
+//
+// Thread-safety, units, errors: as Store. Writing is Unimplemented.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "stores/place/place.h"
+#include "stores/storage/store.h"
+
+namespace holdfast {
+
+// Keys are the names given; each is the file that `places` has for it. NotFound
+// for a place that leads to no regular file.
+Result<std::shared_ptr<Store>> MakeFileSet(
+    const std::map<std::string, Place>& places);
+
+}  // namespace holdfast

@@ -1,0 +1,56 @@
+// DirectoryLock: the right to rename, empty or remove a directory.
+//
+// Anybody who renames, empties or removes a directory that others know by its
+// name takes its lock first, and keeps it to the end. So the name of a locked
+// directory stays its own: a rival cannot move it away, and put his own there,
+// between a look and a removal. Readers take no locks. The lock belongs to the
+// directory, not to its name: a rename does not free it, and the death of the
+// process does.
+// No guard on file systems without locks.
+// Thread-safety: one owner. Ownership: the lock; never the directory.
+// Errors: AlreadyExists (another holds the lock, in this process or another),
+// NotFound (no such directory, or it has just been moved), those of
+// errno_status.h.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "holdfast/status.h"
+#include "stores/storage/unique_fd.h"
+
+namespace holdfast {
+
+class DirectoryLock {
+ public:
+  // Holds nothing.
+  DirectoryLock() = default;
+  DirectoryLock(DirectoryLock&&) noexcept = default;
+  DirectoryLock& operator=(DirectoryLock&& other) noexcept;
+  ~DirectoryLock() { Unlock(); }
+
+  // Locks the directory at `path`, and checks that the name still leads to it.
+  static Result<DirectoryLock> Take(const std::string& path);
+  // Makes a new, empty directory and locks it. AlreadyExists when anything is
+  // there.
+  static Result<DirectoryLock> Make(const std::string& path);
+
+  // False in a child of the process that took it, too.
+  bool is_held() const;
+  // Whether `path` leads to the locked directory; false when nothing is held.
+  Result<bool> IsAt(const std::string& path) const;
+  // Removes the directory, which is at `path`, and unlocks it. NotFound when
+  // another is there, which is not touched.
+  Status Remove(const std::string& path);
+  void Unlock();
+
+ private:
+  explicit DirectoryLock(UniqueFd fd)
+      : fd_(std::move(fd)), owner_(::getpid()) {}
+
+  UniqueFd fd_;
+  pid_t owner_ = 0;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,84 @@
+// FileCalls: every system call that the file store makes, each behind a hook,
+// so that a test can watch their order or fail the k-th one with an errno.
+//
+// Paths are relative to a root descriptor and never leave it: resolution is the
+// kernel's (openat2, RESOLVE_BENEATH) or, where that is missing, component by
+// component with every symbolic link refused.
+// Thread-safety: const methods from any thread, if the hook allows it.
+// Ownership: borrows descriptors. Units: bytes.
+// Errors: 0 or an errno value, outputs then unchanged; EINTR is retried inside.
+// ELOOP or EXDEV from OpenBeneath: a symbolic link that must not be followed.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "stores/storage/unique_fd.h"
+
+namespace holdfast {
+
+class FileCalls {
+ public:
+  // Called before each system call with its name ("open_root", "open",
+  // "create", "mkdir", "fstat", "pread", "pwrite", "writeback", "fdatasync",
+  // "fsync_directory", "rename", "unlink", "readdir") and the path, relative to
+  // the root or whole. Nonzero: this errno is reported instead of making the
+  // call.
+  using Hook = std::function<int(std::string_view call, std::string_view path)>;
+
+  explicit FileCalls(Hook hook = nullptr, bool use_openat2 = true)
+      : hook_(std::move(hook)), use_openat2_(use_openat2) {}
+
+  enum class Links : uint8_t {
+    kInside,  // follow symbolic links that stay beneath the root
+    kNone,    // refuse every symbolic link
+  };
+
+  // Opens `path` beneath `root`; O_CLOEXEC is added. Opens what exists: no
+  // O_CREAT. An empty path is the root itself.
+  int OpenBeneath(int root, const std::string& path, int flags, Links links,
+                  UniqueFd& fd) const;
+  // Makes a file of one name that must not exist yet, 0666 less the umask.
+  int CreateFile(int directory, const std::string& name, std::string_view path,
+                 UniqueFd& fd) const;
+  // mkdir of one name with 0777 less the umask.
+  int MakeDirectory(int parent, const std::string& name,
+                    std::string_view path) const;
+  int Stat(int fd, std::string_view path, struct stat& info) const;
+  // Fills target or reaches the end of the file; `read_bytes` says how far.
+  int ReadFull(int fd, uint64_t offset, std::span<char> target,
+               std::string_view path, size_t& read_bytes) const;
+  // Writes all pieces one after the other from `offset` on.
+  int WriteFull(int fd, uint64_t offset,
+                std::span<const std::string_view> pieces,
+                std::string_view path) const;
+  // Asks the kernel to start writing the range out; never waits for the disk
+  // and never fails a save, so it returns nothing.
+  void StartWriteback(int fd, uint64_t offset, uint64_t byte_count,
+                      std::string_view path) const;
+  int SyncData(int fd, std::string_view path) const;
+  // Ok also where the file system knows no sync of directories.
+  int SyncDirectory(int fd, std::string_view path) const;
+  // Within one directory; replaces what is there, or with `must_create` fails
+  // with EEXIST (EOPNOTSUPP where the file system cannot do that in one step).
+  int Rename(int directory, const std::string& source,
+             const std::string& target, bool must_create,
+             std::string_view path) const;
+  int Unlink(int directory, const std::string& name,
+             std::string_view path) const;
+  // The hook's verdict on a call that is made elsewhere.
+  int Ask(std::string_view call, std::string_view path) const {
+    return hook_ ? hook_(call, path) : 0;
+  }
+
+ private:
+  const Hook hook_;
+  const bool use_openat2_;
+};
+
+}  // namespace holdfast

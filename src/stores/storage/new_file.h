@@ -1,0 +1,76 @@
+// NewFile: a file under construction. It grows under a hidden name in its
+// target's directory and takes the target's name in one step when it is whole;
+// or, where nobody can look yet, it grows under its own name, one rename less.
+//
+// Hidden names are ".<name>.holdfast-tmp.<16 hex digits>", the name cut so that
+// the whole fits 255 bytes. No listing shows them. The destructor removes a
+// file that was not published, so only a killed process leaves any.
+// Thread-safety: WriteAt from any thread; the rest alone.
+// Ownership: owns its descriptors; borrows the FileCalls. Units: bytes.
+// Errors: as errno_status.h, with the target's path.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "holdfast/status.h"
+#include "stores/storage/file_calls.h"
+#include "stores/storage/unique_fd.h"
+
+namespace holdfast {
+
+// `random` becomes the hex digits.
+std::string TempName(std::string_view name, uint64_t random);
+// Names that no listing shows: those of TempName, and those ending in "__lock",
+// which TensorStore's file driver uses for its locks.
+bool IsHiddenName(std::string_view name);
+
+class NewFile {
+ public:
+  enum class Growth : uint8_t { kHidden, kInPlace };
+
+  // `name` is the final name in `directory`; `path` is for messages. In place,
+  // a file that has the name already is removed first, or with `must_create`
+  // is AlreadyExists.
+  static Result<std::unique_ptr<NewFile>> Create(
+      const FileCalls* calls, UniqueFd directory, std::string_view name,
+      std::string path, Growth growth, bool must_create);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  Status WriteAt(uint64_t offset, std::span<const std::string_view> pieces);
+  // See FileCalls::StartWriteback.
+  void StartWriteback(uint64_t offset, uint64_t byte_count);
+  // Waits until all bytes are on stable storage. A failure is final: the kernel
+  // may have dropped the bytes, and a second sync would succeed.
+  Status SyncData();
+  // AlreadyExists when it must create and the target exists.
+  Status Publish();
+
+ private:
+  NewFile(const FileCalls* calls, UniqueFd directory, std::string name,
+          std::string path, bool must_create);
+  Status OpenHidden();
+  Status OpenInPlace();
+  // Records the failure: the file must not be published any more.
+  Status Fail(int error, std::string_view what);
+  Status CheckLive() const;
+
+  const FileCalls* const calls_;
+  const UniqueFd directory_;
+  const std::string name_;
+  const std::string path_;
+  const bool must_create_;
+  std::string grown_name_;  // hidden, or name_ itself
+  UniqueFd fd_;
+  bool removed_if_dropped_ = false;
+  std::atomic<bool> dead_{false};
+  std::atomic<int> error_{0};  // of the system, that made it dead
+};
+
+}  // namespace holdfast

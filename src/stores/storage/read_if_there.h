@@ -1,0 +1,36 @@
+// Small objects that need not be there, parsed.
+//
+// Thread-safety: as Store. Ownership: results own their values.
+// Errors: those of the store; those of `parse`, naming the object.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "stores/storage/store.h"
+
+namespace holdfast {
+
+// What `parse` makes of the object; nullopt when there is none.
+template <typename T>
+Result<std::optional<T>> ReadIfThere(Store& store, std::string_view key,
+                                     Result<T> (*parse)(std::string_view)) {
+  const Result<Bytes> text = store.Read(key);
+  if (text.status().code() == StatusCode::kNotFound) return std::optional<T>();
+  if (!text.ok()) return text.status();
+  Result<T> parsed = parse(text->view());
+  if (!parsed.ok()) return parsed.status().WithContext(store.Describe(key));
+  return std::optional<T>(std::move(parsed).value());
+}
+
+// As ReadIfThere; T() when there is none.
+template <typename T>
+Result<T> ReadOrEmpty(Store& store, std::string_view key,
+                      Result<T> (*parse)(std::string_view)) {
+  Result<std::optional<T>> read = ReadIfThere(store, key, parse);
+  if (!read.ok()) return read.status();
+  return *read ? **std::move(read) : T();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,33 @@
+// ReadOnlyStore: the half of a Store that refuses to write, for stores that
+// show what others have.
+//
+// Thread-safety, ownership, units: as Store.
+// Errors: Unimplemented from all that would write, or what Refusal says.
+#pragma once
+
+#include "stores/storage/store.h"
+
+namespace holdfast {
+
+class ReadOnlyStore : public Store {
+ public:
+  using Store::Write;
+
+  Status Write(std::string_view key, std::span<const std::string_view>,
+               const WriteOptions&) override {
+    return Refusal(key);
+  }
+  Result<std::unique_ptr<ObjectWriter>> Create(std::string_view key) override {
+    return Refusal(key);
+  }
+  Status Delete(std::string_view key) override { return Refusal(key); }
+  Status SyncNames() override { return Status(); }
+
+ protected:
+  virtual Status Refusal(std::string_view key) const {
+    return UnimplementedError("write " + Describe(key) +
+                              ": this store is only read");
+  }
+};
+
+}  // namespace holdfast

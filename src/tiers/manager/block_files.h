@@ -1,0 +1,95 @@
+// BlockFiles: files of a directory as one run of bytes, in blocks.
+//
+// Thread-safety: reads from any thread; writes of different ranges, too, while
+// nobody reads them. Ownership: owns its descriptors. Units: bytes.
+// Errors: those of FileStore and PositionedFile; a file that is shorter than it
+// should be, or gone, is DataLoss.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stores/storage/file_store.h"
+#include "stores/storage/positioned_file.h"
+#include "tiers/manager/tier_record.h"
+
+namespace holdfast {
+
+class BlockFiles {
+ public:
+  BlockFiles(std::string directory, std::vector<TierFile> files,
+             uint64_t block_bytes);
+
+  uint64_t byte_count() const { return byte_count_; }
+  uint64_t block_bytes() const { return block_bytes_; }
+  int64_t block_count() const;
+  // Of the last block it may be less than block_bytes().
+  uint64_t BytesOf(int64_t block) const;
+
+  // OutOfRange beyond the end.
+  Status Read(uint64_t offset, std::span<char> target);
+  // The CRC-32C of a block; `scratch` has room for it.
+  Result<uint32_t> SumBlock(int64_t block, std::span<char> scratch);
+  // The files that have a range, opened; as Read.
+  struct OpenPiece {
+    std::shared_ptr<const OpenFile> file;
+    uint64_t offset = 0;  // in the file
+    uint64_t byte_count = 0;
+  };
+  Result<std::vector<OpenPiece>> OpenRange(uint64_t offset,
+                                           uint64_t byte_count);
+  // Files are made, and given their size, as they are needed.
+  Status WriteBlock(int64_t block, std::string_view bytes);
+  // What was written, and the names, are on stable storage.
+  Status Sync();
+
+ private:
+  // A piece of a file that a range covers.
+  struct Piece {
+    size_t file = 0;
+    uint64_t offset = 0;  // in the file
+    uint64_t byte_count = 0;
+  };
+  // OutOfRange beyond the end.
+  Result<std::vector<Piece>> PiecesOf(uint64_t offset,
+                                      uint64_t byte_count) const;
+  Result<PositionedFile*> OpenForWrite(size_t file);
+
+  const std::string directory_;
+  const std::vector<TierFile> files_;
+  const uint64_t block_bytes_;
+  std::vector<uint64_t> starts_;  // of files, in the run
+  uint64_t byte_count_ = 0;
+  FileStore store_;
+  std::mutex mutex_;
+  std::map<size_t, std::unique_ptr<PositionedFile>> written_;
+};
+
+// The regular files below a directory, by path, with their sizes; but nobody's
+// (stores/storage/nobodys_files.h).
+Result<std::vector<TierFile>> ListFiles(const std::string& directory);
+
+// Calls fn for each of the blocks, `thread_count` at a time, with scratch
+// memory of the block's size.
+Status ForEachBlock(
+    const std::vector<int64_t>& blocks, const BlockFiles& files,
+    int thread_count,
+    const std::function<Status(size_t index, std::span<char> bytes)>& fn);
+// 0, 1, … block_count - 1.
+std::vector<int64_t> AllBlocks(int64_t block_count);
+
+// The CRC-32C of every block, read by `thread_count` threads.
+Result<std::vector<uint32_t>> SumBlocks(BlockFiles& files, int thread_count);
+// The blocks that cannot be read or whose sum differs. `sums`: one a block.
+Result<std::vector<int64_t>> FindBadBlocks(BlockFiles& files,
+                                           const std::vector<uint32_t>& sums,
+                                           int thread_count);
+
+}  // namespace holdfast

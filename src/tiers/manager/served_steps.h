@@ -1,0 +1,69 @@
+// ServedSteps: the blocks that this host holds, opened once, for itself and for
+// the peers that ask.
+//
+// Thread-safety: any thread. Ownership: borrows the LocalSteps.
+// Errors: NotFound (no such step here), DataLoss (its records are damaged),
+// those of BlockFiles.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ground/base/bytes.h"
+#include "tiers/manager/block_files.h"
+#include "tiers/manager/local_steps.h"
+#include "tiers/manager/tier_record.h"
+
+namespace holdfast {
+
+enum class BlockKind : uint8_t { kData = 0, kParity = 1 };
+
+// A range of what a member holds, wherever that is.
+struct BlockRange {
+  TierMember member;
+  BlockKind kind = BlockKind::kData;
+  uint64_t offset = 0;
+  uint64_t byte_count = 0;
+};
+std::string EncodeBlockRange(const BlockRange& range);
+Result<BlockRange> DecodeBlockRange(std::string_view bytes);
+
+class ServedSteps {
+ public:
+  explicit ServedSteps(const LocalSteps& steps) : steps_(steps) {}
+
+  Result<std::shared_ptr<const GroupRecord>> GroupOf(const TierMember& member);
+  Result<std::shared_ptr<BlockFiles>> DataOf(const TierMember& member);
+  Result<std::shared_ptr<BlockFiles>> ParityOf(const TierMember& member);
+  Result<std::shared_ptr<BlockFiles>> FilesOf(const TierMember& member,
+                                              BlockKind kind);
+  // Not checked by any sum: whoever asks knows it.
+  Status Read(const BlockRange& range, std::span<char> target);
+  // A file of the step's directory itself.
+  Result<Bytes> ReadFile(const TierMember& member, std::string_view name);
+  // Of a step whose files have changed, or are gone.
+  void Forget(const TierMember& member);
+
+ private:
+  struct Opened {
+    std::shared_ptr<const GroupRecord> group;
+    std::shared_ptr<BlockFiles> data;
+    std::shared_ptr<BlockFiles> parity;
+  };
+  Result<Opened> Open(const TierMember& member);
+
+  const LocalSteps& steps_;
+  std::mutex mutex_;
+  std::map<TierMember, Opened> opened_;
+};
+
+// The parity file of a member as blocks.
+std::shared_ptr<BlockFiles> ParityFilesOf(const std::string& directory,
+                                          const GroupRecord& group,
+                                          int64_t member);
+
+}  // namespace holdfast

@@ -1,0 +1,69 @@
+// StepFiles: the files of all members of a step as one checkpoint, wherever
+// they are: a bucket that is only read from.
+//
+// Files of this host are read from its disk, others are asked of their holders.
+// What puts the members' parts together (FinishItem) is made in memory.
+// Thread-safety: after Finish any thread. Ownership: borrows the peers, which
+// outlive every reader. Units: bytes.
+// Errors: those of TierPeers and of FinishItem; writes are Unimplemented.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ground/base/executor.h"
+#include "stores/cloud/read_only_bucket.h"
+#include "stores/place/place.h"
+#include "stores/storage/store.h"
+#include "tiers/manager/tier_peers.h"
+#include "tiers/manager/tier_record.h"
+
+namespace holdfast {
+
+class StepFiles final : public ReadOnlyBucket {
+ public:
+  // `files`: of each member, by rank of the save. `holders`: where they are.
+  StepFiles(const TierStep& step, std::vector<std::vector<TierFile>> files,
+            std::vector<int64_t> holders, TierPeers& peers);
+
+  // Puts the parts of `item` together, as FinishItem does.
+  // `save`: what they were saved with.
+  static Status Finish(const std::shared_ptr<StepFiles>& files,
+                       const std::string& item, const SaveOptions& save);
+  // The directory of the step, or of an item.
+  static Place PlaceOf(const std::shared_ptr<StepFiles>& files,
+                       const std::string& item);
+
+  Result<Bytes> Read(std::string_view path, ByteRange range = {});
+
+  const BucketTraits& traits() const override { return traits_; }
+  std::string UrlOf(std::string_view key) const override;
+  Result<ObjectEntry> Head(std::string_view key) override;
+  std::vector<Result<GetResult>> Get(std::span<const GetRequest> requests,
+                                     const CancelToken* cancel) override;
+  Result<ListPage> List(const ListRequest& request) override;
+  int64_t ServerTimeNs() const override { return 0; }
+
+ private:
+  struct File {
+    int64_t rank = -1;    // of the save; -1: in memory
+    uint64_t offset = 0;  // in what the member wrote
+    uint64_t byte_count = 0;
+    Bytes bytes;
+  };
+  const File* FileOf(std::string_view key) const;
+  Result<GetResult> GetOne(const GetRequest& request);
+  Status Fill(const File& file, uint64_t offset, std::span<char> target);
+
+  const TierStep step_;
+  const std::vector<int64_t> holders_;
+  TierPeers& peers_;
+  BucketTraits traits_;
+  Executor readers_;
+  std::map<std::string, File, std::less<>> files_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,48 @@
+// The checkpoint that several make together: reads pass on to the one that
+// holds a leaf, and means are made where they are asked for.
+//
+// Thread-safety, errors: as holdfast/checkpoint.h.
+// Ownership: shares the parts.
+// Units: bytes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ground/run/run.h"
+#include "ground/tensor/box.h"
+#include "holdfast/checkpoint.h"
+#include "tools/compare/merge_plan.h"
+
+namespace holdfast {
+
+class MergedCheckpoint final : public Checkpoint {
+ public:
+  // `weights`: one a part where a leaf is a mean.
+  MergedCheckpoint(std::vector<MergePart> parts, std::vector<MergedLeaf> leaves,
+                   std::vector<double> weights);
+
+ protected:
+  Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
+                           const RunOptions& run) const override;
+  Result<std::string> DoReadText(size_t leaf) const override;
+
+ private:
+  const Checkpoint& PartOf(const MergeOrigin& origin) const {
+    return *parts_[origin.part].checkpoint;
+  }
+  Result<Stats> ReadPlain(const std::vector<ReadRequest>& requests,
+                          const RunOptions& run) const;
+  Status ReadAverages(const std::vector<ReadRequest>& requests,
+                      const RunOptions& options, Stats& stats) const;
+  // target = the mean of the box at `box.origin` of the leaf.
+  Status ReadAverage(size_t leaf, const Box& box, const ArrayView& target,
+                     const RunOptions& read, Stats& stats) const;
+
+  const std::vector<MergePart> parts_;
+  const std::vector<MergedLeaf> leaves_;
+  const std::vector<double> weights_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,23 @@
+// What elements would take if they were saved with Compression::kPlanes.
+//
+// Thread-safety: calls may run concurrently. Units: bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/zarr/context_pool.h"
+#include "holdfast/dtype.h"
+
+namespace holdfast {
+
+class PlanesEstimate {
+ public:
+  // Encodes the first of `element_count` elements in C order, up to 512 KiB,
+  // and takes the others to be like them.
+  uint64_t Estimate(DType dtype, const char* elements, int64_t element_count);
+
+ private:
+  zarr::CodecContextPool contexts_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,34 @@
+// What a file of a foreign format is made from: the leaves that are wanted,
+// under names that the format can hold, with the values of those that are no
+// arrays.
+//
+// Thread-safety: any thread. Ownership: a plan is a value; `names` and `map`
+// are borrowed for the call. Errors: those of MapLeaves, and of reading small
+// values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "foreign/extents/target.h"
+#include "holdfast/tools/convert.h"
+#include "tools/convert/leaf_map.h"
+
+namespace holdfast {
+
+struct TargetPlanRequest {
+  Format format = Format::kSafetensors;
+  const std::vector<std::string>& names;  // as ConvertOptions::names
+  const LeafMap& map;
+  bool keeps_chunks = false;  // as of MapLeaves
+  TargetOptions target;
+};
+// What became of the leaves is put into `report`.
+Result<TargetPlan> MakeTargetPlan(const Checkpoint& source,
+                                  const TargetPlanRequest& request,
+                                  ConvertReport& report);
+
+// Reads the values of leaves that are no arrays.
+Status FillTexts(const Checkpoint& source, TargetPlan& plan);
+
+}  // namespace holdfast

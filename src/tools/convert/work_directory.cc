@@ -1,0 +1,297 @@
+#include "tools/convert/work_directory.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "engine/commit/replaceable.h"
+#include "engine/commit/tree_listing.h"
+#include "engine/commit/unfinished.h"
+#include "engine/references/reference_lock.h"
+#include "engine/references/referrers.h"
+#include "foreign/open/may_replace.h"
+#include "formats/codec/xxh64.h"
+#include "ground/base/coding.h"
+#include "ground/base/no_throw.h"
+#include "ground/base/status_macros.h"
+#include "ground/base/string_coding.h"
+#include "holdfast/checkpoint.h"
+#include "stores/place/directory_ops.h"
+#include "stores/place/step_address.h"
+#include "stores/storage/errno_status.h"
+#include "stores/storage/path_parts.h"
+#include "stores/storage/rename_call.h"
+#include "stores/storage/replace_directory.h"
+#include "stores/storage/url_path.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status TargetExistsError(const std::string& path) {
+  return AlreadyExistsError("Destination " + path + " already exists.");
+}
+
+bool IsCheckpoint(const std::string& path) {
+  OpenOptions open;
+  open.stored_sizes = false;
+  return Open(path, open).ok();
+}
+
+// Overwriting is for checkpoints; a mistyped path must not cost a home
+// directory.
+Status CheckTarget(const std::string& path,
+                   const WorkDirectory::Options& options) {
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+  if (kind == PathKind::kMissing) return Status();
+  const bool is_dir = kind == PathKind::kDirectory;
+  if (!options.overwrite || (!is_dir && kind != PathKind::kFile)) {
+    return TargetExistsError(path);
+  }
+  if (is_dir) return CheckMayReplaceAnyFormat(path, options.result_id);
+  if (IsCheckpoint(path)) return CheckNothingNeeds(path);
+  return FailedPreconditionError("overwrite " + path +
+                                 ": refused, because it is not a checkpoint");
+}
+
+Status MakeParents(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  if (!error) return Status();
+  return ErrnoStatus(error.value(), "create directory",
+                     fs::path(path).parent_path().string());
+}
+
+void AddFile(const std::string& path, std::string_view name, Xxh64& hash) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  std::string text;
+  PutString(text, name);
+  PutVarint(text, static_cast<uint64_t>(info.st_size));
+  PutVarint(text, static_cast<uint64_t>(info.st_mtim.tv_sec));
+  PutVarint(text, static_cast<uint64_t>(info.st_mtim.tv_nsec));
+  hash.Update(text);
+}
+
+// All files, but no directories: relative to `path`, with a slash before each.
+std::vector<std::string> FilesBelow(const std::string& path) {
+  std::vector<std::string> files;
+  const Result<std::vector<std::string>> entries = EntriesBelow(path);
+  if (!entries.ok()) return files;
+  for (const std::string& entry : *entries) {
+    std::error_code ignored;  // a link may lead to a directory
+    if (!fs::is_directory(path + "/" + entry, ignored)) {
+      files.push_back("/" + entry);
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
+uint64_t FilesHash(const std::string& path) {
+  if (IsUrl(path)) {
+    const Result<TreeListing> listing = ListWholeTree(path);
+    return listing.ok() ? ListingHash(*listing) : 0;
+  }
+  Xxh64 hash;
+  const std::vector<std::string> names = FilesBelow(path);
+  if (names.empty()) AddFile(path, "", hash);
+  for (const std::string& name : names) AddFile(path + name, name, hash);
+  return hash.Digest();
+}
+
+WorkDirectory::WorkDirectory(std::string target_path, const JournalHead& head,
+                             const Options& options)
+    : target_path_(std::move(target_path)),
+      path_(target_path_ + std::string(kWorkSuffix)),
+      head_(head),
+      options_(options),
+      access_(AccessRule::Of(target_path_, options_.copies_of)) {}
+
+std::vector<std::string> SourcePathsOf(const Checkpoint& source,
+                                       const ConvertOptions& options) {
+  std::vector<std::string> paths = options.copies_of;
+  paths.push_back(source.info().path);
+  for (const auto* more : {&source.info().bases, &source.info().sources}) {
+    paths.insert(paths.end(), more->begin(), more->end());
+  }
+  return paths;
+}
+
+Result<std::unique_ptr<WorkDirectory>> WorkDirectory::Begin(
+    const std::string& target_path, const JournalHead& head,
+    const Options& options) {
+  if (fs::path(target_path).filename().empty()) {
+    return InvalidArgumentError("convert to " + target_path +
+                                ": the path names no file or directory");
+  }
+  HF_RETURN_IF_ERROR(CheckNamesNoStep(target_path));
+  HF_RETURN_IF_ERROR(RecoverReplaced(target_path).status());
+  HF_RETURN_IF_ERROR(CheckTarget(target_path, options));
+  HF_RETURN_IF_ERROR(MakeParents(target_path));
+  std::unique_ptr<WorkDirectory> work(
+      new WorkDirectory(target_path, head, options));
+  HF_RETURN_IF_ERROR(work->Prepare());
+  return work;
+}
+
+Status WorkDirectory::Prepare() {
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path_));
+  if (kind != PathKind::kMissing && kind != PathKind::kDirectory) {
+    return TargetExistsError(path_);
+  }
+  if (kind == PathKind::kMissing) {
+    HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Make(path_));
+    is_begun_ = true;
+    HF_RETURN_IF_ERROR(access_.CloseWhileItGrows(path_));
+    return StartAnew("");
+  }
+  // Locked before the journal is read: another conversion may be appending.
+  HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Take(path_));
+  HF_ASSIGN_OR_RETURN(FoundJournal found, ReadJournal(JournalPath()));
+  is_begun_ = true;
+  HF_ASSIGN_OR_RETURN(const PathKind data, GetPathKind(data_path()));
+  using State = FoundJournal::State;
+  if (options_.restart) return StartAnew("because restart was asked for");
+  if (found.state == State::kMissing) {
+    return StartAnew("an earlier conversion left no journal");
+  }
+  if (found.state == State::kDamaged) {
+    return StartAnew("the journal of an earlier conversion is damaged");
+  }
+  if (found.head.source_hash != head_.source_hash) {
+    return StartAnew(
+        "the source is another one or has changed since an earlier "
+        "conversion began");
+  }
+  if (found.head.plan_hash != head_.plan_hash) {
+    return StartAnew("an earlier conversion had other options");
+  }
+  if (data != PathKind::kDirectory || found.marks.empty()) {
+    return StartAnew("an earlier conversion had finished nothing");
+  }
+  // From here on, any failure leaves something to continue from.
+  is_worth_keeping_ = true;
+  HF_ASSIGN_OR_RETURN(journal_,
+                      Journal::Continue(JournalPath(), found, options_.sync));
+  found_ = std::move(found);
+  resume_text_ = "continues an earlier conversion, whose files are in " + path_;
+  return Status();
+}
+
+Status WorkDirectory::StartAnew(const std::string& why) {
+  resume_text_ = why.empty() ? "" : "started over: " + why;
+  found_ = FoundJournal();
+  is_worth_keeping_ = false;
+  journal_.reset();
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                      ListDirectory(path_));
+  for (const std::string& name : names) {
+    const std::string entry = path_ + "/" + name;
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(entry));
+    if (kind == PathKind::kDirectory) {
+      HF_RETURN_IF_ERROR(RemoveTree(entry));
+    } else if (::unlink(entry.c_str()) != 0) {
+      return ErrnoStatus(errno, "remove", entry);
+    }
+  }
+  HF_ASSIGN_OR_RETURN(journal_,
+                      Journal::Create(JournalPath(), head_, options_.sync));
+  HF_RETURN_IF_ERROR(CreateDirectoryNew(data_path()));
+  if (!options_.sync) return Status();
+  HF_RETURN_IF_ERROR(SyncDirectory(path_));
+  return SyncDirectory(ParentPath(path_));
+}
+
+// Best effort: the next conversion to the same target removes leftovers.
+WorkDirectory::~WorkDirectory() {
+  if (!is_begun_ || is_worth_keeping_) return;
+  (void)CatchBadAlloc([&] { return lock_.Remove(path_); });
+}
+
+Status WorkDirectory::Append(std::span<const JournalRecord> records) {
+  if (records.empty()) return Status();
+  HF_RETURN_IF_ERROR(journal_->Append(records));
+  is_worth_keeping_ = true;
+  return Status();
+}
+
+Status WorkDirectory::WithAdvice(const Status& failure) const {
+  if (failure.code() != StatusCode::kResourceExhausted || !is_worth_keeping_) {
+    return failure;
+  }
+  return ResourceExhaustedError(
+      std::string(failure.message()) + "; the finished part is kept in " +
+      path_ + ": make room, and the same call continues from there");
+}
+
+Status WorkDirectory::DropJournal() {
+  is_worth_keeping_ = false;
+  if (::unlink(JournalPath().c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, "remove", JournalPath());
+  }
+  return options_.sync ? SyncDirectory(path_) : Status();
+}
+
+Status WorkDirectory::Publish(const std::string& name) {
+  // After an exchange of names the data here are the old target's.
+  HF_RETURN_IF_ERROR(DropJournal());
+  const std::string source =
+      name.empty() ? data_path() : data_path() + "/" + name;
+  HF_RETURN_IF_ERROR(access_.Apply(source, options_.sync));
+  ReferenceLock lock(Place(target_path_).parent());
+  int error = RenameNew(AT_FDCWD, source.c_str(), target_path_.c_str());
+  if (error == EEXIST) {
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_path_));
+    HF_ASSIGN_OR_RETURN(const PathKind made, GetPathKind(source));
+    const bool are_files =
+        kind != PathKind::kDirectory && made != PathKind::kDirectory;
+    if (!are_files) return PublishOver(source);
+    HF_RETURN_IF_ERROR(CheckTarget(target_path_, options_));
+    error = ::rename(source.c_str(), target_path_.c_str()) == 0 ? 0 : errno;
+  }
+  if (error != 0) {
+    return ErrnoStatus(error, "publish " + source + " as", target_path_);
+  }
+  lock.Unlock();
+  if (options_.sync) {
+    HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(target_path_)));
+    // Both ends of a rename between directories, before one of them goes.
+    HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(source)));
+  }
+  return Remove();
+}
+
+// A directory is locked until it is removed, with the work directory or beside
+// the target.
+Status WorkDirectory::PublishOver(const std::string& source) {
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_path_));
+  DirectoryLock replaced;
+  if (kind == PathKind::kDirectory) {
+    HF_ASSIGN_OR_RETURN(replaced, DirectoryLock::Take(target_path_));
+  }
+  HF_RETURN_IF_ERROR(CheckTarget(target_path_, options_));
+  const std::string aside = MovedPlace(target_path_).path();
+  HF_ASSIGN_OR_RETURN(const std::string at,
+                      local::ReplaceDirectory(source, target_path_, aside));
+  if (at == aside && replaced.is_held()) {
+    HF_RETURN_IF_ERROR(replaced.Remove(aside));
+  } else if (at == aside && ::unlink(aside.c_str()) != 0) {
+    return ErrnoStatus(errno, "remove", aside);
+  }
+  return Remove();
+}
+
+Status WorkDirectory::Remove() {
+  is_begun_ = false;
+  return lock_.Remove(path_);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,54 @@
+// The order in which a copy of a tree is made: a value, computed from names
+// alone.
+//
+// A unit is a topmost directory that holds a checkpoint: it is published as a
+// whole. Its files come in three waves: what its heads point to, the heads
+// (metadata, manifests, lists of files), and last what makes readers take it
+// for finished. All other files are loose; those that point at units
+// (`latest_checkpointed_iteration.txt`) come after everything.
+//
+// Thread-safety: pure functions. Units: bytes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/commit/tree_listing.h"
+
+namespace holdfast {
+
+struct CopyUnit {
+  std::string directory;  // relative to the place; "" the place itself
+  // True for Orbax's kind, which in an object store counts by
+  // `commit_success.txt`.
+  bool is_orbax = false;
+  // The names of its files, relative to the directory, of each wave.
+  std::vector<std::string> data;
+  std::vector<std::string> heads;
+  std::vector<std::string> last;
+};
+
+struct TreeCopyPlan {
+  std::vector<CopyUnit> units;     // by directory
+  std::vector<std::string> loose;  // relative to the place
+  std::vector<std::string> pointers;
+  // Directories of saves and copies that have not ended; not copied.
+  std::vector<std::string> unfinished;
+};
+
+// `files` are relative names, sorted; `place_name` is the name of the place
+// itself ("7").
+TreeCopyPlan PlanTreeCopy(const std::vector<ListedFile>& files,
+                          std::string_view place_name);
+
+// True when only a checkpoint's directory holds a file of this name.
+bool IsUnitSign(std::string_view file_name);
+
+// True for leases and journals, which are no part of the directory they lie in.
+bool IsScaffold(std::string_view path);
+
+// Behind the name of a directory where a copy grows.
+inline constexpr std::string_view kCopySuffix = ".holdfast-copy-tmp";
+
+}  // namespace holdfast

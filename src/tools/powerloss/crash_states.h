@@ -1,0 +1,60 @@
+// Which states of a disk a power loss may leave, enumerated from a record of
+// changes: each prefix of the record, under each kind of loss.
+//
+// Pure and deterministic: the same record and seeds give the same states.
+// Thread-safety: values. Units: bytes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tools/powerloss/disk_model.h"
+
+namespace holdfast {
+
+struct DiskRecord {
+  DiskState start;  // all of it safe
+  std::vector<DiskChange> changes;
+};
+
+enum class Loss : uint8_t {
+  kNothing,   // the process died, the machine did not
+  kData,      // written bytes that were not synced
+  kNames,     // names whose directory was not synced
+  kUnsynced,  // both
+  kSome,      // by seed: any of what was not synced, or parts of it
+  kTorn512,   // the last write stops at a multiple of 512 bytes
+  kTorn4096,  // ... of 4 KiB
+};
+std::string_view LossName(Loss loss);
+
+// Says of a pending change, by its index, that it survives whatever is lost.
+using KeptFn = std::function<bool(size_t index)>;
+// What is left of the changes that `model` holds as not safe.
+DiskState StateAfter(const DiskModel& model, Loss loss, uint64_t seed,
+                     const KeptFn& kept = {});
+
+struct CrashState {
+  size_t prefix = 0;  // how many changes were made
+  Loss loss = Loss::kNothing;
+  uint64_t seed = 0;
+};
+// "after 17 of 300 changes (write), kSome, seed 3"
+std::string Describe(const CrashState& crash, const DiskRecord& record);
+
+struct StateChoice {
+  uint64_t seed_count = 0;  // mixes of kSome for each prefix
+  uint64_t first_seed = 0;
+  // Which of them to make; empty: all.
+  std::function<bool(const CrashState&)> wanted = {};
+};
+// Calls `visit` with every prefix (none and all included) under every loss;
+// torn writes only after writes. Returns how many states there were.
+uint64_t VisitCrashStates(
+    const DiskRecord& record, const StateChoice& choice,
+    const std::function<void(const CrashState&, const DiskModel&)>& visit);
+
+}  // namespace holdfast

@@ -1,0 +1,69 @@
+// Why a state is bad: which syncs, had they been made, would have prevented it.
+//
+// Thread-safety: one thread. Ownership: borrows the record.
+// Errors: those of the judge.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "holdfast/tools/prove.h"
+#include "tools/powerloss/crash_states.h"
+#include "tools/prove/saved.h"
+
+namespace holdfast {
+
+// Judges a state after so many changes.
+using StateJudgeFn = std::function<Result<std::vector<CrashFinding>>(
+    const DiskState& state, size_t prefix)>;
+
+// Collects bad states into risks, each problem and cause once.
+class CauseFinder {
+ public:
+  CauseFinder(const DiskRecord& record, StateJudgeFn judge);
+
+  Status Add(const CrashState& crash, const DiskModel& model,
+             const CrashFinding& finding);
+  std::vector<CrashRisk> Take();
+
+ private:
+  using Nodes = std::set<NodeId>;
+  // Paths of the missing syncs.
+  using Key = std::pair<CrashProblem, std::set<std::string>>;
+
+  // One bad state of one checkpoint.
+  struct Case {
+    const CrashState& crash;
+    const DiskModel& model;
+    const CrashFinding& finding;
+  };
+  // Whether this finding, at least, would be gone.
+  Result<bool> IsRepairedBy(const Nodes& synced, const Case& bad) const;
+  // Null when no reason that is known already explains it.
+  Result<CrashRisk*> FindKnown(const Nodes& missing, const Case& bad);
+  // Nodes of a smallest set of syncs; absent: none helps.
+  Result<std::optional<Nodes>> Search(const Nodes& missing,
+                                      const Case& bad) const;
+  void Simplify();
+  MissingSync Describe(NodeId node, const Case& bad) const;
+  std::string LabelOf(NodeId node, const std::string& checkpoint) const;
+
+  const DiskRecord& record_;
+  const StateJudgeFn judge_;
+  const std::map<NodeId, std::string> paths_;
+  Nodes directories_;
+  std::map<Key, CrashRisk> risks_;
+};
+
+// The last path that each node had.
+std::map<NodeId, std::string> LastPaths(const DiskRecord& record);
+// "after 17 of 300 changes: rename of a to b".
+std::string MomentText(const DiskRecord& record, size_t prefix,
+                       const std::map<NodeId, std::string>& paths);
+
+}  // namespace holdfast

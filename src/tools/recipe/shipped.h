@@ -1,0 +1,20 @@
+// The recipes that are shipped: src/tools/recipe/shipped/*.json, as CMake puts them
+// into the library (cmake/recipes.cmake).
+//
+// Thread-safety: constants.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace holdfast {
+
+struct ShippedRecipe {
+  std::string_view name;
+  std::string_view text;
+};
+
+// Sorted by name.
+std::span<const ShippedRecipe> ShippedRecipes();
+
+}  // namespace holdfast

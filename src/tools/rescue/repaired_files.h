@@ -1,0 +1,101 @@
+// RepairedFiles: the files of a checkpoint as a bucket that is only read from,
+// with some of them hidden, replaced, renamed or cut, so that the readers of
+// whole checkpoints can read what is left of one.
+//
+// The source is listed once and never written to. A file is the first bytes of
+// one of the source, then some of memory, then a hole: a file that its own head
+// says is longer. Reading the hole is DataLoss.
+// Thread-safety: edit on one thread, before others read; then any thread.
+// Ownership: shares the source's store. Units: bytes.
+// Errors: those of the source's store and of Bucket; writes are Unimplemented.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stores/cloud/read_only_bucket.h"
+#include "stores/place/place.h"
+#include "stores/storage/store.h"
+
+namespace holdfast {
+
+class RepairedFiles final : public ReadOnlyBucket {
+ public:
+  struct File {
+    std::string source;       // its name in the source
+    uint64_t kept_bytes = 0;  // the first of it
+    Bytes tail;               // behind them
+    uint64_t byte_count = 0;  // a hole is behind the tail
+  };
+  // Paths below the directory.
+  using Files = std::map<std::string, File, std::less<>>;
+
+  // Of a directory, or of a file and nothing beside it.
+  static Result<std::shared_ptr<RepairedFiles>> Of(const Place& source);
+
+  const Files& files() const { return files_; }
+  bool Has(std::string_view path) const { return files_.contains(path); }
+  // Files whose paths begin with `prefix`.
+  std::vector<std::string> Below(std::string_view prefix) const;
+  // Whether anything was edited, or the source's own name says that it is no
+  // checkpoint yet.
+  bool is_edited() const { return is_edited_; }
+
+  // Of a path; false: there is none.
+  bool Hide(const std::string& path);
+  void HideBelow(const std::string& prefix);
+  // Whether the content is Put's.
+  bool IsReplaced(const std::string& path) const;
+  // A new file, or in place of another.
+  void Put(const std::string& path, Bytes bytes);
+  // The first `kept_bytes` of the file, `tail`, and a hole up to `byte_count`.
+  // REQUIRES: it is there, and unedited.
+  void Patch(const std::string& path, uint64_t kept_bytes, Bytes tail,
+             uint64_t byte_count);
+  // REQUIRES: both end in '/'.
+  void RenameDirectory(const std::string& from, const std::string& to);
+
+  // The checkpoint, to be opened; it shares this object.
+  static Place PlaceOf(const std::shared_ptr<RepairedFiles>& files);
+  // The store of the files below `directory` ("" or ending in '/').
+  static std::shared_ptr<Store> StoreOf(
+      const std::shared_ptr<RepairedFiles>& files,
+      const std::string& directory = "");
+  // A text with the source's path in place of the name of PlaceOf.
+  std::string WithSourcePath(std::string text) const;
+
+  const BucketTraits& traits() const override { return traits_; }
+  std::string UrlOf(std::string_view key) const override;
+  Result<ObjectEntry> Head(std::string_view key) override;
+  std::vector<Result<GetResult>> Get(std::span<const GetRequest> requests,
+                                     const CancelToken* cancel) override;
+  Result<ListPage> List(const ListRequest& request) override;
+  int64_t ServerTimeNs() const override { return 0; }
+
+ private:
+  RepairedFiles(const Place& source, std::shared_ptr<Store> store,
+                std::string file_name, std::string final_name);
+
+  std::string PlaceName() const;
+  const File* FileOf(std::string_view key) const;
+  Status HoleError(const File& file, std::string_view key,
+                   uint64_t offset) const;
+  Result<GetResult> GetOne(const GetRequest& request);
+  Status Fill(const File& file, std::string_view key, uint64_t offset,
+              std::span<char> target);
+
+  const std::string source_path_;  // of the directory
+  const std::string file_name_;    // "": the source is a directory
+  const std::string final_name_;   // that a checkpoint has when it is complete
+  const std::shared_ptr<Store> store_;
+  BucketTraits traits_;
+  Files files_;
+  bool is_edited_ = false;
+};
+
+}  // namespace holdfast

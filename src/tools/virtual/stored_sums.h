@@ -1,0 +1,100 @@
+// StoredSums: what the lists of a checkpoint (`_HOLDFAST_DIGESTS`) say of the
+// bytes of its files, by which any range of one is given as it was saved or
+// not at all.
+//
+// A range is checked in blocks: those of a list, or, of a value that has only
+// a checksum of the whole, those that are summed when all of it is read and
+// found right, before the first range of it is given. So what is given was
+// checked when it was read, and not some time before. Nodes of databases that
+// no list names have checksums of their own. Other bytes pass as they are.
+// Thread-safety: any thread. Ownership: a value of the lists.
+// Units: bytes. Errors: DataLoss for a damaged list, for bytes that differ and
+// for files that are gone or of another size; those of reading.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/commit/tree_listing.h"
+#include "engine/format/digest_file.h"
+
+namespace holdfast {
+
+class StoredSums {
+ public:
+  // Of all lists in `listing`, which covers the checkpoint; of a checkpoint
+  // with a list also of the nodes of its databases.
+  static Result<std::unique_ptr<const StoredSums>> Read(
+      const TreeListing& listing);
+
+  // Of what the files hold now.
+  static Result<std::unique_ptr<const StoredSums>> Sum(
+      const TreeListing& listing);
+
+  // There is no list.
+  bool is_empty() const { return files_.empty(); }
+
+  // DataLoss unless a file of this size can be the listed one; ok for a file
+  // that no list names.
+  Status CheckSize(std::string_view name, uint64_t byte_count) const;
+  // DataLoss when the file is listed: for one that is not there.
+  Status CheckGone(std::string_view name) const;
+  // DataLoss when a listed file below the directory is not there.
+  Status CheckNoneGone(std::string_view directory) const;
+
+  using ReadFn = std::function<Status(uint64_t offset, std::span<char> target)>;
+  // Fills `target` from `offset` on with what `read` gives of the file.
+  Status ReadInto(std::string_view name, uint64_t offset,
+                  std::span<char> target, const ReadFn& read) const;
+
+ private:
+  using Crcs = std::shared_ptr<const std::vector<uint32_t>>;
+  // A range of a file whose checksum is known.
+  struct Row {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    uint32_t crc32c = 0;
+    // The last four bytes, little endian, where they are a checksum.
+    std::optional<uint32_t> tail;
+    // The CRC is of all but the last four bytes, which are that CRC.
+    bool is_node = false;
+    // And it is known by them alone.
+    bool is_own_sum = false;
+    uint64_t block_bytes = 0;
+    mutable Crcs blocks;  // null: not summed yet; guarded by mutex_
+  };
+  struct File {
+    // Of each list that has any, by offset.
+    std::vector<std::vector<Row>> lists;
+    // The size, where a list says it.
+    std::optional<uint64_t> byte_count;
+    uint64_t end = 0;  // of the last row
+  };
+
+  static Result<std::vector<uint32_t>> SumBlocks(const Row& row,
+                                                 const ReadFn& read,
+                                                 uint32_t& crc, uint32_t& tail);
+  Status AddList(const TreeListing& listing, const ListedFile& list);
+  void AddValues(const std::string& directory, DigestFile digests);
+  void AddWhole(const std::string& name, uint64_t byte_count, uint32_t crc32c);
+  Status AddNodes(const TreeListing& listing, const ListedFile& manifest);
+  void FindGone(const TreeListing& listing);
+  const File* Find(std::string_view name) const;
+  Result<Crcs> BlocksOf(const Row& row, const ReadFn& read) const;
+  Status CheckRow(const Row& row, uint64_t offset, std::span<char> target,
+                  const ReadFn& read) const;
+
+  std::map<std::string, File, std::less<>> files_;
+  std::map<std::string, Status, std::less<>> gone_;
+  mutable std::mutex mutex_;
+};
+
+}  // namespace holdfast
