@@ -66,7 +66,7 @@ from holdfast._history import (
     resolve,
 )
 from holdfast._log import enable_logging
-from holdfast._mapping import Checkpoint, StoredArray
+from holdfast._mapping import Checkpoint
 from holdfast._metrics import crash_mark, metrics, metrics_text
 from holdfast._process_group import (
     ProcessGroup,
@@ -83,6 +83,7 @@ from holdfast._resume import (
 )
 from holdfast._stats import Stats
 from holdfast._stats import last as last_stats
+from holdfast._stored_array import StoredArray
 from holdfast._tiers import (
     LocalTierOptions,
     ParityOptions,

@@ -13,6 +13,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
+from holdfast.orbax import checkpoint_args
 from holdfast.orbax._attributes import attribute_error
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         aggregate_handlers,
         args,
         arrays,
-        checkpoint_args,
         checkpoint_managers,
         checkpoint_utils,
         checkpointers,
@@ -192,6 +192,10 @@ _HOMES = {
     "apply_transformations": "transform_utils",
     "merge_trees": "transform_utils",
 }
+
+checkpoint_args.fill_registry_with(
+    lambda: importlib.import_module(f"{__name__}.handlers")
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,11 +15,8 @@ from holdfast.orbax._limits import ByteLimiter
 from holdfast.orbax._param_info import ParamInfo
 from holdfast.orbax._pytree_save import is_served_by_engine
 from holdfast.orbax._source import AGGREGATE_FILE
-from holdfast.orbax._type_handler import (
-    TypeHandler,
-    TypeHandlerRegistry,
-    registry_or_standard,
-)
+from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
+from holdfast.orbax._type_handler_registry import registry_or_standard
 from holdfast.orbax.options import PyTreeMetadataOptions
 
 

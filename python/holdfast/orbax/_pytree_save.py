@@ -51,8 +51,8 @@ from holdfast.orbax._type_handler import (
     TypeHandler,
     TypeHandlerRegistry,
     check_has_elements,
-    registry_or_standard,
 )
+from holdfast.orbax._type_handler_registry import registry_or_standard
 from holdfast.orbax.tree_paths import flatten_with_path
 
 _ANCHOR_EVERY: contextvars.ContextVar[int | None] = contextvars.ContextVar(

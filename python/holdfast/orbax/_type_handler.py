@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from holdfast._lazy import importing
 from holdfast.orbax._empty_values import is_supported_empty_value
 from holdfast.orbax._jax import is_jax_array
 from holdfast.orbax._leaf_args import RestoreArgs, SaveArgs
@@ -198,17 +197,3 @@ def check_has_elements(array: Any, name: str, typestr: str | None) -> None:
             "Cannot save arrays with zero size: ParamInfo:"
             f" [name={name},value_typestr={typestr}]"
         )
-
-
-def registry_or_standard(
-    registry: TypeHandlerRegistry | None,
-) -> TypeHandlerRegistry:
-    """The registry; for None that of the standard handlers."""
-    if registry is not None:
-        return registry
-    with importing:
-        from holdfast.orbax._type_handler_registry import (
-            STANDARD_TYPE_HANDLER_REGISTRY,
-        )
-
-    return STANDARD_TYPE_HANDLER_REGISTRY

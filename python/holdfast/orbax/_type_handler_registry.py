@@ -148,6 +148,15 @@ GLOBAL_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = standard_registry()
 STANDARD_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = standard_registry()
 
 
+def registry_or_standard(
+    registry: TypeHandlerRegistry | None,
+) -> TypeHandlerRegistry:
+    """The registry; for None that of the standard handlers."""
+    if registry is not None:
+        return registry
+    return STANDARD_TYPE_HANDLER_REGISTRY
+
+
 def supported_types() -> list[Any]:
     """The types of leaves that can be saved without further handlers."""
     jax = require_jax("the list of supported types")
