@@ -31,6 +31,7 @@ def save_ranks(
 
     Each rank is a thread; the elements are written without the GIL.
     """
+
     def one(rank: int) -> Any:
         return save(
             sharded_state_dicts[rank],
@@ -54,6 +55,7 @@ def load_ranks(
 
     Returns what each rank's `load` returns. Arguments as for `save_ranks`.
     """
+
     def one(rank: int) -> Any:
         return load(
             sharded_state_dicts[rank],

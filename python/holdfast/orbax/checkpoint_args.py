@@ -8,8 +8,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from holdfast.orbax._handler import CheckpointHandler
-from holdfast.orbax._orbax_classes import derives_from, orbax_args_registry
+from holdfast.orbax._compat.orbax_classes import (
+    derives_from,
+    orbax_args_registry,
+)
+from holdfast.orbax._handlers.base import CheckpointHandler
 
 
 @dataclasses.dataclass
