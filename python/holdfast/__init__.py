@@ -21,78 +21,62 @@ import importlib
 from typing import Any
 
 from holdfast import _libcurl, errors
-from holdfast._api import (
-    VerifyReport,
-    digest,
-    load,
-    open,
-    save,
-    steps,
-    verify,
-)
-from holdfast._compare import (
-    DiffResult,
-    LeafDiff,
-    LeafStats,
-    MergeResult,
-    StatsResult,
-    diff,
-    merge,
-    stats,
-)
-from holdfast._convert import (
-    ConvertedLeaf,
-    ConvertResult,
-    convert,
-    recipes,
-)
-from holdfast._delta import (
-    ArrayPatch,
-    DeltaPolicy,
-    Follower,
-    FollowerUpdate,
-    patches,
-)
+from holdfast._api import digest, load, open, save, steps, verify
+from holdfast._compare import diff, merge, stats
+from holdfast._convert import convert, recipes
+from holdfast._delta import DeltaPolicy, Follower, patches
 from holdfast._engine import version as __version__
-from holdfast._fingerprint import ReplicaCounts, check_replicas, fingerprint
+from holdfast._fingerprint import check_replicas, fingerprint
 from holdfast._future import Future
-from holdfast._history import (
-    BisectProbe,
-    BisectResult,
-    BisectStep,
-    LogEntry,
-    bisect,
-    log,
-    resolve,
-)
+from holdfast._history import bisect, log, resolve
 from holdfast._log import enable_logging
-from holdfast._mapping import Checkpoint, StoredArray
+from holdfast._mapping import Checkpoint
 from holdfast._metrics import crash_mark, metrics, metrics_text
 from holdfast._process_group import (
     ProcessGroup,
     ProcessTransport,
     process_group,
 )
-from holdfast._report import Report, report
-from holdfast._rescue import LostLeaf, RescueReport, rescue
-from holdfast._resume import (
+from holdfast._report import report
+from holdfast._rescue import rescue
+from holdfast._results import (
+    ArrayPatch,
+    BisectProbe,
+    BisectResult,
+    BisectStep,
+    ConvertedLeaf,
+    ConvertResult,
+    CopiedLeaf,
+    DiffResult,
+    FollowerUpdate,
+    LeafDiff,
+    LeafStats,
+    LogEntry,
+    LostLeaf,
+    MergeResult,
+    ReplicaCounts,
+    Report,
+    RescueReport,
     ResumeDifference,
     ResumeReport,
-    resume_check,
-    resume_record,
+    StatsResult,
+    TierRestore,
+    TierStats,
+    TierStep,
+    VerifyReport,
+    ViewResult,
 )
+from holdfast._resume import resume_check, resume_record
 from holdfast._stats import Stats
 from holdfast._stats import last as last_stats
+from holdfast._stored_array import StoredArray
 from holdfast._tiers import (
     LocalTierOptions,
     ParityOptions,
     SharedTierOptions,
     TieredManager,
-    TierRestore,
-    TierStats,
-    TierStep,
 )
-from holdfast._view import CopiedLeaf, ViewResult, materialize, view
+from holdfast._view import materialize, view
 
 __all__ = [
     "ArrayPatch",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import time
 import warnings
@@ -34,11 +33,11 @@ from holdfast._progress import (
     cancelling,
     reporting,
 )
+from holdfast._results import VerifyReport
 from holdfast._spread import has_spread
 from holdfast._stats import Stats
 
 __all__ = [
-    "VerifyReport",
     "digest",
     "load",
     "open",
@@ -542,54 +541,6 @@ def digest(
         if leaf.name == name:
             return checkpoint.digest(i)
     raise errors.NotFoundError(f"{checkpoint.path}: no leaf {name!r}")
-
-
-@dataclasses.dataclass(frozen=True)
-class VerifyReport:
-    """What `verify` found. True when all is as it was saved.
-
-    Attributes:
-      damages: each damaged or missing part: `leaf`, `file`, `offset`,
-        `message`, `code`.
-      not_supported: the same of each leaf that holdfast does not read (a dtype
-        or an object that it lacks): neither damaged nor checked.
-      notes: such as values that carry no checksum.
-      leaf_count: leaves that were checked.
-      stats: what was read and how long it took.
-    """
-
-    path: str
-    damages: list[_engine.Damage]
-    not_supported: list[_engine.Damage]
-    notes: list[str]
-    leaf_count: int
-    stats: Stats
-
-    @property
-    def ok(self) -> bool:
-        return not self.damages and not self.not_supported
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def __str__(self) -> str:
-        verdict = f"{len(self.damages) or 'no'} damage"
-        if len(self.damages) > 1:
-            verdict += "s"
-        if self.not_supported:
-            verdict += f", {len(self.not_supported)} not supported"
-        lines = [f"{self.path}: {self.leaf_count} leaves: {verdict}"]
-        for damage in [*self.damages, *self.not_supported]:
-            where = damage.file
-            if damage.offset is not None:
-                where += f" at {damage.offset}"
-            lines.append(f"  {damage.leaf or '-'}: {where}: {damage.message}")
-        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
-
-    def _repr_html_(self) -> str:
-        from holdfast import _pages
-
-        return _pages.of_verify(self)
 
 
 def verify(

@@ -3,7 +3,6 @@ compared, measured and put together, piece by piece."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -11,15 +10,16 @@ from typing import Any, Literal
 from holdfast import _engine, _stats
 from holdfast._convert import Format, PathLike
 from holdfast._progress import ProgressArgument, reporting
-from holdfast._stats import Stats
+from holdfast._results import (
+    DiffResult,
+    LeafDiff,
+    LeafStats,
+    LeafSummary,
+    MergeResult,
+    StatsResult,
+)
 
 __all__ = [
-    "DiffResult",
-    "LeafDiff",
-    "LeafStats",
-    "LeafSummary",
-    "MergeResult",
-    "StatsResult",
     "diff",
     "merge",
     "stats",
@@ -27,159 +27,6 @@ __all__ = [
 
 _CHUNK_BYTES = 8 << 20
 _MEMORY_BYTES = 256 << 20
-
-
-@dataclasses.dataclass(frozen=True)
-class LeafSummary:
-    """A leaf of one side: its name, kind ("array", "scalar", "string", ...),
-    dtype (None for what has no elements), shape, and bytes in memory."""
-
-    name: str
-    kind: str
-    dtype: str | None
-    shape: tuple[int, ...]
-    bytes: int
-
-
-@dataclasses.dataclass(frozen=True)
-class LeafDiff:
-    """One leaf of `diff`.
-
-    Attributes:
-      name: in A; in B where A does not have it.
-      what: "same", or the first thing that is different: "only in a", "only in
-        b", "kind", "shape", "dtype", "values", "bits"; "unreadable".
-      a, b: the leaf on each side, or None.
-      renamed: the leaf that holds the same value on the other side, of a leaf
-        on one side.
-      element_count: elements compared.
-      different_count: of these, not equal.
-      beyond_count: of these, not within the tolerances.
-      nan_mismatch_count: of these, for a NaN on one side.
-      bits_only_count: equal elements of other bits: -0.0 and 0.0, NaNs.
-      max_abs_error: the largest |a - b|, over elements without NaN.
-      max_rel_error: the largest |a - b| / max(|a|, |b|).
-      max_abs_error_exact: the same as an int, of integer tensors.
-      first_index: of the first element that is not equal, in C order.
-      first_a, first_b: that element, an array of no dimensions.
-      first_byte: of texts.
-      error: why it could not be compared.
-    """
-
-    name: str
-    what: str
-    a: LeafSummary | None
-    b: LeafSummary | None
-    renamed: str | None
-    element_count: int
-    different_count: int
-    beyond_count: int
-    nan_mismatch_count: int
-    bits_only_count: int
-    max_abs_error: float
-    max_rel_error: float
-    max_abs_error_exact: int | None
-    first_index: tuple[int, ...] | None
-    first_a: Any
-    first_b: Any
-    first_byte: int | None
-    error: str | None
-
-
-@dataclasses.dataclass(frozen=True)
-class DiffResult:
-    """What `diff` found. True when both hold the same.
-
-    Attributes:
-      leaves: the leaves of A in its order, then those only in B.
-      worst: those that are not the same, the worst first.
-      stats: what was read and how long it took.
-    """
-
-    leaves: list[LeafDiff]
-    worst: list[LeafDiff]
-    stats: Stats
-
-    @property
-    def same(self) -> bool:
-        return not self.worst
-
-    def __bool__(self) -> bool:
-        return self.same
-
-    def _repr_html_(self) -> str:
-        from holdfast import _pages
-
-        return _pages.of_diff(self)
-
-
-@dataclasses.dataclass(frozen=True)
-class LeafStats:
-    """The numbers of one tensor. All but the counts are over its finite
-    elements.
-
-    Attributes:
-      element_count, bytes: of the whole tensor.
-      finite_count, zero_count, nan_count, infinity_count: elements.
-      min, max, absmax: ints of integer tensors; None when nothing is finite,
-        and min and max of complex tensors.
-      mean: complex of complex tensors; NaN when nothing is finite.
-      std: of the whole, as numpy.std has it.
-      l2_norm: root of the sum of squared moduli.
-      error: why it could not be read.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    element_count: int
-    bytes: int
-    finite_count: int
-    zero_count: int
-    nan_count: int
-    infinity_count: int
-    min: int | float | None
-    max: int | float | None
-    absmax: int | float | None
-    mean: float | complex
-    std: float
-    l2_norm: float
-    error: str | None
-
-
-@dataclasses.dataclass(frozen=True)
-class StatsResult:
-    """What `stats` found: one entry a tensor, in the checkpoint's order, and
-    the norm and largest modulus of all elements together."""
-
-    leaves: list[LeafStats]
-    l2_norm: float
-    absmax: float
-    stats: Stats
-
-    def __getitem__(self, name: str) -> LeafStats:
-        for leaf in self.leaves:
-            if leaf.name == name:
-                return leaf
-        raise KeyError(name)
-
-    def _repr_html_(self) -> str:
-        from holdfast import _pages
-
-        return _pages.of_stats(self)
-
-
-@dataclasses.dataclass(frozen=True)
-class MergeResult:
-    """What a merge wrote. Sizes in bytes, times in seconds."""
-
-    target: str
-    format: str
-    leaf_count: int
-    decoded_bytes: int
-    written_bytes: int
-    checked_bytes: int
-    total_seconds: float
 
 
 def _texts(texts: str | Sequence[str]) -> list[str]:

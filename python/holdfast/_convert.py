@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -12,8 +11,9 @@ import numpy as np
 
 from holdfast import _engine
 from holdfast._progress import ProgressArgument, reporting
+from holdfast._results import ConvertedLeaf, ConvertResult
 
-__all__ = ["ConvertResult", "ConvertedLeaf", "convert", "recipes"]
+__all__ = ["convert", "recipes"]
 
 PathLike = str | os.PathLike[str]
 Format = Literal[
@@ -28,56 +28,6 @@ Format = Literal[
 
 _CHUNK_BYTES = 8 << 20
 _MEMORY_BYTES = 256 << 20
-
-
-@dataclasses.dataclass(frozen=True)
-class ConvertedLeaf:
-    """A leaf that the conversion changed or left out.
-
-    Attributes:
-      leaf: its name in the source.
-      new_name: its name in the target; None: it was left out.
-      what: "renamed", "cast to float16", "left out", "stored as ...".
-    """
-
-    leaf: str
-    new_name: str | None
-    what: str
-
-
-@dataclasses.dataclass(frozen=True)
-class ConvertResult:
-    """What a conversion did. Sizes in bytes, times in seconds.
-
-    Attributes:
-      target: the new checkpoint.
-      format: its format.
-      leaf_count: leaves in it.
-      decoded_bytes: bytes of its arrays.
-      read_bytes: read from storage for them.
-      written_bytes: written to storage for them.
-      checked_bytes: compared afterwards, decoded.
-      total_seconds: of the whole call.
-      leaves: those that were renamed, cast, left out or stored as bits.
-      notes: rules that matched no leaf, and the like.
-      resumed: whether it continued an earlier call.
-      resume_text: what it continued, or why it started over; may be empty.
-      kept_bytes: decoded bytes that were there already.
-    """
-
-    target: str
-    format: str
-    leaf_count: int
-    decoded_bytes: int
-    read_bytes: int
-    written_bytes: int
-    checked_bytes: int
-    total_seconds: float
-    leaves: list[ConvertedLeaf]
-    notes: list[str]
-    resumed: bool
-    resume_text: str
-    kept_bytes: int
 
 
 def _texts(texts: str | Sequence[str]) -> list[str]:

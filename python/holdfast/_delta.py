@@ -14,8 +14,9 @@ from holdfast import _engine, _torch_arrays, errors
 from holdfast._lazy import importing
 from holdfast._progress import ProgressArgument, reporting
 from holdfast._pytree import jax_if_imported, joined, one_level
+from holdfast._results import ArrayPatch, FollowerUpdate
 
-__all__ = ["ArrayPatch", "DeltaPolicy", "Follower", "FollowerUpdate", "patches"]
+__all__ = ["DeltaPolicy", "Follower", "patches"]
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 PathLike = str | os.PathLike[str]
@@ -42,42 +43,6 @@ class DeltaPolicy:
             raise errors.InvalidArgumentError(
                 f"anchor_every: got {self.anchor_every}, want 1 or more"
             )
-
-
-@dataclasses.dataclass(frozen=True)
-class ArrayPatch:
-    """The elements of one array that a delta changes.
-
-    Attributes:
-      name: the leaf's, keys joined with ".".
-      shape: of the whole array.
-      indices: int64, ascending, into the array in C order.
-      values: the new elements, one axis, in the array's dtype.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    indices: NumpyArray
-    values: NumpyArray
-
-
-@dataclasses.dataclass(frozen=True)
-class FollowerUpdate:
-    """What `Follower.poll` has done.
-
-    Attributes:
-      step: the step that the arrays hold now.
-      path: its path or URL.
-      delta_count: deltas that were applied; 0: the step was read whole.
-      read_bytes: bytes read from storage for the arrays.
-      changed: names of the arrays that are not as they were.
-    """
-
-    step: int
-    path: str
-    delta_count: int
-    read_bytes: int
-    changed: tuple[str, ...]
 
 
 def patches(

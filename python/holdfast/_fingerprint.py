@@ -6,7 +6,6 @@ what it takes.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,23 +15,9 @@ from holdfast._adapt import adapt
 from holdfast._lazy import importing
 from holdfast._process_group import GroupArgument, ProcessGroup
 from holdfast._pytree import jax_if_imported, joined
+from holdfast._results import ReplicaCounts
 
-__all__ = ["ReplicaCounts", "check", "check_replicas", "fingerprint"]
-
-
-@dataclasses.dataclass(frozen=True)
-class ReplicaCounts:
-    """What `check_replicas` compared.
-
-    Attributes:
-      box_count: different tensors, or boxes of tensors, that some rank holds.
-      replica_count: copies of them, of all ranks together.
-      compared_count: those of them that are not the only copy.
-    """
-
-    box_count: int
-    replica_count: int
-    compared_count: int
+__all__ = ["check", "check_replicas", "fingerprint"]
 
 
 def fingerprint(tree: Any) -> str | dict[str, str]:

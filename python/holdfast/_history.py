@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import warnings
 from collections.abc import Callable
@@ -10,93 +9,18 @@ from collections.abc import Callable
 from holdfast import _engine
 from holdfast._convert import _MEMORY_BYTES, PathLike
 from holdfast._progress import ProgressArgument, reporting
+from holdfast._results import (
+    BisectProbe,
+    BisectResult,
+    BisectStep,
+    LogEntry,
+)
 
 __all__ = [
-    "BisectProbe",
-    "BisectResult",
-    "BisectStep",
-    "LogEntry",
     "bisect",
     "log",
     "resolve",
 ]
-
-
-@dataclasses.dataclass(frozen=True)
-class LogEntry:
-    """One step of a run.
-
-    Attributes:
-      step: its number; None where the directory's name has none.
-      path: its directory.
-      committed: a save was finished.
-      problem: why it was not, or what of a committed step is gone; "" for a
-        step that is whole.
-      commit_timestamp_ns: since 1970 UTC; None when it is not recorded.
-      save_seconds: from the beginning of the save to its commit, likewise.
-      bytes: of all files below it.
-      metrics: numbers, by their keys joined with ".".
-      moved_against: the step that `moved` is against; "": none was compared.
-      moved: names of the tensors that moved most and how far, relative to what
-        they were.
-      moved_problem: why the two steps could not be compared.
-    """
-
-    step: int | None
-    path: str
-    committed: bool
-    problem: str
-    commit_timestamp_ns: int | None
-    save_seconds: float | None
-    bytes: int
-    metrics: dict[str, float]
-    moved_against: str
-    moved: list[tuple[str, float]]
-    moved_problem: str
-
-
-@dataclasses.dataclass(frozen=True)
-class BisectStep:
-    """A step by its number, and its directory's name and path."""
-
-    step: int
-    name: str
-    path: str
-
-
-@dataclasses.dataclass(frozen=True)
-class BisectProbe:
-    """One look: `verdict` is "good", "bad" or "skip"."""
-
-    step: BisectStep
-    verdict: str
-    why: str
-    leaf_count: int
-    bytes: int
-
-
-@dataclasses.dataclass(frozen=True)
-class BisectResult:
-    """What `bisect` found.
-
-    Attributes:
-      first_bad: None when steps before it were skipped.
-      candidates: the first bad step is one of these; all but the last were
-        skipped.
-      last_good: the step before them.
-      probes: the steps that were looked at, in this order.
-      step_count: of the range.
-      leaf_count: tensors that were read, all together.
-      bytes: of their elements.
-    """
-
-    first_bad: BisectStep | None
-    candidates: list[BisectStep]
-    last_good: BisectStep
-    probes: list[BisectProbe]
-    step_count: int
-    leaf_count: int
-    bytes: int
 
 
 def resolve(path: PathLike) -> str:

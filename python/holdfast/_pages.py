@@ -11,13 +11,13 @@ from holdfast import _engine, _notebook, _table
 from holdfast._notebook import Row
 
 if TYPE_CHECKING:
-    from holdfast._api import VerifyReport
-    from holdfast._compare import (
+    from holdfast._results import (
         DiffResult,
         LeafDiff,
         LeafStats,
         LeafSummary,
         StatsResult,
+        VerifyReport,
     )
 
 __all__ = ["of_diff", "of_leaves", "of_stats", "of_text", "of_verify"]

@@ -2,50 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import pathlib
 
 from holdfast import _engine
 from holdfast._convert import _MEMORY_BYTES, PathLike
 from holdfast._progress import ProgressArgument, reporting
+from holdfast._results import Report
 
-__all__ = ["Report", "report"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Report:
-    """A page that needs nothing else. A notebook shows it where it stands.
-
-    Attributes:
-      html: the page.
-      leaf_count: leaves of the checkpoint.
-      unreadable_count: of these, those that could not be read.
-      damage_count: what `verify` found.
-      different_count: leaves that differ from those of `against`.
-      cache_warning: why the file `cache` was left out; "" when it was not.
-    """
-
-    html: str = dataclasses.field(repr=False)
-    leaf_count: int
-    unreadable_count: int
-    damage_count: int
-    different_count: int
-    cache_warning: str = ""
-
-    def save(self, path: PathLike) -> None:
-        """Writes the page to a file."""
-        pathlib.Path(os.fspath(path)).write_text(self.html, encoding="utf-8")
-
-    def _repr_html_(self) -> str:
-        import html  # slow to import
-
-        # In a frame of its own: the page's style and scripts stay there.
-        return (
-            '<iframe title="holdfast report" sandbox="allow-scripts" '
-            'style="width:100%;height:48rem;border:0" '
-            f'srcdoc="{html.escape(self.html)}"></iframe>'
-        )
+__all__ = ["report"]
 
 
 def report(

@@ -7,7 +7,6 @@ is a small JSON object, kept beside the tree; a later process compares itself.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import platform
@@ -23,10 +22,9 @@ from holdfast._api import PathLike
 from holdfast._api import open as open_checkpoint
 from holdfast._lazy import importing
 from holdfast._pytree import jax_if_imported, joined, one_level
+from holdfast._results import ResumeDifference, ResumeReport
 
 __all__ = [
-    "ResumeDifference",
-    "ResumeReport",
     "resume_check",
     "resume_record",
 ]
@@ -69,55 +67,6 @@ _JAX_FLAGS = (
     "jax_enable_x64",
     "jax_threefry_partitionable",
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class ResumeDifference:
-    """One thing that is not as it was.
-
-    Attributes:
-      what: where: "rng.dropout", "libraries.jax", "state.params.w".
-      recorded: what was there; None: nothing.
-      found: what is there now; None: nothing.
-    """
-
-    what: str
-    recorded: Any
-    found: Any
-
-    def __str__(self) -> str:
-        return f"{self.what}: was {self.recorded}, is {self.found}"
-
-
-@dataclasses.dataclass(frozen=True)
-class ResumeReport:
-    """What `resume_check` found; true when nothing differs.
-
-    Attributes:
-      differences: in the order in which one may explain the next: step,
-        libraries, settings, flags, devices, rng, data, state.
-      compared_count: values that were compared.
-    """
-
-    differences: tuple[ResumeDifference, ...]
-    compared_count: int
-
-    @property
-    def first(self) -> ResumeDifference | None:
-        """The first difference, which may explain the others."""
-        return self.differences[0] if self.differences else None
-
-    def __bool__(self) -> bool:
-        return not self.differences
-
-    def __str__(self) -> str:
-        if not self.differences:
-            return f"nothing differs: {self.compared_count} values agree"
-        lines = "\n".join(f"  {difference}" for difference in self.differences)
-        return (
-            f"{len(self.differences)} of {self.compared_count} values differ;"
-            f" the first may explain the others:\n{lines}"
-        )
 
 
 def resume_record(

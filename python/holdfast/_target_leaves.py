@@ -16,8 +16,8 @@ import numpy as np
 from holdfast import _dtensor, _dtypes, _engine, _torch_arrays, errors
 from holdfast._buffers import Buffer, Request
 from holdfast._lazy import importing
-from holdfast._mapping import StoredArray
 from holdfast._pytree import jax_if_imported
+from holdfast._stored_array import StoredArray
 
 __all__ = ["LeafPlanner", "Request", "Slot", "put_all"]
 

@@ -26,14 +26,12 @@ from holdfast._adapt import make_adapt
 from holdfast._api import ArrayKind, Compression
 from holdfast._log import log
 from holdfast._process_group import GroupArgument
+from holdfast._results import TierRestore, TierStats, TierStep
 
 __all__ = [
     "LocalTierOptions",
     "ParityOptions",
     "SharedTierOptions",
-    "TierRestore",
-    "TierStats",
-    "TierStep",
     "TieredManager",
     "Tiers",
 ]
@@ -101,72 +99,6 @@ class ParityOptions:
     failure_domain: str = ""
     block_bytes: int = 1 << 20
     bytes_per_second_max: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True)
-class TierRestore:
-    """A step that was restored.
-
-    Attributes:
-      step: its number.
-      source: "local" (all of it was on the ranks that are there), "parity"
-        (some of it was made again), "shared".
-      id: tells this copy of the step from any other.
-      notes: steps that were skipped, and why.
-      rebuilt_ranks: of the save: lost, and made again.
-      healed_block_count: of damaged files, on all ranks.
-      peer_bytes: that this rank received to heal.
-    """
-
-    step: int
-    source: str
-    id: str
-    notes: list[str]
-    rebuilt_ranks: list[int]
-    healed_block_count: int
-    peer_bytes: int
-
-
-@dataclasses.dataclass(frozen=True)
-class TierStep:
-    """A step of this rank's directory, or of the shared tier.
-
-    Attributes:
-      step: its number.
-      epoch: counts the managers that saved; the step of a later one is newer.
-      is_local: this rank has its part.
-      is_protected: all ranks had stored their parity.
-      is_shared: it is a checkpoint of the shared tier.
-    """
-
-    step: int
-    epoch: int
-    is_local: bool
-    is_protected: bool
-    is_shared: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class TierStats:
-    """What this rank has done.
-
-    Attributes:
-      data_bytes: its part of the last step.
-      parity_bytes: that it holds of the last step.
-      received_bytes: for parity, since the manager was made.
-      write_seconds: of the last step, until it was on the tier.
-      protect_seconds: from then on, until all had their parity.
-      drain_seconds: of the last step that was copied to the shared tier.
-      drained_bytes: to the shared tier, since the manager was made.
-    """
-
-    data_bytes: int
-    parity_bytes: int
-    received_bytes: int
-    write_seconds: float
-    protect_seconds: float
-    drain_seconds: float
-    drained_bytes: int
 
 
 class Tiers:

@@ -3,7 +3,6 @@ copying it."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -13,58 +12,20 @@ from holdfast import _engine
 from holdfast._convert import (
     _CHUNK_BYTES,
     _MEMORY_BYTES,
-    ConvertedLeaf,
-    ConvertResult,
     PathLike,
     _recipe,
     _result,
     _rules,
 )
 from holdfast._progress import ProgressArgument, reporting
+from holdfast._results import (
+    ConvertedLeaf,
+    ConvertResult,
+    CopiedLeaf,
+    ViewResult,
+)
 
-__all__ = ["CopiedLeaf", "ViewResult", "materialize", "view"]
-
-
-@dataclasses.dataclass(frozen=True)
-class CopiedLeaf:
-    """A tensor that a view could not refer to.
-
-    Attributes:
-      leaf: its name in the source.
-      why: "compressed with zstd", "cast to float16", ...
-      byte_count: its decoded bytes.
-    """
-
-    leaf: str
-    why: str
-    byte_count: int
-
-
-@dataclasses.dataclass(frozen=True)
-class ViewResult:
-    """What a view refers to. Sizes in bytes, times in seconds.
-
-    Attributes:
-      target: the view.
-      leaf_count: leaves in it.
-      referred_leaf_count: tensors that are only referred to.
-      referred_bytes: decoded bytes of these.
-      source_file_count: files that it refers to.
-      copied: tensors that were copied, and why.
-      total_seconds: of the whole call.
-      leaves: those that were renamed or left out.
-      notes: rules that matched no leaf, and the like.
-    """
-
-    target: str
-    leaf_count: int
-    referred_leaf_count: int
-    referred_bytes: int
-    source_file_count: int
-    copied: list[CopiedLeaf]
-    total_seconds: float
-    leaves: list[ConvertedLeaf]
-    notes: list[str]
+__all__ = ["materialize", "view"]
 
 
 def view(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 
 import holdfast
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 class Batches:
@@ -25,15 +27,22 @@ class Batches:
         return {"at": self.at, "files": ["a", "b"]}
 
 
+def _torch_generator(seed: int) -> dict[str, Any]:
+    """torch's part of `rng`; empty without torch."""
+    if not HAS_TORCH:
+        return {}
+    import torch
+
+    return {"torch": torch.Generator().manual_seed(seed)}
+
+
 def _run(seed: int = 0, at: int = 5) -> dict[str, Any]:
-    generator = torch.Generator()
-    generator.manual_seed(seed)
     return {
         "step": 7,
         "rng": {
             "jax": jax.random.key(seed),
             "numpy": np.random.default_rng(seed),
-            "torch": generator,
+            **_torch_generator(seed),
             "python": random.Random(seed),
         },
         "data": Batches(at),
@@ -60,7 +69,11 @@ def test_a_run_that_is_the_same_is_the_same(tmp_path: Path) -> None:
         ({"rng": {"jax": jax.random.key(1)}}, "rng.jax"),
         ({"rng": {"numpy": np.random.default_rng(1)}}, "rng.numpy.state.inc"),
         ({"rng": {"python": random.Random(1)}}, "rng.python.state"),
-        ({"rng": {"torch": torch.Generator()}}, "rng.torch.state"),
+        pytest.param(
+            {"rng": _torch_generator(1)},
+            "rng.torch.state",
+            marks=pytest.mark.skipif(not HAS_TORCH, reason="needs torch"),
+        ),
         ({"data": Batches(6)}, "data.state.at"),
         ({"state": {"w": jnp.ones(6, jnp.bfloat16)}}, "state.w"),
         ({"state": {"w": jnp.arange(6, dtype=jnp.float32)}}, "state.w"),

@@ -513,6 +513,16 @@ TEST_F(References, AFollowerKnowsStepsByWhatTheyHold) {
   EXPECT_EQ(value(), 4);
 }
 
+TEST_F(References, AStepIsNotTakenForItsOwnBase) {
+  const std::string other = directory_ / "other";
+  SaveWhole(1);
+  ASSERT_TRUE(SaveDelta(other + "/1", StateOf(2), Path(1)).ok());
+  fs::rename(root_, root_ + "-gone");
+  const auto loaded = Load(other + "/1");
+  EXPECT_EQ(loaded.status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(loaded.status().message(), HasSubstr(Path(1)));
+}
+
 // Without checksums it knows its source by the time of the file.
 TEST_F(References, ACopyOfAViewThatHoldsItsSourceIsReadable) {
   const std::string source = directory_ / "m.safetensors";

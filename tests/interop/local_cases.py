@@ -27,7 +27,7 @@ def _checkpointer(which, use_ocdbt, use_zarr3):
     if which == "orbax":
         from orbax.checkpoint._src.metadata.array_metadata_store import Store
     else:
-        from holdfast.orbax._array_metadata_store import Store
+        from holdfast.orbax._type_handlers.array_metadata import Store
     registry = handlers.create_type_handler_registry(
         (jax.Array, handlers.ArrayHandler(
             primary_host=None, replica_id=None, use_replica_parallel=False,

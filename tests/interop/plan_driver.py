@@ -5,7 +5,7 @@ import subprocess
 
 import random_transforms as cases
 from holdfast.orbax import RestoreArgs, RestoreTransform
-from holdfast.orbax._transforms import plan_transforms
+from holdfast.orbax._trees.transforms import plan_transforms
 from holdfast.orbax.transform_utils import Transform
 
 CODES = {KeyError: "NOT_FOUND", ValueError: "INVALID_ARGUMENT",

@@ -197,7 +197,7 @@ def _handler(case, which):
         from orbax.checkpoint._src.metadata import array_metadata_store
         store = array_metadata_store.Store()
     else:
-        from holdfast.orbax._array_metadata_store import Store
+        from holdfast.orbax._type_handlers.array_metadata import Store
         store = Store()
     registry = handlers.create_type_handler_registry(
         (int, handlers.ScalarHandler()),

@@ -23,7 +23,8 @@ import servers
 import holdfast
 import holdfast.orbax as ocp
 from holdfast import _engine, remote
-from holdfast.orbax import _trash, temporary_paths
+from holdfast.orbax import temporary_paths
+from holdfast.orbax._manager import trash
 from holdfast.remote import RemotePath
 
 HERE = Path(__file__).resolve().parent
@@ -385,9 +386,9 @@ def test_a_step_that_is_saved_again_stays(root: RemotePath) -> None:
     assert trashed == [str(root / "1")]
     assert ocp.utils.checkpoint_steps(root) == []
     ocp.PyTreeCheckpointer().save(root / "1", tree(2), force=True)
-    _trash.remove_entry(trashed[0])
+    trash.remove_entry(trashed[0])
     same(ocp.PyTreeCheckpointer().restore(root / "1"), tree(2))
-    _trash.remove_entry(*_engine.dispose_of_steps(str(root), ["1"])[0])
+    trash.remove_entry(*_engine.dispose_of_steps(str(root), ["1"])[0])
     assert names_below(root) == set()
 
 

@@ -111,7 +111,7 @@ class _RefusedLoader(Loader):
         """A module as any other."""
 
     def exec_module(self, module: types.ModuleType) -> None:
-        from holdfast.orbax._refusal import refused
+        from holdfast.orbax._compat.refusal import refused
 
         full = module.__name__
         for name in REFUSED[full.removeprefix(f"{ORBAX}.")].split():

@@ -31,7 +31,6 @@ from holdfast.megatron.mapping import (
     ShardedTensor,
     ShardedTensorFactory,
 )
-from holdfast.megatron.ranks import load_ranks, save_ranks
 from holdfast.megatron.serialization import (
     load,
     load_common_state_dict,
@@ -42,12 +41,14 @@ from holdfast.megatron.serialization import (
     remove_sharded_tensors,
     save,
 )
+from holdfast.megatron.strategies.defaults import register_back_ends
 from holdfast.megatron.strategies.zarr import (
     AbsentChunksWarning,
     ZarrLoadShardedStrategy,
     ZarrSaveShardedStrategy,
     register_default_zarr_strategies,
 )
+from holdfast.megatron.thread_ranks import load_ranks, save_ranks
 from holdfast.megatron.validation import (
     StrictHandling,
     parse_strict_flag,
@@ -82,3 +83,5 @@ __all__ = [
     "save_ranks",
     "validate_sharding_integrity",
 ]
+
+register_back_ends()

@@ -1,7 +1,7 @@
 """The ranks that save or load one checkpoint together.
 
 They are the processes of torch.distributed where that is initialised, threads
-of this process in `save_ranks` and `load_ranks`, and else this process alone.
+of this process in `run_in_threads`, and else this process alone.
 They exchange metadata only, in meetings. A call in which they meet ends with a
 meeting, so that a failure of one, wherever, is the failure of the call on all;
 one that does not come in time is named.
@@ -14,7 +14,7 @@ import itertools
 import os
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,8 +30,7 @@ __all__ = [
     "Ranks",
     "call",
     "current",
-    "load_ranks",
-    "save_ranks",
+    "run_in_threads",
     "subgroup",
     "this_rank",
 ]
@@ -204,7 +203,7 @@ class _Board:
 
 class _Current(threading.local):
     ranks: Ranks | None = None
-    # The rank of a thread of save_ranks or load_ranks.
+    # The rank of a thread of run_in_threads.
     engine: _engine.ProcessGroup | None = None
     board: _Board | None = None
 
@@ -320,75 +319,14 @@ def subgroup(group: Any) -> Iterator[Ranks]:
         yield members
 
 
-def save_ranks(
-    sharded_state_dicts: Sequence[dict[str, Any]],
-    checkpoint_dir: str | os.PathLike[str],
-    sharded_strategy: Any = None,
-    *,
-    return_exceptions: bool = False,
-    **kwargs: Any,
-) -> list[Any]:
-    """`save` by as many ranks as there are state dicts, in one call.
-
-    Args:
-      sharded_state_dicts: what each rank would pass.
-      sharded_strategy: as `save` takes it, or a function of the rank.
-      return_exceptions: a rank's failure is its result; else the first rank's
-        own failure is raised.
-      **kwargs: of `save`.
-
-    Each rank is a thread; the elements are written without the GIL.
-    """
-    with importing:
-        from holdfast.megatron.serialization import save
-
-    def one(rank: int) -> Any:
-        return save(
-            sharded_state_dicts[rank],
-            os.fspath(checkpoint_dir),
-            _of_rank(sharded_strategy, rank),
-            **kwargs,
-        )
-
-    return _run(len(sharded_state_dicts), one, return_exceptions)
-
-
-def load_ranks(
-    sharded_state_dicts: Sequence[dict[str, Any]],
-    checkpoint_dir: str | os.PathLike[str],
-    sharded_strategy: Any = None,
-    *,
-    return_exceptions: bool = False,
-    **kwargs: Any,
-) -> list[Any]:
-    """`load` by as many ranks as there are state dicts, in one call.
-
-    Returns what each rank's `load` returns. Arguments as for `save_ranks`.
-    """
-    with importing:
-        from holdfast.megatron.serialization import load
-
-    def one(rank: int) -> Any:
-        return load(
-            sharded_state_dicts[rank],
-            os.fspath(checkpoint_dir),
-            _of_rank(sharded_strategy, rank),
-            **kwargs,
-        )
-
-    return _run(len(sharded_state_dicts), one, return_exceptions)
-
-
-def _of_rank(strategy: Any, rank: int) -> Any:
-    is_maker = callable(strategy) and not hasattr(
-        strategy, "check_version_compatibility"
-    )
-    return strategy(rank) if is_maker else strategy
-
-
-def _run(
+def run_in_threads(
     count: int, work: Callable[[int], Any], return_exceptions: bool
 ) -> list[Any]:
+    """`work` of each rank, each in a thread of its own, as ranks of one call.
+
+    Returns what each gave; with `return_exceptions` its failure in that place.
+    Without, raises the first rank's own failure.
+    """
     if count == 0:
         raise ValueError("want the state dict of at least one rank")
     outer = _current.ranks

@@ -13,14 +13,14 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holdfast.orbax._attributes import attribute_error
+from holdfast.orbax import checkpoint_args
+from holdfast.orbax._compat.attributes import attribute_error
 
 if TYPE_CHECKING:
     from holdfast.orbax import (
         aggregate_handlers,
         args,
         arrays,
-        checkpoint_args,
         checkpoint_managers,
         checkpoint_utils,
         checkpointers,
@@ -40,14 +40,17 @@ if TYPE_CHECKING:
         type_handlers,
         utils,
     )
-    from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
-    from holdfast.orbax._handler import (
-        AsyncCheckpointHandler,
-        CheckpointHandler,
+    from holdfast.orbax._checkpointer.base import (
+        AbstractCheckpointer,
+        Checkpointer,
     )
-    from holdfast.orbax._standard_checkpointer import (
+    from holdfast.orbax._checkpointer.standard import (
         PyTreeCheckpointer,
         StandardCheckpointer,
+    )
+    from holdfast.orbax._handlers.base import (
+        AsyncCheckpointHandler,
+        CheckpointHandler,
     )
     from holdfast.orbax.abstract_checkpoint_manager import (
         AbstractCheckpointManager,
@@ -159,18 +162,18 @@ __all__ = [
 # Of names that are no modules, the module that has them.
 _HOMES = {
     "AbstractCheckpointManager": "abstract_checkpoint_manager",
-    "AbstractCheckpointer": "_checkpointer",
+    "AbstractCheckpointer": "_checkpointer.base",
     "ArrayCheckpointHandler": "array_handler",
     "ArrayRestoreArgs": "type_handlers",
-    "AsyncCheckpointHandler": "_handler",
+    "AsyncCheckpointHandler": "_handlers.base",
     "AsyncCheckpointer": "async_checkpointer",
     "AsyncOptions": "options",
     "BasePyTreeCheckpointHandler": "base_pytree_checkpoint_handler",
-    "CheckpointHandler": "_handler",
+    "CheckpointHandler": "_handlers.base",
     "CheckpointHandlerRegistry": "handler_registration",
     "CheckpointManager": "checkpoint_manager",
     "CheckpointManagerOptions": "checkpoint_manager",
-    "Checkpointer": "_checkpointer",
+    "Checkpointer": "_checkpointer.base",
     "CompositeCheckpointHandler": "composite_checkpoint_handler",
     "CompositeOptions": "composite_checkpoint_handler",
     "DefaultCheckpointHandlerRegistry": "handler_registration",
@@ -181,17 +184,21 @@ _HOMES = {
     "PLACEHOLDER": "type_handlers",
     "ProtoCheckpointHandler": "proto_handler",
     "PyTreeCheckpointHandler": "pytree_checkpoint_handler",
-    "PyTreeCheckpointer": "_standard_checkpointer",
+    "PyTreeCheckpointer": "_checkpointer.standard",
     "RestoreArgs": "type_handlers",
     "RestoreTransform": "transform_utils",
     "SaveArgs": "type_handlers",
     "StandardCheckpointHandler": "standard_checkpoint_handler",
-    "StandardCheckpointer": "_standard_checkpointer",
+    "StandardCheckpointer": "_checkpointer.standard",
     "Transform": "transform_utils",
     "__version__": "version",
     "apply_transformations": "transform_utils",
     "merge_trees": "transform_utils",
 }
+
+checkpoint_args.fill_registry_with(
+    lambda: importlib.import_module(f"{__name__}.handlers")
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -17,22 +17,23 @@ import numpy as np
 
 from holdfast import _files
 from holdfast._lazy import importing
-from holdfast.orbax import _multislice, multihost, pytree_checkpoint_handler
-from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._handler import AsyncCheckpointHandler
-from holdfast.orbax._jax import require_jax
-from holdfast.orbax._leaf_args import (
+from holdfast.orbax import multihost, pytree_checkpoint_handler
+from holdfast.orbax._checkpointer.paths import PathLike, is_path_temporary
+from holdfast.orbax._devices import multislice
+from holdfast.orbax._devices.optional_jax import require_jax
+from holdfast.orbax._handlers.base import AsyncCheckpointHandler
+from holdfast.orbax._leaves.args import (
     ArrayRestoreArgs,
     SingleReplicaArrayRestoreArgs,
 )
-from holdfast.orbax._limits import LimitInFlightBytes
-from holdfast.orbax._paths import PathLike, is_path_temporary
-from holdfast.orbax._type_handler_registry import (
+from holdfast.orbax._leaves.limits import LimitInFlightBytes
+from holdfast.orbax._processes.coroutines import run_sync
+from holdfast.orbax._type_handlers.registry import (
     GLOBAL_TYPE_HANDLER_REGISTRY,
     get_type_handler,
     register_standard_handlers_with_options,
 )
-from holdfast.orbax._type_handler_registry import (
+from holdfast.orbax._type_handlers.registry import (
     register_type_handler as _register_type_handler,
 )
 from holdfast.orbax.atomicity import (
@@ -460,7 +461,7 @@ def select_single_replica(arrays: list[Any], global_mesh: Any) -> list[Any]:
 
 def _local_slice(mesh: Any) -> Any:
     for index in range(mesh.devices.shape[0]):
-        devices = _multislice.replica_devices(mesh, index, 0)
+        devices = multislice.replica_devices(mesh, index, 0)
         owners = multihost.unique_processes_from_devices(devices)
         if multihost.process_index() in owners:
             return devices

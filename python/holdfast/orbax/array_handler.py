@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from holdfast._future import Future
-from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
-from holdfast.orbax._jax import is_jax_array
-from holdfast.orbax._processes import Processes
-from holdfast.orbax._pytree_save import (
+from holdfast.orbax._devices.optional_jax import is_jax_array
+from holdfast.orbax._handlers.base import ORBAX_HANDLERS, AsyncCheckpointHandler
+from holdfast.orbax._handlers.pytree_save import (
     PreparedSave,
     SaveOptions,
     finish_item,
     has_parts,
     prepare_save,
 )
-from holdfast.orbax._restore import restore_pytree
-from holdfast.orbax._source import has_structure
+from holdfast.orbax._processes.operations import Processes
+from holdfast.orbax._restore.source import has_structure
+from holdfast.orbax._restore.tree import restore_pytree
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,

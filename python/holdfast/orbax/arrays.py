@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from holdfast._log import log
-from holdfast.orbax import _structure
-from holdfast.orbax._jax import require_jax
+from holdfast.orbax._devices.optional_jax import require_jax
+from holdfast.orbax._trees import structure
 from holdfast.orbax.tree_paths import to_shape_dtype_struct
 
 __all__ = [
@@ -38,7 +38,7 @@ def construct_maximal_shardings(
         are all smaller than the number of jax's devices are replicated.
     """
     chosen = list(devices or require_jax("a sharding").devices())
-    flat = _structure.flatten(abstract_state)
+    flat = structure.flatten(abstract_state)
     shardings = [_maximal_sharding(leaf.shape, chosen) for leaf in flat.leaves]
     total = sum(
         math.prod(sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
@@ -46,7 +46,7 @@ def construct_maximal_shardings(
     )
     log.info("Expected per-device HBM consumption: %s", total)
     it = iter(shardings)
-    return _structure.map_leaves(lambda _: next(it), abstract_state)
+    return structure.map_leaves(lambda _: next(it), abstract_state)
 
 
 def _maximal_sharding(shape: Shape, devices: list[Any]) -> Any:

@@ -20,21 +20,24 @@ from typing import Any
 from holdfast import errors
 from holdfast._log import log
 from holdfast._threads import try_start
-from holdfast.orbax._checkpointer import Checkpointer, construct_checkpoint_args
-from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._jax import require_jax
-from holdfast.orbax._monitoring import (
+from holdfast.orbax._checkpointer.base import (
+    Checkpointer,
+    construct_checkpoint_args,
+)
+from holdfast.orbax._checkpointer.paths import PathLike
+from holdfast.orbax._devices.monitoring import (
     MonitoredOperation,
     SaveContext,
     record_duration,
     record_scalar,
     timed,
 )
-from holdfast.orbax._paths import PathLike
-from holdfast.orbax._processes import Operation, saving
-from holdfast.orbax._pytree_save import wait_quietly
-from holdfast.orbax._shared_directory import SharedDirectory
-from holdfast.orbax._signals import (
+from holdfast.orbax._devices.optional_jax import require_jax
+from holdfast.orbax._handlers.pytree_save import wait_quietly
+from holdfast.orbax._processes.coroutines import run_sync
+from holdfast.orbax._processes.operations import Operation, saving
+from holdfast.orbax._processes.shared_directory import SharedDirectory
+from holdfast.orbax._processes.signals import (
     AwaitableSignalsContract,
     HandlerAwaitableSignal,
     OperationIdGenerator,

@@ -22,11 +22,14 @@ from typing import Any, Protocol
 
 from holdfast import _engine, _files
 from holdfast._log import log
-from holdfast.orbax._durable import sync, sync_tree, write_text
-from holdfast.orbax._monitoring import record_duration
-from holdfast.orbax._paths import PathAwaitingCreation, handler_path
-from holdfast.orbax._processes import Processes, current_operation
-from holdfast.orbax._signals import AwaitableSignalsContract
+from holdfast.orbax._checkpointer.durable import sync, sync_tree, write_text
+from holdfast.orbax._checkpointer.paths import (
+    PathAwaitingCreation,
+    handler_path,
+)
+from holdfast.orbax._devices.monitoring import record_duration
+from holdfast.orbax._processes.operations import Processes, current_operation
+from holdfast.orbax._processes.signals import AwaitableSignalsContract
 from holdfast.orbax.atomicity_types import (
     COMMIT_SUCCESS_FILE,
     TMP_DIR_SUFFIX,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast import _files
-from holdfast.orbax._paths import PathLike
+from holdfast.orbax._checkpointer.paths import PathLike
 from holdfast.orbax.atomicity import (
     AtomicRenameTemporaryPath,
     CommitFileTemporaryPath,

@@ -5,7 +5,10 @@ from __future__ import annotations
 import abc
 from typing import Any
 
-from holdfast.orbax._paths import COMMIT_SUCCESS_FILE, TMP_DIR_SUFFIX
+from holdfast.orbax._checkpointer.paths import (
+    COMMIT_SUCCESS_FILE,
+    TMP_DIR_SUFFIX,
+)
 
 __all__ = [
     "COMMIT_SUCCESS_FILE",

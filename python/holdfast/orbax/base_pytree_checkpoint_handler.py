@@ -9,29 +9,32 @@ from typing import Any
 
 from holdfast import _files
 from holdfast._future import Future
-from holdfast.orbax import _memory_regulator
-from holdfast.orbax._array_metadata_store import Validator, validate_item
-from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
-from holdfast.orbax._handler_restore import RestoreOptions
-from holdfast.orbax._jax import imported_jax
-from holdfast.orbax._leaf_args import JAX_ARRAY_TYPE_STR
-from holdfast.orbax._limits import ByteLimiter, get_byte_limiter
-from holdfast.orbax._monitoring import Transfer, record_event
-from holdfast.orbax._ocdbt_merge import has_unmerged, merge_now
-from holdfast.orbax._param_info import IsPrioritizedKeyFn
-from holdfast.orbax._processes import Processes
-from holdfast.orbax._pytree_metadata import read_metadata
-from holdfast.orbax._pytree_save import (
+from holdfast.orbax._devices import memory_regulator
+from holdfast.orbax._devices.monitoring import Transfer, record_event
+from holdfast.orbax._devices.optional_jax import imported_jax
+from holdfast.orbax._handlers.base import ORBAX_HANDLERS, AsyncCheckpointHandler
+from holdfast.orbax._handlers.ocdbt_merge import has_unmerged, merge_now
+from holdfast.orbax._handlers.pytree_metadata import read_metadata
+from holdfast.orbax._handlers.pytree_save import (
     PreparedSave,
     SaveOptions,
     finish_item,
     has_parts,
     prepare_save,
 )
-from holdfast.orbax._restore import restore_pytree
-from holdfast.orbax._type_handler import TypeHandlerRegistry
-from holdfast.orbax._type_handler_registry import GLOBAL_TYPE_HANDLER_REGISTRY
+from holdfast.orbax._leaves.args import JAX_ARRAY_TYPE_STR
+from holdfast.orbax._leaves.limits import ByteLimiter, get_byte_limiter
+from holdfast.orbax._leaves.param_info import IsPrioritizedKeyFn
+from holdfast.orbax._processes.coroutines import run_sync
+from holdfast.orbax._processes.operations import Processes
+from holdfast.orbax._restore.by_handlers import RestoreOptions
+from holdfast.orbax._restore.tree import restore_pytree
+from holdfast.orbax._type_handlers.array_metadata import (
+    Validator,
+    validate_item,
+)
+from holdfast.orbax._type_handlers.base import TypeHandlerRegistry
+from holdfast.orbax._type_handlers.registry import GLOBAL_TYPE_HANDLER_REGISTRY
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,
@@ -238,7 +241,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
     ) -> Callable[[Any], None]:
         """Copies the tree; the result writes it, unless it is cancelled."""
         transfer = Transfer(directory, self._primary_host)
-        with _memory_regulator.profiled():
+        with memory_regulator.profiled():
             prepared = self.prepare(args, snapshot=snapshot)
             futures = await prepared.serialize(directory)
         transfer.count(args.item)
@@ -357,7 +360,7 @@ def _only(*given: Any, **kwargs: Any) -> Any:
 
 def _regulator(
     transfer_bytes: int | str | None, limits: MemoryLimitOptions | None
-) -> _memory_regulator.MemoryRegulator | None:
+) -> memory_regulator.MemoryRegulator | None:
     if isinstance(transfer_bytes, str) and transfer_bytes != "auto":
         raise TypeError(
             "save_device_host_concurrent_bytes must be a number or"
@@ -371,7 +374,7 @@ def _regulator(
             ' save_device_host_concurrent_bytes is "auto"'
         )
     limit_bytes = limits.max_transfer_concurrent_gb * _BYTES_PER_GB
-    return _memory_regulator.MemoryRegulator(
+    return memory_regulator.MemoryRegulator(
         max_memory_limit_gib=limit_bytes / _BYTES_PER_GIB
     )
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from holdfast.orbax._handler import CheckpointHandler
-from holdfast.orbax._orbax_classes import derives_from, orbax_args_registry
+from holdfast.orbax._compat.orbax_classes import (
+    derives_from,
+    orbax_args_registry,
+)
+from holdfast.orbax._handlers.base import CheckpointHandler
 
 
 @dataclasses.dataclass
@@ -47,6 +49,7 @@ _ArgsT = TypeVar("_ArgsT", bound=CheckpointArgs)
 _handler_of_save_args: dict[type[CheckpointArgs], _HandlerType] = {}
 _handler_of_restore_args: dict[type[CheckpointArgs], _HandlerType] = {}
 _handler_of_typestr: dict[str, _HandlerType] = {}
+_fillers: list[Callable[[], object]] = []
 
 
 def register_with_handler(
@@ -109,11 +112,17 @@ def _register_handler_type(handler_cls: _HandlerType) -> None:
     _handler_of_typestr[typestr] = handler_cls
 
 
+def fill_registry_with(fill: Callable[[], object]) -> None:
+    """Has `fill` called before a class is said not to be registered."""
+    _fillers.append(fill)
+
+
 def _register_all() -> None:
     """Adds the standard handlers whose modules nobody has asked for yet, and
     what libraries have registered with the real Orbax."""
     # Its own classes there have the same texts as ours, which come first.
-    importlib.import_module("holdfast.orbax.handlers")
+    for fill in _fillers:
+        fill()
     theirs = orbax_args_registry()
     if theirs is None:
         return

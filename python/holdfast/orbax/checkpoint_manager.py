@@ -13,10 +13,20 @@ from typing import Any, TypeAlias
 from holdfast import _files
 from holdfast._future import Future
 from holdfast._log import log
-from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
-from holdfast.orbax._handler import CheckpointHandler
-from holdfast.orbax._manager_finalize import FinalizeThread, SaveProgress
-from holdfast.orbax._manager_handlers import (
+from holdfast.orbax._checkpointer.base import AbstractCheckpointer, Checkpointer
+from holdfast.orbax._checkpointer.paths import PathLike, handler_path
+from holdfast.orbax._devices.monitoring import (
+    SaveContext,
+    record_duration,
+    record_event,
+    record_scalar,
+    timed,
+)
+from holdfast.orbax._handlers.base import CheckpointHandler
+from holdfast.orbax._handlers.pytree_save import saving_as
+from holdfast.orbax._manager.args import check_args, legacy_args
+from holdfast.orbax._manager.finalize import FinalizeThread, SaveProgress
+from holdfast.orbax._manager.handlers import (
     DEFAULT_ITEM_NAME,
     METRIC_ITEM_NAME,
     Checkpointers,
@@ -27,40 +37,30 @@ from holdfast.orbax._manager_handlers import (
     handler_of_registry,
     make_checkpointer,
 )
-from holdfast.orbax._manager_options import (
+from holdfast.orbax._manager.options import (
     CheckpointManagerOptions,
     _ShouldSaveFnPolicy,
     keep_policy_of,
     save_policy_of,
 )
-from holdfast.orbax._manager_reading import ReadingManager
-from holdfast.orbax._manager_restore import check_args, legacy_args
-from holdfast.orbax._monitoring import (
-    SaveContext,
-    record_duration,
-    record_event,
-    record_scalar,
-    timed,
-)
-from holdfast.orbax._paths import PathLike, handler_path
-from holdfast.orbax._processes import Processes
-from holdfast.orbax._pytree_save import saving_as
-from holdfast.orbax._root import (
+from holdfast.orbax._manager.reading import ReadingManager
+from holdfast.orbax._manager.root import (
     METADATA_ITEM_NAME,
     check_root,
     make_root,
     meet,
     write_run_metadata,
 )
-from holdfast.orbax._run import (
+from holdfast.orbax._manager.run import (
     CheckpointInfo,
     Run,
     new_info,
     reached_preemption,
     step_number,
 )
-from holdfast.orbax._signals import AwaitableSignalsContract
-from holdfast.orbax._trash import Remover, leftovers
+from holdfast.orbax._manager.trash import Remover, leftovers
+from holdfast.orbax._processes.operations import Processes
+from holdfast.orbax._processes.signals import AwaitableSignalsContract
 from holdfast.orbax.abstract_checkpoint_manager import (
     AbstractCheckpointManager,
     PyTree,

@@ -2,10 +2,10 @@
 
 from holdfast.orbax import preservation_policy as preservation_policy
 from holdfast.orbax import save_decision_policy as save_decision_policy
-from holdfast.orbax._manager_options import (
+from holdfast.orbax._manager.options import (
     CheckpointManagerOptions as CheckpointManagerOptions,
 )
-from holdfast.orbax._manager_options import (
+from holdfast.orbax._manager.options import (
     continuous_checkpointing_options as continuous_checkpointing_options,
 )
 from holdfast.orbax.abstract_checkpoint_manager import (

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.orbax import _structure
-from holdfast.orbax._attributes import attribute_error
-from holdfast.orbax._jax import (
+from holdfast.orbax._compat.attributes import attribute_error
+from holdfast.orbax._devices.optional_jax import (
     format_class,
     is_jax_array,
     is_prng_key_dtype,
@@ -17,17 +16,18 @@ from holdfast.orbax._jax import (
     require_jax,
     sharding_or_format,
 )
-from holdfast.orbax._leaf_args import (
+from holdfast.orbax._leaves.args import (
     PLACEHOLDER,
     ArrayRestoreArgs,
     RestoreArgs,
     is_placeholder,
 )
-from holdfast.orbax._waiting import (
+from holdfast.orbax._manager.waiting import (
     checkpoints_iterator,
     get_snapshot_dir_from_step_dir,
     wait_for_new_checkpoint,
 )
+from holdfast.orbax._trees import structure
 from holdfast.orbax.metadata import value as value_metadata
 from holdfast.orbax.metadata.tree import (
     build_default_tree_metadata,
@@ -84,12 +84,12 @@ def construct_restore_args(
     Raises:
         ValueError: a leaf of another kind; a sharding tree that does not match.
     """
-    flat = _structure.flatten(unwrap(target))
+    flat = structure.flatten(unwrap(target))
     leaves = [_without_key_type(leaf) for leaf in flat.leaves]
     if sharding_tree is None:
         shardings = [sharding_or_format(v, support_layout) for v in leaves]
     else:
-        shardings = _structure.match_up_to(flat.tree, unwrap(sharding_tree))
+        shardings = structure.match_up_to(flat.tree, unwrap(sharding_tree))
     args = [
         _restore_args(leaf, sharding, set_global_shape, strict)
         for leaf, sharding in zip(leaves, shardings, strict=True)

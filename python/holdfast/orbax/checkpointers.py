@@ -1,7 +1,7 @@
 """Checkpointers: `orbax.checkpoint.checkpointers`."""
 
-from holdfast.orbax._checkpointer import AbstractCheckpointer, Checkpointer
-from holdfast.orbax._standard_checkpointer import (
+from holdfast.orbax._checkpointer.base import AbstractCheckpointer, Checkpointer
+from holdfast.orbax._checkpointer.standard import (
     PyTreeCheckpointer,
     StandardCheckpointer,
 )

@@ -8,18 +8,18 @@ from typing import Any
 
 from holdfast import _files, errors
 from holdfast._log import log
-from holdfast.orbax._composite import Composite
-from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._handler import (
+from holdfast.orbax._checkpointer.paths import handler_path
+from holdfast.orbax._checkpointer.pending import CommitOptions
+from holdfast.orbax._devices.monitoring import timed
+from holdfast.orbax._handlers.base import (
     ORBAX_HANDLERS,
     AsyncCheckpointHandler,
     CheckpointHandler,
 )
-from holdfast.orbax._item_handlers import ItemHandlers
-from holdfast.orbax._monitoring import timed
-from holdfast.orbax._paths import handler_path
-from holdfast.orbax._pending import CommitOptions
-from holdfast.orbax._pytree_save import futures_of, wait_for_all
+from holdfast.orbax._handlers.items import ItemHandlers
+from holdfast.orbax._handlers.pytree_save import futures_of, wait_for_all
+from holdfast.orbax._processes.coroutines import run_sync
+from holdfast.orbax._trees.composite import Composite
 from holdfast.orbax.atomicity import TemporaryPathBase, create_all
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from holdfast import _files
 from holdfast._log import log
-from holdfast.orbax._monitoring import record_duration, record_event
-from holdfast.orbax._paths import PathLike, handler_path
-from holdfast.orbax._trash import Remover
+from holdfast.orbax._checkpointer.paths import PathLike, handler_path
+from holdfast.orbax._devices.monitoring import record_duration, record_event
+from holdfast.orbax._manager.trash import Remover
 from holdfast.orbax.multihost import is_primary_host
 from holdfast.orbax.step import (
     Metadata,

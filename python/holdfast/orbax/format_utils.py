@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast import _files
-from holdfast.orbax._paths import PathLike
+from holdfast.orbax._checkpointer.paths import PathLike
 from holdfast.orbax.metadata.step import read_step_metadata
 
 __all__ = [

@@ -18,8 +18,8 @@ from holdfast import errors
 from holdfast._log import log
 from holdfast._threads import try_start
 from holdfast.orbax import multihost
-from holdfast.orbax._coroutines import run_in_new_loop
-from holdfast.orbax._signals import (
+from holdfast.orbax._processes.coroutines import run_in_new_loop
+from holdfast.orbax._processes.signals import (
     AwaitableSignalsContract,
     HandlerAwaitableSignal,
     current_operation_id,

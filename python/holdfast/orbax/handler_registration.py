@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from holdfast.orbax._handler import CheckpointHandler
+from holdfast.orbax._handlers.base import CheckpointHandler
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     get_registered_args_cls,

@@ -1,7 +1,10 @@
 """Handlers and their arguments: `orbax.checkpoint.handlers`."""
 
 from holdfast.orbax import handler_registration
-from holdfast.orbax._handler import AsyncCheckpointHandler, CheckpointHandler
+from holdfast.orbax._handlers.base import (
+    AsyncCheckpointHandler,
+    CheckpointHandler,
+)
 from holdfast.orbax.array_handler import (
     ArrayCheckpointHandler,
     ArrayRestoreArgs,

@@ -12,7 +12,7 @@ from typing import Any
 from holdfast import _files
 from holdfast._future import Future
 from holdfast._json_values import json_text
-from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
+from holdfast.orbax._handlers.base import ORBAX_HANDLERS, AsyncCheckpointHandler
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,

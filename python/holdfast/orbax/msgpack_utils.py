@@ -16,7 +16,7 @@ from holdfast._engine import (
     msgpack_pack,
     msgpack_unpack,
 )
-from holdfast.orbax._jax import is_jax_array
+from holdfast.orbax._devices.optional_jax import is_jax_array
 
 __all__ = ["MAX_CHUNK_SIZE", "msgpack_restore", "msgpack_serialize"]
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.orbax._array_metadata_store import Store
-from holdfast.orbax._array_type_handler import ArrayHandler
-from holdfast.orbax._jax import require_jax
-from holdfast.orbax._single_replica_handler import SingleReplicaArrayHandler
-from holdfast.orbax._standard_handlers import NumpyHandler, ScalarHandler
-from holdfast.orbax._type_handler_registry import register_type_handler
+from holdfast.orbax._devices.optional_jax import require_jax
+from holdfast.orbax._type_handlers.array_metadata import Store
+from holdfast.orbax._type_handlers.arrays import ArrayHandler
+from holdfast.orbax._type_handlers.registry import register_type_handler
+from holdfast.orbax._type_handlers.single_replica import (
+    SingleReplicaArrayHandler,
+)
+from holdfast.orbax._type_handlers.standard import NumpyHandler, ScalarHandler
 
 __all__ = ["CheckpointingImpl", "register_type_handlers"]
 

@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 from holdfast import _files
-from holdfast.orbax._handler import ORBAX_HANDLERS
+from holdfast.orbax._handlers.base import ORBAX_HANDLERS
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     register_with_handler,

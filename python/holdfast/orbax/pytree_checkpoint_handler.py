@@ -9,16 +9,16 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from holdfast import _files
-from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
-from holdfast.orbax._handler_restore import RestoreOptions
-from holdfast.orbax._leaf_args import ArrayRestoreArgs, RestoreArgs, SaveArgs
-from holdfast.orbax._legacy_restore import restore_legacy
-from holdfast.orbax._limits import LimitInFlightBytes
-from holdfast.orbax._param_info import IsPrioritizedKeyFn, ParamInfo
-from holdfast.orbax._restore import restore_pytree
-from holdfast.orbax._source import AGGREGATE_FILE, TREE_METADATA_FILE
-from holdfast.orbax._type_handler import TypeHandler, TypeHandlerRegistry
-from holdfast.orbax._type_handler_registry import GLOBAL_TYPE_HANDLER_REGISTRY
+from holdfast.orbax._handlers.base import ORBAX_HANDLERS, AsyncCheckpointHandler
+from holdfast.orbax._leaves.args import ArrayRestoreArgs, RestoreArgs, SaveArgs
+from holdfast.orbax._leaves.limits import LimitInFlightBytes
+from holdfast.orbax._leaves.param_info import IsPrioritizedKeyFn, ParamInfo
+from holdfast.orbax._restore.by_handlers import RestoreOptions
+from holdfast.orbax._restore.legacy import restore_legacy
+from holdfast.orbax._restore.source import AGGREGATE_FILE, TREE_METADATA_FILE
+from holdfast.orbax._restore.tree import restore_pytree
+from holdfast.orbax._type_handlers.base import TypeHandler, TypeHandlerRegistry
+from holdfast.orbax._type_handlers.registry import GLOBAL_TYPE_HANDLER_REGISTRY
 from holdfast.orbax.aggregate_handlers import AggregateHandler, MsgpackHandler
 from holdfast.orbax.base_pytree_checkpoint_handler import (
     BasePyTreeCheckpointHandler,

@@ -6,10 +6,14 @@ import abc
 import dataclasses
 from typing import Any
 
-from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
-from holdfast.orbax._jax import is_jax_array, is_prng_key_dtype, require_jax
-from holdfast.orbax._pytree_save import wait_for_all
+from holdfast.orbax._devices.optional_jax import (
+    is_jax_array,
+    is_prng_key_dtype,
+    require_jax,
+)
+from holdfast.orbax._handlers.base import ORBAX_HANDLERS, AsyncCheckpointHandler
+from holdfast.orbax._handlers.pytree_save import wait_for_all
+from holdfast.orbax._processes.coroutines import run_sync
 from holdfast.orbax.array_handler import ArrayRestoreArgs, ArraySaveArgs
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,

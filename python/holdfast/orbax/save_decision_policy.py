@@ -147,7 +147,7 @@ def _as_primary_says(
     """
     # The meeting's modules are not needed to name policies.
     with importing:
-        from holdfast.orbax._processes import Processes
+        from holdfast.orbax._processes.operations import Processes
 
     place = f"continuous_checkpointing_policy_should_save_{step}"
     return bool(Processes(options).value_of_primary(place, answer))

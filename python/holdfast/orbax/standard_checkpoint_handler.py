@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.orbax import _structure
-from holdfast.orbax._handler import ORBAX_HANDLERS, AsyncCheckpointHandler
-from holdfast.orbax._jax import (
+from holdfast.orbax._devices.optional_jax import (
     is_jax_array,
     is_shape_dtype_struct,
     sharding_or_format,
 )
+from holdfast.orbax._handlers.base import ORBAX_HANDLERS, AsyncCheckpointHandler
+from holdfast.orbax._trees import structure
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
     given_args,
@@ -156,7 +156,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
         )
         if args.item is None:
             target = stored.tree
-            shardings = _structure.map_leaves(stored.sharding_of, target)
+            shardings = structure.map_leaves(stored.sharding_of, target)
         else:
             _check_target(args.item)
             target = args.item
@@ -164,7 +164,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
         restore_args = construct_restore_args(target, shardings)
         if args.strict:
             return restore_args
-        return _structure.map_leaves(_not_strict, restore_args)
+        return structure.map_leaves(_not_strict, restore_args)
 
 
 def _impl_args(args: StandardSaveArgs) -> PyTreeSaveArgs:
@@ -190,7 +190,7 @@ def _is_standard(leaf: Any) -> bool:
     return isinstance(leaf, int | float | np.ndarray) or is_jax_array(leaf)
 
 
-def _refuse_aggregate(flat: _structure.FlatTree, args: list[Any]) -> None:
+def _refuse_aggregate(flat: structure.FlatTree, args: list[Any]) -> None:
     """Refuses an option of old files.
 
     Raises:
@@ -198,7 +198,7 @@ def _refuse_aggregate(flat: _structure.FlatTree, args: list[Any]) -> None:
     """
     for i, leaf_args in enumerate(args):
         if getattr(leaf_args, "aggregate", False):
-            keypath = _structure.describe_keypath(flat.tree, flat.paths[i])
+            keypath = structure.describe_keypath(flat.tree, flat.paths[i])
             raise ValueError(
                 f"Unsupported option `aggregate` for key: {keypath}."
             )
@@ -217,9 +217,9 @@ def _checked_item(item: Any, save_args: Any) -> Any:
             "StandardCheckpointHandler / StandardSave does not support single "
             "arrays or scalars. Use ArrayCheckpointHandler / ArraySave"
         )
-    flat = _structure.flatten(item)
+    flat = structure.flatten(item)
     if save_args is not None:
-        _refuse_aggregate(flat, _structure.match_up_to(item, save_args))
+        _refuse_aggregate(flat, structure.match_up_to(item, save_args))
     leaves = []
     for i, leaf in enumerate(flat.leaves):
         if type(leaf) is np.ndarray:
@@ -244,7 +244,7 @@ def _check_target(target: Any) -> None:
     Raises:
         ValueError: naming the leaf.
     """
-    flat = _structure.flatten(target)
+    flat = structure.flatten(target)
     for names, leaf in zip(flat.paths, flat.leaves, strict=True):
         if not _is_standard(leaf) and not is_shape_dtype_struct(leaf):
             raise ValueError(
@@ -267,7 +267,7 @@ class _StoredShardings:
     @functools.cached_property
     def leaves(self) -> dict[Any, Any]:
         """Its leaves by path."""
-        return _structure.flat_dict(_structure.serialize(self.tree))
+        return structure.flat_dict(structure.serialize(self.tree))
 
     def sharding_of(self, leaf: Any) -> Any | None:
         """The jax sharding that a leaf's metadata record.
@@ -299,7 +299,7 @@ def _target_shardings(
     Raises:
         ValueError: a leaf without sharding that is not in the checkpoint.
     """
-    flat = _structure.flatten(target)
+    flat = structure.flatten(target)
     shardings = []
     for names, leaf in zip(flat.paths, flat.leaves, strict=True):
         sharding = sharding_or_format(leaf, support_layout)

@@ -17,8 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast import _engine, _files
 from holdfast._log import log
-from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._paths import (
+from holdfast.orbax._checkpointer.paths import (
     TMP_DIR_SUFFIX,
     PathLike,
     commit_rule,
@@ -26,7 +25,8 @@ from holdfast.orbax._paths import (
     is_path_finalized,
     is_path_temporary,
 )
-from holdfast.orbax._processes import Processes
+from holdfast.orbax._processes.coroutines import run_sync
+from holdfast.orbax._processes.operations import Processes
 from holdfast.orbax.atomicity_types import TemporaryPath
 from holdfast.orbax.metadata.step import (
     StepMetadata,

@@ -9,8 +9,12 @@ from typing import ParamSpec, TypeVar
 
 from holdfast import _engine, _files
 from holdfast._log import log
-from holdfast.orbax import _paths
-from holdfast.orbax._paths import TMP_DIR_SUFFIX, PathLike, handler_path
+from holdfast.orbax._checkpointer import paths
+from holdfast.orbax._checkpointer.paths import (
+    TMP_DIR_SUFFIX,
+    PathLike,
+    handler_path,
+)
 from holdfast.orbax.atomicity_defaults import get_default_temporary_path_class
 from holdfast.orbax.atomicity_types import TemporaryPath, ValidationError
 from holdfast.orbax.metadata.step import STEP_METADATA_FILENAME
@@ -42,8 +46,8 @@ def _as_coroutine(function: Callable[_P, _T]) -> Callable[_P, Awaitable[_T]]:
     return call
 
 
-is_path_temporary = _as_coroutine(_paths.is_path_temporary)
-is_path_finalized = _as_coroutine(_paths.is_path_finalized)
+is_path_temporary = _as_coroutine(paths.is_path_temporary)
+is_path_finalized = _as_coroutine(paths.is_path_finalized)
 
 
 def temporary_path_names(
@@ -61,14 +65,14 @@ def temporary_path_names(
     """
     directory = os.fspath(root)
     if temporary_path_cls is None:
-        rule = _paths.commit_rule(atomicity_options)
+        rule = paths.commit_rule(atomicity_options)
         return _engine.temporary_names(directory, **rule)
     if not _files.exists(directory):
         return []
     return [
         name
         for name in _files.listdir(directory)
-        if _paths.is_path_temporary(
+        if paths.is_path_temporary(
             os.path.join(directory, name), temporary_path_cls=temporary_path_cls
         )
     ]

@@ -18,13 +18,17 @@ from holdfast import _files
 from holdfast._lazy import importing
 from holdfast._log import log
 from holdfast.orbax import _test_helpers
-from holdfast.orbax._jax import (
+from holdfast.orbax._checkpointer.paths import (
+    TMP_DIR_SUFFIX,
+    PathLike,
+    handler_path,
+)
+from holdfast.orbax._devices.optional_jax import (
     imported_jax,
     is_jax_array,
     is_prng_key_dtype,
     require_jax,
 )
-from holdfast.orbax._paths import TMP_DIR_SUFFIX, PathLike, handler_path
 from holdfast.orbax._test_helpers import *  # noqa: F403
 from holdfast.orbax.tree_paths import (
     flatten_with_path,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from holdfast._log import log
-from holdfast.orbax._attributes import attribute_error
+from holdfast.orbax._compat.attributes import attribute_error
 from holdfast.orbax.tree_paths import (
     flatten_with_path,
     from_flat_dict,

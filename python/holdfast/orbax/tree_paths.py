@@ -17,7 +17,7 @@ import numpy as np
 
 from holdfast._lazy import importing
 from holdfast._pytree import unsorted_keys
-from holdfast.orbax._jax import (
+from holdfast.orbax._devices.optional_jax import (
     imported_jax,
     is_jax_array,
     is_shape_dtype_struct,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from holdfast.orbax._jax import imported_jax
-from holdfast.orbax._parts_of import PLACEHOLDER, PartsOf
+from holdfast.orbax._devices.optional_jax import imported_jax
+from holdfast.orbax._trees.parts_of import PLACEHOLDER, PartsOf
 from holdfast.orbax.metadata.tree import ValueMetadataEntry
 from holdfast.orbax.tree_paths import (
     PyTree,

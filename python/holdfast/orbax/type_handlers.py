@@ -14,19 +14,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from holdfast import _files
-from holdfast.orbax._array_type_handler import ArrayHandler
-from holdfast.orbax._attributes import attribute_error
-from holdfast.orbax._empty_values import (
-    RESTORE_TYPE_DICT,
-    RESTORE_TYPE_LIST,
-    RESTORE_TYPE_NONE,
-    get_empty_value_from_typestr,
-    get_empty_value_typestr,
-    is_empty_typestr,
-    is_supported_empty_value,
+from holdfast.orbax._compat.attributes import attribute_error
+from holdfast.orbax._devices.optional_jax import require_jax
+from holdfast.orbax._handlers.ocdbt_merge import (
+    get_process_index_for_subdir,
+    merge_ocdbt_per_process_files,
 )
-from holdfast.orbax._jax import require_jax
-from holdfast.orbax._leaf_args import (
+from holdfast.orbax._leaves.args import (
     JAX_ARRAY_TYPE_STR,
     PLACEHOLDER,
     PLACEHOLDER_TYPESTR,
@@ -37,33 +31,29 @@ from holdfast.orbax._leaf_args import (
     default_restore_type,
     is_placeholder,
 )
-from holdfast.orbax._limits import (
+from holdfast.orbax._leaves.limits import (
     LimitInFlightBytes,
     UnlimitedInFlightBytes,
     get_byte_limiter,
 )
-from holdfast.orbax._ocdbt_merge import (
-    get_process_index_for_subdir,
-    merge_ocdbt_per_process_files,
+from holdfast.orbax._leaves.param_info import ParamInfo, TransferPriority
+from holdfast.orbax._trees.empty_values import (
+    RESTORE_TYPE_DICT,
+    RESTORE_TYPE_LIST,
+    RESTORE_TYPE_NONE,
+    get_empty_value_from_typestr,
+    get_empty_value_typestr,
+    is_empty_typestr,
+    is_supported_empty_value,
 )
-from holdfast.orbax._param_info import ParamInfo, TransferPriority
-from holdfast.orbax._single_replica_handler import (
-    InvalidShardingError,
-    SingleReplicaArrayHandler,
-)
-from holdfast.orbax._standard_handlers import (
-    NumpyHandler,
-    PlaceholderHandler,
-    ScalarHandler,
-    StringHandler,
-)
-from holdfast.orbax._type_handler import (
+from holdfast.orbax._type_handlers.arrays import ArrayHandler
+from holdfast.orbax._type_handlers.base import (
     TypeHandler,
     TypeHandlerRegistry,
     check_input_arguments,
     is_supported_type,
 )
-from holdfast.orbax._type_handler_registry import (
+from holdfast.orbax._type_handlers.registry import (
     GLOBAL_TYPE_HANDLER_REGISTRY,
     create_type_handler_registry,
     get_type_handler,
@@ -71,6 +61,16 @@ from holdfast.orbax._type_handler_registry import (
     register_standard_handlers_with_options,
     register_type_handler,
     supported_types,
+)
+from holdfast.orbax._type_handlers.single_replica import (
+    InvalidShardingError,
+    SingleReplicaArrayHandler,
+)
+from holdfast.orbax._type_handlers.standard import (
+    NumpyHandler,
+    PlaceholderHandler,
+    ScalarHandler,
+    StringHandler,
 )
 from holdfast.orbax.metadata.sharding import ShardingMetadata
 from holdfast.orbax.metadata.value import (

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from holdfast._lazy import importing
-from holdfast.orbax import _structure
-from holdfast.orbax._jax import require_jax
-from holdfast.orbax._paths import (
+from holdfast.orbax._checkpointer.paths import (
     TMP_DIR_SUFFIX,
     is_gcs_path,
     is_path_finalized,
     is_path_temporary,
 )
+from holdfast.orbax._devices.optional_jax import require_jax
+from holdfast.orbax._trees import structure
 from holdfast.orbax.atomicity import record_saved_duration
 from holdfast.orbax.multihost import (
     broadcast_one_to_all,
@@ -129,15 +129,15 @@ def name_from_leaf_placeholder(placeholder: str) -> str:
 
 def all_leaves_are_placeholders(tree: Any) -> bool:
     """Whether every leaf stands for a stored array."""
-    return all(map(leaf_is_placeholder, _structure.flatten(tree).leaves))
+    return all(map(leaf_is_placeholder, structure.flatten(tree).leaves))
 
 
 def pytree_structure(directory: str | os.PathLike[str]) -> Any:
     """The tree that the names in an old item's directory suggest."""
     with importing:
-        from holdfast.orbax._source import names_of_directories
+        from holdfast.orbax._restore.source import names_of_directories
 
-    return _structure.map_leaves(
+    return structure.map_leaves(
         leaf_placeholder, names_of_directories(os.fspath(directory))
     )
 

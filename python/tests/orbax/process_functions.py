@@ -19,7 +19,7 @@ import holdfast
 import holdfast.orbax as ocp
 from holdfast import _engine
 from holdfast.orbax import multihost, v1
-from holdfast.orbax._processes import Operation, Processes
+from holdfast.orbax._processes.operations import Operation, Processes
 
 P = jax.sharding.PartitionSpec
 
@@ -447,7 +447,7 @@ def save_locally(path: str) -> list[str]:
     """Every process has an item of its own; what its directory has."""
     own = f"{path}-{jax.process_index()}"
     store = ocp.type_handlers
-    from holdfast.orbax._array_metadata_store import Store
+    from holdfast.orbax._type_handlers.array_metadata import Store
 
     registry = store.create_type_handler_registry(
         (int, store.ScalarHandler()),
@@ -535,12 +535,12 @@ def restore_one_replica(path: str, api: str, limit: int | None) -> Any:
 
 def broadcast_every_dtype() -> list[str]:
     """Bits of one replica on all: -0.0, NaNs, booleans, keys' integers."""
-    from holdfast.orbax import _multislice
+    from holdfast.orbax._devices import multislice
 
     count = len(jax.devices())
     processes = jax.process_count()
     over = sharding((processes, count // processes), ("y",))
-    own = _multislice.local_replica_sharding(over, 0)
+    own = multislice.local_replica_sharding(over, 0)
     wanted = []
     for dtype in (
         np.bool_,
@@ -563,7 +563,7 @@ def broadcast_every_dtype() -> list[str]:
         else jax.ShapeDtypeStruct(values.shape, values.dtype, sharding=own)
         for values in wanted
     ]
-    results, sums = _multislice.broadcast_one_replica_to_all(
+    results, sums = multislice.broadcast_one_replica_to_all(
         arrays, over.mesh, 0, is_source, memory_limit_bytes=16
     )
     problems = [] if sums > 1 else [f"{sums} sums"]

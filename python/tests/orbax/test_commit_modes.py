@@ -15,7 +15,7 @@ import pytest
 import holdfast
 import holdfast.orbax as ours
 from holdfast import errors as ours_errors
-from holdfast.orbax import _durable
+from holdfast.orbax._checkpointer import durable
 
 atomicity = ours.path.atomicity
 MARKS = "COMMIT_FILE"
@@ -156,9 +156,9 @@ def test_what_is_nobody_elses_still_is_in_the_way(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_synced() -> None:
     with pytest.raises(OSError, match="Invalid argument"):
         os.fsync(os.open("/proc/self", os.O_RDONLY))
-    _durable.sync("/proc/self")
+    durable.sync("/proc/self")
     with pytest.raises(FileNotFoundError):
-        _durable.sync("/proc/self/none")
+        durable.sync("/proc/self/none")
 
 
 @pytest.mark.parametrize("suffix", ["moved", "replaced"])

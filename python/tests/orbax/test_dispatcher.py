@@ -97,12 +97,12 @@ def test_work_goes_through_a_dispatcher(ocp: Any, tmp_path: Path) -> None:
 
 
 def test_what_is_sent_can_be_pickled() -> None:
-    from holdfast.orbax import _dispatching
+    from holdfast.orbax._processes import dispatching
 
     handler = ours.type_handlers.ArrayHandler(dispatcher=Dispatcher())
     worker = pickle.loads(pickle.dumps(handler._worker()))
     assert not worker.has_dispatcher()
-    for function in (_dispatching.write_on_worker, _dispatching.read_on_worker):
+    for function in (dispatching.write_on_worker, dispatching.read_on_worker):
         assert pickle.loads(pickle.dumps(function)) is function
 
 

@@ -18,8 +18,9 @@ from thread_ranks import on_all
 
 import holdfast.orbax as ocp
 from holdfast import errors
-from holdfast.orbax import _processes, multihost
-from holdfast.orbax._processes import Operation, Processes
+from holdfast.orbax import multihost
+from holdfast.orbax._processes import operations as _processes
+from holdfast.orbax._processes.operations import Operation, Processes
 
 # Only a test that hangs waits so long.
 PATIENCE_SECONDS = 20

@@ -18,7 +18,7 @@ from handler_cases import (
 )
 
 import holdfast.orbax as hfo
-from holdfast.orbax import _memory_regulator
+from holdfast.orbax._devices import memory_regulator
 
 jax = pytest.importorskip("jax")
 ocp = pytest.importorskip("orbax.checkpoint")
@@ -269,7 +269,7 @@ def test_processes_must_agree() -> None:
         array_metadata_store,
     )
 
-    from holdfast.orbax._array_metadata_store import (
+    from holdfast.orbax._type_handlers.array_metadata import (
         SerializedArrayMetadata,
         Validator,
     )
@@ -416,7 +416,7 @@ def test_memory_regulator_is_orbax_s() -> None:
     rng = np.random.default_rng(0)
     regulators = [
         module.MemoryRegulator(max_memory_limit_gib=100.0)
-        for module in (_memory_regulator, theirs)
+        for module in (memory_regulator, theirs)
     ]
     limits = [10.0, 10.0]
     readings = rng.uniform(0, 130, size=(200, 2))

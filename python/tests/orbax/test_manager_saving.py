@@ -15,7 +15,8 @@ import pytest
 
 import holdfast.orbax as ocp
 from holdfast import _engine
-from holdfast.orbax import _trash, checkpoint_managers
+from holdfast.orbax import checkpoint_managers
+from holdfast.orbax._manager import trash
 from holdfast.orbax.checkpoint_manager import StepAlreadyExistsError
 
 
@@ -50,7 +51,7 @@ def gated(root: Path, **given: Any) -> tuple[ocp.CheckpointManager, Gate]:
 
 
 def steps_on_disk(root: Path) -> list[str]:
-    return sorted(n for n in os.listdir(root) if n != _trash.TRASH_NAME)
+    return sorted(n for n in os.listdir(root) if n != trash.TRASH_NAME)
 
 
 def test_save_in_the_background(tmp_path: Path) -> None:
@@ -114,14 +115,14 @@ def test_no_save_waits_for_removing(
 ) -> None:
     removing = threading.Event()
     go_on = threading.Event()
-    remove = _trash.remove_entry
+    remove = trash.remove_entry
 
     def slow(path: str) -> None:
         removing.set()
         assert go_on.wait(60)
         remove(path)
 
-    monkeypatch.setattr(_trash, "remove_entry", slow)
+    monkeypatch.setattr(trash, "remove_entry", slow)
     chosen = options(
         max_to_keep=1,
         enable_async_checkpointing=is_async,
@@ -134,7 +135,7 @@ def test_no_save_waits_for_removing(
     if in_background:
         manager.wait_until_finished()
         assert steps_on_disk(tmp_path) == ["3"]
-        assert len(os.listdir(tmp_path / _trash.TRASH_NAME)) == 3
+        assert len(os.listdir(tmp_path / trash.TRASH_NAME)) == 3
     go_on.set()
     manager.wait_until_finished()
     if in_background:
@@ -163,7 +164,7 @@ def test_the_next_manager_removes_leftovers(tmp_path: Path) -> None:
         manager.save(1, args=state(1))
         manager.save(2, args=state(2))
     _engine.dispose_of_steps(str(tmp_path), ["1"])
-    wanted_back = tmp_path / _trash.TRASH_NAME / "5.123"
+    wanted_back = tmp_path / trash.TRASH_NAME / "5.123"
     wanted_back.mkdir()
     assert ocp.CheckpointManager(
         tmp_path, options=options(read_only=True)

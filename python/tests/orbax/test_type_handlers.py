@@ -18,7 +18,7 @@ from type_handler_cases import CASES, ROWS, sharding
 
 import holdfast.orbax as hfo
 from holdfast import _engine
-from holdfast.orbax._array_metadata_store import Store
+from holdfast.orbax._type_handlers.array_metadata import Store
 
 jax = pytest.importorskip("jax")
 ocp = pytest.importorskip("orbax.checkpoint")

@@ -20,12 +20,15 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 # Where the classes that options take are, in both.
 _PLACES = {
-    "TransferPriority": ("_src.serialization.types", "_param_info"),
+    "TransferPriority": ("_src.serialization.types", "_leaves.param_info"),
     "MemoryProfiler": (
         "_src.serialization.memory_regulator",
-        "_memory_regulator",
+        "_devices.memory_regulator",
     ),
-    "Store": ("_src.metadata.array_metadata_store", "_array_metadata_store"),
+    "Store": (
+        "_src.metadata.array_metadata_store",
+        "_type_handlers.array_metadata",
+    ),
 }
 
 

@@ -18,7 +18,8 @@ import pytest
 import holdfast
 import holdfast.orbax
 from holdfast import _engine, errors
-from holdfast.orbax import _trash, v1
+from holdfast.orbax import v1
+from holdfast.orbax._manager import trash
 
 training = v1.training
 policies = training.preservation_policies
@@ -236,20 +237,20 @@ def test_removed_steps_are_out_of_the_way_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_remove = threading.Event()
-    remove = _trash.remove_entry
+    remove = trash.remove_entry
 
     def wait_and_remove(path: str) -> None:
         may_remove.wait()
         remove(path)
 
-    monkeypatch.setattr(_trash, "remove_entry", wait_and_remove)
+    monkeypatch.setattr(trash, "remove_entry", wait_and_remove)
     run = training.Checkpointer(
         tmp_path, preservation_policy=policies.LatestN(1)
     )
     for step in range(4):  # None of them waits for removals.
         run.save(step, tree(step))
-    assert names(tmp_path) == [_trash.TRASH_NAME, "3"]
-    assert len(names(tmp_path / _trash.TRASH_NAME)) == 3
+    assert names(tmp_path) == [trash.TRASH_NAME, "3"]
+    assert len(names(tmp_path / trash.TRASH_NAME)) == 3
     assert holdfast.orbax.CheckpointManager(tmp_path).all_steps() == [3]
     assert holdfast.steps(tmp_path) == [3]
     may_remove.set()
@@ -262,7 +263,7 @@ def test_what_a_dead_process_was_removing_is_removed(tmp_path: Path) -> None:
         for step in range(3):
             run.save(step, tree(step))
     _engine.dispose_of_steps(str(tmp_path), ["0"])
-    kept = tmp_path / _trash.TRASH_NAME / "7.0123"
+    kept = tmp_path / trash.TRASH_NAME / "7.0123"
     kept.mkdir()
     with training.Checkpointer(
         tmp_path, preservation_policy=policies.LatestN(1)
@@ -270,8 +271,8 @@ def test_what_a_dead_process_was_removing_is_removed(tmp_path: Path) -> None:
         assert steps_of(run) == [1, 2]
         run.save(3, tree(3))
     # What waits for somebody else stays.
-    assert names(tmp_path) == [_trash.TRASH_NAME, "3"]
-    assert names(tmp_path / _trash.TRASH_NAME) == ["7.0123"]
+    assert names(tmp_path) == [trash.TRASH_NAME, "3"]
+    assert names(tmp_path / trash.TRASH_NAME) == ["7.0123"]
 
 
 def test_a_failing_removal_does_not_fail_the_save(
@@ -447,4 +448,4 @@ def test_a_run_that_is_killed_again_and_again(tmp_path: Path) -> None:
     with training.Checkpointer(root, cleanup_tmp_directories=True) as run:
         run.wait()
         kept = {str(step) for step in steps_of(run)}
-    assert set(names(root)) - {_trash.TRASH_NAME} == kept
+    assert set(names(root)) - {trash.TRASH_NAME} == kept

@@ -205,6 +205,12 @@ std::vector<Place> PlacesOfBase(const Place& step, const BaseRecord& record) {
     // A base that was elsewhere may have been moved beside the step since.
     AddPlace(from.parent() / name, places);
   }
+  // A step of the same number in another root: no step is its own base.
+  std::erase_if(places, [&](const Place& place) {
+    return std::ranges::any_of(steps, [&](const Place& step) {
+      return place.path() == step.path();
+    });
+  });
   return places;
 }
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from holdfast._lazy import importing
 from holdfast.megatron.core import CheckpointingException
 from holdfast.megatron.mapping import ShardedStateDict, StateDict
 
@@ -22,6 +22,7 @@ __all__ = [
     "StrategyAction",
     "get_default_strategy",
     "load_strategies",
+    "register_back_end",
     "register_default_strategy",
 ]
 
@@ -40,6 +41,13 @@ class StrategyAction(Enum):
 default_strategies: dict[str, dict[tuple[Any, Any], Any]] = {
     action.value: {} for action in StrategyAction
 }
+# What registers the strategies of a back end, once one is asked for.
+_back_ends: dict[str, tuple[Callable[[], None], ...]] = {}
+
+
+def register_back_end(backend: str, *registers: Callable[[], None]) -> None:
+    """Has `registers` called whenever a default of a back end is asked for."""
+    _back_ends[backend] = registers
 
 
 def get_default_strategy(
@@ -49,22 +57,9 @@ def get_default_strategy(
 
     Raises CheckpointingException when there is none.
     """
-    if (backend, type(backend)) == ("zarr", str):
-        with importing:
-            from holdfast.megatron.strategies import tensorstore, zarr
-
-        tensorstore.register_default_tensorstore_strategies()
-        zarr.register_default_zarr_strategies()
-    elif (backend, type(backend)) == ("torch_dist", str):
-        with importing:
-            from holdfast.megatron.strategies import torch
-
-        torch.register_default_torch_strategies()
-    elif (backend, type(backend)) == ("torch", str):
-        with importing:
-            from holdfast.megatron.strategies import common
-
-        common.register_default_common_strategies()
+    if type(backend) is str:
+        for register in _back_ends.get(backend, ()):
+            register()
     try:
         return default_strategies[action.value][backend, version]
     except (KeyError, TypeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from holdfast.orbax._attributes import attribute_error
+from holdfast.orbax._compat.attributes import attribute_error
 
 
 def __getattr__(name: str) -> Any:

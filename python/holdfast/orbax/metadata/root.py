@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast import _files
 from holdfast._log import log
-from holdfast.orbax._durable import sync, write_text
+from holdfast.orbax._checkpointer.durable import sync, write_text
 from holdfast.orbax.metadata.step import check_json_object, unknown_fields
 
 ROOT_METADATA_FILENAME = "_ROOT_METADATA"

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from holdfast._log import log
-from holdfast.orbax._jax import (
+from holdfast.orbax._devices.optional_jax import (
     imported_jax,
     require_jax,
     single_device_sharding,

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from holdfast.orbax._empty_values import (
+from holdfast.orbax._devices.optional_jax import imported_jax
+from holdfast.orbax._trees.empty_values import (
     is_empty_typestr,
     override_empty_value_typestr,
 )
-from holdfast.orbax._jax import imported_jax
 from holdfast.orbax.options import PyTreeMetadataOptions
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from holdfast._lazy import importing
 from holdfast._log import log
-from holdfast.orbax._jax import imported_jax, require_jax
+from holdfast.orbax._devices.optional_jax import imported_jax, require_jax
 from holdfast.orbax.multihost._flags import define_bool
 
 __all__ = [

@@ -11,9 +11,13 @@ import numpy as np
 from holdfast._buffers import Buffer
 from holdfast._lazy import importing
 from holdfast._target_leaves import put_all
-from holdfast.orbax._limits import ByteLimiter, get_byte_limiter, reserved_bytes
-from holdfast.orbax._monitoring import record_event
-from holdfast.orbax._placement import check_shape, place, stored_part
+from holdfast.orbax._devices.monitoring import record_event
+from holdfast.orbax._devices.placement import check_shape, place, stored_part
+from holdfast.orbax._leaves.limits import (
+    ByteLimiter,
+    get_byte_limiter,
+    reserved_bytes,
+)
 from holdfast.orbax.multihost import is_primary_host
 from holdfast.orbax.serialization import handles
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from holdfast import _engine, _files
 from holdfast.errors import FailedPreconditionError
-from holdfast.orbax._errors import as_builtin
-from holdfast.orbax._processes import Operation
-from holdfast.orbax._trash import Remover
+from holdfast.orbax._compat.errors import as_builtin
+from holdfast.orbax._manager.trash import Remover
+from holdfast.orbax._processes.operations import Operation
 from holdfast.orbax.v1._deletion_record import (
     check_deletable_name,
     pending_deletion,

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast import _engine, _files
 from holdfast._log import log
 from holdfast.errors import FailedPreconditionError
-from holdfast.orbax._errors import as_builtin
+from holdfast.orbax._compat.errors import as_builtin
 from holdfast.orbax.metadata.step import DELETION_RECORD_FILENAME
 from holdfast.orbax.v1.errors import (
     DeletionInProgressError,

@@ -8,11 +8,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast import _engine, _files
-from holdfast.orbax._durable import sync, write_text
-from holdfast.orbax._paths import COMMIT_SUCCESS_FILE, TMP_DIR_SUFFIX
-from holdfast.orbax._pending import CommitOptions
-from holdfast.orbax._processes import Operation
-from holdfast.orbax._shared_directory import SharedDirectory
+from holdfast.orbax._checkpointer.durable import sync, write_text
+from holdfast.orbax._checkpointer.paths import (
+    COMMIT_SUCCESS_FILE,
+    TMP_DIR_SUFFIX,
+)
+from holdfast.orbax._checkpointer.pending import CommitOptions
+from holdfast.orbax._processes.operations import Operation
+from holdfast.orbax._processes.shared_directory import SharedDirectory
 from holdfast.orbax.v1._deletion_record import check_not_deleting
 from holdfast.orbax.v1.context import Context
 from holdfast.orbax.v1.options import path_of

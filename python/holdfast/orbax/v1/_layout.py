@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from holdfast import _files
-from holdfast.orbax._paths import is_path_temporary
-from holdfast.orbax._source import TREE_METADATA_FILE
+from holdfast.orbax._checkpointer.paths import is_path_temporary
+from holdfast.orbax._restore.source import TREE_METADATA_FILE
 from holdfast.orbax.metadata.step import (
     DELETION_RECORD_FILENAME,
     STEP_METADATA_FILENAME,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.orbax._jax import imported_jax, is_jax_array
+from holdfast.orbax._devices.optional_jax import imported_jax, is_jax_array
 from holdfast.orbax.tree_paths import tree_leaves, unflatten_like
 from holdfast.orbax.type_handlers import ArrayRestoreArgs, RestoreArgs
 from holdfast.orbax.v1.errors import UnregisteredTypeError

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from holdfast import errors
-from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._monitoring import MonitoredOperation
+from holdfast.orbax._devices.monitoring import MonitoredOperation
+from holdfast.orbax._processes.coroutines import run_sync
 from holdfast.orbax.metadata.step import check_none_is_gone
 from holdfast.orbax.v1 import _registry
 from holdfast.orbax.v1._layout import (

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast import errors
 from holdfast._log import log
-from holdfast.orbax._coroutines import run_sync
+from holdfast.orbax._processes.coroutines import run_sync
 from holdfast.orbax.metadata.step import check_none_is_gone
 from holdfast.orbax.v1._layout import (
     AUTO_NAME,

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from holdfast import _gc
-from holdfast.orbax._pytree_metadata import Describer
-from holdfast.orbax._source import Source, open_item
+from holdfast.orbax._handlers.pytree_metadata import Describer
+from holdfast.orbax._restore.source import Source, open_item
 from holdfast.orbax.metadata.sharding import ShardingMetadata
 from holdfast.orbax.metadata.value import StorageMetadata
 from holdfast.orbax.options import PyTreeMetadataOptions

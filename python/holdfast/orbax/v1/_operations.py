@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from holdfast.orbax._processes import Operation, Processes, current_operation
+from holdfast.orbax._processes.operations import (
+    Operation,
+    Processes,
+    current_operation,
+)
 from holdfast.orbax.options import MultiprocessingOptions
 from holdfast.orbax.v1.context import Context
 

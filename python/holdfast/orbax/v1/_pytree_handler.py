@@ -11,26 +11,28 @@ from typing import Any, ClassVar
 import numpy as np
 
 from holdfast._log import say_ignored
-from holdfast.orbax._array_metadata_store import (
-    Store,
-    Validator,
-    validate_item,
-)
-from holdfast.orbax._array_type_handler import ArrayHandler
-from holdfast.orbax._handler_restore import RestoreOptions
-from holdfast.orbax._jax import is_jax_array, require_jax
-from holdfast.orbax._limits import get_byte_limiter
-from holdfast.orbax._monitoring import Transfer, record_event
-from holdfast.orbax._pytree_save import (
+from holdfast.orbax._devices.monitoring import Transfer, record_event
+from holdfast.orbax._devices.optional_jax import is_jax_array, require_jax
+from holdfast.orbax._handlers.pytree_save import (
     PreparedSave,
     SaveOptions,
     finish_item,
     prepare_save,
 )
-from holdfast.orbax._restore import restore_pytree
-from holdfast.orbax._single_replica_handler import SingleReplicaArrayHandler
-from holdfast.orbax._type_handler import check_has_elements
-from holdfast.orbax._type_handler_registry import standard_registry
+from holdfast.orbax._leaves.limits import get_byte_limiter
+from holdfast.orbax._restore.by_handlers import RestoreOptions
+from holdfast.orbax._restore.tree import restore_pytree
+from holdfast.orbax._type_handlers.array_metadata import (
+    Store,
+    Validator,
+    validate_item,
+)
+from holdfast.orbax._type_handlers.arrays import ArrayHandler
+from holdfast.orbax._type_handlers.base import check_has_elements
+from holdfast.orbax._type_handlers.registry import standard_registry
+from holdfast.orbax._type_handlers.single_replica import (
+    SingleReplicaArrayHandler,
+)
 from holdfast.orbax.tree_paths import (
     PyTreePath,
     flatten_with_path,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from holdfast._log import log
-from holdfast.orbax._handler import recorded_name
+from holdfast.orbax._handlers.base import recorded_name
 from holdfast.orbax.v1._handler_types import StatefulCheckpointable
 from holdfast.orbax.v1.errors import AlreadyExistsError, NoEntryError
 

@@ -23,7 +23,7 @@ from holdfast._log import say_ignored
 from holdfast._target_leaves import Slot, put_all
 from holdfast.errors import FailedPreconditionError, NotFoundError
 from holdfast.orbax import multihost
-from holdfast.orbax._jax import require_jax
+from holdfast.orbax._devices.optional_jax import require_jax
 from holdfast.orbax.tree_paths import tree_leaves
 from holdfast.orbax.v1._metadata_types import CheckpointMetadata, NumpyMetadata
 from holdfast.orbax.v1.context import Context

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from holdfast._json_values import json_text
-from holdfast.orbax._coroutines import close_all, run_sync
-from holdfast.orbax._handler import recorded_name
-from holdfast.orbax._monitoring import MonitoredOperation, timed
-from holdfast.orbax._processes import saving
+from holdfast.orbax._devices.monitoring import MonitoredOperation, timed
+from holdfast.orbax._handlers.base import recorded_name
+from holdfast.orbax._processes.coroutines import close_all, run_sync
+from holdfast.orbax._processes.operations import saving
 from holdfast.orbax.atomicity import record_saved_duration
 from holdfast.orbax.metadata.step import check_json_object
 from holdfast.orbax.v1 import _registry

@@ -17,10 +17,13 @@ from typing import Any, Protocol
 
 from holdfast._remote_path import as_path
 from holdfast.orbax import options
-from holdfast.orbax._array_metadata_store import Store
-from holdfast.orbax._memory_regulator import MemoryProfiler, MemoryRegulator
-from holdfast.orbax._param_info import IsPrioritizedKeyFn
-from holdfast.orbax._type_handler import SerializationStatusCallback
+from holdfast.orbax._devices.memory_regulator import (
+    MemoryProfiler,
+    MemoryRegulator,
+)
+from holdfast.orbax._leaves.param_info import IsPrioritizedKeyFn
+from holdfast.orbax._type_handlers.array_metadata import Store
+from holdfast.orbax._type_handlers.base import SerializationStatusCallback
 from holdfast.orbax.options import AtomicityMode, PyTreeMetadataOptions
 from holdfast.orbax.v1._registry import (
     CheckpointableHandlerRegistry,

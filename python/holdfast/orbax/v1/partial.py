@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Iterator
 from typing import Any
 
 from holdfast import _engine, _files, errors
-from holdfast.orbax import _structure
-from holdfast.orbax._durable import sync
-from holdfast.orbax._processes import Operation
+from holdfast.orbax._checkpointer.durable import sync
+from holdfast.orbax._processes.operations import Operation
+from holdfast.orbax._trees import structure
 from holdfast.orbax.base_pytree_checkpoint_handler import (
     PartialSaveReplacementError,
 )
@@ -96,7 +96,7 @@ def save_async(
                 f"Finalized checkpoint already exists at {path}."
             )
         with _refusing_replacement():
-            keys = _structure.flatten(state).paths
+            keys = structure.flatten(state).paths
             _engine.check_partial_save_keys(session, keys)
     # The same on all processes.
     part_id = operation.values[min(operation.values)] or uuid.uuid4().hex

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.orbax._run import reached_preemption
+from holdfast.orbax._manager.run import reached_preemption
 from holdfast.orbax.abstract_checkpoint_manager import (
     AbstractCheckpointManager,
 )

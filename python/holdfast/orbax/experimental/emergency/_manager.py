@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.orbax import _manager_options as _plain_options
-from holdfast.orbax._handler import CheckpointHandler
-from holdfast.orbax._jax import require_jax
-from holdfast.orbax._paths import handler_path
-from holdfast.orbax._root import make_root
-from holdfast.orbax._run import reached_preemption
+from holdfast.orbax._checkpointer.paths import handler_path
+from holdfast.orbax._devices.optional_jax import require_jax
+from holdfast.orbax._handlers.base import CheckpointHandler
+from holdfast.orbax._manager import options as _plain_options
+from holdfast.orbax._manager.root import make_root
+from holdfast.orbax._manager.run import reached_preemption
 from holdfast.orbax.abstract_checkpoint_manager import (
     AbstractCheckpointManager,
 )

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.orbax._coroutines import run_sync
-from holdfast.orbax._handler import AsyncCheckpointHandler
-from holdfast.orbax._jax import require_jax
-from holdfast.orbax._multislice import replica_devices
+from holdfast.orbax._devices.multislice import replica_devices
+from holdfast.orbax._devices.optional_jax import require_jax
+from holdfast.orbax._handlers.base import AsyncCheckpointHandler
+from holdfast.orbax._processes.coroutines import run_sync
 from holdfast.orbax.checkpoint_args import CheckpointArgs, register_with_handler
 from holdfast.orbax.experimental.emergency._steps import (
     exchanged,

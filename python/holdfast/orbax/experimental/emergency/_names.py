@@ -7,8 +7,8 @@ import importlib.util
 import sys
 from typing import Any
 
-from holdfast.orbax._handler import CheckpointHandler
-from holdfast.orbax._refusal import refused
+from holdfast.orbax._compat.refusal import refused
+from holdfast.orbax._handlers.base import CheckpointHandler
 from holdfast.orbax.checkpoint_args import CheckpointArgs, register_with_handler
 from holdfast.orbax.experimental.emergency import (
     _manager,

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast._lazy import importing
-from holdfast.orbax._paths import handler_path
-from holdfast.orbax._root import make_root
+from holdfast.orbax._checkpointer.paths import handler_path
+from holdfast.orbax._manager.root import make_root
 from holdfast.orbax.args import Composite as PlainComposite
 from holdfast.orbax.checkpoint_manager import (
     CheckpointManager as PlainManager,

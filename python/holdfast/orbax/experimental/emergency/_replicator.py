@@ -11,8 +11,8 @@ import os
 from typing import Any
 
 from holdfast import _engine
-from holdfast.orbax._jax import require_jax
-from holdfast.orbax._paths import handler_path
+from holdfast.orbax._checkpointer.paths import handler_path
+from holdfast.orbax._devices.optional_jax import require_jax
 from holdfast.orbax.args import Composite, PyTreeRestore, PyTreeSave
 from holdfast.orbax.checkpoint_args import CheckpointArgs
 from holdfast.orbax.checkpoint_manager import (

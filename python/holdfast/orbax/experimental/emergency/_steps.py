@@ -20,13 +20,13 @@ from holdfast._tiers import (
     SharedTierOptions,
     TieredManager,
 )
-from holdfast.orbax._manager_options import (
+from holdfast.orbax._devices.multislice import replica_devices
+from holdfast.orbax._manager.options import (
     CheckpointManagerOptions,
     keep_policy_of,
     save_policy_of,
 )
-from holdfast.orbax._multislice import replica_devices
-from holdfast.orbax._run import Run, new_info, step_number
+from holdfast.orbax._manager.run import Run, new_info, step_number
 from holdfast.orbax.checkpoint_manager import CheckpointManager
 from holdfast.orbax.multihost import (
     global_max,

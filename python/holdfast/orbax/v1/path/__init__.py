@@ -7,8 +7,8 @@ import os
 import pathlib
 from typing import Any, TypeAlias
 
-from holdfast.orbax._attributes import attribute_error
-from holdfast.orbax._paths import PathAwaitingCreation
+from holdfast.orbax._checkpointer.paths import PathAwaitingCreation
+from holdfast.orbax._compat.attributes import attribute_error
 
 __all__ = ["Path", "PathAwaitingCreation", "PathLike", "step"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.orbax import step as _step_names
-from holdfast.orbax._paths import PathLike
+from holdfast.orbax._checkpointer.paths import PathLike
 from holdfast.orbax.options import AtomicityOptions
 from holdfast.orbax.v1._step_metadata import CheckpointMetadata
 

@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Any
 
 from holdfast import _files
-from holdfast.orbax._monitoring import record_event
-from holdfast.orbax._paths import PathLike, handler_path
-from holdfast.orbax._root import make_root, meet, write_run_metadata
-from holdfast.orbax._run import CheckpointInfo
+from holdfast.orbax._checkpointer.paths import PathLike, handler_path
+from holdfast.orbax._devices.monitoring import record_event
+from holdfast.orbax._manager.root import make_root, meet, write_run_metadata
+from holdfast.orbax._manager.run import CheckpointInfo
 from holdfast.orbax.logging import StandardLogger
 from holdfast.orbax.logging.step_statistics import SaveStepStatistics
 from holdfast.orbax.preservation_policy import PreservationPolicy, PreserveAll

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from holdfast import _files
-from holdfast.orbax._root import read_run_metadata
+from holdfast.orbax._manager.root import read_run_metadata
 from holdfast.orbax.logging.step_statistics import RestoreStepStatistics
 from holdfast.orbax.metadata.root import RootMetadata as StoredRootMetadata
 from holdfast.orbax.v1._layout import STATE_NAME

@@ -9,16 +9,16 @@ from typing import Any
 
 from holdfast import _files
 from holdfast import errors as holdfast_errors
-from holdfast.orbax._monitoring import timed
-from holdfast.orbax._root import check_root
-from holdfast.orbax._run import (
+from holdfast.orbax._devices.monitoring import timed
+from holdfast.orbax._manager.root import check_root
+from holdfast.orbax._manager.run import (
     CheckpointInfo,
     Run,
     all_but_one,
     new_info,
     stored_infos,
 )
-from holdfast.orbax._trash import Remover, leftovers
+from holdfast.orbax._manager.trash import Remover, leftovers
 from holdfast.orbax.options import AtomicityOptions
 from holdfast.orbax.preservation_policy import PreservationPolicy
 from holdfast.orbax.save_decision_policy import SaveDecisionPolicy

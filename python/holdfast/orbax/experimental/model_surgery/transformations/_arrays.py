@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.orbax._jax import is_jax_array, require_jax
+from holdfast.orbax._devices.optional_jax import is_jax_array, require_jax
 
 
 def only_one(trees: tuple[Any, ...], verb: str) -> Any:

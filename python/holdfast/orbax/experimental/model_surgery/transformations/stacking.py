@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast._log import log
-from holdfast.orbax._jax import require_jax
+from holdfast.orbax._devices.optional_jax import require_jax
 from holdfast.orbax.experimental.model_surgery.transformations._arrays import (
     is_host_array,
     is_numpy,

@@ -1,0 +1,1 @@
+"""One checkpoint, which is written whole or not at all."""

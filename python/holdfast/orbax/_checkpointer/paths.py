@@ -1,0 +1,130 @@
+"""Checkpoint paths: what counts as complete, and what handlers are given."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any, Protocol, runtime_checkable
+
+from holdfast import _engine, _files
+from holdfast._remote_path import as_path
+from holdfast.orbax._processes.coroutines import run_sync
+from holdfast.orbax.options import AtomicityOptions
+
+TMP_DIR_SUFFIX = ".orbax-checkpoint-tmp"
+COMMIT_SUCCESS_FILE = "commit_success.txt"
+
+PathLike = str | os.PathLike[str]
+
+
+def handler_path(path: PathLike) -> Any:
+    """The path object that a user's handler is given.
+
+    An `etils.epath.Path` in programs that use etils, as with Orbax; else a
+    `pathlib.Path`. Of a URL a RemotePath, with the same methods.
+    """
+    return as_path(path)
+
+
+def is_gcs_path(path: str | os.PathLike[str]) -> bool:
+    """True for `gs://` paths."""
+    return os.fspath(path).startswith("gs://")
+
+
+def check_parents(path: str) -> None:
+    """Checks that no parent of an absolute path is a file.
+
+    Raises:
+        NotADirectoryError: one is.
+    """
+    if _files.is_url(path):
+        return  # in a bucket both may be there
+    parent = _files.dirname(path)
+    while not _files.lexists(parent):
+        parent = _files.dirname(parent)
+    if not _files.isdir(parent):
+        raise NotADirectoryError(
+            errno.ENOTDIR, os.strerror(errno.ENOTDIR), path
+        )
+
+
+def commit_rule(options: AtomicityOptions | None) -> dict[str, Any]:
+    """The engine's arguments that say how checkpoints are committed."""
+    options = options or AtomicityOptions()
+    return {
+        "commit_mode": options.mode.value,
+        "allow_legacy_atomic_rename": options.allow_legacy_atomic_rename,
+    }
+
+
+def is_path_temporary(
+    path: PathLike,
+    *,
+    temporary_path_cls: Any | None = None,
+    atomicity_options: AtomicityOptions | None = None,
+) -> bool:
+    """Whether `path` is a checkpoint that was never committed.
+
+    Args:
+        path: a directory.
+        temporary_path_cls: a class of temporary paths that knows; None: the
+            options do.
+        atomicity_options: how checkpoints there are committed.
+    """
+    if temporary_path_cls is not None:
+        return _is_valid(temporary_path_cls.validate, path)
+    return _engine.is_path_temporary(
+        os.fspath(path), **commit_rule(atomicity_options)
+    )
+
+
+def is_path_finalized(
+    path: PathLike,
+    *,
+    temporary_path_cls: Any | None = None,
+    atomicity_options: AtomicityOptions | None = None,
+) -> bool:
+    """Whether `path` is a committed checkpoint.
+
+    Args:
+        path: a directory.
+        temporary_path_cls: a class of temporary paths that knows; None: the
+            options do.
+        atomicity_options: how checkpoints there are committed.
+    """
+    if temporary_path_cls is not None:
+        return _is_valid(temporary_path_cls.validate_final, path)
+    return _engine.is_path_finalized(
+        os.fspath(path), **commit_rule(atomicity_options)
+    )
+
+
+def _is_valid(validate: Any, path: PathLike) -> bool:
+    """The answer of a class of temporary paths about a path."""
+    try:
+        run_sync(validate(handler_path(path)))
+    except ValueError:
+        return False
+    return True
+
+
+@runtime_checkable
+class PathAwaitingCreation(Protocol):
+    """A directory that a save makes when it is first needed.
+
+    Handlers get one: `path` tells where it will be, and only after
+    `await_creation` may anything be written there.
+    """
+
+    def __truediv__(self, other: str | os.PathLike[str]) -> Any:
+        """A path below, which the handler has to make itself."""
+        ...
+
+    @property
+    def path(self) -> Any:
+        """The path that the directory will have."""
+        ...
+
+    async def await_creation(self) -> Any:
+        """Returns the path once the directory exists."""
+        ...

@@ -1,0 +1,1 @@
+"""How this package stands in for Orbax: names, classes and errors."""

@@ -1,0 +1,1 @@
+"""jax: its arrays, shardings, devices and listeners."""

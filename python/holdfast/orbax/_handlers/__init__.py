@@ -1,0 +1,1 @@
+"""What handlers of items share: their interface, and items that are trees."""

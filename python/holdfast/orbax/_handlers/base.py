@@ -1,0 +1,72 @@
+"""The interface of handlers, which save and restore one object."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+from holdfast.orbax._compat.orbax_classes import derives_from
+
+ORBAX_HANDLERS = "orbax.checkpoint._src.handlers"
+
+
+def recorded_name(handler_type: type[Any]) -> str:
+    """The name of a handler that `_CHECKPOINT_METADATA` has.
+
+    Orbax's own for its standard handlers, which have it as TYPESTR, so that
+    Orbax picks the same ones; subclasses go by their own names.
+    """
+    own = f"{handler_type.__module__}.{handler_type.__qualname__}"
+    return str(vars(handler_type).get("TYPESTR", own))
+
+
+class CheckpointHandler(abc.ABC):
+    """Base of handlers; a Checkpointer makes their work atomic.
+
+    Handlers that derive from Orbax's class of this name count as derived.
+    """
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is CheckpointHandler:
+            return derives_from(other, "CheckpointHandler")
+        return NotImplemented
+
+    @abc.abstractmethod
+    def save(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
+        """Writes an object into an existing directory."""
+
+    @abc.abstractmethod
+    def restore(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
+        """Reads the object back."""
+
+    def metadata(self, directory: Any) -> Any | None:
+        """The metadata of the object, found without reading it whole."""
+        return None
+
+    def finalize(self, directory: Any) -> None:  # noqa: B027
+        """Called once after everything is written, before the commit."""
+
+    def close(self) -> None:  # noqa: B027
+        """Releases everything that the handler holds."""
+
+    @classmethod
+    def typestr(cls) -> str:
+        """The text that names this kind of handler in checkpoints."""
+        return recorded_name(cls)
+
+
+class AsyncCheckpointHandler(CheckpointHandler):
+    """A handler that can also write in the background."""
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is AsyncCheckpointHandler:
+            return derives_from(other, "AsyncCheckpointHandler")
+        return NotImplemented
+
+    @abc.abstractmethod
+    async def async_save(
+        self, directory: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Copies the object; returns futures that write it."""

@@ -1,0 +1,564 @@
+"""Saves a pytree item: check what Orbax refuses, take hold of it, write it.
+
+The engine writes leaves whose handlers are the standard ones; other handlers
+are called once with all of theirs, and the engine records them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import dataclasses
+import os
+import time
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from typing import Any
+
+import numpy as np
+
+from holdfast import _engine, _files
+from holdfast._adapt import adapt, make_adapt
+from holdfast._delta import DeltaPolicy
+from holdfast._json_values import json_text
+from holdfast._progress import cancelling
+from holdfast.orbax._devices.monitoring import record_duration, timed
+from holdfast.orbax._devices.optional_jax import is_jax_array
+from holdfast.orbax._leaves.args import SaveArgs
+from holdfast.orbax._leaves.files import (
+    EngineSaveArgs,
+    as_path,
+    budget_options,
+    check_absolute,
+    data_file_bytes,
+    engine_args,
+    has_any,
+)
+from holdfast.orbax._leaves.limits import ByteLimiter
+from holdfast.orbax._leaves.param_info import IsPrioritizedKeyFn, ParamInfo
+from holdfast.orbax._leaves.plan import lookup_error
+from holdfast.orbax._processes.coroutines import run_sync
+from holdfast.orbax._processes.operations import Processes, current_save_id
+from holdfast.orbax._trees import structure
+from holdfast.orbax._type_handlers.arrays import ArrayHandler, refuse_host_local
+from holdfast.orbax._type_handlers.base import (
+    TypeHandler,
+    TypeHandlerRegistry,
+    check_has_elements,
+)
+from holdfast.orbax._type_handlers.registry import registry_or_standard
+from holdfast.orbax.tree_paths import flatten_with_path
+
+_ANCHOR_EVERY: contextvars.ContextVar[int | None] = contextvars.ContextVar(
+    "holdfast anchor_every", default=None
+)
+_FINGERPRINTS: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "holdfast fingerprints", default=False
+)
+
+
+@contextlib.contextmanager
+def saving_as(
+    policy: DeltaPolicy | None, *, fingerprints: bool = False
+) -> Iterator[None]:
+    """How items that are prepared in it are stored, beyond Orbax's options.
+
+    Args:
+        policy: they are deltas of the step before, and whole when this says
+            so; None: always.
+        fingerprints: whole ones have them.
+    """
+    every = None if policy is None else policy.anchor_every
+    token = _ANCHOR_EVERY.set(every)
+    fingerprints_token = _FINGERPRINTS.set(fingerprints)
+    try:
+        yield
+    finally:
+        _FINGERPRINTS.reset(fingerprints_token)
+        _ANCHOR_EVERY.reset(token)
+
+
+@dataclasses.dataclass(frozen=True)
+class SaveOptions:
+    """How the item is stored; each as the handler's option of that name.
+
+    Attributes:
+        registry: handlers of leaf types; None: the standard ones.
+        byte_limiter: bounds the bytes written at once.
+        device_host_byte_limiter: bounds the bytes copied from devices at once.
+        processes: that save together; None: all of the program.
+    """
+
+    use_ocdbt: bool = True
+    use_zarr3: bool = False
+    use_compression: bool | str = True
+    ocdbt_target_data_file_size: int | None = None
+    registry: TypeHandlerRegistry | None = None
+    support_rich_types: bool = False
+    byte_limiter: ByteLimiter | None = None
+    device_host_byte_limiter: ByteLimiter | None = None
+    enable_pinned_host_transfer: bool = False
+    is_prioritized_key_fn: IsPrioritizedKeyFn | None = None
+    processes: Processes | None = None
+
+
+@dataclasses.dataclass
+class HandlerLeaves:
+    """The arguments that one handler is called with.
+
+    Attributes:
+        handler: that handler.
+        values: n leaves.
+        infos: n parameters, without their directory as yet.
+        args: n arguments.
+    """
+
+    handler: TypeHandler
+    values: list[Any] = dataclasses.field(default_factory=list)
+    infos: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    args: list[SaveArgs] = dataclasses.field(default_factory=list)
+
+    async def serialize(self, directory: Any) -> Sequence[Any]:
+        """Calls the handler; returns its futures."""
+        infos = [ParamInfo(parent_dir=directory, **info) for info in self.infos]
+        return await self.handler.serialize(self.values, infos, self.args)
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedSave:
+    """A tree that can be written without looking at the caller's again.
+
+    Attributes:
+        tree: the engine's; leaves of other handlers are only named in it.
+        options: the engine's.
+        others: what other handlers write.
+        processes: that write it together.
+        anchor_every: the step is a delta but once in so many; None: whole.
+    """
+
+    tree: Any
+    options: dict[str, Any]
+    others: tuple[HandlerLeaves, ...] = ()
+    processes: Processes = dataclasses.field(default_factory=Processes)
+    anchor_every: int | None = None
+
+    async def serialize(self, directory: Any) -> list[Any]:
+        """Calls the other handlers, all at once.
+
+        Args:
+            directory: the item's, which exists.
+
+        Returns:
+            Their futures.
+
+        Raises:
+            Exception: what a handler raises; futures of others have ended
+                then.
+        """
+        directory = as_path(directory)
+        return await futures_of(
+            leaves.serialize(directory) for leaves in self.others
+        )
+
+    def options_at(self, path: str) -> dict[str, Any]:
+        """The engine's options, those that depend on the storage too."""
+        name = "ocdbt_target_data_file_bytes"
+        if self.options[name] is not None:
+            return self.options
+        return {**self.options, name: _files.data_file_bytes(path)}
+
+    def write(
+        self,
+        directory: Any,
+        futures: Sequence[Any] | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> None:
+        """Writes the item's files into an existing directory.
+
+        With several processes each writes its part; when all have, the primary
+        makes an item of the parts with `finish_item`.
+
+        Args:
+            directory: the item's.
+            futures: the result of `serialize`; None: it is called here.
+            is_cancelled: asked now and then whether to stop.
+
+        Raises:
+            CancelledError: it was to stop.
+            OSError: the files cannot be written.
+            ValueError: the path is relative, or the tree cannot be stored.
+            Exception: what another handler raises.
+        """
+        path = os.fspath(directory)
+        check_absolute(path)
+        options = self.options_at(path)
+        if is_cancelled is not None:
+            options = {**options, "progress": cancelling(None, is_cancelled)}
+        if self.others:
+            if futures is None:
+                futures = run_sync(self.serialize(directory))
+            wait_for_all(futures)
+            for leaves in self.others:
+                leaves.handler.finalize(as_path(directory))
+            options = {**options, "adopt_existing": True}
+        if self.processes.is_single:
+            every = self.anchor_every
+            _engine.save_item(path, self.tree, anchor_every=every, **options)
+            return
+        _engine.save_item_part(
+            path,
+            self.tree,
+            rank=self.processes.index,
+            is_primary=self.processes.is_primary,
+            save_id=current_save_id(),
+            **options,
+        )
+
+
+_PART_PREFIX = "_HOLDFAST_PART_"
+
+
+def has_parts(directory: Any) -> bool:
+    """Whether processes have written an item there that is not finished."""
+    names = _files.listdir(os.fspath(directory))
+    return any(name.startswith(_PART_PREFIX) for name in names)
+
+
+def finish_item(
+    directory: Any,
+    processes: Processes,
+    *,
+    use_ocdbt: bool,
+    adopt_existing: bool = False,
+) -> None:
+    """Makes one item of the parts that the processes have written.
+
+    Args:
+        directory: the item's.
+        processes: that wrote it; this one is their primary.
+        use_ocdbt: arrays lie in databases.
+        adopt_existing: other handlers have written into it as well.
+
+    Raises:
+        ValueError: parts are missing or do not fit together.
+        OSError: files cannot be read or written.
+    """
+    path = os.fspath(directory)
+    with timed(
+        "/jax/checkpoint/write/async/ocdbt_merge_duration_secs",
+        "/jax/orbax/write/background_ocdbt_merge_secs",
+        "/jax/orbax/write/merge_ocdbt_per_process_files_secs",
+    ):
+        _engine.finish_item(
+            path,
+            ranks=processes.writers,
+            save_id=current_save_id(),
+            use_ocdbt=use_ocdbt,
+            adopt_existing=adopt_existing,
+            is_partial=processes.primary is None,
+        )
+
+
+async def futures_of(calls: Iterable[Awaitable[Any]]) -> list[Any]:
+    """The futures that several calls return, which run at once.
+
+    Args:
+        calls: each gives a list of futures, or None.
+
+    Raises:
+        Exception: what the first call that failed has raised; the futures of
+            others have ended then.
+    """
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    failures = [r for r in results if isinstance(r, BaseException)]
+    lists = [r or () for r in results if not isinstance(r, BaseException)]
+    futures = [future for some in lists for future in some]
+    if failures:
+        wait_quietly(futures)
+        raise failures[0]
+    return futures
+
+
+def wait_for_all(futures: Iterable[Any]) -> None:
+    """Waits for every future, then raises the first failure.
+
+    Raises:
+        Exception: what a future raises.
+    """
+    failure: BaseException | None = None
+    for future in futures:
+        try:
+            future.result()
+        except BaseException as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def wait_quietly(futures: Iterable[Any]) -> None:
+    """Waits for every future, whatever it raises."""
+    try:
+        wait_for_all(futures)
+    except Exception:  # noqa: S110 - an earlier failure is what is reported
+        pass
+
+
+def prepare_save(
+    item: Any,
+    save_args: Any = None,
+    custom_metadata: Any = None,
+    options: SaveOptions | None = None,
+    *,
+    snapshot: bool = False,
+) -> PreparedSave:
+    """Checks a tree and takes hold of its arrays.
+
+    Args:
+        item: the tree.
+        save_args: a tree like `item` of SaveArgs.
+        custom_metadata: a JSON value for `_METADATA`.
+        options: how to store it.
+        snapshot: copy what the caller may change afterwards.
+
+    Raises:
+        ValueError: leaves or a structure that cannot be saved.
+        TypeError: `custom_metadata` is no JSON value.
+    """
+    start = time.time()
+    options = options or SaveOptions()
+    flat = structure.flatten(item)
+    _refuse_empty(item, flat)
+    args = _args_of_leaves(flat, save_args)
+    processes = options.processes or Processes()
+    table = _HandlerTable(options.registry, processes)
+    handlers = _check_leaves(flat, table)
+    others: tuple[HandlerLeaves, ...] = ()
+    tree = item
+    if table.has_others:
+        tree, others = _split(flat, args, handlers, options)
+    engine_options = {
+        "zarr_format": 3 if options.use_zarr3 else 2,
+        "use_ocdbt": options.use_ocdbt,
+        "use_compression": options.use_compression,
+        "ocdbt_target_data_file_bytes": data_file_bytes(
+            options.ocdbt_target_data_file_size, options.use_ocdbt
+        ),
+        "item_custom_metadata": _json_text(custom_metadata),
+        "support_rich_types": options.support_rich_types,
+        "save_args": _engine_args(flat, args, handlers),
+        "fingerprints": _FINGERPRINTS.get(),
+        **budget_options(options.byte_limiter),
+    }
+    name = "/jax/orbax/write/blocking_tree_map_duration_secs"
+    record_duration(name, time.time() - start)
+    with timed("/jax/orbax/write/blocking_d2h_duration_secs"):
+        built = _engine.build_tree(tree, adapt=table.adapt(), snapshot=snapshot)
+    # A delta has no place for what other handlers write.
+    every = None if others else _ANCHOR_EVERY.get()
+    return PreparedSave(built, engine_options, others, processes, every)
+
+
+class _HandlerTable:
+    """The handlers of leaves, by the class of the leaf."""
+
+    def __init__(
+        self, registry: TypeHandlerRegistry | None, processes: Processes
+    ) -> None:
+        self._registry = registry_or_standard(registry)
+        # None: the engine serves the class.
+        self._others: dict[type, TypeHandler | None] = {}
+        self._jax_options: dict[str, Any] | None = None
+        self.processes = processes
+        self.has_others = False
+
+    def of(self, leaf: Any) -> TypeHandler | None:
+        """The leaf's handler; None if the engine does its work.
+
+        Raises:
+            ValueError: there is none.
+        """
+        kind = type(leaf)
+        if kind not in self._others:
+            self._others[kind] = self._look_up(kind, leaf)
+        return self._others[kind]
+
+    def _look_up(self, kind: type, leaf: Any) -> TypeHandler | None:
+        handler = self._registry.get(kind)
+        if not is_served_by_engine(handler) or not _fits(handler, leaf):
+            self.has_others = True
+            return handler
+        if isinstance(handler, ArrayHandler):
+            self._jax_options = handler.jax_options()
+            if not self.processes.is_single:
+                self._jax_options["own_part_only"] = True
+        return None
+
+    def adapt(self) -> Any:
+        """The `adapt` of `build_tree`, with the options of jax.Arrays."""
+        if self._jax_options is None:
+            return adapt
+        return make_adapt(**self._jax_options)
+
+
+def is_served_by_engine(handler: Any) -> bool:
+    """Whether the engine does what the handler would."""
+    ask = getattr(handler, "is_served_by_engine", None)
+    return ask is not None and bool(ask())
+
+
+def _fits(handler: Any, leaf: Any) -> bool:
+    """The engine stores the leaf under the handler's text, not its own."""
+    typestr = handler.typestr()
+    if is_jax_array(leaf):
+        return bool(typestr == "jax.Array")
+    if isinstance(leaf, np.ndarray):
+        return bool(typestr == "np.ndarray")
+    if isinstance(leaf, str):
+        return bool(typestr == "string")
+    if leaf is ...:
+        return bool(typestr == "placeholder")
+    return bool(typestr == "scalar")
+
+
+def _split(
+    flat: structure.FlatTree,
+    args: list[SaveArgs | None],
+    handlers: list[TypeHandler | None],
+    options: SaveOptions,
+) -> tuple[Any, tuple[HandlerLeaves, ...]]:
+    """The engine's tree, and what each of the other handlers gets."""
+    groups: dict[int, HandlerLeaves] = {}
+    leaves = list(flat.leaves)
+    keypaths = [path for path, _ in flatten_with_path(flat.tree)]
+    for i, handler in enumerate(handlers):
+        if handler is None:
+            continue
+        group = groups.setdefault(id(handler), HandlerLeaves(handler))
+        typestr = handler.typestr()
+        group.values.append(flat.leaves[i])
+        group.infos.append(
+            {
+                "name": ".".join(flat.paths[i]),
+                "keypath": keypaths[i],
+                "skip_deserialize": False,
+                "is_ocdbt_checkpoint": options.use_ocdbt,
+                "use_compression": bool(options.use_compression),
+                "use_zarr3": options.use_zarr3,
+                "enable_pinned_host_transfer": (
+                    options.enable_pinned_host_transfer
+                ),
+                "ocdbt_target_data_file_size": (
+                    options.ocdbt_target_data_file_size
+                ),
+                "byte_limiter": options.byte_limiter,
+                "device_host_byte_limiter": options.device_host_byte_limiter,
+                "value_typestr": typestr,
+                "is_prioritized_key_fn": options.is_prioritized_key_fn,
+            }
+        )
+        group.args.append(args[i] or SaveArgs())
+        leaves[i] = _engine.ExternalLeaf(typestr)
+    return flat.rebuild(leaves), tuple(groups.values())
+
+
+def _refuse_empty(item: Any, flat: structure.FlatTree) -> None:
+    if flat.leaves:
+        return
+    # An empty namedtuple or registered node may have a truth of its own.
+    if not item:
+        raise ValueError("Found empty item.")
+
+
+def _json_text(custom_metadata: Any) -> str:
+    if custom_metadata is None:
+        return ""
+    try:
+        return json_text(custom_metadata, "custom_metadata")
+    except TypeError as error:
+        raise TypeError(
+            "Failed to encode `custom_metadata` metadata as JSON object. Please"
+            " ensure your `custom_metadata` is JSON-serializable."
+        ) from error  # which names the key and the way on
+
+
+def _args_of_leaves(
+    flat: structure.FlatTree, save_args: Any
+) -> list[SaveArgs | None]:
+    """Arguments of each leaf; None: the default ones.
+
+    Raises:
+        ValueError: `save_args` has another structure.
+    """
+    if save_args is None:
+        return [None] * len(flat.leaves)
+    given = structure.match_up_to(flat.tree, save_args)
+    return [args if isinstance(args, SaveArgs) else None for args in given]
+
+
+def _engine_args(
+    flat: structure.FlatTree,
+    args: list[SaveArgs | None],
+    handlers: list[TypeHandler | None],
+) -> dict[str, EngineSaveArgs]:
+    """Parameter name -> arguments, of the engine's leaves that have any.
+
+    Raises:
+        AttributeError: a dtype that is no numpy dtype.
+    """
+    if all(leaf_args is None for leaf_args in args):
+        return {}
+    return {
+        ".".join(names): engine_args(leaf_args)
+        for names, leaf_args, handler in zip(
+            flat.paths, args, handlers, strict=True
+        )
+        if leaf_args is not None and handler is None and has_any(leaf_args)
+    }
+
+
+def _check_leaves(
+    flat: structure.FlatTree, table: _HandlerTable
+) -> list[TypeHandler | None]:
+    """The handler of each leaf; refuses leaves as Orbax does, in its words.
+
+    Raises:
+        ValueError: a type that cannot be saved; an array of zero size.
+    """
+    handlers: list[TypeHandler | None] = []
+    for i, leaf in enumerate(flat.leaves):
+        try:
+            handler = table.of(leaf)
+        except ValueError as error:
+            names = flat.paths[i]
+            keypath = structure.describe_keypath(flat.tree, names)
+            raise lookup_error(
+                type(leaf), keypath, ".".join(names), SaveArgs(), leaf
+            ) from error
+        handlers.append(handler)
+        if handler is None:
+            _check_array(flat, i, table.processes)
+    return handlers
+
+
+def _check_array(
+    flat: structure.FlatTree, i: int, processes: Processes
+) -> None:
+    """Refuses an array that has nothing to save here.
+
+    Raises:
+        ValueError: it has zero size; it is one process's alone.
+    """
+    leaf = flat.leaves[i]
+    is_numpy = isinstance(leaf, np.ndarray)
+    is_jax = not is_numpy and is_jax_array(leaf)
+    if (is_jax or is_numpy) and leaf.size == 0:
+        typestr = "jax.Array" if is_jax else "np.ndarray"
+        check_has_elements(leaf, ".".join(flat.paths[i]), typestr)
+    if is_jax and not processes.is_single:
+        refuse_host_local(leaf, ".".join(flat.paths[i]), "jax.Array")

@@ -1,0 +1,1 @@
+"""One leaf on its way to the files and back."""

@@ -1,0 +1,191 @@
+"""The caller's arguments for one leaf of a save or a restore."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import time
+from typing import Any
+
+import numpy as np
+
+from holdfast._log import log
+from holdfast.orbax._compat.orbax_classes import derives_from
+from holdfast.orbax._devices.optional_jax import require_jax
+
+PLACEHOLDER = ...
+PLACEHOLDER_TYPESTR = "placeholder"
+JAX_ARRAY_TYPE_STR = "jax.Array"
+
+_WARNING_PERIOD_SECONDS = 12 * 60 * 60.0
+
+
+def is_placeholder(value: Any) -> bool:
+    """True for `...`, a leaf to be left alone."""
+    return value is PLACEHOLDER
+
+
+class _RareWarning:
+    """A warning that is logged once in a while."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._next_seconds = 0.0
+
+    def log(self) -> None:
+        now_seconds = time.monotonic()
+        if now_seconds >= self._next_seconds:
+            self._next_seconds = now_seconds + _WARNING_PERIOD_SECONDS
+            log.warning(self._text)
+
+
+_AGGREGATE_IS_IGNORED = _RareWarning(
+    "The `aggregate` option is deprecated and will be ignored."
+)
+_SINGLE_REPLICA_SHARDING_IS_IGNORED = _RareWarning(
+    "`single_replica_sharding` is deprecated and will be removed in a future"
+    " version. It is not needed, as Orbax code will automatically construct a"
+    " single-replica sharding used for restoring before broadcasting."
+)
+
+
+@dataclasses.dataclass
+class SaveArgs(metaclass=abc.ABCMeta):  # noqa: B024
+    """How one leaf is saved.
+
+    Attributes:
+        aggregate: deprecated; ignored, with a warning.
+        dtype: a numpy dtype to store instead of the leaf's own.
+        chunk_byte_size: upper bound of a chunk's decoded bytes.
+        shard_axes: axes to split first when chunks are made smaller.
+        write_chunk_shape: shape of one written object, in elements; a divisor
+            of the shard's shape. Needs zarr 3.
+        read_chunk_shape: shape of the chunks inside it; a divisor of
+            `write_chunk_shape`. Needs zarr 3.
+    """
+
+    aggregate: bool = False
+    dtype: Any | None = None
+    chunk_byte_size: int | None = None
+    shard_axes: tuple[int, ...] = ()
+    # Messages that quote the arguments do not have these two.
+    write_chunk_shape: tuple[int, ...] | None = dataclasses.field(
+        default=None, repr=False
+    )
+    read_chunk_shape: tuple[int, ...] | None = dataclasses.field(
+        default=None, repr=False
+    )
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is SaveArgs:
+            return derives_from(other, "SaveArgs")
+        return NotImplemented
+
+    def __post_init__(self) -> None:
+        if self.aggregate:
+            _AGGREGATE_IS_IGNORED.log()
+
+
+@dataclasses.dataclass
+class RestoreArgs(metaclass=abc.ABCMeta):  # noqa: B024
+    """How one leaf is restored.
+
+    Attributes:
+        restore_type: np.ndarray, int, float, str, jax.Array, or any type that
+            has a handler; None: as saved.
+        dtype: cast to this numpy dtype; None: as stored.
+    """
+
+    restore_type: Any | None = None
+    dtype: Any | None = None
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is RestoreArgs:
+            return derives_from(other, "RestoreArgs")
+        return NotImplemented
+
+
+def _jax_array_type() -> Any:
+    return require_jax("ArrayRestoreArgs").Array
+
+
+@dataclasses.dataclass
+class ArrayRestoreArgs(RestoreArgs):
+    """How one leaf is restored as a jax.Array.
+
+    Attributes:
+        mesh: with `mesh_axes`, gives a NamedSharding.
+        mesh_axes: a PartitionSpec.
+        sharding: a jax Sharding, a Format, or ShardingMetadata.
+        global_shape: in elements; None: as stored.
+        shape: the same as `global_shape`.
+        strict: refuse a shape that differs from the stored one; else pad with
+            zeros, or cut, at the end of each dimension.
+
+    Raises:
+        ValueError: `shape` and `global_shape` differ.
+    """
+
+    restore_type: Any | None = dataclasses.field(
+        default_factory=_jax_array_type
+    )
+    mesh: Any | None = None
+    mesh_axes: Any | None = None
+    sharding: Any | None = None
+    global_shape: tuple[int, ...] | None = None
+    shape: tuple[int, ...] | None = None
+    strict: bool = True
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is ArrayRestoreArgs:
+            return derives_from(other, "ArrayRestoreArgs")
+        return NotImplemented
+
+    def __post_init__(self) -> None:
+        if self.shape is None:
+            self.shape = self.global_shape
+        elif self.global_shape is None:
+            self.global_shape = self.shape
+        elif self.shape != self.global_shape:
+            raise ValueError(
+                "If `shape` and `global_shape` are both provided, they must"
+                " match."
+            )
+
+
+@dataclasses.dataclass
+class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
+    """As `ArrayRestoreArgs`, for SingleReplicaArrayHandler.
+
+    Attributes:
+        single_replica_sharding: deprecated; the devices of one replica follow
+            from `sharding`.
+        replica_axis_index: of older releases; the handler's counts.
+        primary_replica_id: of older releases; the handler's counts.
+    """
+
+    single_replica_sharding: Any | None = None
+    # Messages that quote the arguments do not have these two.
+    replica_axis_index: int | None = dataclasses.field(default=0, repr=False)
+    primary_replica_id: int | None = dataclasses.field(default=0, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.single_replica_sharding is not None:
+            _SINGLE_REPLICA_SHARDING_IS_IGNORED.log()
+
+
+def default_restore_type(args: RestoreArgs) -> Any:
+    """The type as which a leaf without a recorded type is restored.
+
+    Raises:
+        ValueError: `args` are not RestoreArgs.
+    """
+    if isinstance(args, ArrayRestoreArgs):
+        return _jax_array_type()
+    if isinstance(args, RestoreArgs):
+        return np.ndarray
+    raise ValueError(f"Unsupported restore_args type: {type(args)}")

@@ -1,0 +1,151 @@
+"""Writes arrays of parameters into a directory, without a tree around them.
+
+What handlers of single types do: their arrays go to `ocdbt.process_0` (or to
+files), where a merge or the save of the item finds them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast import _engine
+from holdfast.orbax._leaves.args import SaveArgs
+from holdfast.orbax._leaves.files import data_file_bytes, engine_args, has_any
+from holdfast.orbax._leaves.param_info import ParamInfo
+from holdfast.orbax.multihost import is_primary_host, process_index
+
+
+class _DirectoryLocks:
+    """A lock a directory: a database has one writer at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._locks: weakref.WeakValueDictionary[str, _HeldLock] = (
+            weakref.WeakValueDictionary()
+        )
+
+    def of(self, path: str) -> _HeldLock:
+        with self._lock:
+            return self._locks.setdefault(path, _HeldLock())
+
+
+class _HeldLock:
+    """A lock that can be referred to weakly."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+_DIRECTORY_LOCKS = _DirectoryLocks()
+
+
+@dataclasses.dataclass(frozen=True)
+class HostArrays:
+    """Arrays that the engine has taken hold of.
+
+    Attributes:
+        names: the parameters'.
+        tree: a dict of them, as the engine has it.
+        is_replica: they go to the database of replicas.
+    """
+
+    names: frozenset[str]
+    tree: Any
+    is_replica: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        arrays: dict[str, Any],
+        adapt: Any,
+        *,
+        snapshot: bool = False,
+        is_replica: bool = False,
+    ) -> HostArrays:
+        """Takes hold of arrays by their parameters' names."""
+        tree = _engine.build_tree(arrays, adapt=adapt, snapshot=snapshot)
+        return cls(frozenset(arrays), tree, is_replica)
+
+
+@dataclasses.dataclass(frozen=True)
+class WrittenArray:
+    """How an array was stored; shapes in elements."""
+
+    param_name: str
+    write_shape: tuple[int, ...]
+    chunk_shape: tuple[int, ...]
+    ext_metadata: dict[str, Any] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class LeafWriter:
+    """Writes arrays of one handler.
+
+    Attributes:
+        metadata_key: name of array metadata files; None: the format's.
+        process_id: of the process's database; None: the process's index.
+        primary_host: the process that describes arrays; None: each.
+        is_partial: other processes write the rest of the arrays.
+    """
+
+    metadata_key: str | None = None
+    process_id: str | None = None
+    primary_host: int | None = 0
+    is_partial: bool = False
+
+    def write(
+        self,
+        arrays: Sequence[HostArrays],
+        infos: Sequence[ParamInfo],
+        args: Sequence[SaveArgs],
+    ) -> list[WrittenArray]:
+        """Writes arrays; those of a database become one generation of it.
+
+        Args:
+            arrays: of all parameters together.
+            infos: of all parameters, in one directory.
+            args: of all.
+
+        Returns:
+            How each array was stored.
+
+        Raises:
+            ValueError: arguments that do not fit an array.
+            OSError: files cannot be written.
+        """
+        info = infos[0]
+        directory = os.fspath(info.parent_dir)
+        save_args = {
+            info.name: engine_args(arg)
+            for info, arg in zip(infos, args, strict=True)
+            if has_any(arg)
+        }
+        rows = []
+        held = _DIRECTORY_LOCKS.of(directory)
+        with held.lock:
+            for part in arrays:
+                own_args = part.names & save_args.keys()
+                rows += _engine.write_params(
+                    directory,
+                    part.tree,
+                    use_ocdbt=bool(info.is_ocdbt_checkpoint),
+                    use_zarr3=bool(info.use_zarr3),
+                    use_compression=bool(info.use_compression),
+                    ocdbt_target_data_file_size=data_file_bytes(
+                        info.ocdbt_target_data_file_size,
+                        bool(info.is_ocdbt_checkpoint),
+                    ),
+                    save_args={name: save_args[name] for name in own_args},
+                    metadata_key=self.metadata_key,
+                    process_id=self.process_id or str(process_index()),
+                    is_replica=part.is_replica,
+                    is_partial=self.is_partial,
+                    is_primary=is_primary_host(self.primary_host),
+                )
+        by_name = {row[0]: row for row in rows}
+        return [WrittenArray(*by_name[info.name]) for info in infos]

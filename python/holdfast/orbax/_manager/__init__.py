@@ -1,0 +1,1 @@
+"""The steps of a run, as a manager of checkpoints sees them."""

@@ -1,0 +1,110 @@
+"""The arguments of a manager's save and restore, and what it returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.orbax._manager.handlers import DEFAULT_ITEM_NAME
+from holdfast.orbax._trees.composite import Composite
+from holdfast.orbax.checkpoint_args import (
+    CheckpointArgs,
+    get_registered_args_cls,
+)
+from holdfast.orbax.composite_checkpoint_handler import CompositeArgs
+from holdfast.orbax.handler_registration import CheckpointHandlerRegistry
+
+
+def check_args(items: Any, args: Any, is_single: bool) -> None:
+    """Refuses arguments of the wrong kind.
+
+    Raises:
+        ValueError: they are.
+    """
+    if isinstance(items, CheckpointArgs):
+        raise ValueError(
+            "Found an instance of `CheckpointArgs` provided for `items`. This"
+            " may be due to misuse of the newer API - make sure to specify the"
+            " argument keyword (e.g. `args=args`)."
+        )
+    if args is None:
+        return
+    if not isinstance(args, CheckpointArgs):
+        raise ValueError(
+            f"Expected args of type `CheckpointArgs`; found {type(args)}."
+        )
+    is_composite = isinstance(args, CompositeArgs)
+    if is_single and is_composite:
+        raise ValueError(
+            "Cannot provide `args` of type `Composite` when dealing with a"
+            " single, unnamed (default) checkpointable object."
+        )
+    if not is_single and not is_composite:
+        raise ValueError(
+            "Must provide `args` of type `Composite` when dealing with"
+            " multiple checkpointable objects."
+        )
+
+
+def legacy_args(
+    registry: CheckpointHandlerRegistry,
+    items: Any,
+    options: Any,
+    *,
+    is_single: bool,
+    is_save: bool,
+) -> CompositeArgs:
+    """Arguments made of items and of options.
+
+    Args:
+        registry: the manager's handlers.
+        items: what is saved, or restored like: the single item, or these by
+            name, or None.
+        options: likewise.
+        is_single: steps hold a single item.
+        is_save: else a step is restored, of which an item may have options
+            alone.
+
+    Raises:
+        ValueError: an item whose handler is not known.
+    """
+    if is_single:
+        items = None if items is None else {DEFAULT_ITEM_NAME: items}
+        options = None if options is None else {DEFAULT_ITEM_NAME: options}
+    items, options = items or {}, options or {}
+    args: dict[str, Any] = {}
+    for name in items if is_save else {**items, **options}:
+        kinds: Any = _args_types(registry, name)
+        kind = kinds[0 if is_save else 1]
+        args[name] = kind(items.get(name), **(options.get(name) or {}))
+    return CompositeArgs(**args)
+
+
+def _args_types(
+    registry: CheckpointHandlerRegistry, item_name: str
+) -> tuple[type[CheckpointArgs], type[CheckpointArgs]]:
+    """The classes of an item's save and restore arguments.
+
+    Raises:
+        ValueError: there is no such item.
+    """
+    for (name, _), handler in registry.get_all_entries().items():
+        if name == item_name:
+            return get_registered_args_cls(handler)
+    raise ValueError(
+        f'Unknown key "{item_name}" in CompositeCheckpointHandler.'
+    )
+
+
+def default_item(items: Composite) -> Any:
+    """The single item.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if DEFAULT_ITEM_NAME not in items:
+        raise ValueError(
+            "Unable to retrieve default item. Please ensure that a handler for"
+            " the default item is registered using `handler_registry` when"
+            " initializing the `CheckpointManager`."
+        )
+    return items[DEFAULT_ITEM_NAME]

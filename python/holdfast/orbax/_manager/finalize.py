@@ -1,0 +1,105 @@
+"""The work of a manager after a save, in the background."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from holdfast.orbax._processes.operations import Processes
+from holdfast.orbax.options import AsyncOptions, MultiprocessingOptions
+
+
+class FinalizeThread(threading.Thread):
+    """Finishes the save of a step.
+
+    Each thread that waits for it is told once what went wrong.
+    """
+
+    def __init__(self, step: int, work: Callable[[], None]) -> None:
+        """Does not start yet.
+
+        Args:
+            step: its number.
+            work: what to do.
+        """
+        super().__init__(name="save_finalize")
+        self.step = step
+        self._work = work
+        self._error: BaseException | None = None
+        self._told = threading.local()
+
+    def start(self) -> None:
+        """Starts; or does the work here, where the system gives no thread."""
+        try:
+            super().start()
+        except RuntimeError:
+            self.run()
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self._error = error
+
+    def wait(self) -> None:
+        """Waits for the end.
+
+        Raises:
+            Exception: what went wrong, once in each thread.
+        """
+        if threading.current_thread() is self:
+            return
+        if self.ident is not None:  # else it has run in `start`
+            self.join()
+        if self._error is None or getattr(self._told, "is_told", False):
+            return
+        self._told.is_told = True
+        raise self._error
+
+
+class SaveProgress:
+    """Whether a save is running, alike on all processes.
+
+    Thread-safety: any thread may ask.
+    """
+
+    def __init__(
+        self,
+        multiprocessing_options: MultiprocessingOptions,
+        async_options: AsyncOptions | None,
+    ) -> None:
+        """No save is running.
+
+        Args:
+            multiprocessing_options: which processes agree.
+            async_options: how long to wait for them.
+        """
+        self._options = multiprocessing_options
+        self._timeout_secs = (async_options or AsyncOptions()).timeout_secs
+        self._is_running = threading.Event()
+
+    def get(self) -> bool:
+        """Whether a save is running."""
+        return self._is_running.is_set()
+
+    def set(self, is_running: bool) -> None:
+        """Says so, when all processes do.
+
+        Raises:
+            DeadlineExceededError: a process did not come.
+        """
+        try:
+            self._meet()
+        finally:
+            if is_running:
+                self._is_running.set()
+            else:
+                self._is_running.clear()
+
+    def _meet(self) -> None:
+        processes = Processes(self._options)
+        if processes.has_others:
+            processes.start(
+                "ThreadSaveMultiHostValueHolder:set_value_start",
+                timeout_secs=self._timeout_secs,
+            )

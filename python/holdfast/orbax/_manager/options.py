@@ -1,0 +1,207 @@
+"""CheckpointManagerOptions: names, intervals and rules of a manager."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Container
+from typing import Any
+
+from holdfast import _engine
+from holdfast._delta import DeltaPolicy
+from holdfast._log import log
+from holdfast.orbax import preservation_policy
+from holdfast.orbax._compat.errors import as_builtin
+from holdfast.orbax.options import (
+    AsyncOptions,
+    AtomicityOptions,
+    FileOptions,
+    MultiprocessingOptions,
+)
+from holdfast.orbax.preservation_policy import PreservationPolicy
+from holdfast.orbax.save_decision_policy import (
+    AnySavePolicy,
+    ContinuousCheckpointingPolicy,
+    EnginePolicy,
+    FixedIntervalPolicy,
+    SaveDecisionPolicy,
+)
+from holdfast.orbax.step import Metadata, NameFormat
+
+
+@dataclasses.dataclass
+class CheckpointManagerOptions:
+    """Options of a CheckpointManager.
+
+    Attributes:
+        save_interval_steps: save at its multiples.
+        max_to_keep: number of steps that stay; None: all.
+        keep_time_interval: also keep a step after each such time.
+        keep_period: also keep the multiples of this.
+        best_fn: a step's metrics as a number, or anything else that sorts;
+            says which step is best.
+        best_mode: "max" or "min".
+        keep_checkpoints_without_metrics: they are never deleted.
+        step_prefix: names are `<prefix>_<step>`.
+        step_format_fixed_length: least number of digits in names.
+        step_name_format: instead of the two above.
+        create: make the directory.
+        cleanup_tmp_directories: remove checkpoints that were never committed.
+        save_on_steps: save at these steps as well.
+        single_host_load_and_broadcast: one process lists for all.
+        todelete_subdir: move steps there instead of deleting them.
+        todelete_full_path: the same, in a bucket.
+        enable_background_delete: `delete` returns before the files are gone;
+            deleting after a save never waits for them.
+        num_deletion_threads: at most this many steps are removed at once.
+        read_only: neither save nor delete; sets such options to nothing.
+        enable_async_checkpointing: save in the background.
+        async_options: options of saves in the background.
+        multiprocessing_options: which processes take part.
+        should_save_fn: called with the step and the latest one; says whether
+            to save, instead of `save_interval_steps` and `save_on_steps`.
+        file_options: how files are made.
+        atomicity_options: how steps are committed.
+        save_root_metadata: write the manager's metadata.
+        temporary_path_class: makes and finalizes the directories of steps and
+            items, and overrides `atomicity_options`.
+        save_decision_policy: says when to save, instead of the options above.
+        preservation_policy: says what to keep, instead of the options above.
+        prevent_write_metrics: do not store metrics.
+        enable_should_save_is_saving_in_progress_check: tell policies whether
+            a save is running.
+        enable_per_process_directory_creation: each process makes directories.
+        lightweight_initialize: do not read the times and metrics of steps
+            when the manager is made.
+        deltas: store most steps as what has changed since the one before
+            (`doc/deltas.md`); None: every step whole. Not Orbax's, which reads
+            whole steps alone. One process only.
+        fingerprints: store 128 bits for the elements of each array
+            (`doc/fingerprints.md`), beside what Orbax reads. Not Orbax's.
+
+    Raises:
+        ValueError: options that contradict each other.
+    """
+
+    save_interval_steps: int = 1
+    max_to_keep: int | None = None
+    keep_time_interval: datetime.timedelta | None = None
+    keep_period: int | None = None
+    best_fn: Callable[[Any], float] | None = None
+    best_mode: str = "max"
+    keep_checkpoints_without_metrics: bool = True
+    step_prefix: str | None = None
+    step_format_fixed_length: int | None = None
+    step_name_format: NameFormat[Metadata] | None = None
+    create: bool = True
+    cleanup_tmp_directories: bool = False
+    save_on_steps: Container[int] | None = None
+    single_host_load_and_broadcast: bool = False
+    todelete_subdir: str | None = None
+    todelete_full_path: str | None = None
+    enable_background_delete: bool = False
+    num_deletion_threads: int | None = None
+    read_only: bool = False
+    enable_async_checkpointing: bool = True
+    async_options: AsyncOptions | None = None
+    multiprocessing_options: MultiprocessingOptions = dataclasses.field(
+        default_factory=MultiprocessingOptions
+    )
+    should_save_fn: Callable[[int, int | None], bool] | None = None
+    file_options: FileOptions = dataclasses.field(default_factory=FileOptions)
+    atomicity_options: AtomicityOptions | None = None
+    save_root_metadata: bool = True
+    temporary_path_class: Any | None = None
+    save_decision_policy: SaveDecisionPolicy | None = None
+    preservation_policy: PreservationPolicy | None = None
+    prevent_write_metrics: bool = False
+    enable_should_save_is_saving_in_progress_check: bool = True
+    enable_per_process_directory_creation: bool = False
+    lightweight_initialize: bool = False
+    deltas: DeltaPolicy | None = dataclasses.field(default=None, kw_only=True)
+    fingerprints: bool = dataclasses.field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        with as_builtin():
+            without_writing = _engine.check_manager_options(self, log.warning)
+        for name, value in without_writing.items():
+            setattr(self, name, value)
+        steps: Any = self.save_on_steps
+        self.save_on_steps = frozenset(steps or ())
+
+
+def continuous_checkpointing_options(
+    target_interval_steps: int, **options: Any
+) -> CheckpointManagerOptions:
+    """Options of a manager that saves as often as the storage keeps up.
+
+    It saves at every multiple of the interval, for which it waits for the save
+    before, and in between whenever no save is running (Orbax 0.12.10).
+
+    Args:
+        target_interval_steps: the interval, in steps; at least 1.
+        options: more fields of CheckpointManagerOptions. Every step stays
+            unless one of these removes some.
+
+    Raises:
+        ValueError: the interval is less than 1, or the options contradict each
+            other.
+        TypeError: no option has this name, or `save_decision_policy` is one.
+    """
+    if target_interval_steps < 1:
+        raise ValueError(
+            f"target_interval_steps is {target_interval_steps}, want at least 1"
+        )
+    policy = AnySavePolicy(
+        [
+            FixedIntervalPolicy(target_interval_steps),
+            ContinuousCheckpointingPolicy(),
+        ]
+    )
+    return CheckpointManagerOptions(save_decision_policy=policy, **options)
+
+
+@dataclasses.dataclass
+class _ShouldSaveFnPolicy(EnginePolicy):
+    """Asks the user's function."""
+
+    should_save_fn: Any
+
+    def _rule(self) -> _engine.SaveRule:
+        return _engine.SaveRule.function(self.should_save_fn)
+
+
+class _SaveByOptions(EnginePolicy):
+    def __init__(self, options: CheckpointManagerOptions) -> None:
+        self._by = _engine.SaveRule.of_options(options)
+
+    def _rule(self) -> _engine.SaveRule:
+        return self._by
+
+
+class _KeepByOptions(preservation_policy.EnginePolicy):
+    def __init__(self, options: CheckpointManagerOptions) -> None:
+        with as_builtin():
+            self._by = _engine.KeepRule.of_options(options)
+
+    def _rule(self) -> _engine.KeepRule:
+        return self._by
+
+
+def save_policy_of(options: CheckpointManagerOptions) -> SaveDecisionPolicy:
+    """The policy that the options name, or that the older ones stand for."""
+    if options.save_decision_policy is not None:
+        return options.save_decision_policy
+    return _SaveByOptions(options)
+
+
+def keep_policy_of(options: CheckpointManagerOptions) -> PreservationPolicy:
+    """The policy that the options name, or that the older ones stand for.
+
+    Raises:
+        ValueError: the options name one and have older ones as well.
+    """
+    older = _KeepByOptions(options)
+    if options.preservation_policy is not None:
+        return options.preservation_policy
+    return older

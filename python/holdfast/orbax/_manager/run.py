@@ -1,0 +1,276 @@
+"""The steps of a run: those that are there, and what policies say of them.
+
+CheckpointManager and the Checkpointer of `v1.training` both stand on it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import json
+import operator
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from holdfast import _engine, errors
+from holdfast.orbax._devices.monitoring import record_scalar
+from holdfast.orbax._devices.optional_jax import imported_jax
+from holdfast.orbax.multihost import reached_preemption as jax_reached
+from holdfast.orbax.options import MultiprocessingOptions
+from holdfast.orbax.preservation_policy import (
+    PreservationContext,
+    PreservationPolicy,
+)
+from holdfast.orbax.save_decision_policy import (
+    DecisionContext,
+    SaveDecisionPolicy,
+)
+
+# The time of a step whose metadata nobody reads.
+_NO_TIME = datetime.datetime.min.replace(tzinfo=datetime.timezone.utc)
+
+
+@dataclasses.dataclass
+class CheckpointInfo:
+    """A step that a manager knows.
+
+    Attributes:
+        step: its number.
+        time: when it was committed, in UTC.
+        metrics: saved with it; None without.
+        path: its directory.
+    """
+
+    step: int
+    time: datetime.datetime
+    metrics: Any | None
+    path: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.step = step_number(self.step)
+
+
+def step_number(step: Any) -> int:
+    """The number of a step that may be an array, such as a state's counter.
+
+    Raises:
+        TypeError: an array that has more than one element or is of no integer
+            type.
+    """
+    number: int = operator.index(step) if hasattr(step, "dtype") else step
+    return number
+
+
+class _Facts:
+    """What the directories of steps say, read when somebody asks."""
+
+    def __init__(self, paths: Iterable[Any]) -> None:
+        self._paths = [os.fspath(path) for path in paths]
+
+    @functools.cached_property
+    def of_path(self) -> dict[str, tuple[int, str | None]]:
+        """Nanoseconds since 1970 and metrics; without steps that are gone."""
+        rows = _engine.describe_steps(self._paths)
+        return {path: (time, text) for _, path, _, time, text in rows}
+
+
+class _StoredInfo(CheckpointInfo):
+    """A step in the directory.
+
+    A run may have thousands of steps, of which most are only counted: the times
+    and metrics of all are read together, when the first one is asked for.
+    """
+
+    def __init__(self, found: Any, facts: _Facts) -> None:
+        self.step = found.step
+        self.path = found.path
+        self._facts = facts
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("time", "metrics"):
+            raise AttributeError(name)
+        time_ns, metrics = self._facts.of_path.get(
+            os.fspath(self.path), (0, None)
+        )
+        self.time = datetime.datetime.fromtimestamp(
+            time_ns / 1e9, tz=datetime.timezone.utc
+        )
+        self.metrics = None if metrics is None else json.loads(metrics)
+        return self.__dict__[name]
+
+
+def stored_infos(
+    found: Iterable[Any], *, is_lightweight: bool
+) -> list[CheckpointInfo]:
+    """The steps that a name format's `find_all` gives, by their numbers.
+
+    Nothing is read. A step that is damaged, or removed before anybody asks for
+    its metrics, has none; with `is_lightweight` no step has a time or metrics.
+    """
+    found = sorted(found, key=lambda metadata: metadata.step)
+    if is_lightweight:
+        return [CheckpointInfo(f.step, _NO_TIME, None, f.path) for f in found]
+    facts = _Facts(metadata.path for metadata in found)
+    return [_StoredInfo(metadata, facts) for metadata in found]
+
+
+def new_info(
+    step: int, metrics: Any | None = None, path: Any | None = None
+) -> CheckpointInfo:
+    """A step that is being saved now."""
+    now = datetime.datetime.now(tz=datetime.timezone.utc)
+    return CheckpointInfo(step, now, metrics, path)
+
+
+def reached_preemption(step: int) -> bool:
+    """Whether the program is about to be ended, as jax was told."""
+    return imported_jax() is not None and jax_reached(step)
+
+
+class Run:
+    """The steps of a directory, in the order in which they were saved.
+
+    Thread-safety: any number of threads.
+    """
+
+    def __init__(
+        self,
+        save_policy: SaveDecisionPolicy,
+        keep_policy: PreservationPolicy,
+        multiprocessing_options: MultiprocessingOptions,
+    ) -> None:
+        self._save_policy = save_policy
+        self._keep_policy = keep_policy
+        self._options = multiprocessing_options
+        self._infos: list[CheckpointInfo] = []
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[CheckpointInfo]:
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def __getitem__(self, index: int) -> CheckpointInfo:
+        return self._infos[index]
+
+    def all(self) -> Sequence[CheckpointInfo]:
+        """The steps as they are now; not changed later."""
+        return self._infos
+
+    def set(self, infos: Iterable[CheckpointInfo]) -> None:
+        """Forgets the steps for others."""
+        with self._lock:
+            self._infos = list(infos)
+
+    def take(self, steps: Collection[int]) -> list[CheckpointInfo]:
+        """Forgets steps; returns what was known of them."""
+        with self._lock:
+            taken = [i for i in self._infos if i.step in steps]
+            self._infos = [i for i in self._infos if i.step not in steps]
+        return taken
+
+    def put_back(self, infos: Iterable[CheckpointInfo]) -> None:
+        """Remembers steps again, before those that were saved after them."""
+        with self._lock:
+            known = {info.step for info in self._infos}
+            missing = [info for info in infos if info.step not in known]
+            self._infos = sorted(
+                [*missing, *self._infos], key=lambda info: info.step
+            )
+
+    def append(self, info: CheckpointInfo) -> None:
+        """Adds a step that is saved after the others."""
+        with self._lock:
+            self._infos = [*self._infos, info]
+
+    def should_save(
+        self,
+        step: int,
+        known: Sequence[CheckpointInfo],
+        *,
+        is_saving: bool,
+        asks_preemption: Callable[[int], bool] = reached_preemption,
+    ) -> bool:
+        """Whether the policy says that a step is to be saved.
+
+        Args:
+            step: its number.
+            known: the steps that count.
+            is_saving: a save runs in the background.
+            asks_preemption: whether the program ends at a step.
+        """
+        if known and known[-1].step >= step:
+            return False
+        context = DecisionContext(
+            is_saving_in_progress=is_saving,
+            reached_preemption=asks_preemption(step),
+            multiprocessing_options=self._options,
+        )
+        return bool(
+            self._save_policy.should_save(
+                new_info(step), known, context=context
+            )
+        )
+
+    def superfluous(
+        self, infos: Sequence[CheckpointInfo]
+    ) -> list[CheckpointInfo]:
+        """Those of some steps that the policy does not keep, in order."""
+        record_scalar(
+            "/jax/checkpoint/write/old_steps_examined_count", len(infos)
+        )
+        keeps = self._keep_policy.should_preserve(
+            infos, context=PreservationContext()
+        )
+        return [
+            info
+            for info, is_kept in zip(infos, keeps, strict=True)
+            if not is_kept
+        ]
+
+    def damage_error(
+        self, directory: Any, newest: CheckpointInfo, error: Exception
+    ) -> errors.DataLossError | None:
+        """The error to raise in place of that of a restore of the newest step.
+
+        It names the newest of the others that is whole; None if the newest is
+        not damaged.
+        """
+        met: BaseException | None = error
+        while met is not None and not isinstance(met, errors.DataLossError):
+            met = met.__cause__
+
+        def named(info: CheckpointInfo) -> tuple[int, str]:
+            return info.step, os.path.basename(str(info.path))
+
+        try:
+            _engine.check_newest_step(
+                os.fspath(directory),
+                named(newest),
+                "" if met is None else str(met),
+                list(map(named, self._infos)),
+            )
+        except errors.DataLossError as damaged:
+            return damaged
+        except (OSError, errors.HoldfastError):
+            pass  # The steps cannot be looked at: nothing better to say.
+        return None
+
+    def forget(self, steps: Collection[int]) -> list[CheckpointInfo]:
+        """Forgets steps, but never all of them; returns them, in order."""
+        dropped = all_but_one(
+            [info for info in self._infos if info.step in steps],
+            len(self._infos),
+        )
+        return self.take({info.step for info in dropped})
+
+
+def all_but_one(
+    dropped: list[CheckpointInfo], count: int
+) -> list[CheckpointInfo]:
+    """The steps to remove of `count`; one stays, whatever a policy says."""
+    return dropped[:-1] if len(dropped) == count else dropped

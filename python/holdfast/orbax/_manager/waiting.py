@@ -1,0 +1,268 @@
+"""Waiting for steps that another program saves.
+
+Units: seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from holdfast import _engine, _files
+from holdfast._log import log
+from holdfast.orbax import multihost
+from holdfast.orbax._checkpointer.paths import PathLike, handler_path
+from holdfast.orbax._compat.errors import as_builtin
+from holdfast.orbax.step import (
+    Metadata,
+    NameFormat,
+    checkpoint_steps,
+    standard_name_format,
+)
+
+_SNAPSHOTS = "_SNAPSHOTS"
+_TIMED_OUT = -1
+
+
+def get_snapshot_dir_from_step_dir(
+    step_dir: PathLike, snapshot_dir: PathLike | None = None
+) -> Any:
+    """The path of the snapshot of a step.
+
+    Args:
+        step_dir: the step's directory.
+        snapshot_dir: of all snapshots; None: `_SNAPSHOTS` beside the step.
+    """
+    step_path = handler_path(step_dir)
+    if snapshot_dir is None:
+        snapshot_dir = step_path.parent / _SNAPSHOTS
+    return handler_path(snapshot_dir) / step_path.name
+
+
+@contextlib.contextmanager
+def _maybe_without(ignore_errors: bool | None, what: str) -> Iterator[None]:
+    """Ignores that a step or a snapshot is already gone."""
+    try:
+        yield
+    except FileNotFoundError:
+        if not ignore_errors:
+            raise
+        log.warning("Ignoring error when %s", what, exc_info=True)
+
+
+class _Watch:
+    """A directory in which steps appear.
+
+    Thread-safety: one thread at a time.
+    """
+
+    def __init__(
+        self,
+        directory: PathLike,
+        name_format: NameFormat[Metadata],
+        snapshot_dir: PathLike | None,
+        ignore_snapshot_errors: bool | None,
+    ) -> None:
+        self._directory = handler_path(directory)
+        self._name_format = name_format
+        self._snapshots = handler_path(
+            snapshot_dir or self._directory / _SNAPSHOTS
+        )
+        # Buckets know no links; there steps are held only where it is asked
+        # for, which is refused.
+        self._has_snapshots = snapshot_dir is not None or not _files.is_url(
+            self._directory
+        )
+        self._ignores_errors = ignore_snapshot_errors
+
+    @contextlib.contextmanager
+    def held(
+        self,
+        until_step: int | None,
+        seconds_to_sleep: float,
+        timeout: float | None,
+        timeout_fn: Callable[[], bool] | None,
+    ) -> Iterator[int]:
+        """The last step, on all processes; -1 if none came in time.
+
+        In the block there is a snapshot of it.
+        """
+        step = _TIMED_OUT
+        is_first = multihost.process_index() == 0
+        if is_first:
+            step = self._wait(until_step, seconds_to_sleep, timeout, timeout_fn)
+        if multihost.process_count() > 1:
+            step = int(multihost.broadcast_one_to_all(np.int32(step)))
+        try:
+            yield step
+        finally:
+            if step != _TIMED_OUT and is_first and self._has_snapshots:
+                self._release(self._name_format.build_name(step))
+
+    def _wait(
+        self,
+        until_step: int | None,
+        seconds_to_sleep: float,
+        timeout: float | None,
+        timeout_fn: Callable[[], bool] | None,
+    ) -> int:
+        deadline = None if timeout is None else time.time() + timeout
+        while True:
+            latest = max(checkpoint_steps(self._directory), default=None)
+            if latest is not None and latest >= (until_step or latest):
+                if self._has_snapshots:
+                    self._keep(latest)
+                return latest
+            is_late = (
+                deadline is not None
+                and time.time() + seconds_to_sleep > deadline
+            )
+            if is_late and (timeout_fn is None or timeout_fn()):
+                return _TIMED_OUT
+            time.sleep(seconds_to_sleep)
+
+    def _keep(self, step: int) -> None:
+        """Makes the snapshot of a step, unless there is one.
+
+        Raises:
+            ValueError: the step has another name, or no snapshots can be made.
+            FileNotFoundError: it was deleted meanwhile.
+        """
+        step_dir = self._name_format.find_step(self._directory, step).path
+        try:
+            _files.makedirs(self._snapshots, exist_ok=True)
+        except OSError as error:
+            raise ValueError(
+                f"Failed to create snapshot directory {self._snapshots}. Please"
+                " provide a snapshot directory instead."
+            ) from error
+        snapshot = get_snapshot_dir_from_step_dir(step_dir, self._snapshots)
+        if _files.exists(snapshot):
+            return
+        with _maybe_without(self._ignores_errors, f"making {snapshot}"):
+            with as_builtin():
+                _engine.create_snapshot(
+                    os.fspath(step_dir), os.fspath(snapshot)
+                )
+
+    def _release(self, name: str) -> None:
+        with _maybe_without(self._ignores_errors, f"removing snapshot {name}"):
+            with as_builtin():
+                _engine.release_snapshot(os.fspath(self._snapshots / name))
+
+    def release_all(self) -> None:
+        """Removes what an earlier program has left."""
+        if self._has_snapshots and _files.exists(self._snapshots):
+            for name in _files.listdir(self._snapshots):
+                self._release(name)
+
+
+@contextlib.contextmanager
+def wait_for_new_checkpoint(
+    checkpoint_dir: PathLike,
+    *,
+    until_step: int | None = None,
+    seconds_to_sleep: int = 1,
+    timeout: int | None = None,
+    timeout_fn: Callable[[], bool] | None = None,
+    step_prefix: str | None = None,
+    step_format_fixed_length: int | None = None,
+    step_name_format: NameFormat[Metadata] | None = None,
+    snapshot_dir: PathLike | None = None,
+    set_immutable: bool | None = None,
+    ignore_snapshot_errors: bool | None = True,
+) -> Iterator[int]:
+    """Waits for a step; in the block there is a snapshot of it.
+
+    Args:
+        checkpoint_dir: of the steps; need not exist yet.
+        until_step: this one or a later one; None: any.
+        seconds_to_sleep: how long to sleep before looking again.
+        timeout: how long to wait; None: as long as it takes.
+        timeout_fn: asked after the timeout; False: wait on.
+        step_prefix: of names, without a `step_name_format`.
+        step_format_fixed_length: as `step_prefix`.
+        step_name_format: the format of names.
+        snapshot_dir: of the snapshots; None: `_SNAPSHOTS` beside the steps.
+        set_immutable: ignored; accepted because Orbax has it.
+        ignore_snapshot_errors: go on where the step is deleted meanwhile.
+
+    Yields:
+        The last step's number; -1 if none came in time.
+
+    Raises:
+        ValueError: the step's name has another format.
+        OSError: no snapshot can be made.
+    """
+    name_format = step_name_format or standard_name_format(
+        step_prefix=step_prefix,
+        step_format_fixed_length=step_format_fixed_length,
+    )
+    watch = _Watch(
+        checkpoint_dir, name_format, snapshot_dir, ignore_snapshot_errors
+    )
+    with watch.held(until_step, seconds_to_sleep, timeout, timeout_fn) as step:
+        yield step
+
+
+def checkpoints_iterator(
+    checkpoint_dir: PathLike,
+    *,
+    min_interval_secs: int = 0,
+    seconds_to_sleep: int = 1,
+    timeout: int | None = None,
+    timeout_fn: Callable[[], bool] | None = None,
+    step_prefix: str | None = None,
+    step_format_fixed_length: int | None = None,
+    step_name_format: NameFormat[Metadata] | None = None,
+    snapshot_dir: PathLike | None = None,
+    set_immutable: bool | None = None,
+    ignore_snapshot_errors: bool | None = True,
+) -> Iterator[int]:
+    """Steps as they appear, each while there is a snapshot of it.
+
+    Steps that came and were followed by others between two looks are left out.
+
+    Args:
+        checkpoint_dir: of the steps; need not exist yet.
+        min_interval_secs: at least so long between two steps.
+        seconds_to_sleep: as wait_for_new_checkpoint, like the others.
+        timeout: how long to wait for the next one; None: as long as it takes.
+        timeout_fn: asked after the timeout; False: wait on.
+        step_prefix: as wait_for_new_checkpoint, like all below.
+        step_format_fixed_length: of names.
+        step_name_format: of names.
+        snapshot_dir: of the snapshots.
+        set_immutable: ignored; accepted because Orbax has it.
+        ignore_snapshot_errors: go on where a step is deleted meanwhile.
+
+    Yields:
+        Numbers of steps, each larger than the one before.
+    """
+    name_format = step_name_format or standard_name_format(
+        step_prefix=step_prefix,
+        step_format_fixed_length=step_format_fixed_length,
+    )
+    watch = _Watch(
+        checkpoint_dir, name_format, snapshot_dir, ignore_snapshot_errors
+    )
+    watch.release_all()
+    wait = seconds_to_sleep, timeout, timeout_fn
+    until_step: int | None = None
+    while True:
+        with watch.held(until_step, *wait) as step:
+            if step == _TIMED_OUT:
+                if timeout_fn is None or timeout_fn():
+                    return
+                continue
+            start = time.time()
+            yield step
+            until_step = step + 1
+        left_secs = start + min_interval_secs - time.time()
+        if left_secs > 0:
+            time.sleep(left_secs)

@@ -1,0 +1,1 @@
+"""Work of several processes and threads, and where each waits for others."""

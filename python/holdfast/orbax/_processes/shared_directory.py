@@ -1,0 +1,130 @@
+"""The checkpoint that several processes write together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from holdfast import _files
+from holdfast.orbax._checkpointer import pending
+from holdfast.orbax._checkpointer.paths import PathLike, handler_path
+from holdfast.orbax._checkpointer.pending import CommitOptions, Pending
+from holdfast.orbax._processes.operations import Operation
+
+
+class SharedDirectory:
+    """A checkpoint that does not exist until it is committed.
+
+    The primary makes, commits and removes its directory; the others know its
+    path. A context manager: leaving it removes one that is not committed.
+    Thread-safety: any thread may begin; otherwise one thread at a time.
+    """
+
+    # Of a path in the error for one that is relative.
+    _SHOWN_SUFFIX = ""
+
+    def __init__(
+        self,
+        operation: Operation,
+        path: PathLike,
+        options: CommitOptions,
+        *,
+        overwrite: bool,
+    ) -> None:
+        """Makes nothing yet.
+
+        Args:
+            operation: the save.
+            path: the checkpoint's.
+            options: how it is committed.
+            overwrite: one that exists is replaced.
+        """
+        self.path = path
+        self._operation = operation
+        self._options = options
+        self._overwrite = overwrite
+        self._lock = threading.Lock()
+        # On the primary; None before `begin` and on other processes.
+        self.pending: Pending | None = None
+
+    def check_absent(self, *, looks: bool = True) -> None:
+        """Refuses a path that cannot become a checkpoint.
+
+        Args:
+            looks: whether it exists; else `begin` finds that out.
+
+        Raises:
+            ValueError: it is relative, or exists and must not be overwritten.
+        """
+        path = os.fspath(self.path)
+        if looks and not self._overwrite and _files.lexists(path):
+            raise ValueError(f"Destination {self.path} already exists.")
+        if not _files.isabs(path):
+            raise ValueError(
+                "Checkpoint path should be absolute. Got"
+                f" {self.path}{self._SHOWN_SUFFIX}"
+            )
+
+    def begin(self) -> Pending | None:
+        """What the first call makes, on the primary; None elsewhere.
+
+        Raises:
+            NotADirectoryError: a parent is a file.
+            ValueError: the path exists by now.
+            OSError: the directory cannot be made.
+        """
+        with self._lock:
+            if self._operation.processes.is_primary and self.pending is None:
+                self.pending = pending.begin(
+                    _files.abspath(self.path),
+                    self._options,
+                    overwrite=self._overwrite,
+                )
+        return self.pending
+
+    @property
+    def directory(self) -> Any:
+        """Where handlers write."""
+        if self.pending is not None:
+            return handler_path(self.pending.directory)
+        temporary = self._options.temporary_path(_files.abspath(self.path))
+        return handler_path(_files.abspath(temporary.get()))
+
+    @contextlib.contextmanager
+    def removed_on_failure(self) -> Iterator[None]:
+        """Removes the directory if the block fails."""
+        try:
+            yield
+        except BaseException as error:
+            self.close(is_failed=isinstance(error, Exception))
+            raise
+
+    def __enter__(self) -> SharedDirectory:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._operation.end(error)
+        self.close(is_failed=isinstance(error, Exception))
+
+    def close(self, *, is_failed: bool) -> None:
+        """Removes a directory that is not committed; nothing after a commit.
+
+        Args:
+            is_failed: other processes may still be writing into it.
+        """
+        if self.pending is None:
+            self._operation.leave()
+            return
+        if is_failed:
+            self._operation.wait_until_left()
+        self.pending.discard()

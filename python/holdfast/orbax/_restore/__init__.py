@@ -1,0 +1,1 @@
+"""Restores of items that are trees, older items and transforms included."""

@@ -1,0 +1,404 @@
+"""Restores a pytree item: match the caller's wishes, plan, read, rebuild.
+
+`restore_tree` is the way of items with a recorded tree; `restore_legacy` that
+of older items, whose values may lie in a msgpack file or whose tree must come
+from the caller.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+from holdfast import _files, _gc
+from holdfast.orbax._leaves.args import PLACEHOLDER, RestoreArgs
+from holdfast.orbax._leaves.files import (
+    as_path,
+    budget_options,
+    check_absolute,
+)
+from holdfast.orbax._leaves.limits import ByteLimiter
+from holdfast.orbax._leaves.param_info import ParamInfo
+from holdfast.orbax._leaves.plan import (
+    Kind,
+    LeafPlan,
+    complete_args,
+    plan_leaf,
+)
+from holdfast.orbax._leaves.reader import ArraysAt
+from holdfast.orbax._restore.by_handlers import (
+    HandlerKinds,
+    RestoreOptions,
+    read_plans,
+)
+from holdfast.orbax._restore.legacy import restore_legacy
+from holdfast.orbax._restore.source import (
+    Entry,
+    Source,
+    has_structure,
+    open_item,
+)
+from holdfast.orbax._trees import structure
+from holdfast.orbax._trees.empty_values import is_empty_typestr
+from holdfast.orbax.metadata.tree import ValueMetadataEntry
+from holdfast.orbax.tree_paths import deserialize_tree, flatten_with_path
+from holdfast.orbax.tree_structure import Diff, trimmed
+
+
+def restore_pytree(
+    directory: Any,
+    item: Any = None,
+    restore_args: Any = None,
+    *,
+    partial_restore: bool = False,
+    use_ocdbt: bool = True,
+    use_zarr3: bool = False,
+    options: RestoreOptions | None = None,
+) -> Any:
+    """The tree of a pytree item.
+
+    Args:
+        directory: the item's; anything with a path.
+        item: gives the result's structure; None: as stored.
+        restore_args: a tree like `item` of RestoreArgs; the containers may be
+            others of the same keys, as dicts for a flax State.
+        partial_restore: `item` may lack leaves of the checkpoint, and keeps
+            what the checkpoint lacks.
+        use_ocdbt: without a recorded tree: do not take file names for one.
+        use_zarr3: without a recorded tree: arrays are zarr 3.
+        options: how to read it.
+
+    Returns:
+        A tree like `item`; without it, dicts and lists.
+
+    Raises:
+        FileNotFoundError: no directory, no structure, or missing files.
+        ValueError: structures that do not match; leaves that cannot be read as
+            asked; damaged files.
+        TypeError: with `partial_restore`, containers of different kinds.
+    """
+    options = options or RestoreOptions()
+    restore_args = _like_item(item, restore_args, partial_restore)
+    path = os.fspath(directory)
+    aggregate_filename = options.aggregate_filename
+    if has_structure(path, aggregate_filename):
+        with _gc.paused():
+            source = open_item(
+                directory,
+                missing_chunks="fill"
+                if options.fills_missing
+                else "as_recorded",
+                aggregate_filename=aggregate_filename,
+            )
+            if not _needs_aggregate(source, aggregate_filename):
+                return restore_tree(
+                    source, item, restore_args, partial_restore, options
+                )
+    return restore_legacy(
+        directory,
+        item,
+        restore_args,
+        use_ocdbt=use_ocdbt,
+        use_zarr3=use_zarr3,
+        options=options,
+    )
+
+
+def _like_item(item: Any, restore_args: Any, has_others: bool) -> Any:
+    """The arguments in the item's own containers, if they have its keys.
+
+    Else, and where they are alike already, as they are: what matches them with
+    the item says how they differ.
+
+    Args:
+        item: the caller's.
+        restore_args: arguments at its leaves, or at containers of them.
+        has_others: there may be arguments for more than the item.
+    """
+    if item is None or restore_args is None:
+        return restore_args
+    if structure.is_alike_up_to(item, restore_args):
+        return restore_args
+    target = structure.flatten(item)
+    given = structure.flat_dict(structure.serialize(restore_args))
+    places = [_at_or_above(given, names) for names in target.paths]
+    if None in places or (len(set(places)) != len(given) and not has_others):
+        return restore_args
+    return target.rebuild([given[place] for place in places if place])
+
+
+def _at_or_above(
+    given: structure.FlatDict, names: structure.Names
+) -> structure.Names | None:
+    """The path in `given` that is `names` or leads there."""
+    for count in range(len(names), 0, -1):
+        if names[:count] in given:
+            return names[:count]
+    return None
+
+
+def _needs_aggregate(source: Source, aggregate_filename: str) -> bool:
+    """Values lie in the msgpack file, which is there."""
+    if not source.has_tree_metadata:
+        return True
+    if not _files.exists(os.path.join(source.path, aggregate_filename)):
+        return False
+    return any(leaf.has_value_in_aggregate() for leaf in source.leaves)
+
+
+def restore_tree(
+    source: Source,
+    item: Any = None,
+    restore_args: Any = None,
+    partial_restore: bool = False,
+    options: RestoreOptions | None = None,
+) -> Any:
+    """Restores an opened item whose values are all stored as arrays.
+
+    Args and errors are those of `restore_pytree`.
+    """
+    options = options or RestoreOptions()
+    check_absolute(source.path)
+    kinds = HandlerKinds(options.registry)
+    if item is None and restore_args is None:
+        whole = _whole_tree(source, kinds, options)
+        if whole is not PLACEHOLDER:
+            return whole
+    entries = source.entry_tree()
+    if item is None and options.metadata_options.support_rich_types:
+        # The recorded containers are a target like any other.
+        item = source.rich_entry_tree()
+    if item is None:
+        item = entries
+    elif partial_restore:
+        entries, restore_args = _trim_to_item(item, entries, restore_args)
+    else:
+        if options.metadata_options.support_rich_types:
+            entries = _entries_for(item, source, entries)
+        entries = _matched_entries(item, entries)
+    target = structure.flatten(item)
+    args = _args_of_leaves(target, restore_args)
+    entry_of = structure.flat_dict(entries)
+    plans = [
+        _plan(target, names, entry_of[names], leaf_args, kinds, options)
+        for names, leaf_args in zip(target.paths, args, strict=True)
+    ]
+    values = _read(source, target, plans, options)
+    if partial_restore:
+        values = [
+            wanted if value is PLACEHOLDER else value
+            for value, wanted in zip(values, target.leaves, strict=True)
+        ]
+    return target.rebuild(values)
+
+
+_PLAIN_KINDS = {
+    "np.ndarray": Kind.NUMPY,
+    "scalar": Kind.SCALAR,
+    "string": Kind.STRING,
+}
+
+
+def _whole_tree(
+    source: Source, kinds: HandlerKinds, options: RestoreOptions
+) -> Any:
+    """The tree as the engine loads it; `...` where a leaf needs more.
+
+    A failure is no error here: the way by plans meets it again, and says it in
+    Orbax's words.
+    """
+    types = source.checkpoint.value_types
+    is_plain = all(_is_plain(kind, skipped, kinds) for kind, skipped in types)
+    if options.metadata_options.support_rich_types or not types or not is_plain:
+        return PLACEHOLDER
+    try:
+        return source.checkpoint.load(**budget_options(options.byte_limiter))
+    except Exception:
+        return PLACEHOLDER
+
+
+def _is_plain(value_type: str, skipped: bool, kinds: HandlerKinds) -> bool:
+    """Whether the engine's own value of such a leaf is Orbax's."""
+    if is_empty_typestr(value_type):
+        return True
+    kind = _PLAIN_KINDS.get(value_type)
+    return not skipped and kind is not None and kinds(value_type)[0] is kind
+
+
+def arrays_at(
+    source: Source, byte_limiter: ByteLimiter | None = None
+) -> ArraysAt:
+    """The place where the item's arrays are looked for."""
+    return ArraysAt(
+        path=source.path,
+        use_ocdbt=True if source.use_ocdbt else None,
+        metadata_key="zarr.json" if source.use_zarr3 else ".zarray",
+        byte_limiter=byte_limiter,
+    )
+
+
+def _plan(
+    target: structure.FlatTree,
+    names: structure.Names,
+    entry: Any,
+    args: RestoreArgs,
+    kinds: HandlerKinds,
+    options: RestoreOptions,
+) -> LeafPlan:
+    name = ".".join(names)
+    if entry is PLACEHOLDER:
+        return LeafPlan(Kind.VALUE, name, None, args, PLACEHOLDER)
+    assert isinstance(entry, ValueMetadataEntry)
+    stored = entry.stored if isinstance(entry, Entry) else None
+
+    def keypath() -> str:
+        return structure.describe_keypath(target.tree, names)
+
+    return plan_leaf(
+        name, stored, entry, args, keypath, kinds, options.metadata_options
+    )
+
+
+def _read(
+    source: Source,
+    target: structure.FlatTree,
+    plans: list[LeafPlan],
+    options: RestoreOptions,
+) -> list[Any]:
+    """The value of each plan, by the engine or by its handler."""
+    parameter = parameters_of(source, options)
+    keypaths = functools.cache(
+        lambda: [path for path, _ in flatten_with_path(target.tree)]
+    )
+
+    def info_of(i: int) -> ParamInfo:
+        return parameter(
+            name=plans[i].name,
+            keypath=keypaths()[i],
+            skip_deserialize=False,
+            # Orbax asks for the text of the entry's own class, which has no
+            # handler.
+            value_typestr="None",
+        )
+
+    return read_plans(plans, info_of, arrays_at(source, options.byte_limiter))
+
+
+def parameters_of(
+    source: Source, options: RestoreOptions | None = None
+) -> Callable[..., ParamInfo]:
+    """Makes the item's ParamInfos; takes what differs between them."""
+    return functools.partial(
+        ParamInfo,
+        parent_dir=as_path(source.directory),
+        is_ocdbt_checkpoint=source.use_ocdbt,
+        use_zarr3=bool(source.use_zarr3),
+        raise_array_data_missing_error=source.raise_array_data_missing_error,
+        byte_limiter=None if options is None else options.byte_limiter,
+    )
+
+
+def _args_of_leaves(
+    target: structure.FlatTree, restore_args: Any
+) -> list[RestoreArgs]:
+    """Restore arguments of each leaf of the target.
+
+    Raises:
+        ValueError: `restore_args` has another structure.
+    """
+    if restore_args is None:
+        default = RestoreArgs()
+        return [default] * len(target.leaves)
+    given = structure.match_up_to(target.tree, restore_args)
+    return [
+        complete_args(leaf, args)
+        for leaf, args in zip(target.leaves, given, strict=True)
+    ]
+
+
+def _entries_for(item: Any, source: Source, entries: Any) -> Any:
+    """The entries that a tree recorded with its containers has for an item.
+
+    Such a tree may be larger than the item.
+
+    Raises:
+        KeyError: the item has a leaf that the tree has not.
+    """
+    rich = source.rich_entry_tree()
+    if rich is None or any(
+        leaf is PLACEHOLDER for leaf in structure.flatten(item).leaves
+    ):
+        return entries
+    return structure.serialize(deserialize_tree(rich, item))
+
+
+def _trim_to_item(
+    item: Any, entries: Any, restore_args: Any
+) -> tuple[Any, Any]:
+    """Entries and arguments of the item's leaves only; `...` for others."""
+    template = _zeros_for_empties(structure.serialize(item))
+    entries = trimmed(template, entries, strict=False)
+    # What is alike already stays: a flax State makes States of the dicts in it.
+    if restore_args is not None and not structure.is_alike_up_to(
+        item, restore_args
+    ):
+        restore_args = trimmed(item, restore_args, strict=True)
+    return entries, restore_args
+
+
+def _zeros_for_empties(serialized: Any) -> Any:
+    """Empty containers become leaves, which they are in `_METADATA`."""
+    if isinstance(serialized, dict | list | tuple):
+        if not serialized:
+            return 0
+        if isinstance(serialized, dict):
+            return {k: _zeros_for_empties(v) for k, v in serialized.items()}
+        return [_zeros_for_empties(v) for v in serialized]
+    return serialized
+
+
+def _matched_entries(item: Any, entries: Any) -> Any:
+    """The entries, `...` where the item has it.
+
+    Raises:
+        ValueError: structures differ.
+    """
+    wanted = structure.serialize(item)
+    diff = structure.difference(wanted, entries)
+    if diff is not None and not _only_placeholders_differ(diff):
+        raise structure_mismatch(diff)
+    if all(leaf is not PLACEHOLDER for leaf in structure.flatten(item).leaves):
+        return entries
+    placeholders = {
+        names
+        for names, leaf in structure.flat_dict(wanted).items()
+        if leaf is PLACEHOLDER
+    }
+    kept = {
+        names: PLACEHOLDER if names in placeholders else entry
+        for names, entry in structure.flat_dict(entries).items()
+    }
+    kept.update(dict.fromkeys(placeholders, PLACEHOLDER))
+    return structure.FlatDict(kept)
+
+
+def structure_mismatch(diff: Any) -> ValueError:
+    """The error for an item that does not fit the checkpoint."""
+    return ValueError(
+        "User-provided restore item and on-disk value metadata tree structures"
+        f" do not match:\n{structure.format_difference(diff)}\nIf this"
+        " mismatch is intentional, pass `partial_restore=True` to only restore"
+        " parameters found in `item`."
+    )
+
+
+def _only_placeholders_differ(diff: Any) -> bool:
+    """Every difference is a `...` of the item that the checkpoint lacks."""
+    if isinstance(diff, Diff):
+        return diff.lhs is PLACEHOLDER and diff.rhs is None
+    parts = diff.values() if isinstance(diff, dict) else diff
+    return all(
+        part is None or _only_placeholders_differ(part) for part in parts
+    )

@@ -1,0 +1,1 @@
+"""Trees and their nodes: no files, no arrays' elements."""

@@ -1,0 +1,205 @@
+"""Decides which stored leaves a restore with transforms reads, and how.
+
+Pure: decided from keys alone, before anything is read. The rules run backwards
+here, from the keys of the caller's item to the keys of the checkpoint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.orbax._trees import structure
+from holdfast.orbax.transform_utils import (
+    RestoreTransform,
+    Transform,
+    apply_transformations,
+    original_key_of,
+)
+from holdfast.orbax.tree_paths import to_flat_dict
+
+Names = tuple[str, ...]
+
+NO_ITEM = (
+    "If providing `transforms`, must provide `item` matching structure of"
+    " expected result."
+)
+_NO_RESTORE_ARGS = (
+    "If providing `transforms`, must provide `restore_args` matching structure"
+    " of expected result."
+)
+
+
+def plan_transforms(
+    stored: Iterable[Names],
+    item: Any,
+    transforms: Any,
+    restore_args: dict[Names, Any],
+    default_to_original: bool = True,
+) -> dict[Names, Any]:
+    """The restore arguments of each stored leaf that is needed.
+
+    Args:
+        stored: keys of every leaf of the checkpoint.
+        item: the tree that is wanted.
+        transforms: a tree of `Transform`.
+        restore_args: by the keys of the item.
+        default_to_original: keys of the item without a transform are read.
+
+    Raises:
+        ValueError: a `multi_value_fn` that does not name its inputs.
+        KeyError: a leaf is needed for which `restore_args` has nothing.
+        re.error: a key of `transforms` is no regular expression.
+    """
+    wanted = to_flat_dict(item, keep_empty_nodes=True)
+    outputs = [("/".join(names), names) for names in wanted]
+    rules = [
+        _Rule("/".join(names), transform, outputs)
+        for names, transform in to_flat_dict(transforms).items()
+    ]
+    needed = {}
+    for names in stored:
+        args = _matching_args(names, rules, restore_args)
+        if args:
+            needed[names] = args
+        elif names in wanted:
+            is_fallback = _is_fallback("/".join(names), rules)
+            if is_fallback != bool(default_to_original):
+                needed[names] = restore_args[names]
+    return needed
+
+
+class _Rule:
+    """One transform, and for each original key the item's key it serves."""
+
+    def __init__(
+        self,
+        pattern: str,
+        transform: Transform,
+        outputs: list[tuple[str, Names]],
+    ) -> None:
+        self.pattern = pattern
+        self.transform = transform
+        self._outputs = outputs
+        self._output_of: dict[str, Names] | None = None
+        self._error: Exception | None = None
+
+    def output_of(self, key: str) -> Names | None:
+        """The first of the item's keys that is made of this original key.
+
+        Raises:
+            re.error: a bad pattern, or a back reference to no group.
+        """
+        if self._output_of is None:
+            self._output_of = {}
+            self._match_outputs(self._output_of)
+        if key in self._output_of:
+            return self._output_of[key]
+        if self._error is not None:
+            raise self._error
+        return None
+
+    def _match_outputs(self, output_of: dict[str, Names]) -> None:
+        # An error counts for the keys that were not found before it.
+        try:
+            for text, names in self._outputs:
+                match = re.fullmatch(self.pattern, text)
+                if match is not None:
+                    key = original_key_of(self.transform, match)
+                    output_of.setdefault(key, names)
+        except Exception as error:
+            self._error = error
+
+    def input_args(self, key: str) -> Any | None:
+        """The entry of `multi_value_fn_input_args` for this original key.
+
+        Raises:
+            ValueError: the transform cannot say.
+        """
+        if not isinstance(self.transform, RestoreTransform):
+            raise ValueError(
+                "Must use RestoreTransform in order to use multi_value_fn"
+                " during restore."
+            )
+        if self.transform.multi_value_fn_input_args is None:
+            raise ValueError(
+                "`multi_value_fn` was specified, but"
+                " `multi_value_fn_input_args` were not. The latter must be"
+                " specified to identify inputs for the function."
+            )
+        for pattern, args in self.transform.multi_value_fn_input_args.items():
+            if re.fullmatch(pattern, key):
+                return _Found(args)
+        return None
+
+
+class _Found:
+    """Arguments that were found, which may be None."""
+
+    def __init__(self, args: Any) -> None:
+        self.args = args
+
+
+def _matching_args(
+    names: Names, rules: list[_Rule], restore_args: dict[Names, Any]
+) -> Any | None:
+    key = "/".join(names)
+    for rule in rules:
+        if rule.transform.multi_value_fn is not None:
+            found = rule.input_args(key)
+            if found is not None:
+                return found.args
+        elif not rule.transform.use_fallback:
+            output = rule.output_of(key)
+            if output is not None:
+                return restore_args[output]
+    return None
+
+
+def _is_fallback(key: str, rules: list[_Rule]) -> bool:
+    # Every pattern is tried, so that a bad one is refused wherever it stands.
+    matching = [rule for rule in rules if re.fullmatch(rule.pattern, key)]
+    return any(rule.transform.use_fallback for rule in matching)
+
+
+def transform_restored(
+    item: Any,
+    restored: Any,
+    restore_args: Any,
+    transforms: Any,
+    default_to_original: bool,
+) -> Any:
+    """The item's tree, made of the restored leaves.
+
+    Args:
+        item: the tree that is wanted.
+        restored: the checkpoint's tree; leaves that were not read are
+            metadata.
+        restore_args: a tree like the item.
+        transforms: a tree of `Transform`.
+        default_to_original: as `apply_transformations`.
+
+    Raises:
+        ValueError: no `restore_args`; a key that the checkpoint lacks.
+    """
+    if restore_args is None:
+        raise ValueError(_NO_RESTORE_ARGS)
+    args_of = to_flat_dict(restore_args, sep="/")
+
+    def with_args(transform: Transform) -> Transform:
+        multi_value_fn = transform.multi_value_fn
+        if multi_value_fn is None:
+            return transform
+        return Transform(
+            multi_value_fn=lambda key, tree: multi_value_fn(
+                key, tree, args_of[key]
+            )
+        )
+
+    return apply_transformations(
+        restored,
+        structure.map_leaves(with_args, transforms),
+        item,
+        default_to_original,
+    )

@@ -1,0 +1,1 @@
+"""Handlers of leaves by their types, and the registry of them."""

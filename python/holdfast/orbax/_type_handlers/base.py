@@ -1,0 +1,199 @@
+"""TypeHandler and the registry's interface: how leaves of a type are stored."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from holdfast.orbax._compat.orbax_classes import derives_from
+from holdfast.orbax._devices.optional_jax import is_jax_array
+from holdfast.orbax._leaves.args import RestoreArgs, SaveArgs
+from holdfast.orbax._leaves.param_info import ParamInfo, TransferPriority
+from holdfast.orbax._trees.empty_values import is_supported_empty_value
+from holdfast.orbax.options import (
+    PYTREE_METADATA_OPTIONS,
+    PyTreeMetadataOptions,
+)
+
+
+class CommitFuture(Protocol):
+    """Work that is left to be done; it has begun already."""
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Waits for its end, and raises what went wrong."""
+
+
+class TypeHandler(abc.ABC):
+    """Saves and restores the leaves of a type.
+
+    Each call gets all leaves of a tree that the handler serves. Handlers that
+    derive from Orbax's class of this name count as derived.
+    """
+
+    @classmethod
+    def __subclasshook__(cls, other: type, /) -> Any:
+        if cls is TypeHandler:
+            return derives_from(other, "TypeHandler")
+        return NotImplemented
+
+    @abc.abstractmethod
+    def typestr(self) -> str:
+        """The text that `_METADATA` has for the type; no other type's."""
+
+    @abc.abstractmethod
+    async def metadata(self, infos: Sequence[ParamInfo]) -> Sequence[Any]:
+        """Describes stored parameters without reading their values.
+
+        Args:
+            infos: n parameters.
+
+        Returns:
+            n `metadata.value.Metadata`.
+        """
+
+    @abc.abstractmethod
+    async def serialize(
+        self,
+        values: Sequence[Any],
+        infos: Sequence[ParamInfo],
+        args: Sequence[SaveArgs] | None = None,
+    ) -> Sequence[CommitFuture]:
+        """Takes all that it needs from the values, and begins to write them.
+
+        Args:
+            values: n leaves.
+            infos: n parameters.
+            args: n arguments of the caller's.
+
+        Returns:
+            Futures; when all have ended, everything is written.
+        """
+
+    @abc.abstractmethod
+    async def deserialize(
+        self,
+        infos: Sequence[ParamInfo],
+        args: Sequence[RestoreArgs] | None = None,
+    ) -> Sequence[Any]:
+        """Reads parameters.
+
+        Args:
+            infos: n parameters.
+            args: n arguments of the caller's.
+
+        Returns:
+            n leaves.
+        """
+
+    def finalize(self, directory: Any) -> None:  # noqa: B027
+        """Called after everything of all handlers is written.
+
+        Args:
+            directory: `parent_dir` of the parameters.
+        """
+
+    def memory_size(self, values: Sequence[Any]) -> Sequence[tuple[int, int]]:
+        """(bytes written, bytes read) of each value, for measurements.
+
+        Raises:
+            NotImplementedError: the handler does not say.
+        """
+        raise NotImplementedError
+
+
+class TypeHandlerRegistry(Protocol):
+    """The handlers of types; the first match counts."""
+
+    def add(
+        self,
+        ty: Any,
+        handler: TypeHandler,
+        func: Callable[[Any], bool] | None = None,
+        override: bool = False,
+        ignore_warnings: bool = False,
+    ) -> None:
+        """Registers a handler; see `register_type_handler`."""
+
+    def get(self, ty: Any) -> TypeHandler:
+        """The handler of a type, or of a handler's text.
+
+        Raises:
+            ValueError: there is none.
+        """
+
+    def has(self, ty: Any) -> bool:
+        """Whether there is one."""
+
+
+class SerializationStatusCallback(Protocol):
+    """Told of each array on its way; may be called from any thread."""
+
+    def key_priority(self, keypath: Any) -> TransferPriority:
+        """The priority of the array at `keypath`."""
+
+    def on_transfer_start(self, keypath: Any) -> None:
+        """Reserved; not called."""
+
+    def on_transfer_end(self, keypath: Any) -> None:
+        """The array is in host memory."""
+
+    def on_write_start(self, keypath: Any) -> None:
+        """Reserved; not called."""
+
+    def on_write_end(self, keypath: Any) -> None:
+        """The array is written."""
+
+
+def check_input_arguments(*args: Sequence[Any]) -> None:
+    """Checks the sequences that a handler is called with.
+
+    Raises:
+        ValueError: the first is empty, or lengths differ.
+    """
+    length: int | None = None
+    for arg in args:
+        if length == 0:
+            raise ValueError("Cannot pass TypeHandler input of length 0.")
+        if length is None:
+            length = len(arg)
+        elif len(arg) != length:
+            raise ValueError("Found input args with mismatched lengths.")
+
+
+def is_supported_type(
+    value: Any,
+    pytree_metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
+) -> bool:
+    """True for what can be a leaf of a saved tree without further handlers."""
+    kinds = (str, int, float, np.number, np.ndarray, bytes)
+    return (
+        isinstance(value, kinds)
+        or is_jax_array(value)
+        or is_supported_empty_value(value, pytree_metadata_options)
+    )
+
+
+def check_array_values(values: Sequence[Any], infos: Sequence[Any]) -> None:
+    """Refuses arrays without elements.
+
+    Raises:
+        ValueError: naming the first.
+    """
+    for value, info in zip(values, infos, strict=True):
+        check_has_elements(value, info.name, info.value_typestr)
+
+
+def check_has_elements(array: Any, name: str, typestr: str | None) -> None:
+    """Refuses an array without elements.
+
+    Raises:
+        ValueError: naming the parameter, and its handler's text.
+    """
+    if array.size == 0:
+        raise ValueError(
+            "Cannot save arrays with zero size: ParamInfo:"
+            f" [name={name},value_typestr={typestr}]"
+        )

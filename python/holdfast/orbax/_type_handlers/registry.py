@@ -1,0 +1,234 @@
+"""The registry of type handlers, and the one that everybody shares.
+
+Thread-safety: read from any thread while nobody changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from holdfast._log import log
+from holdfast.orbax._devices.optional_jax import imported_jax, require_jax
+from holdfast.orbax._leaves.args import PLACEHOLDER
+from holdfast.orbax._trees.empty_values import (
+    RESTORE_TYPE_NONE,
+    get_empty_value_typestr,
+    is_supported_empty_value,
+)
+from holdfast.orbax._type_handlers.array_metadata import Store
+from holdfast.orbax._type_handlers.arrays import ArrayHandler
+from holdfast.orbax._type_handlers.base import TypeHandler, TypeHandlerRegistry
+from holdfast.orbax._type_handlers.standard import (
+    NumpyHandler,
+    PlaceholderHandler,
+    ScalarHandler,
+    StringHandler,
+)
+from holdfast.orbax.options import (
+    PYTREE_METADATA_OPTIONS,
+    PyTreeMetadataOptions,
+)
+
+Matches = Callable[[Any], bool]
+
+
+class _TypeHandlerRegistryImpl:
+    """Rows of (what matches, handler); the first match counts."""
+
+    def __init__(self, *handlers: tuple[Any, TypeHandler]) -> None:
+        self._type_registry: list[tuple[Matches, TypeHandler]] = []
+        self._typestr_registry: dict[str, TypeHandler] = {}
+        for ty, handler in handlers:
+            self.add(ty, handler, override=True, ignore_warnings=True)
+
+    def add(
+        self,
+        ty: Any,
+        handler: TypeHandler,
+        func: Matches | None = None,
+        override: bool = False,
+        ignore_warnings: bool = False,
+    ) -> None:
+        """Registers a handler; see `register_type_handler`."""
+        row = (func or (lambda t: issubclass(t, ty)), handler)
+        index = self._first_match(ty)
+        typestr = handler.typestr()
+        if index is None:
+            if typestr in self._typestr_registry:
+                if not override:
+                    raise ValueError(
+                        f'Type "{ty}" has a `typestr` ("{typestr}") which'
+                        " collides with that of an existing TypeHandler."
+                    )
+                if not ignore_warnings:
+                    log.warning(
+                        "Type handler registry overriding type"
+                        ' "%s" collision on %s',
+                        ty,
+                        typestr,
+                    )
+            self._type_registry.append(row)
+        elif override:
+            if not ignore_warnings:
+                log.warning(
+                    'Type handler registry type "%s" overriding %s',
+                    ty,
+                    typestr,
+                )
+            self._type_registry[index] = row
+        else:
+            raise ValueError(f'A TypeHandler for "{ty}" is already registered.')
+        self._typestr_registry[typestr] = handler
+
+    def _first_match(self, ty: Any) -> int | None:
+        rows = enumerate(self._type_registry)
+        return next((i for i, (matches, _) in rows if matches(ty)), None)
+
+    def get(self, ty: Any) -> TypeHandler:
+        """The handler of a type, or of a handler's text.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if isinstance(ty, str):
+            if ty in self._typestr_registry:
+                return self._typestr_registry[ty]
+        else:
+            index = self._first_match(ty)
+            if index is not None:
+                return self._type_registry[index][1]
+        raise ValueError(f'Unknown type: "{ty}". Must register a TypeHandler.')
+
+    def has(self, ty: Any) -> bool:
+        """Whether a type, or a handler's text, has a handler."""
+        try:
+            self.get(ty)
+        except ValueError:
+            return False
+        return True
+
+
+def create_type_handler_registry(
+    *handlers: tuple[Any, TypeHandler],
+) -> TypeHandlerRegistry:
+    """A registry of these (type, handler) pairs alone."""
+    return _TypeHandlerRegistryImpl(*handlers)
+
+
+def _is_jax_array_type(ty: Any) -> bool:
+    jax = imported_jax()
+    array = getattr(jax, "Array", None)
+    return array is not None and issubclass(ty, array)
+
+
+def standard_registry() -> _TypeHandlerRegistryImpl:
+    """All standard handlers, without importing jax."""
+    registry = _TypeHandlerRegistryImpl()
+
+    def add(ty: Any, handler: TypeHandler, func: Matches | None = None) -> None:
+        registry.add(ty, handler, func, override=True, ignore_warnings=True)
+
+    for number in (int, float, bytes, np.number):
+        add(number, ScalarHandler())
+    add(np.ndarray, NumpyHandler())
+    handler = ArrayHandler(array_metadata_store=Store())
+    # No type of jax's stands for the row, so nothing it matches is there yet.
+    registry._type_registry.append((_is_jax_array_type, handler))
+    registry._typestr_registry[handler.typestr()] = handler
+    add(str, StringHandler())
+    add(type(PLACEHOLDER), PlaceholderHandler())
+    return registry
+
+
+GLOBAL_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = standard_registry()
+# The registry as it was before anybody registered anything.
+STANDARD_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = standard_registry()
+
+
+def registry_or_standard(
+    registry: TypeHandlerRegistry | None,
+) -> TypeHandlerRegistry:
+    """The registry; for None that of the standard handlers."""
+    if registry is not None:
+        return registry
+    return STANDARD_TYPE_HANDLER_REGISTRY
+
+
+def supported_types() -> list[Any]:
+    """The types of leaves that can be saved without further handlers."""
+    jax = require_jax("the list of supported types")
+    kinds = [int, float, bytes, np.number, np.ndarray, jax.Array, str]
+    return [*kinds, type(PLACEHOLDER)]
+
+
+def register_type_handler(
+    ty: Any,
+    handler: TypeHandler,
+    func: Matches | None = None,
+    override: bool = False,
+) -> None:
+    """Registers a handler for everybody who has no registry of their own.
+
+    Args:
+        ty: a type.
+        handler: what serves its leaves.
+        func: says of a type whether the handler serves it; None: subclasses
+            of `ty`.
+        override: replace the handler that serves `ty` now.
+
+    Raises:
+        ValueError: the type has a handler, or another type's handler has the
+            same text, without `override`.
+    """
+    GLOBAL_TYPE_HANDLER_REGISTRY.add(ty, handler, func, override)
+
+
+def get_type_handler(ty: Any) -> TypeHandler:
+    """The shared registry's handler of a type, or of a handler's text.
+
+    Raises:
+        ValueError: there is none.
+    """
+    return GLOBAL_TYPE_HANDLER_REGISTRY.get(ty)
+
+
+def has_type_handler(ty: Any) -> bool:
+    """Whether the shared registry has a handler for it."""
+    return GLOBAL_TYPE_HANDLER_REGISTRY.has(ty)
+
+
+def register_standard_handlers_with_options(**kwargs: Any) -> None:
+    """Registers handlers of numbers, numpy arrays and jax.Arrays anew.
+
+    Args:
+        **kwargs: options that all of them have; `use_ocdbt` and `ts_context`
+            must be among them and are ignored.
+
+    Raises:
+        KeyError: one of those two is missing.
+        TypeError: an option that one of the handlers does not have.
+    """
+    del kwargs["use_ocdbt"], kwargs["ts_context"]
+    add = GLOBAL_TYPE_HANDLER_REGISTRY.add
+    for number in (int, float, bytes, np.number):
+        add(number, ScalarHandler(**kwargs), override=True)
+    add(np.ndarray, NumpyHandler(**kwargs), override=True)
+    jax = require_jax("registering a handler for jax.Array")
+    add(jax.Array, ArrayHandler(**kwargs), override=True)
+
+
+def get_param_typestr(
+    value: Any,
+    registry: TypeHandlerRegistry,
+    pytree_metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
+) -> str:
+    """The text that `_METADATA` has for a value; "None" without a handler."""
+    if is_supported_empty_value(value, pytree_metadata_options):
+        return get_empty_value_typestr(value, pytree_metadata_options)
+    try:
+        return registry.get(type(value)).typestr()
+    except ValueError:
+        return RESTORE_TYPE_NONE
