@@ -1,5 +1,5 @@
-// The promises of stores/cloud/bucket.h as one typed test suite, for every Bucket that
-// can be written, be it in memory or a real server.
+// The promises of stores/cloud/bucket.h as one typed test suite, for every
+// Bucket that can be written, be it in memory or a real server.
 //
 //   struct MyFactory {
 //     std::shared_ptr<Bucket> Make();  // any bucket

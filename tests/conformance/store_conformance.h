@@ -1,4 +1,5 @@
-// The promises of stores/storage/store.h as one typed test suite, for every Store.
+// The promises of stores/storage/store.h as one typed test suite, for every
+// Store.
 //
 //   struct MyFactory {
 //     std::unique_ptr<Store> Make();  // an empty store

@@ -1,6 +1,6 @@
 // What share of its time a run trains, with steps on its own hosts
-// (holdfast/tiers/tiered_manager.h): for machines that fail at given rates, how often
-// to save where, and how much parity to keep.
+// (holdfast/tiers/tiered_manager.h): for machines that fail at given rates, how
+// often to save where, and how much parity to keep.
 //
 //   GoodputModel model{.host_count = 1024, .state_bytes = 2e12};
 //   auto plans = PlanGoodput(model, 64e9);     // best first

@@ -1,6 +1,7 @@
 // OpenedCheckpoint: the Checkpoint behind Open for Orbax's formats, with what
 // loading and verifying need beyond the public face; and Open, Load and Verify
-// for those formats alone. (The public ones, foreign/open/open.cc, know others too.)
+// for those formats alone. (The public ones, foreign/open/open.cc, know others
+// too.)
 //
 // Thread-safety, ownership, errors: as holdfast/checkpoint.h.
 #pragma once

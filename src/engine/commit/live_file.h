@@ -1,10 +1,10 @@
 // The word that a save leaves of one rank, for LiveSaves: a small file in the
 // directory that it writes, `.live-<rank>.holdfast-tmp.0000000000000000`.
 //
-// The name is one of those that no listing shows (stores/storage/new_file.h): it is in
-// no list of checksums, never in the way of an overwrite, and goes with the
-// directory. It is never synced, and where it cannot be written nothing
-// happens.
+// The name is one of those that no listing shows (stores/storage/new_file.h):
+// it is in no list of checksums, never in the way of an overwrite, and goes
+// with the directory. It is never synced, and where it cannot be written
+// nothing happens.
 // Thread-safety: any thread. Units: bytes, seconds; nanoseconds since 1970.
 // Errors: of Parse: DataLoss.
 #pragma once

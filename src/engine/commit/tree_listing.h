@@ -2,9 +2,9 @@
 //
 // Thread-safety: any thread. Ownership: values; a listing keeps its bucket
 // alive. Units: bytes; nanoseconds since 1970.
-// Errors: those of the file system and of stores/cloud/bucket.h, with the place;
-// FailedPrecondition for a symbolic link below the place that is not to be
-// followed (it must not be left out quietly); DataLoss for sizes of a server
+// Errors: those of the file system and of stores/cloud/bucket.h, with the
+// place; FailedPrecondition for a symbolic link below the place that is not to
+// be followed (it must not be left out quietly); DataLoss for sizes of a server
 // that add up to more than 2^63 bytes.
 #pragma once
 

@@ -1,7 +1,7 @@
 // `_HOLDFAST_FINGERPRINTS`: the fingerprint of each array of an item, by
 // parameter name: a number for its elements as they are stored, however they
-// are cut (ground/fingerprint/sum.h). Orbax ignores the file; `_HOLDFAST_DIGESTS`
-// lists it, and where it does not, it counts for nothing.
+// are cut (ground/fingerprint/sum.h). Orbax ignores the file;
+// `_HOLDFAST_DIGESTS` lists it, and where it does not, it counts for nothing.
 //
 // Compact JSON on one line, no newline:
 //   {"holdfast_fingerprints":1,"algorithm":"holdfast-linear-1",

@@ -43,8 +43,8 @@ struct GivenStep {
 
 // The step at `place`, which is a delta, with all those that it needs, as the
 // tree that was saved. Its info has `bases` and `result_id`. A base is looked
-// for wherever it may be now (engine/references/base_record.h), and taken by what it
-// is; where `given` is one of the chain, it ends there.
+// for wherever it may be now (engine/references/base_record.h), and taken by
+// what it is; where `given` is one of the chain, it ends there.
 Result<std::unique_ptr<Checkpoint>> OpenDelta(const Place& place,
                                               OpenedStep step,
                                               const OpenStepFn& open_step,

@@ -12,8 +12,8 @@
 namespace holdfast {
 
 // As CheckMayReplace (engine/commit/replaceable.h), also for directories
-// that are checkpoints of foreign formats (foreign/open/open.h), in which every file
-// has a name that the format gives; and that no other checkpoint beside it
+// that are checkpoints of foreign formats (foreign/open/open.h), in which every
+// file has a name that the format gives; and that no other checkpoint beside it
 // refers to it, but for deltas of the result `result_id`, which stays.
 Status CheckMayReplaceAnyFormat(const Place& place,
                                 const std::string& result_id = "");

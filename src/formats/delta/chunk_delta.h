@@ -1,10 +1,10 @@
 // How one chunk of a tensor becomes that of the next step.
 //
 // A coded chunk is empty (nothing changed), or a byte that says how it is coded
-// and the rest: what few words changed (formats/delta/sparse_delta.h); the differences
-// of all words; or all new words. The latter two are byte planes, as tensors
-// are stored elsewhere: blosc with zstd, or zstd alone for small chunks and
-// words of one byte.
+// and the rest: what few words changed (formats/delta/sparse_delta.h); the
+// differences of all words; or all new words. The latter two are byte planes,
+// as tensors are stored elsewhere: blosc with zstd, or zstd alone for small
+// chunks and words of one byte.
 //
 // Thread-safety: an object belongs to one thread. Ownership: arguments are
 // borrowed. Units: bytes. Errors: DataLoss for what an encoder would not have

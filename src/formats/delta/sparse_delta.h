@@ -5,10 +5,10 @@
 // the same rule in all of a tensor (its steps of representable numbers are
 // smaller), so the words are divided into up to eight classes by the exponents
 // of their old values, which a decoder knows; distances are counted among the
-// words of a class. Distances and differences are symbols (formats/delta/buckets.h) of
-// frequencies of each class's own, coded by formats/delta/rans.h. What the mean costs
-// lies within a few per cent of the entropy given the exponent
-// (bench/results/deltas.md).
+// words of a class. Distances and differences are symbols
+// (formats/delta/buckets.h) of frequencies of each class's own, coded by
+// formats/delta/rans.h. What the mean costs lies within a few per cent of the
+// entropy given the exponent (bench/results/deltas.md).
 //
 // The layout, numbers as varints unless they say otherwise:
 //   change count
@@ -21,8 +21,8 @@
 //     symbols, of each class the distances, then the differences; the rest is
 //     the rANS stream of the symbols in that order.
 // Each class has its word count before its change count, so that all places are
-// known before the words are looked at. Differences (formats/delta/words.h) are coded
-// less 1.
+// known before the words are looked at. Differences (formats/delta/words.h) are
+// coded less 1.
 //
 // Thread-safety: an object belongs to one thread. Ownership: arguments are
 // borrowed. Units: words, but where a name says bytes.

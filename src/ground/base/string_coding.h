@@ -1,4 +1,5 @@
-// Strings among the integers of ground/base/coding.h: a varint length and the bytes.
+// Strings among the integers of ground/base/coding.h: a varint length and the
+// bytes.
 //
 // Thread-safety: one thread a cursor. Errors: as Cursor; a length beyond the
 // end allocates nothing.

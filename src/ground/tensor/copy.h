@@ -25,13 +25,13 @@ void CopyByteSwapped(const ConstArrayView& source, const ArrayView& target);
 // for each narrow float, complex to real drops the imaginary part, anything to
 // bool is `!= 0`. NaNs keep the upper bits of their payload, with the quiet bit
 // set in float16 and the one below it in bfloat16. float8_e8m0fnu is not cast
-// by value (ground/tensor/element.h). The upper bits of sub-byte integers are ignored,
-// and zero in the target. Float to integer out of range is undefined in C++;
-// the results are those of the scalar instructions of x86-64, as TensorStore's,
-// whose results for uint32 depend on the position in the array. Complex to
-// bool, which TensorStore refuses, is the truth of the whole number: refusing
-// is for the caller. A cast to the same dtype is a plain copy. REQUIRES: equal
-// shape.
+// by value (ground/tensor/element.h). The upper bits of sub-byte integers are
+// ignored, and zero in the target. Float to integer out of range is undefined
+// in C++; the results are those of the scalar instructions of x86-64, as
+// TensorStore's, whose results for uint32 depend on the position in the array.
+// Complex to bool, which TensorStore refuses, is the truth of the whole number:
+// refusing is for the caller. A cast to the same dtype is a plain copy.
+// REQUIRES: equal shape.
 void ConvertStrided(const ConstArrayView& source, const ArrayView& target);
 
 // Writes `element` (DTypeBytes(dtype) bytes) to every position.

@@ -3,8 +3,9 @@
 // A bucket maps keys (any bytes but NUL, at most 1024) to objects. Objects are
 // replaced whole, never changed; each has a version (an ETag without its
 // quotes, or a generation) that differs when its content differs. Every call is
-// one request, or one a page or part, with retries inside (stores/http/http_client.h).
-// Writes are visible to all readers and listings when they return.
+// one request, or one a page or part, with retries inside
+// (stores/http/http_client.h). Writes are visible to all readers and listings
+// when they return.
 //
 // Thread-safety: any thread. Ownership: keys, pieces and targets are borrowed
 // for the call. Units: bytes; times are the server's, nanoseconds since 1970.

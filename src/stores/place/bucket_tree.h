@@ -1,5 +1,5 @@
-// The directory operations of stores/place/directory_ops.h on a bucket; the contracts
-// are there.
+// The directory operations of stores/place/directory_ops.h on a bucket; the
+// contracts are there.
 //
 // Thread-safety: any thread. Ownership: none. Units: bytes.
 // Errors: those of the bucket; the codes named in directory_ops.h.

@@ -1,5 +1,6 @@
 // What checkpoints ask of directories, whether they are of a file system or of
-// an object store: the functions of stores/storage/directory_ops.h for any place.
+// an object store: the functions of stores/storage/directory_ops.h for any
+// place.
 //
 // In an object store a directory is what keys have in common: "a/" exists while
 // an object has a key below it. So making one only asks whether the name is
@@ -9,8 +10,8 @@
 // where the Look (look.h) of the place found out.
 //
 // Thread-safety: any thread. Ownership: none. Units: bytes.
-// Errors: of stores/storage/directory_ops.h and of stores/cloud/bucket.h, with the path;
-// Unimplemented where a store cannot do what is asked.
+// Errors: of stores/storage/directory_ops.h and of stores/cloud/bucket.h, with
+// the path; Unimplemented where a store cannot do what is asked.
 #pragma once
 
 #include <cstdint>

@@ -116,7 +116,7 @@ enum class Compression : uint8_t {
   kZstd,    // what Orbax writes: level 1 (v2), level 3 (v3)
   kNone,    // Orbax with use_compression=False
   kFast,    // blosc lz4 with bit shuffle
-  kPlanes,  // blosc zstd with byte shuffle, as formats/codec/blosc_planes.h writes it
+  kPlanes,  // blosc zstd with byte shuffle, as blosc_planes.h writes it
 };
 // blosc's own default level, used by kFast.
 inline constexpr int kFastLevel = 5;

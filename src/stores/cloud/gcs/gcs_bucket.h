@@ -7,8 +7,8 @@
 // Unfinished uploads cannot be listed on this store: ListUploads is empty, and
 // they expire by themselves after a week.
 //
-// Thread-safety, units, errors: of stores/cloud/bucket.h. No message holds a token, a
-// key, or an upload's address.
+// Thread-safety, units, errors: of stores/cloud/bucket.h. No message holds a
+// token, a key, or an upload's address.
 #pragma once
 
 #include <memory>

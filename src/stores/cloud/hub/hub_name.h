@@ -27,7 +27,8 @@ struct HubName {
   std::string cache_folder() const;
 };
 
-// `root` is a URL without the path of a file (UrlRoot, stores/storage/url_path.h).
+// `root` is a URL without the path of a file (UrlRoot,
+// stores/storage/url_path.h).
 Result<HubName> ParseHubRoot(std::string_view root);
 
 // 40 hexadecimal digits in lower case.

@@ -8,9 +8,9 @@
 // and a session token that has expired (credentials are fetched anew).
 // An object's version is its ETag without quotes.
 //
-// Thread-safety, units, errors: of stores/cloud/bucket.h. No message holds more of
-// the credentials than where they were found and the last 4 characters of the
-// key id.
+// Thread-safety, units, errors: of stores/cloud/bucket.h. No message holds more
+// of the credentials than where they were found and the last 4 characters of
+// the key id.
 #pragma once
 
 #include <cstdint>
