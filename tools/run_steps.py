@@ -427,6 +427,13 @@ def list_steps(table: Table, seconds: Mapping[str, int]) -> str:
     for step in table.steps.values():
         known = seconds.get(step.name, "?")
         lines.append(f"{step.name:20} {known:>5}  {step.when:6}  {step.what}")
+    every = [s.name for s in table.steps.values() if s.when == "every"]
+    needed = [step.name for step in with_needs(table, every)]
+    times = [seconds[name] for name in needed if name in seconds]
+    lines.append(
+        f"on every change: {len(needed)} steps, {sum(times)} s of "
+        f"{len(times)} of them, in two lanes"
+    )
     return "\n".join(lines)
 
 

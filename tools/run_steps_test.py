@@ -340,6 +340,7 @@ class CommandTest(unittest.TestCase):
     def test_list_and_dry_run_run_nothing(self):
         listed = self.call("--list")
         self.assertRegex(listed, r"package +\? +every +Python\n")
+        self.assertIn("every change: 3 steps, 0 s of 0 of them", listed)
         planned = self.call("--all", "--dry-run")
         self.assertIn("== build: full=yes\necho built >built\n", planned)
         self.assertIn("== package: count=10 full=yes\n", planned)
