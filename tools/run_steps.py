@@ -237,7 +237,7 @@ def write_ledger(
     outcomes: Iterable[Outcome],
 ) -> None:
     """Puts the seconds of what passed into the ledger, and drops steps that
-    there are no more."""
+    the table has lost."""
     ledger = json.loads(path.read_text()) if path.exists() else {}
     measured = {
         outcome.step.name: round(outcome.seconds)
@@ -272,8 +272,8 @@ def work_behind(
 def next_step(
     waiting: list[Step], running: list[Step], work: Mapping[str, float]
 ) -> Step | None:
-    """Of the steps whose needs have ended, the one with the most work behind
-    it; a heavy one only where none runs."""
+    """The step with the most work behind it, among those whose needs have
+    ended; a heavy one only if no other heavy one runs."""
     has_heavy = any(step.is_heavy for step in running)
     names = {step.name for step in waiting + running}
     ready = [
@@ -397,7 +397,7 @@ class Runner:
 
 
 def last_line(log: pathlib.Path) -> str:
-    """What a log says in the end: ctest's sum, or its last line."""
+    """The end of a log: ctest's sum, or its last line."""
     lines = [s for s in log.read_text(errors="replace").splitlines() if s.strip()]
     sums = [line for line in lines if "tests passed" in line]
     return (sums or lines or [""])[-1][:COLUMNS_MAX]

@@ -290,7 +290,7 @@ class LedgerTest(unittest.TestCase):
             )
             self.assertEqual(kept["all"]["slow"], 7)
             self.assertNotIn("gone", kept["all"])
-            # Seconds of the other sizes, where there are no others.
+            # Seconds of the other sizes stand in for missing ones.
             self.assertEqual(
                 run_steps.read_ledger(path, "every"), {"unit": 3, "slow": 7}
             )
