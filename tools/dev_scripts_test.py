@@ -124,7 +124,7 @@ class ScriptsTest(unittest.TestCase):
         said, _ = self.call("sanitize", "tsan", "--list")
         self.assertEqual(said.split("\n")[1:-1], ["ground/tree"])
         said, _ = self.call("sanitize", "tsan", "--all", "--list")
-        self.assertEqual(said.split("\n")[1:-1], sorted(FOLDERS))
+        self.assertEqual(said.split("\n")[1:-1], [*sorted(FOLDERS), "twins"])
 
     def test_sanitizers_build_and_run_the_tests_of_folders(self):
         _, calls = self.call("sanitize", "tsan", HOLDFAST_SANITIZE_CXX="")
