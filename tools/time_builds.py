@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "wheel"))
 
-from test_chroots import (  # noqa: E402
+from run_chroots import (  # noqa: E402
     SYSTEMS, Inside, make_chroot, pip_variables)
 
 COMMANDS = ("scripts/demo", "scripts/test --quick")

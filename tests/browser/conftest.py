@@ -31,7 +31,6 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="open every page")
     parser.addoption("--pictures", help="keep pictures in this folder "
                      "(doc/pictures has those of doc/see.md)")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
-import shutil
 import subprocess
 import sys
 import urllib.request
@@ -20,12 +18,11 @@ import holdfast
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: Any) -> Iterator[str]:
     """Of a server of a root of two steps."""
-    command = shutil.which("holdfast", path=pathlib.Path(sys.executable).parent)
-    assert command is not None, "the wheel has a command"
+    command = [sys.executable, "-m", "holdfast", "serve"]
     root = tmp_path_factory.mktemp("served") / "run"
     for step in range(2):
         holdfast.save(root / str(step), make_tree(step))
-    with subprocess.Popen([command, "serve", "--port", "0", "--quiet", root],
+    with subprocess.Popen([*command, "--port", "0", "--quiet", root],
                           stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()

@@ -1,4 +1,4 @@
-"""Random trees for test_foreign.py, and what other tools make of them."""
+"""Random trees for run_foreign.py, and what other tools make of them."""
 
 import hashlib
 

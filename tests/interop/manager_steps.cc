@@ -17,7 +17,7 @@
 namespace holdfast {
 namespace {
 
-// As test_managers.py has it.
+// As run_managers.py has it.
 double LossOf(int64_t step) { return static_cast<double>(step * 37 % 11) / 2; }
 
 CheckpointManagerOptions OptionsOf(char** args) {

@@ -1,7 +1,7 @@
 """Fixtures of servers for pytest; and where the programs under test are.
 
     python -m pytest tests/remote --cli build/dev/cli/holdfast
-        [--long]      also on Ceph, and what takes minutes
+        [--long]      also on Ceph, and what takes minutes (tests/conftest.py)
 """
 
 from __future__ import annotations
@@ -16,14 +16,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import servers  # noqa: E402
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of the head."""
-    parser.addoption("--cli", default=str(ROOT / "build/dev/cli/holdfast"))
-    parser.addoption("--long", action="store_true")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -16,7 +16,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 PROGRAM = """
 import sys
 import ml_dtypes, numpy as np
-import holdfast
+import holdfast, holdfast.remote
 
 root = sys.argv[1]
 random = np.random.default_rng(0)
@@ -47,7 +47,15 @@ assert (update.step, update.delta_count) == (3, 3), update
 assert memory["w"].tobytes() == state(3)["w"].tobytes()
 part = holdfast.open(f"{root}/3")["w"][7:9, 5:50]
 assert np.asarray(part).tobytes() == state(3)["w"][7:9, 5:50].tobytes()
-holdfast.save(f"{root}/0", state(1), overwrite=True)
+try:
+    holdfast.save(f"{root}/0", state(1), overwrite=True)
+except holdfast.errors.FailedPreconditionError as error:
+    assert "/1 refers to it" in str(error), error
+else:
+    raise AssertionError("a delta refers to it")
+assert same(holdfast.load(f"{root}/3"), state(3))
+holdfast.remote.RemotePath(f"{root}/0").rmtree()
+holdfast.save(f"{root}/0", state(1))
 try:
     holdfast.load(f"{root}/3")
 except holdfast.errors.FailedPreconditionError as error:

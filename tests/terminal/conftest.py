@@ -25,11 +25,6 @@ GOLDEN = Path(__file__).resolve().parent / "golden"
 SECONDS_MAX = 20
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option of the head."""
-    parser.addoption("--cli", default=str(ROOT / "build/dev/cli/holdfast"))
-
-
 @dataclasses.dataclass
 class Top:
     """A `holdfast top` that runs in a tmux of its own."""

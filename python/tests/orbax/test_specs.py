@@ -1,5 +1,5 @@
 """Specs: texts, errors, and what they open to. Real Orbax is compared with in
-tests/interop/test_specs.py."""
+tests/interop/run_specs.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """TensorStore specs: built by real Orbax and by holdfast.orbax, opened by both.
 
-usage: test_specs.py [--cases N] [--seed N]
+usage: run_specs.py [--cases N] [--seed N]
 
 1. N random calls of each builder give equal JSON text on both sides, or errors
    of the same class and text.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random pairs of save options and a restore, in holdfast.orbax and Orbax.
 
-usage: test_option_pairs.py [--pairs N] [--seed S] [--keep DIR]
+usage: run_option_pairs.py [--pairs N] [--seed S] [--keep DIR]
 
 For each seeded pair both save the tree: equal files (OCDBT keys and array
 metadata included), equal metadata(), or errors of one class. Then each
@@ -23,7 +23,7 @@ import tempfile
 import time
 import traceback
 
-import test_python_interop as interop
+import run_python_interop as interop
 import numpy as np
 
 import option_pairs

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs that real Orbax and holdfast's C++ CheckpointManager save in turns.
 
-usage: test_managers.py --driver MANAGER_STEPS
+usage: run_managers.py --driver MANAGER_STEPS
 
 A run of 20 steps goes on under the other manager every few steps, with
 pruning, and must come to the same as a run by real Orbax alone: after each

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real Orbax restores what `holdfast convert` and `reshard` write.
 
-usage: test_convert.py HOLDFAST TARBALL [--case PATTERN]
+usage: run_convert.py HOLDFAST TARBALL [--case PATTERN]
 
 Checkpoints of TARBALL (tests/golden/corpus) are converted with options that
 their names choose; the target, restored by Orbax, must be what Orbax restores

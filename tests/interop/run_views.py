@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Views are read by the stock tools on both faces, bit for bit.
 
-usage: test_views.py [--models N] [--seed S]
+usage: run_views.py [--models N] [--seed S]
 
 N random models (dtypes, shapes, shards, layers; safetensors, torch.save, npz,
 torch's distributed checkpoints), a third of them through a random recipe that

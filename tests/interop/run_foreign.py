@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `holdfast convert` writes, the tools of other formats read; and back.
 
-usage: test_foreign.py HOLDFAST [--trees N] [--seed S] [--keep DIR]
+usage: run_foreign.py HOLDFAST [--trees N] [--seed S] [--keep DIR]
                        [--megatron PYTHON]
   HOLDFAST   the command line tool
   --megatron a Python that has Megatron Core (0.15.3 or before) and torch

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checkpoints of byte planes are read by the stock tools, bit for bit.
 
-usage: test_planes.py SAVE_TREES [--flips N]
+usage: run_planes.py SAVE_TREES [--flips N]
 
 1. Every element type × zarr 2 and 3 × database or directories × one chunk or
    several: stock Orbax (v0, v1) and TensorStore read each array, and zarr-python

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs the wheel where there is numpy and nothing else, and uses it.
 
-usage: test_wheel.py [WHEEL]     without WHEEL: scripts/wheel makes one
+usage: run_wheel.py [WHEEL]     without WHEEL: scripts/wheel makes one
 
 Checks what is inside the wheel, that the module finds its libraries there and
 not in the system, that a tree survives a save and a load, and that the command
@@ -50,6 +50,9 @@ for library in ("libblosc", "libzstd", "libcrypto"):
              if f"/{library}" in line}
     assert all("holdfast.libs" in path for path in paths), paths
 assert not {"jax", "torch", "ml_dtypes"} & set(sys.modules)
+from importlib.metadata import entry_points
+door, = entry_points(group="fsspec.specs")
+assert door.value == "holdfast.fsspec:HoldfastFileSystem", door
 try:
     import jax
 except ImportError:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random trees between holdfast and real Orbax and TensorStore, both ways.
 
-usage: test_interop.py SAVE_TREES [--count N] [--seed S] [--keep DIR]
+usage: run_interop.py SAVE_TREES [--count N] [--seed S] [--keep DIR]
 
 For each seeded tree: (a) Orbax v0 and v1 restore what holdfast saved exactly
 as they restore what Orbax saved; (b) TensorStore opens each parameter and

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The same bad calls to real Orbax and to holdfast.orbax.
 
-usage: test_python_errors.py [--only NAME,...] [--real]
+usage: run_python_errors.py [--only NAME,...] [--real]
 
 Each call must end as Orbax's does: with an exception of the same class or of
 a subclass (or with none), with the destination written or not, and for the

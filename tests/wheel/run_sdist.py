@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the sdist, and installs it by pip in a fresh environment.
 
-usage: test_sdist.py [SDIST]     without SDIST: made for the occasion
+usage: run_sdist.py [SDIST]     without SDIST: made for the occasion
 
 pip unpacks it in a folder of its own and compiles it there, by the compiler
 calls of scripts/wheel, so that ccache has them where that has run (minutes
@@ -19,7 +19,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-from test_wheel import ROOT, USE
+from run_wheel import ROOT, USE
 
 AS_THE_WHEEL = ("--config-settings=build-dir=build/wheel-objects",
                 "--config-settings=cmake.define.HOLDFAST_WERROR=ON")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Asks `holdfast prove-crash` of real programs what a power loss could cost.
 
-usage: test_prove.py HOLDFAST
+usage: run_prove.py HOLDFAST
 
 It must find the syncs that stock Orbax, torch, safetensors and numpy leave out,
 and those that are left out of ours (one by one by --without-sync, all by

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The C API from another language: ctypes loads the shared library.
 
-usage: test_ctypes.py LIBRARY
+usage: run_ctypes.py LIBRARY
 
 Saves numpy's arrays, opens, lists, reads a box, verifies, and sees what is said
 of a damaged file. Exit status 77: there is no numpy.

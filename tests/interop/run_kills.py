@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills programs that save, at random times, and looks at what is left.
 
-usage: test_kills.py [--kills N] [--seed S] [--ways WAY,...] [--dir SCRATCH]
+usage: run_kills.py [--kills N] [--seed S] [--ways WAY,...] [--dir SCRATCH]
 
 A victim saves step after step into a root until it gets SIGKILL: by
 holdfast.save, by the same as safetensors, too, as a view of a raw checkpoint

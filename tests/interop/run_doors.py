@@ -8,7 +8,7 @@ those of holdfast.load, and the virtual files with what `holdfast convert`
 writes, by sha256. Then hostile requests: none may end the server, or get a byte
 that is not served. Then readers of large answers that hardly read.
 
-usage: test_doors.py HOLDFAST [--checkpoints N] [--hostile N] [--seed N]
+usage: run_doors.py HOLDFAST [--checkpoints N] [--hostile N] [--seed N]
 """
 
 import argparse

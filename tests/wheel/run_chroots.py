@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs the portable wheels on bare systems, older and newer than this one.
 
-usage: test_chroots.py WHEELS [--static HOLDFAST] [--systems NAME,...]
+usage: run_chroots.py WHEELS [--static HOLDFAST] [--systems NAME,...]
                        [--chroots DIR]
 
 Each system is a minimal installation with its own Python, made by debootstrap

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What is whole in a damaged checkpoint is rescued, and nothing wrongly.
 
-usage: test_rescue.py HOLDFAST [--count N] [--seed S] [--keep DIR]
+usage: run_rescue.py HOLDFAST [--count N] [--seed S] [--keep DIR]
   HOLDFAST   the command line tool
 
 N times: a random tree is saved in a random format, by holdfast, by stock Orbax or

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Saves of 2 and 4 real processes, by Orbax and by holdfast.orbax.
 
-usage: test_processes.py [--cases N] [--seed S] [--keep DIR] [--kills N]
+usage: run_processes.py [--cases N] [--seed S] [--keep DIR] [--kills N]
 
 For each random case (mesh, partition specs, options; half of them with 2
 processes, half with 4) both save the same tree: equal `_METADATA`, `_sharding`,

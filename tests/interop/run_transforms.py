@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random restores with transforms, by real Orbax and by holdfast.orbax.
 
-usage: test_transforms.py [--cases N] [--seed S] [--driver PLAN_TRANSFORMS]
+usage: run_transforms.py [--cases N] [--seed S] [--driver PLAN_TRANSFORMS]
 
 Each request must end the same way: equal trees, or errors of one class and
 one text. The checkpoints are real Orbax's, of several layouts; some have an

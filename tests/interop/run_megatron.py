@@ -2,7 +2,7 @@
 """Megatron Core and zarr-python read what holdfast.megatron saves, and it reads
 what they save.
 
-usage: test_megatron.py --peer-python PYTHON [--cases N] [--seed N]
+usage: run_megatron.py --peer-python PYTHON [--cases N] [--seed N]
 
 PYTHON has what requirements-megatron.txt names. Random sharded state dicts (all
 dtypes, grids, prepended axes, flattened ranges, replicas, objects) are saved by

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random trees between holdfast.orbax and real Orbax, both ways.
 
-usage: test_python_interop.py [--trees N] [--seed S] [--keep DIR]
+usage: run_python_interop.py [--trees N] [--seed S] [--keep DIR]
 
 For each seeded tree, saved by both with the same calls and options: each
 restores the other's checkpoint as it restores its own, with and without a
@@ -32,7 +32,7 @@ import numpy as np
 import holdfast.orbax as holdfast_orbax
 import python_trees
 from orbax_files import OWN_MARKER_LINE
-from test_interop import blank_timestamps, is_chunk_file, list_files
+from run_interop import blank_timestamps, is_chunk_file, list_files
 
 REAL, OURS = tools.ocp, holdfast_orbax
 CUSTOM_METADATA = {"é": [1, None, 2.5], "run": {"name": "x"}}

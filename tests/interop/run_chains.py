@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Chains of deltas under damage and kills, and as stock tools see them.
 
-usage: test_chains.py [--trials N] [--kills N] [--seed S]
+usage: run_chains.py [--trials N] [--kills N] [--seed S]
 
   stock    stock Orbax restores anchors and materialized steps, and opens deltas
            as arrays of bytes; TensorStore opens one of these arrays

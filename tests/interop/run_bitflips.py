@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Single flipped bits in compressed chunks are noticed, by everybody.
 
-usage: test_bitflips.py SAVE_TREES HOLDFAST [--count N] [--seed S]
+usage: run_bitflips.py SAVE_TREES HOLDFAST [--count N] [--seed S]
 
 For each layout, N seeded flips of one bit inside a stored chunk: stock Orbax
 must refuse to restore (at least 199 of 200), and `holdfast verify` must exit 1

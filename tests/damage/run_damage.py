@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Damaged checkpoints are read right, or with an error; nothing else.
 
-usage: test_damage.py HOLDFAST READER [--full | --trials N] [--seed S]
+usage: run_damage.py HOLDFAST READER [--full | --trials N] [--seed S]
                       [--jobs N]
                       [--layout GLOB] [--damage GLOB] [--way GLOB]
                       [--chunks N] [--show N] [--json FILE]
