@@ -129,7 +129,7 @@ int RunTop(const Args& args, Env& env) {
   }
   const bool is_root = args.follow && !args.step && IsRootOfSteps(path);
   if (args.follow && !is_root) {
-    return FailUsage(env, "--watch: " + path + " is no directory of steps");
+    return FailUsage(env, "--watch: " + path + " is not a directory of steps");
   }
   std::optional<StatsCache> cache;
   if (!args.cache.empty()) cache.emplace(args.cache);

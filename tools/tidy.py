@@ -5,7 +5,8 @@ usage: tidy.py [--root DIR]
 
 C++: 80 columns, at most 1000 lines a file, at most 70 lines a function, no
 tabs, a header opens with a comment and has #pragma once. Everything: no
-trailing blanks, a newline at the end, no forbidden words. Every *_test.cc is
+trailing blanks, a newline at the end, no forbidden words. Error messages and
+the command's help are in plain words (plain_words.py). Every *_test.cc is
 where CMake's glob finds it. Names in the unnamed namespaces of a folder's
 sources, and of its tests, are unique, so that HOLDFAST_UNITY cannot take one
 for another. A function may be longer only when
@@ -20,6 +21,8 @@ import re
 import subprocess
 import sys
 
+import plain_words
+import source_prose
 from source_files import CPP_SUFFIXES, Problems, cpp_files, repository_root
 
 COLUMNS_MAX = 80
@@ -37,6 +40,12 @@ FORBIDDEN = {
     "HA" + "CK": "say why instead",
     "black" + "list": "say denylist",
     "white" + "list": "say allowlist",
+}
+# Where a kind of prose (see source_prose) is in plain words.
+PLAIN_ROOTS = {
+    "error": ("cli", "include", "src", "python/src", "python/holdfast"),
+    "comment": (),
+    "docstring": (),
 }
 RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
 LITERALS = re.compile(
@@ -126,6 +135,20 @@ class Tidy:
             for word, why in FORBIDDEN.items():
                 if re.search(rf"\b{word}\b", line):
                     self.problems.add(path, number, f"{word}: {why}")
+
+    def check_plain_words(self, path):
+        name = path.relative_to(self.root).as_posix()
+        kinds = {kind for kind, roots in PLAIN_ROOTS.items()
+                 if name.startswith(tuple(f"{root}/" for root in roots))}
+        text = path.read_text(encoding="utf-8")
+        if name.endswith("_test.cc"):
+            kinds.discard("error")  # they play what others say
+        if not kinds or not source_prose.SUSPECT.search(text):
+            return
+        for kind, first, prose in source_prose.prose(name, text):
+            if kind in kinds and source_prose.SUSPECT.search(prose):
+                for number, why in plain_words.problems(prose, "prose"):
+                    self.problems.add(path, first + number - 1, why)
 
     def check_cpp(self, path):
         text = path.read_text(encoding="utf-8")
@@ -225,6 +248,9 @@ def main():
         tidy.check_text(path)
     for path in cpp_files(root):
         tidy.check_cpp(path)
+    for path in files:
+        if path.suffix in CPP_SUFFIXES + (".py",):
+            tidy.check_plain_words(path)
     tidy.check_unnamed_names()
     tidy.check_tests_known()
     return tidy.problems.report(f"{len(files)} files")

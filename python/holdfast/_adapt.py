@@ -84,7 +84,7 @@ def _of_dtensor(
     members = None if group is None else group.torch_ranks
     is_whole_here = len(ranks) == 1 and group is None
     if not is_whole_here and (members is None or not members >= set(ranks)):
-        who = "this process alone" if group is None else str(group)
+        who = "only this process" if group is None else str(group)
         raise errors.InvalidArgumentError(
             f"leaf {joined(path)!r}: the DTensor is spread over ranks {ranks}"
             f" of torch.distributed, and {who} saves; call save in all of them,"

@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--step", type=int, help="of a root; the newest")
     parser.add_argument("--item", default="", help="of a composite checkpoint")
     parser.add_argument(
-        "--cast", action="store_true", help="other dtypes are no difference"
+        "--cast", action="store_true", help="ignore differences of dtype"
     )
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object"

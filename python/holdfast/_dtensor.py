@@ -146,7 +146,7 @@ def _sharded_axis(placement: Any) -> tuple[int, int]:
             " made; redistribute it to Replicate or Shard first"
         )
     raise errors.InvalidArgumentError(
-        f"the DTensor's placement {placement} is none of Replicate, Shard and"
+        f"the DTensor's placement is {placement}, want Replicate, Shard or"
         " _StridedShard"
     )
 

@@ -65,7 +65,7 @@ def split_url(url: PathLike) -> tuple[str, str, str]:
     """`("gs://bucket", "/a/b", "")`: root, path and query of a URL."""
     match = _URL.fullmatch(os.fspath(url))
     if match is None:
-        raise ValueError(f"{os.fspath(url)!r} is no URL")
+        raise ValueError(f"{os.fspath(url)!r} is not a URL")
     return match[1], match[2], match[3]
 
 

@@ -120,8 +120,8 @@ def check_made(
 def _adapt_all(
     processes: ProcessGroup | None, value: Any, path: tuple[Any, ...]
 ) -> Any:
-    """As `adapt`, with all that this process holds of an array: a save takes
-    one copy of each element."""
+    """Like `adapt`, but keeps every copy this process holds; a save keeps one
+    of each element."""
     jax = jax_if_imported()
     if jax is not None and isinstance(value, jax.Array):
         with importing:

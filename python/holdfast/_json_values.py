@@ -43,7 +43,7 @@ def _number(value: Any) -> Any:
             return number.item()
         if number.dtype.kind == "V":  # of ml_dtypes
             return float(number)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def _check_keys(value: Any, where: str) -> None:

@@ -343,7 +343,7 @@ def _torch_group(group: Any) -> ProcessGroup | None:
     rank = distributed.get_rank(group)
     if rank < 0:
         raise errors.InvalidArgumentError(
-            "group: this process is no member of the torch.distributed group"
+            "group: this process is not in the torch.distributed group"
         )
     with _groups_lock:
         made = _groups.get(group)

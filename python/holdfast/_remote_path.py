@@ -39,7 +39,7 @@ class RemotePath(os.PathLike[str]):
         """
         first = os.fspath(parts[0]) if parts else ""
         if not _files.is_url(first):
-            raise ValueError(f"{first!r} is no URL")
+            raise ValueError(f"{first!r} is not a URL")
         root, inside, query = _files.split_url(first)
         names = [name for name in inside.split("/") if name not in ("", ".")]
         for part in parts[1:]:

@@ -95,7 +95,7 @@ DType MegatronDType(const std::string& name) {
 }
 
 ConstArrayView DataOf(nb::handle data, DType dtype) {
-  if (!IsArray(data)) ThrowValueError("a shard's data is no numpy array");
+  if (!IsArray(data)) ThrowValueError("a shard's data is not a numpy array");
   const std::optional<DType> carrier = DTypeOf(data);
   if (!carrier || DTypeBytes(*carrier) != DTypeBytes(dtype)) {
     ThrowValueError("a shard's data is " + DTypeNameOf(data) + ", want " +

@@ -212,8 +212,8 @@ class DeltaSaver {
     const std::string name = ParamName(flat.path);
     if (!kind) {
       return InvalidArgumentError("save " + path_ + ": leaf " + name +
-                                  ": a delta holds arrays, scalars, texts and "
-                                  "empty values; this is none of them");
+                                  ": its kind is unknown, want an array, a "
+                                  "scalar, a string or an empty value");
     }
     SidecarLeaf& leaf = info_.tree.leaves.emplace_back();
     for (const KeyElement& element : flat.path) {

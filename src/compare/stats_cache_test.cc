@@ -171,7 +171,7 @@ TEST_F(StatsCacheTest, NeverReplacesWhatIsNoCache) {
   SaveStep("1", 1);
   PutText("somebody's weights");
   StatsCache cache(file_);
-  EXPECT_THAT(cache.warning(), HasSubstr("is no cache of statistics"));
+  EXPECT_THAT(cache.warning(), HasSubstr("not a cache of statistics"));
   Measure("1", cache);
   EXPECT_EQ(cache.Write().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(Text(), "somebody's weights");

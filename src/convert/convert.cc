@@ -198,7 +198,7 @@ Result<ConvertResult> ConvertOpened(const Checkpoint& source,
   if (options.sharding) {
     return InvalidArgumentError("convert to " +
                                 std::string(FormatName(format)) +
-                                ": a sharding is for Orbax's formats alone");
+                                ": only Orbax's formats take a sharding");
   }
   HF_ASSIGN_OR_RETURN(FormatAccess access, AccessOf(format));
   return ConvertToFormat(source, source_hash, target, options,

@@ -37,7 +37,7 @@ constexpr int kHedgesMax = 2;  // of one request
 // byte is given up for another.
 constexpr milliseconds kSilence{1'000};
 constexpr int kSilenceFactor = 3;
-// Of a request of which no others are known.
+// The lag allowed while no comparable request has finished yet.
 constexpr std::chrono::microseconds kUnknownLag{3'000'000};
 constexpr milliseconds kIdleWait{600'000};
 constexpr milliseconds kLogEvery{10'000};

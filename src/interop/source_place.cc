@@ -124,7 +124,7 @@ Result<std::string> StepAt(const StepAddress& address) {
   HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(root));
   if (!is_there) {
     return NotFoundError("no step \"@" + address.text + "\": " + root.path() +
-                         " is no directory");
+                         " is not a directory");
   }
   if (address.kind == StepAddress::Kind::kLatest) {
     return LatestStep(root, address);

@@ -46,8 +46,8 @@ struct PeerClientOptions {
   uint64_t answer_bytes_max = 64 << 20;
 };
 
-// Who compares an answer with a checksum. Where it is this class (kHere), an
-// answer that comes without one is DataLoss.
+// Says where an answer's checksum is verified. With kHere this class does it,
+// and an answer without one is DataLoss.
 enum class AnswerCheck { kHere, kByCaller };
 
 class PeerClient {

@@ -139,7 +139,7 @@ Result<Shape> ParseInts(const Program& program, const Node& node) {
 Result<StorageId> ParseStorageId(const Program& program, const Node& id) {
   if (id.kind != NodeKind::kTuple || id.children.size() < 5 ||
       id.children.size() > 6) {
-    return DataLossError("pickle: a persistent id is no storage's");
+    return DataLossError("pickle: a persistent id does not name a storage");
   }
   const auto part = [&](size_t i) -> const Node& {
     return program.node(id.children[i]);
@@ -367,9 +367,9 @@ Status CheckHasElements(const Program& program, const Node& node) {
   const std::string name = ClassOf(program, *found);
   if (name.ends_with(".DTensor")) {
     return UnimplementedError(
-        "pickle: a DTensor, of which the file has one rank's part alone; save "
-        "tensor.full_tensor(), or all ranks' with torch.distributed.checkpoint "
-        "or holdfast.torch.save");
+        "pickle: a DTensor, of which the file has only one rank's part; save "
+        "tensor.full_tensor(), or all ranks' parts with "
+        "torch.distributed.checkpoint or holdfast.torch.save");
   }
   return UnimplementedError(
       "pickle: a tensor of class " + name +

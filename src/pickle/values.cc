@@ -414,12 +414,12 @@ Result<PickleValue> Builder::MakeNamespace(const Object& object,
   if (!object.state) return PickleValue::Pairs(PickleKind::kNamespace, {});
   const Node& state = node(*object.state);
   if (state.kind != NodeKind::kDict) {
-    return DataLossError("pickle: the state of a Namespace is no dict");
+    return DataLossError("pickle: the state of a Namespace is not a dict");
   }
   HF_ASSIGN_OR_RETURN(Pairs pairs, MakePairs(state.children));
   for (const auto& [key, value] : pairs) {
     if (!key.is(PickleKind::kString)) {
-      return DataLossError("pickle: a Namespace has a name that is no str");
+      return DataLossError("pickle: a Namespace has a name that is not a str");
     }
   }
   return PickleValue::Pairs(PickleKind::kNamespace, std::move(pairs));
@@ -429,7 +429,7 @@ Result<PickleValue> Builder::MakeBytesIO(const Object& object) {
   if (!object.state) return PickleValue::Text(PickleKind::kBytesIO, "");
   const Node& state = node(*object.state);
   if (state.kind != NodeKind::kTuple || state.children.empty()) {
-    return DataLossError("pickle: the state of a BytesIO is no tuple");
+    return DataLossError("pickle: the state of a BytesIO is not a tuple");
   }
   HF_ASSIGN_OR_RETURN(std::string bytes,
                       BytesOfNode(program_, node(state.children[0])));

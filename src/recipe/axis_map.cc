@@ -79,7 +79,7 @@ class SideParser {
   Status TakeName(std::string name) {
     if (name == kRest && is_inside_) return Refuse("... inside a group");
     if (name != kRest && !IsAxisName(name)) {
-      return Refuse("\"" + name + "\" is no name of an axis");
+      return Refuse("\"" + name + "\" is not an axis's name");
     }
     if (!names_.insert(name).second) {
       return Refuse("axis " + name + " stands there twice");

@@ -34,7 +34,7 @@ Result<nlohmann::json> ParseConfig(const std::string& text) {
     config = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   }
   if (config.is_object()) return config;
-  return InvalidArgumentError("recipe: config.json is no JSON object");
+  return InvalidArgumentError("recipe: config.json is not a JSON object");
 }
 
 // The first of the sources that says something.

@@ -454,7 +454,7 @@ class RecipePlanner {
     if (!HasElements(scale.kind) || !scale.dtype ||
         DTypeKindOf(*scale.dtype) == DTypeKind::kComplex) {
       return InvalidArgumentError("its scale " + Quoted(scale.name) +
-                                  " is no array of real numbers");
+                                  " is not an array of real numbers");
     }
     ScaleArrays fits;
     fits.block = block;

@@ -22,9 +22,9 @@ namespace holdfast {
 Result<std::map<std::string, std::string>> NeededByOthers(
     const Place& root, const std::vector<std::string>& names);
 
-// `names`, directories of `root`, in an order in which they may go one after the
-// other: none before another of them that refers to it. One that cannot be read
-// needs nothing.
+// `names`, directories of `root`, in an order in which they may be removed:
+// each after all others of them that refer to it. One that cannot be read
+// counts as referring to nothing.
 std::vector<std::string> ReferrersFirst(const Place& root,
                                         const std::vector<std::string>& names);
 

@@ -59,7 +59,7 @@ class WeightsRepairer {
       : files_(files), repairs_(repairs) {}
 
   Status Run() {
-    // Of a damaged head it cannot be said; there is nothing to do then.
+    // With a damaged header the format is unknown, and nothing can be repaired.
     const auto format = FindForeignFormat(RepairedFiles::PlaceOf(files_));
     if (!format.ok() || (*format != ForeignFormat::kSafetensors &&
                          *format != ForeignFormat::kTorchFile)) {

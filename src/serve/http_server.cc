@@ -129,7 +129,7 @@ class Session : public std::enable_shared_from_this<Session> {
             make_error_code(http::error::bad_target).category() &&
         error != http::error::end_of_stream &&
         error != http::error::partial_message) {
-      return Refuse(400, "this is no request that is understood\n");
+      return Refuse(400, "the request is not understood\n");
     }
     if (error) return Close();
     const auto& message = parser_->get();
@@ -147,7 +147,7 @@ class Session : public std::enable_shared_from_this<Session> {
     }
     const auto target = message.target();
     auto parsed = ParseTarget({target.data(), target.size()});
-    if (!parsed) return Refuse(400, "the target is no path\n");
+    if (!parsed) return Refuse(400, "the target is not a path\n");
     ServedRequest request;
     request.is_head = is_head_ = message.method() == http::verb::head;
     request.target = *std::move(parsed);

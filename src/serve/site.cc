@@ -293,7 +293,7 @@ class OpenSite final : public Site {
         [&, &wanted = name](const Mount& one) { return one.name == wanted; });
     if (mount == mounts_.end()) {
       return TextResponse(404,
-                          "nothing that is served is named " + name + "\n");
+                          "nothing served here is named " + name + "\n");
     }
     const bool ends_in_slash = request.target.path.ends_with('/');
     if (rest.empty()) {
@@ -321,7 +321,7 @@ class OpenSite final : public Site {
     for (const char c : step) {
       if (c < '0' || c > '9' || step.size() > 18) {
         return NotFoundError("\"" + std::string(step) +
-                             "\" is no number of a step, nor " +
+                             "\" is neither the number of a step nor " +
                              std::string(kNewest));
       }
       number = number * 10 + (c - '0');
@@ -485,7 +485,7 @@ class OpenSite final : public Site {
       if (!ends_in_slash) return ToDirectory(request);
       return AnswerDirectory(request, **files, name);
     }
-    if (ends_in_slash) return TextResponse(404, name + " is no directory\n");
+    if (ends_in_slash) return TextResponse(404, name + " is not a directory\n");
     if (goes_on && HasJustChanged(mount, step)) return OfAnother();
     const std::shared_ptr<const VirtualFiles> kept = *files;
     const auto reading = std::make_shared<Readers::Reading>(

@@ -87,7 +87,7 @@ Result<std::string> ChooseByMetric(const std::vector<ScannedStep>& steps,
   }
   if (best != nullptr) return best->name;
   if (is_known) {
-    return NoStepHere(address, address.metric + " is no number in any step");
+    return NoStepHere(address, address.metric + " is not a number in any step");
   }
   if (names.empty()) return NoStepHere(address, "no step has metrics");
   return NoStepHere(address, "no step has a metric of this name; there are " +

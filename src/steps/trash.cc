@@ -121,7 +121,8 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
     if (error == ENOENT) {
       HF_ASSIGN_OR_RETURN(const PathKind still, GetPathKind(source));
       if (still == PathKind::kMissing) return std::optional<std::string>();
-      // Whoever has removed the last step from the trash took it along.
+      // The trash directory is gone: another process removed it with its last
+      // step.
       HF_RETURN_IF_ERROR(MakeTrash(root));
       continue;
     }

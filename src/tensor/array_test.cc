@@ -158,7 +158,7 @@ TEST(ArrayTest, AsMakesNoBoolOfAnotherByte) {
   const char bytes[] = {0, 1, 2};
   EXPECT_EQ(WhyNot<bool>({DType::kBool, bytes, {2}, {1}}), "");
   EXPECT_THAT(WhyNot<bool>({DType::kBool, bytes, {3}, {1}}),
-              HasSubstr("element 2 is no bool (got 2, want 0 or 1)"));
+              HasSubstr("element 2 is not a bool (got 2, want 0 or 1)"));
 }
 
 TEST(ArrayTest, OfCopiesValuesWithAShape) {

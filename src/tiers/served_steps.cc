@@ -37,7 +37,7 @@ Result<BlockRange> DecodeBlockRange(std::string_view bytes) {
                        cursor.remaining() == 0 && kind <= 1;
   const auto member = ParseDirectoryName(name);
   if (!is_read || !member) {
-    return InvalidArgumentError("a request for blocks that is none");
+    return InvalidArgumentError("the request for blocks is malformed");
   }
   range.member = *member;
   range.kind = static_cast<BlockKind>(kind);

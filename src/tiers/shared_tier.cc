@@ -181,7 +181,8 @@ Result<bool> IsThere(const TierRun& run, const TierStep& step) {
     if (shared.step.epoch == 0 || shared.step > step) {
       return AlreadyExistsError(run.options.shared.directory + "/" +
                                 shared.name +
-                                " exists, and is no earlier save of this run");
+                                " exists, and is not an earlier save of this "
+                                "run");
     }
   }
   return false;

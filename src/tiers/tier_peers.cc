@@ -190,7 +190,7 @@ Result<PeerAnswer> TierPeers::Answer(std::string_view request) {
       uint64_t from = 0;
       std::string topic;
       if (!ReadVarint64(cursor, from) || !ReadString(cursor, topic)) {
-        return InvalidArgumentError("a message that is none");
+        return InvalidArgumentError("the message is malformed");
       }
       mailbox_->Put(static_cast<int64_t>(from), std::move(topic),
                     std::string(rest.substr(cursor.offset())));
@@ -208,7 +208,8 @@ Result<PeerAnswer> TierPeers::Answer(std::string_view request) {
           ReadString(cursor, directory) && ReadString(cursor, name);
       const auto member = ParseDirectoryName(directory);
       if (!is_read || !member) {
-        return InvalidArgumentError("a request for a file that is none");
+        return InvalidArgumentError(
+            "the peer asked for a name that is not a file of a step");
       }
       HF_ASSIGN_OR_RETURN(Bytes bytes, steps_->ReadFile(*member, name));
       return PeerAnswer(std::move(bytes));

@@ -334,7 +334,7 @@ class Recovery {
       std::string record;
       if (!ReadVarint64(cursor, rank) || rank >= files.size() ||
           !ReadString(cursor, item) || !ReadString(cursor, record)) {
-        return DataLossError("a list of a step's files is none");
+        return DataLossError("the list of a step's files is malformed");
       }
       HF_ASSIGN_OR_RETURN(files[rank], DecodeFileList(record));
     }

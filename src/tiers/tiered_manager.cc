@@ -120,7 +120,7 @@ Status CheckOptions(const TieredManagerOptions& options) {
   }
   if (!CheckKey(options.item).ok() ||
       options.item.find('/') != std::string::npos) {
-    return refuse("item \"" + options.item + "\" is no plain name");
+    return refuse("item \"" + options.item + "\" is not a plain name");
   }
   if (options.save.also) return refuse("save.also is not supported");
   return Status();
@@ -407,7 +407,7 @@ Result<std::vector<Candidate>> TieredManagerImpl::FindCandidates(
     Inventory theirs;
     Cursor cursor(bytes);
     if (!ReadInventory(cursor, theirs)) {
-      return DataLossError("a list of a rank's steps is none");
+      return DataLossError("the list of a rank's steps is malformed");
     }
     for (const TierMember& member : theirs.members) {
       candidates.push_back({member.step, true, ""});

@@ -356,7 +356,7 @@ TEST_F(TopTest, RunsUntilSomebodyQuitsOrASignalComes) {
   EXPECT_THAT(ran.err, HasSubstr("no terminal"));
   ran = RunWords({"top", "--watch", "/one"}, adjust);
   EXPECT_EQ(ran.code, cli::kExitUsage);
-  EXPECT_THAT(ran.err, HasSubstr("no directory of steps"));
+  EXPECT_THAT(ran.err, HasSubstr("not a directory of steps"));
 }
 
 }  // namespace

@@ -381,7 +381,8 @@ class _Planner:
         """Raises InvalidArgumentError that lists what does not fit."""
         if not isinstance(self._structure, dict):
             raise errors.InvalidArgumentError(
-                f"{self._path}: it is no dict, as holdfast.torch.save makes"
+                f"{self._path}: its root is not a dict, want one as"
+                " holdfast.torch.save makes it"
             )
         made = {
             name: (

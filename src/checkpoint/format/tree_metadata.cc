@@ -227,7 +227,7 @@ class TreeMetadataParser {
     if (element.kind == KeyKind::kName) return Status();
     if (element.kind == KeyKind::kInteger) {
       if (IsIntegerText(element.key)) return Status();
-      return in_.Error("key is no integer (got '" + element.key + "')");
+      return in_.Error("key is not an integer (got '" + element.key + "')");
     }
     const bool digits_only =
         !element.key.empty() &&

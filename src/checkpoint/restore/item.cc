@@ -161,7 +161,7 @@ class ItemOpener {
     HF_ASSIGN_OR_RETURN(const Bytes text, ReadFile(item_->place_.json_file));
     if (!IsValidUtf8(text.view())) {
       return DataLossError(files().Describe(item_->place_.json_file) +
-                           " is damaged: want a text, got bytes that are no "
+                           " is damaged: want a text, got bytes that are not "
                            "UTF-8");
     }
     StoredLeaf leaf;

@@ -667,7 +667,7 @@ Status CheckStillThere(const std::vector<RestoreTarget>& targets) {
 
 // Whether the boxes have each element of the array once, in its own dtype.
 bool HaveAllElements(const RestoreTarget* first, const RestoreTarget* last) {
-  // Of more boxes, one would have to know better than to compare all pairs.
+  // Comparing all pairs would be too slow beyond this.
   constexpr int64_t kBoxesMax = 256;
   if (last - first > kBoxesMax) return false;
   int64_t count = 0;

@@ -244,8 +244,8 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
   if (call.plan.also && !options.guarded_path.empty()) {
     return UnimplementedError(
         "save to " + options.guarded_path +
-        ": files that are of another format, too, are written to a file "
-        "system alone; save there, and copy that (holdfast cp)");
+        ": files that are of another format, too, are written only to a file "
+        "system; save there, and copy that (holdfast cp)");
   }
   Run& run = call.run;
   // What waits to be sent comes on top of what is being encoded.
@@ -256,8 +256,8 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
   if (call.plan.also) {
     if (options.replaced) {
       return UnimplementedError(
-          "save in files of another format, too: not into a checkpoint that "
-          "is there");
+          "save in files of another format, too: not into an existing "
+          "checkpoint");
     }
     HF_ASSIGN_OR_RETURN(sink, MakeAlsoSink(&files.store(), call.plan,
                                            options.sync, std::move(sink)));

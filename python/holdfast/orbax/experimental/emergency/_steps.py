@@ -95,8 +95,8 @@ def kept_count(policy: PreservationPolicy | None, count: int | None) -> int:
     if isinstance(policy, LatestN) and policy.n is not None:
         return max(1, policy.n)
     raise NotImplementedError(
-        f"preservation_policy: {policy!r} of local steps; the hosts keep the"
-        " newest steps alone: give LatestN, or max_to_keep"
+        f"preservation_policy: {policy!r} for local steps; the hosts keep only"
+        " the newest steps: give LatestN, or max_to_keep"
     )
 
 

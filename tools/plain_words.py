@@ -1,0 +1,102 @@
+"""Turns of phrase that a stranger stumbles over, found in English text.
+
+`problems(text, kind)` is the whole of it. Sentences start with their subject,
+and the field's words are used: see CONTRIBUTING.md.
+"""
+
+import re
+
+# Where a sentence starts: at a paragraph's, a list entry's, a table cell's or
+# a heading's beginning, or behind the end of a sentence.
+START = (r"(?:\A|(?<=\n)(?=[^\n]*\S)(?:(?<=\n\n)|(?=[ \t]*(?:[-*+>|#]|\d+[.)])))"
+         r"|(?<=[.!?])[*_\"')]*\s|\|)"
+         r"[\s>|#*_\"'(+-]*(?:\d+[.)]\s+)?[\s*_\"'(]*")
+
+# (pattern, why, whether questions and headings may have it). The group `at` is
+# where the problem is.
+PATTERNS = [
+    (r"(?<![Tt]here )\b(?:is|are|was|were)\s+(?P<at>no)\s+"
+     r"(?!longer\b|more\b|less\b|fewer\b|later\b|earlier\b|better\b|worse\b"
+     r"|different\b|larger\b|smaller\b|slower\b|faster\b|older\b|newer\b)"
+     r"[a-z`]",
+     "`is no x`: say `is not a x`, or what it is", False),
+    (r"\b(?:is|are|was|were)\s+(?P<at>none)\b",
+     "`is none`: say what is missing", False),
+    (START + r"(?P<at>Of)\s", "begins with `Of`: begin with the subject",
+     False),
+    (START + r"(?P<at>Who(?:ever|m)?)\s",
+     "begins with `Who`: name the person or the program", True),
+    (START + r"(?P<at>What)\s", "begins with `What`: name the thing", True),
+    (START + r"(?P<at>As)\s+`", "begins with As `x`: say `like`", False),
+    (r"(?<!let )\b(?P<at>alone)\b", "`alone`: say `only`, or `by itself`",
+     False),
+    (r"\b(?P<at>that\s+(?:is|are|was|were)\s+there)\b(?!\s+(?:to|for)\b)",
+     "`that are there`: leave it out, or say `existing`", False),
+]
+COMPILED = [(re.compile(pattern), why, may_ask)
+            for pattern, why, may_ask in PATTERNS]
+LEFT_ALONE = re.compile(r"\b(?:leav(?:e|es|ing)|left)\b[^.;:!?]{0,60}\Z")
+SENTENCE_END = re.compile(r"[.!?](?=[\s*_\"')|]|\Z)|\n\s*\n")
+
+GENERATED = re.compile(r"<!-- (names|gaps): .*?<!-- end of \1 -->", re.DOTALL)
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+FENCE = re.compile(r"^([ \t]*)(```|~~~).*?^[ \t]*\2[ \t]*$",
+                   re.DOTALL | re.MULTILINE)
+LINK_TARGET = re.compile(r"(?<=\])\([^)]*\)")
+INLINE_CODE = re.compile(r"(`+)(?!`)((?:(?!\n\s*\n).)+?)(?<!`)\1(?!`)",
+                         re.DOTALL)
+HEADING = re.compile(r"[ \t]*#")
+
+
+def blank(match):
+    """The line ends of what was found, so that line numbers stay."""
+    return "\n" * match.group(0).count("\n")
+
+
+def mask_code(match):
+    """The same backticks around a word of the same length."""
+    ticks, inside = match.group(1), match.group(2)
+    return ticks + re.sub(r"[^\n]", "x", inside) + ticks
+
+
+def prose_of(text):
+    """Text without markup: only its inline code is masked."""
+    return INLINE_CODE.sub(mask_code, text)
+
+
+def page_of(text):
+    """A page of Markdown: its prose, at the places where it is."""
+    for unread in (GENERATED, FENCE, COMMENT, LINK_TARGET):
+        text = unread.sub(blank, text)
+    return prose_of(text)
+
+
+KINDS = {"page": page_of, "prose": prose_of}
+
+
+def is_question(text, start):
+    end = SENTENCE_END.search(text, start)
+    return end is not None and end.group(0) == "?"
+
+
+def is_heading(text, start):
+    line = text[text.rfind("\n", 0, start) + 1:start]
+    return HEADING.match(line) is not None
+
+
+def problems(text: str, kind: str = "page") -> list[tuple[int, str]]:
+    """(line number, why) of what to reword, by line. `kind` is one of KINDS;
+    KeyError for any other."""
+    text = KINDS[kind](text)
+    found = []
+    for pattern, why, may_ask in COMPILED:
+        for match in pattern.finditer(text):
+            start = match.start("at")
+            if may_ask and (is_question(text, start) or
+                            is_heading(text, start)):
+                continue
+            if match.group("at") == "alone" and LEFT_ALONE.search(
+                    text, max(0, start - 80), start):
+                continue
+            found.append((text.count("\n", 0, start) + 1, why))
+    return sorted(found)
