@@ -32,6 +32,7 @@ def prose(name, text):
 def cpp_prose(text, is_command):
     """Of one C++ file; all literals of the command are its help or errors."""
     parts = []  # of the text that goes on: (kind, line number, text)
+    last_column = 0  # of its last comment: a remark beside code ends there
     last_end = 0
     statement = ""  # the code of this statement, without its literals
     line_number = 1
@@ -42,8 +43,11 @@ def cpp_prose(text, is_command):
         statement = tail if head or ";" in between else statement + between
         statement = re.split(r"[{}]\s*\n", statement)[-1]
         kind, content = read_cpp_token(match.group(0), statement, is_command)
+        column = match.start() - text.rfind("\n", 0, match.start())
         goes_on = (parts and parts[-1][0] == kind and not between.strip() and
-                   between.count("\n") <= 1)
+                   between.count("\n") <= 1 and
+                   (kind == "error" or column == last_column))
+        last_column = column
         if parts and not goes_on:
             yield joined(parts)
             parts = []
@@ -105,16 +109,17 @@ def python_comments(text):
     if not re.search(r"#[^\n]*" + SUSPECT.pattern, text):
         return
     lines = []  # of the comment that goes on
-    first = 0
+    first = column = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type != tokenize.COMMENT:
             continue
         number = token.start[0]
-        if lines and number != first + len(lines):
+        if lines and (number != first + len(lines) or
+                      token.start[1] != column):
             yield "comment", first, "\n".join(lines)
             lines = []
         if not lines:
-            first = number
+            first, column = token.start
         lines.append(token.string.lstrip("#").strip())
     if lines:
         yield "comment", first, "\n".join(lines)

@@ -44,7 +44,7 @@ FORBIDDEN = {
 # Where a kind of prose (see source_prose) is in plain words.
 PLAIN_ROOTS = {
     "error": ("cli", "include", "src", "python/src", "python/holdfast"),
-    "comment": (),
+    "comment": ("include",),
     "docstring": (),
 }
 RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
