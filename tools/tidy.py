@@ -44,8 +44,8 @@ FORBIDDEN = {
 # Where a kind of prose (see source_prose) is in plain words.
 PLAIN_ROOTS = {
     "error": ("cli", "include", "src", "python/src", "python/holdfast"),
-    "comment": ("include",),
-    "docstring": (),
+    "comment": ("include", "python/holdfast"),
+    "docstring": ("python/holdfast",),
 }
 RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
 LITERALS = re.compile(

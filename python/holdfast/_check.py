@@ -22,7 +22,8 @@ _FITS, _DIFFERS, _USAGE, _FAILED = 0, 1, 2, 3
 
 
 def _target_of(name: str) -> Any:
-    """What MODULE:FUNCTION returns; modules are looked for here, too."""
+    """The value that MODULE:FUNCTION returns; modules are looked for here,
+    too."""
     module_name, _, function = name.partition(":")
     if not module_name or not function:
         raise ValueError(f"--target: got {name!r}, want MODULE:FUNCTION")

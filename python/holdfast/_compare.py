@@ -1,5 +1,5 @@
-"""What `holdfast.diff`, `stats` and `merge` do: checkpoints of any formats
-compared, measured and put together, piece by piece."""
+"""`holdfast.diff`, `stats` and `merge`: checkpoints of any formats compared,
+measured and put together, piece by piece."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class LeafDiff:
 
 @dataclasses.dataclass(frozen=True)
 class DiffResult:
-    """What `diff` found. True when both hold the same.
+    """The result of `diff`. True when both hold the same.
 
     Attributes:
       leaves: the leaves of A in its order, then those only in B.
@@ -149,7 +149,7 @@ class LeafStats:
 
 @dataclasses.dataclass(frozen=True)
 class StatsResult:
-    """What `stats` found: one entry a tensor, in the checkpoint's order, and
+    """The result of `stats`: one entry a tensor, in the checkpoint's order, and
     the norm and largest modulus of all elements together."""
 
     leaves: list[LeafStats]
@@ -171,7 +171,7 @@ class StatsResult:
 
 @dataclasses.dataclass(frozen=True)
 class MergeResult:
-    """What a merge wrote. Sizes in bytes, times in seconds."""
+    """The result of `merge`. Sizes in bytes, times in seconds."""
 
     target: str
     format: str
@@ -232,7 +232,7 @@ def diff(
       atol, rtol: elements may differ by atol + rtol * max(|a|, |b|).
       equal_nan: NaN equals NaN.
       equal_bits: equal values with different bits are different.
-      ignore_dtype: compare values alone.
+      ignore_dtype: compare only values.
       structure_only: compare everything but values.
       by_fingerprint: compare the fingerprints that both were saved with; no
         array is read, other bits are a difference ("bits"), and nothing is

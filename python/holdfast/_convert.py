@@ -1,4 +1,4 @@
-"""What `holdfast.convert` does: checkpoints of one format made another's."""
+"""`holdfast.convert`: makes checkpoints of one format another's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ConvertedLeaf:
 
 @dataclasses.dataclass(frozen=True)
 class ConvertResult:
-    """What a conversion did. Sizes in bytes, times in seconds.
+    """The result of a conversion. Sizes in bytes, times in seconds.
 
     Attributes:
       target: the new checkpoint.
@@ -62,7 +62,7 @@ class ConvertResult:
       notes: rules that matched no leaf, and the like.
       resumed: whether it continued an earlier call.
       resume_text: what it continued, or why it started over; may be empty.
-      kept_bytes: decoded bytes that were there already.
+      kept_bytes: decoded bytes that an earlier call left.
     """
 
     target: str
@@ -111,8 +111,8 @@ def _rules(
     rename: Mapping[str, str] | Sequence[tuple[str, str]],
     cast: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """What the engine calls the rules on leaves that `convert` and `view`
-    have."""
+    """The arguments of the engine for the rules on leaves that `convert` and
+    `view` have."""
     return {
         "select": _texts(select),
         "drop": _texts(drop),

@@ -22,7 +22,7 @@ __all__ = ["ReplicaCounts", "check", "check_replicas", "fingerprint"]
 
 @dataclasses.dataclass(frozen=True)
 class ReplicaCounts:
-    """What `check_replicas` compared.
+    """The counts of a `check_replicas`.
 
     Attributes:
       box_count: different tensors, or boxes of tensors, that some rank holds.
@@ -83,7 +83,7 @@ def check_replicas(
 
     Raises:
       errors.DataLossError: on all ranks, naming tensors and ranks: those that
-        differ from the majority, or all of them where there is none.
+        differ from the majority, or all of them without a majority.
       errors.DeadlineExceededError: ranks that did not come, naming them.
     """
     return check(tree, _process_group.process_group(group), timeout)

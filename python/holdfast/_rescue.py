@@ -1,4 +1,4 @@
-"""What `holdfast.rescue` does: a clean step of what is left of a checkpoint."""
+"""`holdfast.rescue`: a clean step of what is left of a checkpoint."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LostLeaf:
 
 @dataclasses.dataclass(frozen=True)
 class RescueReport:
-    """What a rescue found. True when nothing is lost, and all was checked.
+    """The result of a rescue. True when nothing is lost, and all was checked.
 
     Attributes:
       target: the new step.

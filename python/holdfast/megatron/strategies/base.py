@@ -1,4 +1,4 @@
-"""What a strategy is, and which is the default for a back end and version."""
+"""Strategies, and which is the default for a back end and version."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CheckpointDir = str | os.PathLike[str]
 
 
 class StrategyAction(Enum):
-    """What a strategy does."""
+    """The actions of a strategy."""
 
     LOAD_COMMON = "load_common"
     LOAD_SHARDED = "load_sharded"
@@ -47,7 +47,7 @@ def get_default_strategy(
 ) -> Any:
     """The strategy registered for a back end and version.
 
-    Raises CheckpointingException when there is none.
+    Raises CheckpointingException when none is registered.
     """
     if (backend, type(backend)) == ("zarr", str):
         with importing:
@@ -76,8 +76,8 @@ def get_default_strategy(
 
 
 def load_strategies(given: Any) -> list[Any]:
-    """What a load of sharded tensors may use: `given`, or one of the defaults
-    where that names none.
+    """The strategies that a load of sharded tensors may use: `given`, or one of
+    the defaults where that names none.
     """
     if given is not None and not isinstance(given, tuple):
         return [given]
@@ -100,7 +100,7 @@ def register_default_strategy(
 
 
 class LoadStrategyBase(ABC):
-    """What loads."""
+    """The base of strategies that load."""
 
     @abstractmethod
     def check_backend_compatibility(self, loaded_backend: Any) -> None:
@@ -117,7 +117,8 @@ class LoadStrategyBase(ABC):
 
 
 class SaveStrategyBase(ABC):  # noqa: B024
-    """What saves, in the format of a back end and version."""
+    """The base of strategies that save, in the format of a back end and
+    version."""
 
     def __init__(self, backend: str, version: int) -> None:
         self.backend = backend

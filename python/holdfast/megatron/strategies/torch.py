@@ -216,7 +216,7 @@ def _dtype_in(properties: Any) -> str:
 
 
 class Records:
-    """What `.metadata` says, and the records it leads to.
+    """The contents of `.metadata`, and the records it leads to.
 
     Raises CheckpointingException when it is not there, DataLossError for one
     that contradicts itself or points outside its directory.
