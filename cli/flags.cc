@@ -230,7 +230,7 @@ Status ApplyLink(std::string_view value, Args* args) {
   return Status();
 }
 
-// Of the formats only those that a view can have.
+// Accepts only those formats that a view can have.
 Status ApplyAs(std::string_view value, Args* args) {
   args->format = FormatFromName(value);
   if (args->format &&

@@ -31,7 +31,7 @@ class Answers {
     const std::lock_guard lock(mutex_);
     const bool is_progress =
         std::holds_alternative<top::ProgressAnswer>(answer);
-    // Of progress the last alone counts.
+    // Only the last progress counts.
     if (is_progress && !waiting_.empty() &&
         std::holds_alternative<top::ProgressAnswer>(waiting_.back())) {
       waiting_.pop_back();

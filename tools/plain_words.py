@@ -6,36 +6,35 @@ and the field's words are used: see CONTRIBUTING.md.
 
 import re
 
-# Where a sentence starts: at a paragraph's, a list entry's, a table cell's or
-# a heading's beginning, or behind the end of a sentence.
-START = (r"(?:\A|(?<=\n)(?=[^\n]*\S)(?:(?<=\n\n)|(?=[ \t]*(?:[-*+>|#]|\d+[.)])))"
-         r"|(?<=[.!?])[*_\"')]*\s|\|)"
+# Where a sentence starts: at the beginning of a paragraph, list entry, heading
+# or table cell, or behind the end of another sentence.
+START = (r"(?:\A|\n\s*\n|\n(?=\s*(?:[-*+>|#]|\d+[.)]))|\||[.!?][*_\"')]*\s)"
          r"[\s>|#*_\"'(+-]*(?:\d+[.)]\s+)?[\s*_\"'(]*")
 
-# (pattern, why, whether questions and headings may have it). The group `at` is
-# where the problem is.
+# (pattern, why, exception). The group `at` is where the problem is, unless
+# the exception matches the text that ends there.
 PATTERNS = [
-    (r"(?<![Tt]here )\b(?:is|are|was|were)\s+(?P<at>no)\s+"
+    (r"\b(?:is|are|was|were)\s+(?P<at>no)\s+"
      r"(?!longer\b|more\b|less\b|fewer\b|later\b|earlier\b|better\b|worse\b"
      r"|different\b|larger\b|smaller\b|slower\b|faster\b|older\b|newer\b)"
      r"[a-z`]",
-     "`is no x`: say `is not a x`, or what it is", False),
+     "`is no x`: say `is not a x`, or what it is", r"\b[Tt]here\s+\w+\s+"),
     (r"\b(?:is|are|was|were)\s+(?P<at>none)\b",
-     "`is none`: say what is missing", False),
-    (START + r"(?P<at>Of)\s", "begins with `Of`: begin with the subject",
-     False),
+     "`is none`: say what is missing", None),
+    (START + r"(?P<at>Of)\s", "begins with `Of`: begin with the subject", None),
     (START + r"(?P<at>Who(?:ever|m)?)\s",
-     "begins with `Who`: name the person or the program", True),
-    (START + r"(?P<at>What)\s", "begins with `What`: name the thing", True),
-    (START + r"(?P<at>As)\s+`", "begins with As `x`: say `like`", False),
-    (r"(?<!let )\b(?P<at>alone)\b", "`alone`: say `only`, or `by itself`",
-     False),
+     "begins with `Who`: name the person or the program", None),
+    (START + r"(?P<at>What)\s", "begins with `What`: name the thing", None),
+    (START + r"(?P<at>As)\s+`", "begins with As `x`: say `like`", None),
+    (r"\b(?P<at>alone)\b", "`alone`: say `only`, or `by itself`",
+     r"\b(?:let|leav(?:e|es|ing)|left)\b[^.;:!?]{0,60}"),
     (r"\b(?P<at>that\s+(?:is|are|was|were)\s+there)\b(?!\s+(?:to|for)\b)",
-     "`that are there`: leave it out, or say `existing`", False),
+     "`that are there`: leave it out, or say `existing`", None),
 ]
-COMPILED = [(re.compile(pattern), why, may_ask)
-            for pattern, why, may_ask in PATTERNS]
-LEFT_ALONE = re.compile(r"\b(?:leav(?:e|es|ing)|left)\b[^.;:!?]{0,60}\Z")
+COMPILED = [(re.compile(pattern), why, unless and re.compile(unless + r"\Z"))
+            for pattern, why, unless in PATTERNS]
+# Questions and headings may begin with these.
+ASKING = ("Who", "Whoever", "Whom", "What")
 SENTENCE_END = re.compile(r"[.!?](?=[\s*_\"')|]|\Z)|\n\s*\n")
 
 GENERATED = re.compile(r"<!-- (names|gaps): .*?<!-- end of \1 -->", re.DOTALL)
@@ -89,14 +88,13 @@ def problems(text: str, kind: str = "page") -> list[tuple[int, str]]:
     KeyError for any other."""
     text = KINDS[kind](text)
     found = []
-    for pattern, why, may_ask in COMPILED:
+    for pattern, why, unless in COMPILED:
         for match in pattern.finditer(text):
             start = match.start("at")
-            if may_ask and (is_question(text, start) or
-                            is_heading(text, start)):
+            if match.group("at") in ASKING and (is_question(text, start) or
+                                                is_heading(text, start)):
                 continue
-            if match.group("at") == "alone" and LEFT_ALONE.search(
-                    text, max(0, start - 80), start):
+            if unless and unless.search(text, max(0, start - 80), start):
                 continue
             found.append((text.count("\n", 0, start) + 1, why))
     return sorted(found)

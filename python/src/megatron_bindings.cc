@@ -1,6 +1,6 @@
 // Megatron Core's zarr checkpoints for `holdfast.megatron`: rows of plain
-// values in, numpy arrays out. What the functions take and give is in
-// python/holdfast/_engine.pyi.
+// values in, numpy arrays out. The arguments and results of the functions are
+// in python/holdfast/_engine.pyi.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 

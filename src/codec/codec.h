@@ -150,8 +150,8 @@ class ChunkCodec {
 
   // Decodes the part of the chunk that starts at `origin` (elements within the
   // chunk) and has target.shape, into target. Checksums inside the encoded
-  // chunk are compared for all of it, but for blosc, whose blocks are read
-  // alone.
+  // chunk are compared for all of it, but for blosc, whose blocks are read one
+  // by one.
   virtual Status Decode(std::string_view encoded, const Shape& origin,
                         const ArrayView& target,
                         CodecContext& context) const = 0;

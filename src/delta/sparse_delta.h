@@ -6,8 +6,8 @@
 // smaller), so the words are divided into up to eight classes by the exponents
 // of their old values, which a decoder knows; distances are counted among the
 // words of a class. Distances and differences are symbols (delta/buckets.h) of
-// frequencies of each class's own, coded by delta/rans.h. What the mean costs
-// lies within a few per cent of the entropy given the exponent
+// frequencies of each class's own, coded by delta/rans.h. The mean cost lies
+// within a few per cent of the entropy given the exponent
 // (bench/results/deltas.md).
 //
 // The layout, numbers as varints unless they say otherwise:
