@@ -1,4 +1,4 @@
-// What a step directory says about itself.
+// A step directory's statements about itself.
 #include "base/status_macros.h"
 #include "checkpoint/commit/layout.h"
 #include "checkpoint/format/checkpoint_metadata.h"

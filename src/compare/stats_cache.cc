@@ -49,7 +49,7 @@ std::string ChecksumText(std::string_view text) {
 uint64_t BitsOf(double number) { return std::bit_cast<uint64_t>(number); }
 double DoubleOf(uint64_t bits) { return std::bit_cast<double>(bits); }
 
-// What a min, a max or an absmax of such a tensor is.
+// The dtype of a min, a max or an absmax of such a tensor.
 DType ExtremeDType(DType dtype, bool is_magnitude) {
   switch (DTypeKindOf(dtype)) {
     case DTypeKind::kFloat:
@@ -248,7 +248,7 @@ class StatsCache::Impl {
     return Status();
   }
 
-  // What was used last, as much as there may be.
+  // The sections that were used last, as many as there may be.
   std::string Text() const {
     std::vector<std::pair<int64_t, std::string>> order;
     for (const auto& [key, section] : sections_) {

@@ -20,7 +20,8 @@
 namespace holdfast {
 namespace {
 
-// What takes its own source's place keeps its name, whatever that says.
+// A target that takes its own source's place keeps its name, whatever that
+// says.
 Result<Format> FormatOf(const Checkpoint& source, const std::string& target,
                         const ConvertOptions& options) {
   if (Place(target).Absolute().path() == source.info().path) {

@@ -706,7 +706,7 @@ void ClientLoop::Finish(ActiveList::iterator active,
 
 void ClientLoop::FinishTransfer(TransferPtr transfer,
                                 Result<HttpResponse> result) {
-  // What cannot be kept for want of memory is not.
+  // Entries that cannot be kept for want of memory are dropped.
   (void)CatchBadAlloc([&] {
     Record(*transfer);
     return Status();

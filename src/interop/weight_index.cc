@@ -102,7 +102,7 @@ std::optional<NumberedName> ParseNumberedName(const std::string& name) {
   return std::nullopt;
 }
 
-// Of one set.
+// Adds the missing parts of one set.
 void AddMissingParts(const std::vector<NumberedName>& parts, size_t count_max,
                      std::vector<std::string>& missing) {
   std::set<int64_t> numbers;

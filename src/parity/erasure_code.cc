@@ -12,8 +12,8 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kShardCountMax = 255;
-// What isa-l's code takes at a time: its counts are ints, and its vectors are
-// whole ones of the widest registers.
+// The bytes that isa-l's code takes at a time: its counts are ints, and its
+// vectors are whole ones of the widest registers.
 constexpr size_t kVectorBytes = 64;
 constexpr size_t kRunBytesMax = size_t{1} << 30;
 
@@ -118,7 +118,7 @@ void AddProduct(uint8_t coefficient, std::span<const char> source,
   while (source.size() - done >= kVectorBytes) {
     const size_t left = source.size() - done;
     const size_t count = std::min(left - left % kVectorBytes, kRunBytesMax);
-    // isa-l writes to the target alone, whatever its types say.
+    // isa-l writes only to the target, whatever its types say.
     auto* const from = const_cast<unsigned char*>(
         reinterpret_cast<const unsigned char*>(source.data() + done));
     auto* const to = reinterpret_cast<unsigned char*>(target.data() + done);
@@ -170,7 +170,7 @@ Result<std::vector<ErasureCode::Term>> ErasureCode::TermsOf(
   const std::vector<uint8_t> inverse = InverseOf(std::move(square), side);
 
   // `wanted` as a sum of data shards, in which each missing one is replaced by
-  // a sum of parities and of data shards that are there.
+  // a sum of parities and of existing data shards.
   const auto factor = [&](size_t data) -> uint8_t {
     const auto w = static_cast<size_t>(wanted);
     return w < n ? w == data : coefficients_[(w - n) * n + data];

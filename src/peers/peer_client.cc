@@ -28,7 +28,7 @@ struct PeerClient::Question {
   AnswerCheck check;
 };
 
-// What became of one try.
+// The outcome of one try.
 struct PeerClient::Attempt {
   uint64_t answer_bytes = 0;  // received
   bool keeps_connection = false;

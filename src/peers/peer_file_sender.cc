@@ -28,7 +28,7 @@ void BlockPipeSignal() {
   static_cast<void>(is_blocked);
 }
 
-// Of the socket, not of a file.
+// True for an error of the socket, not of a file.
 bool IsConnectionError(int error) {
   return error == EPIPE || error == ECONNRESET || error == ETIMEDOUT ||
          error == ENOTCONN || error == EBADF || error == EHOSTUNREACH ||

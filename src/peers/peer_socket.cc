@@ -233,7 +233,7 @@ Result<bool> PeerSocket::Send(std::string_view first, std::string_view second,
 Status PeerSocket::Receive(char* target, uint64_t byte_count,
                            const PeerWait& wait, uint64_t& received_bytes) {
   bool has_wake_bytes = false;
-  // What never stops coming may not outlast the deadline either.
+  // Bytes that never stop coming may not outlast the deadline either.
   for (uint64_t done = 0; done < byte_count;) {
     HF_RETURN_IF_ERROR(wait.Check());
     const ssize_t got =

@@ -147,7 +147,7 @@ class Machine {
   Status StepObject(Opcode opcode);
 
   Status Text(NodeKind kind, Result<std::string_view> text);
-  // A str of Python 2, which becomes bytes when it is no text.
+  // A str of Python 2, which becomes bytes when it is not a text.
   Status OldString(Result<std::string_view> text);
   Status Long(Result<std::string_view> bytes);
   Status TextInt(std::string_view line);

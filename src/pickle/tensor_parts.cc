@@ -288,7 +288,8 @@ std::optional<Rebuild> RebuildOf(const Program& program, const Node& node) {
   return Rebuild{callee->use, &args};
 }
 
-// What _rebuild_from_type_v2(function, type, arguments, state) calls first.
+// The call that _rebuild_from_type_v2(function, type, arguments, state) makes
+// first.
 std::optional<Rebuild> InnerRebuild(const Program& program,
                                     const std::vector<NodeIndex>& args) {
   if (args.size() < 3) return std::nullopt;
@@ -304,7 +305,7 @@ std::optional<Rebuild> InnerRebuild(const Program& program,
 std::optional<Rebuild> Innermost(const Program& program, const Node& node,
                                  std::string_view& want_dtype) {
   std::optional<Rebuild> at = RebuildOf(program, node);
-  // Wrappers are few; a longer chain is no tensor.
+  // Wrappers are few; a longer chain is not a tensor.
   for (int i = 0; at && i < 8; ++i) {
     const auto& args = *at->args;
     switch (at->use) {

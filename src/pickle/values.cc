@@ -80,7 +80,7 @@ class Builder {
   // Not one a node: of a large program only a small part may be wanted.
   std::unordered_map<NodeIndex, Made> made_;
   uint64_t weight_max_;
-  // Of the node that is being made and of those inside it.
+  // The weight of the node that is being made and of those inside it.
   uint64_t weight_ = 0;
   int depth_ = 0;
   int height_ = 0;
@@ -99,7 +99,8 @@ bool IsBare(const Object& object) {
   return !object.state && object.items.empty() && object.pairs.empty();
 }
 
-// What copyreg makes is made by cls.__new__, not by a call of the class.
+// An object that copyreg makes is made by cls.__new__, not by a call of the
+// class.
 Object Uncalled(Object object) {
   object.is_called = false;
   return object;
@@ -209,7 +210,7 @@ Result<Builder::Values> Builder::MakeItems(const Indices& indices) {
   return values;
 }
 
-// Of equal keys the last one's value counts, at the place of the first.
+// Among equal keys the last one's value counts, at the place of the first.
 Result<Builder::Pairs> Builder::MakePairs(const Indices& indices) {
   Pairs pairs;
   pairs.reserve(indices.size() / 2);

@@ -231,7 +231,8 @@ class AxisResolver {
       return InvalidArgumentError("more than " + std::to_string(kRankMax) +
                                   " axes");
     }
-    // Of the largest element; what has no elements has extents all the same.
+    // The bytes of the largest element; an array without elements has extents
+    // all the same.
     uint64_t bytes = 16;
     for (const int64_t size : map_.sizes) {
       bytes = SaturatingProduct(bytes, std::max<int64_t>(size, 1));
@@ -483,7 +484,7 @@ Status ForEachAxisBox(const AxisAtoms& axes, const Shape& sizes,
     }
     PlacedBox placed{BoxAround(axes, sizes, one), {}, offset};
     for (const auto& axis : axes) {
-      // Of the innermost atom that has steps.
+      // The stride of the innermost atom that has steps.
       int64_t stride = 0;
       for (const size_t atom : axis) {
         if (one.shape[atom] > 1) stride = atoms.strides[atom];

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kConfigBytesMax = size_t{16} << 20;
 
-// The member that "a.b" names; null where there is none.
+// The member that "a.b" names; null where it is missing.
 const nlohmann::json* FindMember(const nlohmann::json& config,
                                  std::string_view path) {
   const nlohmann::json* at = &config;

@@ -15,7 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kTextBytesMax = size_t{1} << 20;
-// Of a name, a pattern and the like: a recipe makes many names of one.
+// The bound on a name, a pattern and the like: a recipe makes many names of
+// one.
 constexpr size_t kStringBytesMax = 4096;
 constexpr size_t kRulesMax = size_t{1} << 16;
 
@@ -347,7 +348,7 @@ class RuleParser {
                           TextsOf(texts, placeholder));
       std::set<std::string> once;
       for (const std::string& text : parsed) {
-        // A text that is no run of keys would make empty ones.
+        // A text that is not a run of keys would make empty ones.
         HF_RETURN_IF_ERROR(TemplateParser(text, false).Parse().status());
         if (text.find('{') == std::string::npos && once.insert(text).second) {
           continue;

@@ -66,7 +66,7 @@ bool IsTakenByNobody(const Status& status) {
          status.code() == StatusCode::kFailedPrecondition;
 }
 
-// The documents about deltas in the metadata; null when there are none or it is
+// The documents about deltas in the metadata; null when they are missing or
 // unreadable, which a load of the step tells.
 Result<RecordJson> DocumentsIn(Store& store) {
   const RecordJson none;

@@ -54,7 +54,7 @@ std::chrono::milliseconds Milliseconds(double seconds) {
 
 class Session;
 
-// What all connections of a server share.
+// Shared by all connections of a server.
 struct Shared {
   HttpServerOptions options;
   HttpServer::AnswerFn answer;
@@ -305,8 +305,8 @@ class BeastServer final : public HttpServer {
     shared_.options.client_count_max = ClientCountMax(options.client_count_max);
   }
 
-  // Sessions refer to all members. What workers hold comes back to `io_`, which
-  // lets go of the rest.
+  // Sessions refer to all members. Sessions that workers hold come back to
+  // `io_`, which lets go of the rest.
   ~BeastServer() override {
     shared_.is_stopping = true;
     io_.stop();
@@ -347,7 +347,7 @@ class BeastServer final : public HttpServer {
       if (is_full && shared_.silent.empty()) {
         TurnAway(std::move(socket));
       } else {
-        // Whoever only connects, and asks for nothing, keeps nobody out.
+        // A client that only connects, and asks for nothing, keeps nobody out.
         if (is_full) shared_.silent.front()->GiveUp();
         std::make_shared<Session>(std::move(socket), shared_)->ReadRequest();
       }

@@ -202,7 +202,7 @@ Result<std::vector<std::string>> MarkForRemoval(
   return marked;
 }
 
-// Something that was once taken for a step, and is none, must not be removed
+// Something that was once taken for a step, and is not one, must not be removed
 // for good.
 Status LeaveStrangers(std::vector<TrashedStep>& steps,
                       std::vector<std::string>& left_alone) {
@@ -233,8 +233,8 @@ const TrashedStep* FindTrashed(const std::vector<TrashedStep>& trash,
   return found == trash.rend() ? nullptr : &*found;
 }
 
-// What a step refers to comes back with it: the bases of a delta, the sources
-// of a view.
+// The steps that a step refers to come back with it: the bases of a delta, the
+// sources of a view.
 Status UndeleteNeeded(const std::string& name, const std::string& root,
                       const std::vector<TrashedStep>& trash,
                       std::vector<const TrashedStep*>& undeleted) {

@@ -25,7 +25,7 @@ Status NotAs(const ConstArrayView& view, const std::string& why) {
                               ShapeToString(view.shape) + ": " + why);
 }
 
-// A byte of a file that is no bool must not become one in C++.
+// A byte of a file that is not a bool must not become one in C++.
 Status CheckBools(const ConstArrayView& view) {
   const std::string_view bytes(view.data,
                                static_cast<size_t>(ElementCount(view.shape)));

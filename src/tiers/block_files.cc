@@ -207,7 +207,7 @@ Result<std::vector<int64_t>> FindBadBlocks(BlockFiles& files,
   std::vector<char> is_bad(blocks.size());
   HF_RETURN_IF_ERROR(ForEachBlock(
       blocks, files, thread_count, [&](size_t i, std::span<char> bytes) {
-        // What cannot be read is as good as lost, whatever the reason.
+        // An unreadable block is as good as lost, whatever the reason.
         const Result<uint32_t> sum = files.SumBlock(blocks[i], bytes);
         is_bad[i] = !sum.ok() || *sum != sums[i];
         return Status();

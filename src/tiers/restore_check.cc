@@ -20,7 +20,7 @@
 namespace holdfast {
 namespace {
 
-// What a rank tells the others of its part.
+// The facts that a rank tells the others of its part.
 struct SavedPart {
   std::string item;
   RankReport report;

@@ -24,7 +24,8 @@ nlohmann::ordered_json TierJsonOf(const TierRun& run, const TierStep& step) {
             {"save_id", step.save_id}}}};
 }
 
-// What a step says of the manager that saved it; what it does not is left.
+// Reads a step's statement about the manager that saved it; members that it
+// lacks keep their values.
 void ReadTierStep(const std::string& path, const std::string& run,
                   TierStep& step) {
   const Result<Bytes> text = StoreAt(path)->Read(kCheckpointMetadataFile);
@@ -142,8 +143,8 @@ Result<CopiedMembers> CopyMembers(TierRun& run, const TierStep& step,
   return copied;
 }
 
-// What those say who have members: rank 0 need not be one of them, where a step
-// of an earlier run is copied.
+// Gathers the answers of those who have members: rank 0 need not be one of
+// them, where a step of an earlier run is copied.
 Result<CopiedMembers> GatherCopied(ProcessGroup& group, const std::string& root,
                                    const CopiedMembers& mine) {
   std::string text;
@@ -171,7 +172,7 @@ Status FinishCopiedItem(const TierRun& run, const TierStep& step,
                                     static_cast<int64_t>(copied.rank_count)));
 }
 
-// A step of an earlier timeline is replaced; one that is there already stays.
+// A step of an earlier timeline is replaced; one of this timeline stays.
 Result<bool> IsThere(const TierRun& run, const TierStep& step) {
   HF_ASSIGN_OR_RETURN(const std::vector<SharedStep> steps,
                       ListSharedSteps(run.options));

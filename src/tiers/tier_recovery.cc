@@ -77,7 +77,7 @@ class Recovery {
     return PlanRecovery(reports);
   }
 
-  // Every block that this rank has is read. What cannot be, whatever the
+  // Every block that this rank has is read. An unreadable block, whatever the
   // reason, is as good as lost.
   RankReport Look() {
     RankReport report;
@@ -190,7 +190,7 @@ class Recovery {
     return group_.Agree(At("rebuilt"), run_all(&Recovery::MarkRepaired));
   }
 
-  // The record of the task's group, from any member that is there.
+  // The record of the task's group, from any member of it.
   Result<std::shared_ptr<const GroupRecord>> RecordFor(const Task& task) {
     Status failure = DataLossError("no member of the group is left");
     for (const PlannedMember& member : task.group->members) {

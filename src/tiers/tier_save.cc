@@ -100,7 +100,7 @@ int64_t GroupIndexOf(const TierRun& run) {
   return 0;
 }
 
-// The records of this rank's group, by a meeting of the group alone.
+// The records of this rank's group, by a meeting of only the group.
 Result<GroupRecord> ExchangeRecords(TierRun& run, ProcessGroup& group,
                                     const TierStep& step,
                                     const MemberRecord& mine) {
@@ -178,7 +178,7 @@ Status Protect(TierRun& run, ProcessGroup& group, const TierMember& me,
   return Status();
 }
 
-// As well as it can: what stays is no protected step.
+// As well as it can: a member that stays is not a protected step.
 void RemoveMember(TierRun& run, const TierMember& member) {
   run.served->Forget(member);
   const Status removed = run.steps->Remove(member);
@@ -256,7 +256,7 @@ Status SaveToLocalTier(TierRun& run, ProcessGroup& group, const TierStep& step,
   const TierMember me{step, run.rank()};
   const Status saved = SaveMember(run, group, me, tree, options);
   if (saved.ok()) return saved;
-  // What has its name stays: others may have protected it already.
+  // A member that has its name stays: others may have protected it already.
   static_cast<void>(run.steps->Abandon(me));
   return saved;
 }

@@ -40,7 +40,7 @@ struct Candidate {
   }
 };
 
-// What a rank knows when a restore begins, for the others.
+// The inventory of a rank when a restore begins, for the others.
 struct Inventory {
   std::vector<TierMember> members;
   std::vector<SharedStep> shared;  // rank 0's
@@ -470,7 +470,7 @@ Status TieredManagerImpl::OpenShared(const Candidate& candidate,
 Result<TierRestore> TieredManagerImpl::Open(
     std::optional<int64_t> step, const std::vector<std::string>& skip) {
   HF_RETURN_IF_ERROR(CheckOpen());
-  // What a save that has failed left is no step.
+  // The leftovers of a failed save are not a step.
   const Status saved = WaitProtected();
   if (!saved.ok()) run_.Warn(std::string(saved.message()));
   return CatchBadAlloc([&] {
@@ -505,7 +505,7 @@ Result<TierRestore> TieredManagerImpl::OpenInCall(
         " tier is skipped: " + std::string(opened.message()));
     if (run_.rank() == 0) run_.Warn(restore.notes.back());
   }
-  // Who is told that there is no step begins anew.
+  // A run that is told that there is no step begins anew.
   if (!restore.notes.empty()) {
     return DataLossError(NoStepText(step, restore.notes));
   }
@@ -575,8 +575,9 @@ Status TieredManagerImpl::Close() {
     drain_changed_.notify_all();
   }
   if (drainer_.joinable()) drainer_.join();
-  // Nobody goes while others still read from it. Who has the answer goes, and
-  // may be gone before rank 0 knows that it came: so a failure means nothing.
+  // Nobody goes while others still read from it. A rank that has the answer
+  // goes, and may be gone before rank 0 knows that it came: so a failure means
+  // nothing.
   if (control_ != nullptr) {
     static_cast<void>(control_->Agree(
         {"close", run_.options.run, kFarewellSeconds}, Status()));

@@ -334,7 +334,7 @@ Status ChunkReader::ReadShard(const Located& object,
     const Result<ShardEntry> entry =
         index.Entry(piece.number, object.byte_count);
     if (!entry.ok()) return format_.shard->AtPiece(piece, entry.status());
-    // Known from the index alone: no request.
+    // Known from only the index: no request.
     if (entry->missing()) {
       HF_RETURN_IF_ERROR(format_.shard->MissingPiece(piece, encoded_target));
       continue;

@@ -40,7 +40,7 @@ void SayOnce(const Place& place) {
 }
 
 // Writes `_CHECKPOINT_METADATA` of a checkpoint that was begun, made of that in
-// `source`; nothing when there is none to make it of.
+// `source`; nothing when that is missing.
 Status WriteBegunMetadata(const Place& source, FileStore& target) {
   FileStore store(source.path());
   const auto text = store.Read(kCheckpointMetadataFile);
@@ -187,7 +187,8 @@ Status GiveName(const Place& source, const Place& target) {
 }
 
 Status MarkBegunOnly(const Place& directory) {
-  // Without the marker alone it lacks nothing but that (RecoverReplaced).
+  // A checkpoint that lacks only its marker is otherwise whole
+  // (RecoverReplaced).
   HF_RETURN_IF_ERROR(RemoveCommitMarker(directory));
   HF_RETURN_IF_ERROR(SyncDirectory(directory));
   FileStore store(directory.path());

@@ -15,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-// Of a key: what it is in Python, where that is no str.
+// The member of a key that says what it is in Python, where that is not a str.
 constexpr std::string_view kKeyClass = "holdfast_key";
 constexpr std::string_view kKeyClassInt = "int";
 // The documents of the item's own in "custom_metadata".

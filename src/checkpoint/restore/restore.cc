@@ -43,7 +43,7 @@ class Restorer {
         kept_scratch_bytes_max_(KeptScratchBytesMax(run)),
         workers_(run.executor().thread_count()) {}
 
-  // What readers of raw arrays gave, which no store counts.
+  // The bytes that readers of raw arrays gave, which no store counts.
   uint64_t reader_bytes() const { return reader_bytes_; }
 
   Status Execute(size_t read_index, int worker_index) {
@@ -62,8 +62,8 @@ class Restorer {
   }
 
  private:
-  // What one thread reuses from chunk to chunk, so that its pages are touched
-  // once and not once a chunk.
+  // Memory that one thread reuses from chunk to chunk, so that its pages are
+  // touched once and not once a chunk.
   struct Worker {
     CodecContext* context = nullptr;
     Buffer encoded;
@@ -71,7 +71,7 @@ class Restorer {
     ExtentScratch extent;
   };
 
-  // What idle threads keep is no more than the budget.
+  // The scratch that idle threads keep is not more than the budget.
   static size_t KeptScratchBytesMax(Run& run) {
     const size_t budget_bytes = run.budget().bytes_max();
     if (budget_bytes == 0) return kKeptScratchBytesMax;
@@ -118,7 +118,7 @@ class Restorer {
             chunk.location.byte_count == LayoutOf(target).chunk_bytes);
   }
 
-  // What is to be done with the elements of a chunk.
+  // The uses of a chunk's elements.
   struct ChunkUses {
     size_t count = 0;
     const RestoreTarget* target = nullptr;  // one of them
@@ -414,7 +414,7 @@ class Restorer {
     return Failed(chunk, read);
   }
 
-  // A part of a raw array that is no plain range of a file.
+  // A part of a raw array that is not a plain range of a file.
   Status ReadRaw(const PlannedChunk& chunk, Worker& worker) {
     const RestoreTarget& target = targets_[chunk.raw_target];
     if (chunk.extent == nullptr) {

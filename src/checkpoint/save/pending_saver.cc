@@ -278,7 +278,7 @@ Status PendingSaver::Write(const std::string& name, SaveCall& call) {
   return CallUnlessFailed(Explained(write()));
 }
 
-// Of several ranks every one's part, then on rank 0 the whole.
+// With several ranks first every one's part, then on rank 0 the whole.
 Status PendingSaver::WriteItemOfAll(FileWriter& files, SaveCall& call) {
   const auto write = [&](const ProcessPart* part, FileWriter& own) -> Status {
     HF_RETURN_IF_ERROR(CheckFreeSpace(call.plan, directory()));

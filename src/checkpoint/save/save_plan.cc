@@ -448,7 +448,7 @@ uint64_t BytesHere(const PlannedArray& array) {
   return element_count * element_bytes;
 }
 
-// Every chunk of more than a batch goes alone.
+// Every chunk of more than a batch goes by itself.
 void MakeBatches(SavePlan& plan) {
   PlannedBatch batch;
   const auto close = [&](size_t next_array, uint64_t next_value) {
