@@ -23,14 +23,15 @@ SUSPECT = re.compile(r"\b(?:no|none|Of|Who|Whom|Whoever|What|As|alone|there)\b")
 
 
 def prose(name, text):
-    """Of the C++ or Python file of this name, a path from the root."""
+    """Reads the C++ or Python file of this name, a path from the root."""
     if name.endswith(".py"):
         return python_prose(text)
     return cpp_prose(text, name.startswith("cli/"))
 
 
 def cpp_prose(text, is_command):
-    """Of one C++ file; all literals of the command are its help or errors."""
+    """Reads one C++ file; all literals of the command are its help or
+    errors."""
     parts = []  # of the text that goes on: (kind, line number, text)
     last_column = 0  # of its last comment: a remark beside code ends there
     last_end = 0
@@ -76,7 +77,7 @@ def joined(parts):
 
 
 def python_prose(text):
-    """Of one Python file; SyntaxError for what is not of this version."""
+    """Reads one Python file; SyntaxError for another version's."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef,

@@ -5,13 +5,13 @@ usage: tidy.py [--root DIR]
 
 C++: 80 columns, at most 1000 lines a file, at most 70 lines a function, no
 tabs, a header opens with a comment and has #pragma once. Everything: no
-trailing blanks, a newline at the end, no forbidden words. Error messages and
-the command's help are in plain words (plain_words.py). Every *_test.cc is
+trailing blanks, a newline at the end, no forbidden words. Errors, help,
+comments and docstrings are in plain words (plain_words.py). Every *_test.cc is
 where CMake's glob finds it. Names in the unnamed namespaces of a folder's
 sources, and of its tests, are unique, so that HOLDFAST_UNITY cannot take one
-for another. A function may be longer only when
-tools/long_functions.txt lists it, and then no longer than listed there: the
-list only shrinks. Prints file:line; exit status 1 when there is a problem.
+for another. A function may be longer only when tools/long_functions.txt lists
+it, and then no longer than listed there: the list only shrinks. Prints
+file:line; exit status 1 when there is a problem.
 """
 
 import argparse
@@ -23,7 +23,8 @@ import sys
 
 import plain_words
 import source_prose
-from source_files import CPP_SUFFIXES, Problems, cpp_files, repository_root
+from source_files import (CPP_SUFFIXES, SOURCE_ROOTS, Problems, cpp_files,
+                          repository_root)
 
 COLUMNS_MAX = 80
 FILE_LINES_MAX = 1000
@@ -44,15 +45,15 @@ FORBIDDEN = {
 # Where a kind of prose (see source_prose) is in plain words.
 PLAIN_ROOTS = {
     "error": ("cli", "include", "src", "python/src", "python/holdfast"),
-    "comment": ("include", "python/holdfast"),
-    "docstring": ("python/holdfast",),
+    "comment": SOURCE_ROOTS + ("tools",),
+    "docstring": SOURCE_ROOTS + ("tools",),
 }
 RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
 LITERALS = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'',
     re.DOTALL)
 DIRECTIVES = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
-# What a line at the left margin declares, roughly.
+# The name that a line at the left margin declares, roughly.
 DECLARED = re.compile(
     r"^(?=[a-zA-Z])(?:(?:struct|class|enum class|enum|union)\s+(\w+)|using (\w+) =|"
     r"(?!template|using|namespace)[\w:<>,&*\s\[\]]+?[\s&*>](\w+)"

@@ -42,7 +42,7 @@ class StatsCacheTest : public ::testing::Test {
     ASSERT_TRUE(saved.ok()) << saved.status().ToString();
   }
 
-  // What is read for it, in bytes, and what comes of it.
+  // The bytes that are read for it, and the result.
   StatsResult Measure(const std::string& name, StatsCache& cache) {
     const auto checkpoint = Open(root_ + "/" + name);
     EXPECT_TRUE(checkpoint.ok());

@@ -272,8 +272,8 @@ Status TensorError(const SafetensorsEntry& entry, const std::string& why) {
                        std::to_string(entry.begin) + " of the data: " + why);
 }
 
-// A name that is there twice comes twice in a row in the order of their hashes,
-// which costs less than a set of all of them.
+// A name given twice comes twice in a row in the order of their hashes, which
+// costs less than a set of all of them.
 Status CheckNames(const std::vector<SafetensorsEntry>& entries) {
   using Hashed = std::pair<size_t, std::string_view>;
   std::vector<Hashed> names;

@@ -1,4 +1,4 @@
-// What is wrong with a recipe, alone and with a source: every message.
+// The faults of a recipe, by itself and with a source: every message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// The message of a document that is no recipe.
+// The message of a document that is not a recipe.
 std::string ParseError(const std::string& text) {
   const auto recipe = Recipe::Parse(text);
   if (recipe.ok()) return "it is one";
@@ -225,7 +225,7 @@ TEST(RecipeErrors, NumbersHaveNoGaps) {
   EXPECT_EQ(SourceError(stack, {{"0.9223372036854775807.w", {2}}}),
             "recipe: rule 2 ({l}.{e}.w): leaf \"0.0.w\" is missing (want every "
             "combination of {l}, {e}, from 0)");
-  // A number with a leading zero, or too large, is none.
+  // A number with a leading zero, or one that is too large, does not count.
   EXPECT_EQ(
       SourceError(stack, {{"0.00.w", {2}}, {"0.9223372036854775808.w", {2}}}),
       "recipe: rule 2 ({l}.{e}.w): it takes no leaf (want \"optional\": "

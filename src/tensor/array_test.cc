@@ -122,7 +122,7 @@ TEST(ArrayTest, BorrowKeepsTheOwnerAlive) {
   EXPECT_TRUE(watch.expired());
 }
 
-// What As refuses of the view, in words.
+// The refusal of As for the view, in words.
 template <typename T>
 std::string WhyNot(const ConstArrayView& view) {
   const Result<std::span<const T>> elements = view.As<T>();

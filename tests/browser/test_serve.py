@@ -19,7 +19,7 @@ import holdfast
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: Any) -> Iterator[str]:
-    """Of a server of a root of two steps."""
+    """The address of a server of a root of two steps."""
     command = shutil.which("holdfast", path=pathlib.Path(sys.executable).parent)
     assert command is not None, "the wheel has a command"
     root = tmp_path_factory.mktemp("served") / "run"

@@ -1,4 +1,4 @@
-# What the snippets of README.md speak of.
+# The names that the snippets of README.md use.
 import numpy as np
 
 state = {"params": {"w": np.ones((4, 3), "float32")}, "step": 7}
