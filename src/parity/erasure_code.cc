@@ -79,6 +79,7 @@ ErasureCode::ErasureCode(int64_t data_count, int64_t parity_count)
   const auto n = static_cast<size_t>(data_count);
   const auto m = static_cast<size_t>(parity_count);
   if (m == 1) {
+    // A single parity is the XOR of the data.
     coefficients_.assign(n, 1);
     return;
   }
@@ -127,6 +128,7 @@ void AddProduct(uint8_t coefficient, std::span<const char> source,
   }
   for (; done < source.size(); ++done) {
     const auto byte = static_cast<unsigned char>(source[done]);
+    // A byte's product is the sum of those of its two halves.
     const int product = table[byte & 15] ^ table[size_t{16} + (byte >> 4)];
     target[done] = static_cast<char>(target[done] ^ product);
   }
@@ -148,6 +150,7 @@ Result<std::vector<ErasureCode::Term>> ErasureCode::TermsOf(
     return InvalidArgumentError("an erasure code has no shard " +
                                 std::to_string(wanted));
   }
+  // The wanted shard is made of the others, even where it is available.
   is_there[static_cast<size_t>(wanted)] = false;
   // As many parities as data shards are missing say what these are.
   std::vector<size_t> missing, parities;

@@ -133,6 +133,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
   void OnProof() {
     if (!IsSameProof({head_.data(), kPeerProofBytes}, wanted_proof_)) return;
     const int count_max = shared_.options.connection_count_max;
+    // Nothing is pending then, so that the session and its connection go.
     if (shared_.connection_count >= count_max) return;
     is_stranger_ = false;
     --shared_.stranger_count;
@@ -167,6 +168,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
   }
 
   void OnRequest() {
+    // The handler may take its time: no timer closes the connection meanwhile.
     stream_.expires_never();
     asio::post(shared_.workers, [self = shared_from_this()] {
       if (self->shared_.is_stopping) return;

@@ -106,6 +106,7 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
     return std::optional<std::string>();
   }
   HF_RETURN_IF_ERROR(lock.status());
+  // A name that is taken is never replaced: the next nanosecond's is tried.
   for (int64_t time_ns = SystemNowNs();; ++time_ns) {
     const std::string path = target.PathOf(name, time_ns);
     const int error = RenameIntoTrash(source, path);
@@ -246,6 +247,7 @@ Status UndeleteNeeded(const std::string& name, const std::string& root,
     for (const std::string& other : needed) {
       const std::string target = root + "/" + other;
       HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToAnything(target));
+      // This also ends a circle of references: what came back is there.
       if (is_there) continue;
       const TrashedStep* const found = FindTrashed(
           trash,
@@ -391,6 +393,7 @@ Result<std::string> UndeleteStep(const std::string& root, int64_t step) {
   Status done = UndeleteNeeded(found->name, base, trash, undeleted);
   if (done.ok()) done = CheckBasesAreThere(target);
   if (done.ok()) return target;
+  // All go back, so that a refusal changes nothing.
   for (const TrashedStep* step : undeleted) {
     HF_RETURN_IF_ERROR(PublishDirectory(base + "/" + step->name, step->path));
   }

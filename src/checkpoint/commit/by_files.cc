@@ -72,6 +72,8 @@ class FilesMover {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                         EntriesBelow(source_));
     FileStore store(target_);
+    // Until Finish the target says that it was begun and not committed, so that
+    // a crash leaves nothing that passes for a checkpoint.
     HF_RETURN_IF_ERROR(WriteBegunMetadata(source_, store));
     // Those above come last in the list.
     for (auto it = tree.directories.rbegin(); it != tree.directories.rend();
@@ -200,6 +202,8 @@ Status EmptyBegunOnly(const Place& directory) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(directory));
   for (const std::string& name : names) {
+    // This file stays to the last: it says that the directory is not a
+    // checkpoint.
     if (name == kCheckpointMetadataFile) continue;
     const std::string path = (directory / name).path();
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));

@@ -275,6 +275,7 @@ class Restorer {
     const RestoreTarget& target = TargetOf(chunk);
     const size_t byte_count = BytesOf(wanted, target.array);
     if (worker.decoded.size() < byte_count) {
+      // The old one goes first, so that both are never held together.
       worker.decoded = Buffer();
       worker.decoded = Buffer::TryAllocate(byte_count);
       if (worker.decoded.data() == nullptr) {
@@ -291,6 +292,7 @@ class Restorer {
   // want some.
   void HandOut(const PlannedChunk& chunk, const Box& box,
                const ConstArrayView& source) {
+    // A chunk at the array's edge is stored whole: `box` may reach beyond it.
     const auto inside = Intersect(box, chunk.box);
     if (!inside) return;
     const PhaseScope scope(Phase::kPlace, TargetOf(chunk).array.name,
@@ -346,6 +348,7 @@ class Restorer {
     const RestoreTarget& first = TargetOf(chunk);
     const std::string& fill = LayoutOf(first).format.metadata.fill_element;
     ForEachUse(chunk, [&](const RestoreTarget& target, const Box& common) {
+      // As large as the largest dtype, complex128.
       char element[16];
       ConvertStrided({StoredDType(first), fill.data(), {}, {}},
                      {target.view.dtype, element, {}, {}});
@@ -544,6 +547,7 @@ class Restorer {
     const uint64_t held_bytes =
         LayoutOf(TargetOf(chunk)).chunk_bytes + ScratchBytes(chunk, uses);
     if (run_.budget().WantsPieces(held_bytes)) {
+      // The read below meets a failure again, and explains it.
       const Result<ObjectInfo> info =
           chunk.location.store->Stat(chunk.location.key);
       if (info.ok()) {

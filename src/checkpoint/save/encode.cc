@@ -136,6 +136,7 @@ class Encoder {
           };
       const Status encoded = layout.format.codec->EncodeStream(
           elements, run_.budget().piece_bytes(), count_and_write, context);
+      // A failure of the sink already names its place.
       const bool is_ours = !encoded.ok() && written.ok();
       return is_ours ? encoded.WithContext("leaf " + array.name) : encoded;
     };
