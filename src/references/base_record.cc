@@ -74,6 +74,8 @@ Result<RecordJson> DocumentsIn(Store& store) {
   if (IsTakenByNobody(info.status())) return none;
   HF_RETURN_IF_ERROR(info.status());
   if (info->byte_count > kMetadataBytesMax) return none;
+  // The metadata may be large, and mostly their end tells that there is no
+  // delta.
   if (info->byte_count > kTailBytes) {
     const uint64_t offset = info->byte_count - kTailBytes;
     const auto tail = store.Read(kTreeMetadataFile, {offset, kTailBytes});

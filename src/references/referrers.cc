@@ -320,6 +320,8 @@ Result<std::map<std::string, std::string>> NeededByOthers(
     staying.pop_back();
     HF_ASSIGN_OR_RETURN(const auto found, finder.Find(step));
     for (const FoundReference& reference : found) {
+      // A step that stays for another's sake keeps what it refers to as well:
+      // it is looked into in its turn, and once.
       if (going.erase(reference.target) == 0) continue;
       needed.emplace(reference.target,
                      std::string(reference.what) + " " + step);
@@ -354,6 +356,8 @@ std::vector<std::string> ReferrersFirst(const Place& root,
         path.pop_back();
         continue;
       }
+      // A step follows all that it refers to. A circle ends, since each step
+      // leaves `left` once.
       std::string next = std::move(below.back());
       below.pop_back();
       if (left.erase(next) != 0) path.push_back(std::move(next));
@@ -393,6 +397,7 @@ Status CheckNothingNeeds(const Place& bare, const std::string& result_id) {
     for (const FoundReference& reference : *found) {
       if (reference.target != place.name()) continue;
       const BaseRecord& base = reference.base;
+      // The new checkpoint has the content that the delta was made from.
       const bool stays_good = !result_id.empty() && base.id == result_id;
       if (stays_good || !CountsBesideReplaced(root, entry.name, place.name()))
         continue;

@@ -107,6 +107,7 @@ Status CopyMember(TierRun& run, const TierMember& member, Store& store) {
                       run.served->DataOf(member));
   PlannedGroup whole = WholeGroup(*group);
   const int64_t index = group->IndexOf(member.rank);
+  // This rank has the member, whichever rank has written it.
   whole.members[index].holder = run.rank();
   HF_ASSIGN_OR_RETURN(
       const std::unique_ptr<BlockMaker> maker,
@@ -193,6 +194,7 @@ Status CopyStep(TierRun& run, ProcessGroup& group, const TierStep& step) {
   const std::string& root = run.options.shared.directory;
   PendingSaveOptions begin;
   begin.group = &group;
+  // IsThere has made sure that only a save of an earlier timeline is there.
   begin.overwrite = true;
   begin.sync = run.options.save.sync;
   begin.commit_mode = run.options.save.commit_mode;

@@ -255,6 +255,8 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
                              std::span<char> target, AnswerCheck check) {
   {
     const std::lock_guard lock(lost_mutex_);
+    // A rank that has not answered is not asked for a while: each try may take
+    // as long as an answer may.
     const auto lost = lost_.find(rank);
     if (lost != lost_.end() && WaitClock::now() < lost->second.until) {
       return lost->second.status;
@@ -267,6 +269,8 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
     auto answer = client_->Call(peer, request, SecondsUntil(deadline), target,
                                 &cancel_, check);
     const StatusCode code = answer.status().code();
+    // The peer holds too many answers for slow readers, and asks to be asked
+    // again.
     if (code == StatusCode::kResourceExhausted &&
         SecondsUntil(deadline) > kRetrySeconds) {
       std::this_thread::sleep_for(WaitTime(kRetrySeconds));

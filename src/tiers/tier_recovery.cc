@@ -48,6 +48,8 @@ class Recovery {
         holders_ = plan.holders();
         break;
       }
+      // Blocks that were good at the look have turned out bad: a new look sees
+      // it, and the next plan does without them.
       if (repaired.code() != StatusCode::kDataLoss) return repaired;
       recovered.why_not = std::string(repaired.message());
       if (attempt + 1 == kAttemptCount) return recovered;
@@ -250,6 +252,7 @@ class Recovery {
     if (member.is_lost()) {
       blocks = AllBlocks(files->block_count());
     } else if (blocks.size() < sums.size()) {
+      // Blocks that stay keep their sums.
       HF_ASSIGN_OR_RETURN(sums, SumsOf(me));
     } else if (blocks.empty()) {
       return Status();

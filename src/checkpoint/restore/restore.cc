@@ -583,6 +583,7 @@ class Restorer {
   Status ReadToScratch(const PlannedRead& read, const ObjectLocation& where,
                        Buffer& scratch) const {
     if (scratch.size() < read.byte_count) {
+      // To ask for the size would cost as much as the read.
       const bool is_small =
           IsRemote(*where.store) && read.byte_count <= kUncheckedBytesMax;
       if (!is_small) HF_RETURN_IF_ERROR(CheckFileHolds(read, where));
