@@ -209,7 +209,7 @@ def test_what_is_not_there(hub: hub_fake.Hub, hub_run: Run) -> None:
         "hf://org/model@v9": 'has no revision "v9"',
         "hf://org/model/x.npz": "hf://org/model/x.npz",
         "hf://model": "want hf://org/model[@revision][/path]",
-        "hf://org/model@a%2F..%2Fb": "no name of a revision",
+        "hf://org/model@a%2F..%2Fb": "not a revision's name",
     }
     for url, text in wanted.items():
         assert text in failed(hub_run("ls", url)), url
