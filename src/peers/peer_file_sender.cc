@@ -74,6 +74,7 @@ PeerFileSender::Progress PeerFileSender::Send(int socket) {
       auto offset = static_cast<off_t>(piece.offset);
       ssize_t sent =
           ::sendfile(socket, piece.descriptor, &offset, piece.byte_count);
+      // Nothing sent, and no error: the file ends before the piece does.
       const bool is_of_file =
           sent == 0 || (sent < 0 && errno != EAGAIN && errno != EINTR &&
                         !IsConnectionError(errno));

@@ -63,6 +63,7 @@ std::string EncodeInventory(const Inventory& inventory) {
 }
 
 bool ReadInventory(Cursor& cursor, Inventory& inventory) {
+  // A count is believed only as far as the bytes can hold so many entries.
   uint64_t count = 0;
   if (!ReadVarint64(cursor, count) || count > cursor.remaining()) return false;
   for (uint64_t i = 0; i < count; ++i) {
@@ -298,6 +299,7 @@ Result<bool> TieredManagerImpl::Save(int64_t step, const Tree& tree,
     return InvalidArgumentError("tiered manager: there is no shared tier");
   }
   if (!options.force && !ShouldSave(step)) return false;
+  // The save before is over then, and its failure is this call's.
   HF_RETURN_IF_ERROR(WaitProtected());
   saver_ = std::thread([this, step, tree, options] {
     save_status_ = CatchBadAlloc([&] { return SaveStep(step, tree, options); });
@@ -338,6 +340,7 @@ Status TieredManagerImpl::WaitProtected() {
 
 void TieredManagerImpl::StartDrain(const TierStep& step) {
   {
+    // Before it is queued, so that it is not retired before it is copied.
     const std::lock_guard lock(run_.mutex);
     run_.in_use.insert(step);
   }
@@ -356,9 +359,11 @@ void TieredManagerImpl::DrainAll() {
                         [&] { return !to_drain_.empty() || is_closing_; });
     if (to_drain_.empty()) return;
     const TierStep step = to_drain_.front();
+    // A copy takes long: StartDrain goes on meanwhile.
     lock.unlock();
     const Status status = CatchBadAlloc([&] { return Drain(step); });
     {
+      // Never held together with drain_mutex_.
       const std::lock_guard run_lock(run_.mutex);
       run_.in_use.erase(step);
     }
