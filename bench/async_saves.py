@@ -74,7 +74,8 @@ def one_save(begin, tree, path):
 
 
 def memcpy_seconds(arrays):
-    """Of a copy into fresh memory, arrays shared out between the threads."""
+    """The seconds of a copy into fresh memory, arrays shared out between the
+    threads."""
     count = os.cpu_count()
     start = time.perf_counter()
     with concurrent.futures.ThreadPoolExecutor(count) as pool:

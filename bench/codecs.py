@@ -49,7 +49,7 @@ BENCH_CODECS = (*MODES, "libzstd")
 REFERENCE = "libzstd"
 COMMAND = pathlib.Path(sysconfig.get_path("scripts")) / "holdfast"
 
-# What planes are to reach.
+# The bound that planes are to reach.
 SIZE_OVER_LIMIT_MAX = 1.015
 SIZE_OVER_RAW_MAX = 1.001
 SPEED_MIN = {"encode": 1.4, "decode": 2.0}  # times that of libzstd, level 1
@@ -79,7 +79,7 @@ def pieces_of(arrays):
 
 
 # Codecs of Python packages: encode(piece) -> stored; decode(stored, piece) ->
-# what it holds, given the piece for its dtype alone.
+# what it holds, given the piece only for its dtype.
 
 class CBlosc:
     name = "c-blosc lz4 bitshuffle"
@@ -356,7 +356,7 @@ def sum_of(leaves, field):
 
 def judged(leaves):
     """(name, facts) of each large leaf, and of all small ones as one."""
-    small = {}  # whose metadata outweigh any coding: compared with Orbax alone
+    small = {}  # whose metadata outweigh any coding: compared only with Orbax
     for name, leaf in leaves.items():
         if leaf["raw"] >= LEAF_BYTES_MIN:
             yield f"`{name}` ({leaf['dtype']})", leaf

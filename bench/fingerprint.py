@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What fingerprints cost: saves and loads with and without them, in turns.
+"""The cost of fingerprints: saves and loads with and without them, in turns.
 
 usage: bench/fingerprint.py DIR [--mib N] [--rounds N] [--not-durable]
 

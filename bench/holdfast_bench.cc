@@ -72,7 +72,7 @@ std::string Weights(size_t byte_count) {
   return text;
 }
 
-// What a save gives a codec at once.
+// The piece that a save gives a codec at once.
 struct Piece {
   std::string_view bytes;
   size_t item_bytes = 0;

@@ -73,7 +73,7 @@ Status SetOption(const std::string& option, holdfast::SaveOptions& options) {
   return Status();
 }
 
-// A line of /proc/self/status, in bytes; 0 where there is none.
+// A line of /proc/self/status, in bytes; 0 where it is missing.
 uint64_t ProcessBytes(const std::string& field) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

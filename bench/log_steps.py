@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `holdfast log` costs of a root of many steps.
+"""The cost of `holdfast log` of a root of many steps.
 
 usage: log_steps.py HOLDFAST [STEPS] [ROUNDS]
 

@@ -1,4 +1,4 @@
-"""What a manager of 1,000 steps with metrics costs, beside the engine's part.
+"""The cost of a manager of 1,000 steps with metrics, beside the engine's part.
 
     python bench/manager_steps.py [STEPS]
 

@@ -107,7 +107,7 @@ class Holdfast:
 
 
 class Zarr:
-    """What Megatron Core's strategy asks of zarr-python."""
+    """The calls of zarr-python that Megatron Core's strategy makes."""
 
     def __init__(self, count, size, dtype):
         import numpy as np

@@ -223,7 +223,7 @@ class OrbaxLegacy(Peer):
 
 
 class HoldfastDropIn(OrbaxLegacy):
-    """What a user of Orbax gets by changing the import."""
+    """The classes that a user of Orbax gets by changing the import."""
 
     name = "holdfast.orbax PyTreeCheckpointer"
     note = "zstd, Orbax's own chunk shapes; every chunk verified on restore"

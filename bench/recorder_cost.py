@@ -4,7 +4,7 @@
 usage: bench/recorder_cost.py BUILD_DIRECTORY
 
 Runs holdfast_driver under callgrind: a tree of 2,000 leaves of 4 KiB and 4 of
-8 MiB, saved and loaded with one thread. What is counted are the functions of
+8 MiB, saved and loaded with one thread. It counts the functions of
 src/ground/record/ with all that they call.
 """
 

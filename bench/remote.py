@@ -176,7 +176,7 @@ def work(task):
 
 
 def run_worker(environment, **task):
-    """What the process printed."""
+    """The output of the process."""
     done = subprocess.run(
         [sys.executable, __file__, "--work", json.dumps(task)],
         env=environment, capture_output=True, text=True, check=False)
@@ -326,7 +326,7 @@ class Bench:
                 method="DELETE")).close()
 
     def prepare(self):
-        """What is loaded later, saved by each."""
+        """The files that are loaded later, saved by each."""
         for peer in self.args.peers:
             run_worker(self.environment("direct", peer), peer=peer,
                        operation="save",

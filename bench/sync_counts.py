@@ -58,7 +58,7 @@ def saver_of(program):
 
 
 def measure(program, array_count, element_count, directory):
-    """What one save does; a first one that is not counted warms up."""
+    """The calls of one save; a first one that is not counted warms up."""
     take = ctypes.CDLL(None).sync_counter_take
     counts = (ctypes.c_uint64 * len(COUNTERS))()
     tree = make_tree(array_count, element_count)

@@ -11,8 +11,8 @@
 // (`local`), and the same state from a checkpoint on a shared tier of 200 MB/s,
 // of which every host has an eighth (`shared`). A restore ends when the last
 // rank has its rows of every array in memory, new memory or (`in place`) arrays
-// that were there, and every byte was compared with a checksum. Prints medians
-// of the rounds.
+// that existed before, and every byte was compared with a checksum. Prints
+// medians of the rounds.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -216,8 +216,8 @@ Tree StateOf(int64_t rank, int64_t mib) {
   return tree;
 }
 
-// What a restore reads into: memory that nobody has touched, as a program has
-// that starts; or arrays that are there, as holdfast.torch fills them.
+// The memory that a restore reads into: pages that nobody has touched, as a
+// program has that starts; or existing arrays, as holdfast.torch fills them.
 enum class Memory { kNew, kTouched };
 
 class Hosts {
@@ -315,7 +315,7 @@ class Hosts {
     return TieredManager::Make(options, &group);
   }
 
-  // What there is before the clock runs.
+  // The arrays that exist before the clock runs.
   std::vector<Array> RowsBefore(Memory memory) const {
     std::vector<Array> arrays;
     if (memory == Memory::kNew) return arrays;

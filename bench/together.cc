@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
     }
   }
   std::vector<Row> rows(cases.size());
-  // What ran before decides how warm the memory is that a case is given.
+  // Earlier cases decide how warm the memory is that a case is given.
   std::vector<size_t> order(cases.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::mt19937 random(1);

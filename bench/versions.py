@@ -43,7 +43,7 @@ class Driver:
 
 
 def instructions(path: str, commands: list[str]) -> int:
-    """What a driver spends on the commands, with its start."""
+    """The instructions that a driver spends on the commands, with its start."""
     run = subprocess.run(
         [*_CALLGRIND, path], input="\n".join(commands) + "\n",
         capture_output=True, text=True, check=True)

@@ -68,7 +68,7 @@ enum class SortKey : uint8_t {
   kCheckpoint,
   kName,
   kSize,
-  // For stats alone.
+  // Only for stats.
   kMean,
   kStd,
   kL2,

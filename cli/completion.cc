@@ -84,7 +84,7 @@ constexpr std::string_view kListers =
     " awk '{print $1}' ;;\n"
     "  esac\n"
     "}\n";
-// What a checkpoint calls its leaves is offered as it is, quoted for the
+// The names of a checkpoint's leaves are offered as they are, quoted for the
 // command line: `compgen -W` would expand it, with the commands in it.
 constexpr std::string_view kBashOffer =
     "_holdfast_offer() {\n"

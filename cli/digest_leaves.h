@@ -19,7 +19,7 @@ namespace holdfast::cli {
 
 struct DigestOptions {
   int thread_count = 0;  // 0: one per available CPU
-  // Leaves at work together; one larger than this is at work alone.
+  // Leaves at work together; one larger than this is at work by itself.
   uint64_t ram_bytes_max = uint64_t{256} << 20;
   const std::atomic<bool>* cancel = nullptr;
   // Decoded bytes of the leaves finished so far.

@@ -76,7 +76,7 @@ double SmallFloatValue(const SmallFloat& format, uint32_t bits) {
   return sign * std::ldexp(static_cast<double>(implied + mantissa), power);
 }
 
-// OCP scale: an exponent alone, no sign, no zero.
+// OCP scale: only an exponent, no sign, no zero.
 double ScaleValue(uint32_t bits) {
   if (bits == 0xff) return std::numeric_limits<double>::quiet_NaN();
   return std::ldexp(1.0, static_cast<int>(bits) - 127);

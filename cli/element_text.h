@@ -35,7 +35,7 @@ ComplexValue ComplexElement(DType dtype, const char* element);
 // `scientific`: "1.e+20"; otherwise "0.1", "1." as numpy prints in arrays.
 std::string FloatDigits(DType dtype, double value, bool scientific);
 
-// One element alone, as Python prints it: "1.5", "2.0", "True", "(1+2j)".
+// One single element, as Python prints it: "1.5", "2.0", "True", "(1+2j)".
 std::string ElementText(DType dtype, const char* element);
 
 // As JSON: numbers, booleans, [re, im], "NaN" and "Infinity" as strings.

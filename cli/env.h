@@ -31,9 +31,9 @@ struct Env {
   // Reaches the other processes that mpirun started; empty: there is no way.
   std::function<Result<std::shared_ptr<ProcessTransport>>()> mpi_transport;
   bool is_started_by_mpi = false;
-  // Sends env.out through a pager from now on; empty: there is none.
+  // Sends env.out through a pager from now on; empty: it has no pager.
   std::function<void()> start_pager;
-  // The terminal as a whole, for top; empty: there is none.
+  // The terminal as a whole, for top; empty: it has no terminal.
   std::function<Result<std::unique_ptr<top::Terminal>>(bool use_color)>
       open_terminal;
   bool json_errors = false;  // --json: errors are JSON objects, too

@@ -1,4 +1,4 @@
-// What is said of a value that an option does not take.
+// The error for a value that an option does not take.
 //
 // Thread-safety: pure functions.
 #pragma once

@@ -55,7 +55,7 @@ std::span<const Flag> AllFlags();
 std::span<const Verb> AllVerbs();
 
 const Verb& VerbOf(VerbId id);
-// Null when there is none.
+// Null when no verb has this name.
 const Verb* FindVerb(std::string_view name);
 const Flag* FindFlag(std::string_view name);
 const Flag* FindShortFlag(char name);

@@ -22,7 +22,7 @@ class JobProgress {
     std::string label;  // "verify"
     // A phase of this name comes last, and is as much work as all before it.
     std::string last_phase;
-    // Only rank 0 of it shows anything; null: this process alone.
+    // Only rank 0 of it shows anything; null: only this process.
     const ProcessGroup* group = nullptr;
   };
 

@@ -4,7 +4,7 @@
 //   spec:  data,None   data+model   params.*=model,None
 //
 // A spec has one entry a dimension: an axis, several joined by '+' (outermost
-// first), or None. What stands before the last '=' is a pattern as of ls.
+// first), or None. The text before the last '=' is a pattern as of ls.
 // Thread-safety: pure functions. Errors: InvalidArgument.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What each process would hold, write and read of a checkpoint's leaves under
-// given shardings: the arithmetic of the verb plan.
+// Computes what each process would hold, write and read of a checkpoint's
+// leaves under given shardings: the arithmetic of the verb plan.
 //
 // Thread-safety: const methods may run concurrently.
 // Ownership: borrows the leaves.
@@ -85,7 +85,7 @@ class LeafPlanner {
 
 // The array on this mesh: as the last rule that matches says; without one as it
 // is stored, where the mesh has its axes; else a copy on each device. Absent:
-// it is no array of devices.
+// it is not an array of devices.
 std::optional<Sharding> ShardingOnMesh(const LeafInfo& leaf, const Mesh& mesh,
                                        const std::vector<SpecRule>& rules);
 

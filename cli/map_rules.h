@@ -1,5 +1,5 @@
-// What was typed of a checkpoint to be written: the rules on its leaves, with
-// those of --map-file, and its format.
+// The options typed for a checkpoint to be written: the rules on its leaves,
+// with those of --map-file, and its format.
 //
 // Thread-safety: reads files; otherwise pure.
 // Errors: NotFound for a table that cannot be read, InvalidArgument for one

@@ -9,7 +9,7 @@ namespace holdfast::cli {
 namespace {
 
 constexpr std::string_view kAloneHint =
-    "with --mpi never each process does the whole work alone";
+    "with --mpi never each process does the whole work by itself";
 
 bool WantsRanks(const Args& args, const Env& env) {
   if (!env.mpi_transport || args.mpi == When::kNever) return false;

@@ -1,5 +1,5 @@
 // Verbs whose work is split over the processes that mpirun started. All make
-// the same calls; rank 0 alone prints, and all exit with the same code.
+// the same calls; only rank 0 prints, and all exit with the same code.
 //
 // Thread-safety: one verb at a time for an Env.
 // Ownership: borrows both for the call.
@@ -15,7 +15,8 @@
 namespace holdfast::cli {
 
 // The exit code, or a failure that is still to be printed. `group` is null when
-// this process works alone; what `env` prints elsewhere than on rank 0 is lost.
+// this process works by itself; whatever `env` prints elsewhere than on rank 0
+// is lost.
 using RankBody = std::function<Result<int>(ProcessGroup* group, Env& env)>;
 
 int OnRanks(const Args& args, Env& env, const RankBody& body);

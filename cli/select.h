@@ -4,7 +4,7 @@
 // (holdfast/tools/glob.h); with --regex a regular expression.
 // Thread-safety: pure functions.
 // Errors: NotFound for a pattern that selects nothing, with the nearest names;
-// InvalidArgument for what is no regular expression.
+// InvalidArgument for a malformed regular expression.
 #pragma once
 
 #include <cstddef>

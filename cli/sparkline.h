@@ -9,8 +9,8 @@
 
 namespace holdfast::cli {
 
-// One bar a value, from the least to the greatest; ' ' where there is none, 'x'
-// where it is no finite number. Of more values than `columns_max` (0: no bound)
+// One bar a value, from the least to the greatest; ' ' where it is missing, 'x'
+// where it is not finite. With more values than `columns_max` (0: no bound)
 // neighbours are one bar: their mean, or an 'x' when one of them is one.
 // Without `utf8`, bars are the digits 0 to 7.
 std::string Sparkline(const std::vector<std::optional<double>>& values,

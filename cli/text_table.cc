@@ -82,7 +82,7 @@ std::vector<size_t> TextTable::FitWidths(size_t columns_max) const {
     shorten(kShortestColumns);
     line = LineColumns(widths);
   }
-  // What is left over goes to the shortened ones, in order.
+  // The remaining columns go to the shortened ones, in order.
   for (size_t i = 0; i < widths.size() && line < columns_max; ++i) {
     if (widths[i] == 0) continue;
     const size_t more = std::min(widths_[i] - widths[i], columns_max - line);

@@ -14,7 +14,7 @@ namespace holdfast::cli {
 
 enum class Align : uint8_t { kLeft, kRight };
 
-// What happens to a column when a line is wider than the terminal.
+// Decides how a column shrinks when a line is wider than the terminal.
 enum class Fit : uint8_t {
   kWhole,
   kShorten,      // cells lose their middle

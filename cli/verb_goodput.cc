@@ -31,7 +31,7 @@ std::string SizeText(double bytes) {
   return HumanBytes(static_cast<uint64_t>(std::min(bytes, kBytesMax)));
 }
 
-// What the library calls the options.
+// The library's names of the options.
 constexpr std::pair<std::string_view, std::string_view> kOptionNames[] = {
     {"host_count", "--hosts"},
     {"host_mtbf_seconds", "--mtbf"},

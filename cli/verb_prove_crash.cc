@@ -184,7 +184,7 @@ int RunProveCrash(const Args& args, Env& env) {
     status = command.ok() ? add(library, *command) : command.status();
   }
   if (!status.ok()) {
-    // What failed is the run, not a checkpoint of the user's.
+    // The run failed, not a checkpoint of the user's.
     Fail(env, status);
     return status.code() == StatusCode::kInvalidArgument ? kExitUsage
                                                          : kExitFailure;

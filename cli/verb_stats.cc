@@ -116,7 +116,7 @@ void AddStats(const LeafStats& leaf, TextTable* table) {
 // Savings below this are not worth a conversion.
 constexpr uint64_t kAdvisedBytesMin = 1 << 20;
 
-// What another compression would save; nothing when that is little.
+// Says what another compression would save; nothing when that is little.
 void PrintAdvice(const StatsResult& result, std::ostream& out) {
   const uint64_t stored_bytes = result.stats.stored_bytes;
   if (result.planes_bytes + kAdvisedBytesMin > stored_bytes) return;

@@ -20,7 +20,7 @@ constexpr Example kTreeExamples[] = {
 constexpr Example kInfoExamples[] = {
     {"holdfast info /ckpt", "what the newest step is and how well it packs"},
     {"holdfast info --json /ckpt/7 | jq .custom_metadata",
-     "the custom metadata alone"},
+     "only the custom metadata"},
 };
 constexpr Example kCatExamples[] = {
     {"holdfast cat /ckpt/7 step", "one value"},
@@ -71,7 +71,7 @@ constexpr Example kPruneExamples[] = {
 };
 constexpr Example kDuExamples[] = {
     {"holdfast du /ckpt", "bytes by step, item and kind of file"},
-    {"holdfast du --json /ckpt | jq .total_bytes", "the sum alone"},
+    {"holdfast du --json /ckpt | jq .total_bytes", "only the sum"},
 };
 constexpr Example kPlanExamples[] = {
     {"holdfast plan /ckpt/7", "as it was saved"},
@@ -94,7 +94,7 @@ constexpr Example kConvertExamples[] = {
      "some leaves of the newest step, a directory each"},
     {"holdfast convert /ckpt/7 w.safetensors --select params --cast "
      "'*=bfloat16'",
-     "the weights alone, cast, for others"},
+     "only the weights, cast, for others"},
     {"mpirun -np 8 holdfast convert --ram 1G /ckpt/7 /new/7",
      "eight processes write a part each"},
 };
@@ -322,7 +322,7 @@ constexpr Verb kVerbs[] = {
      "Prints, for each tensor and for all together, the least and the "
      "largest element, mean, standard deviation, l2 norm, and how many "
      "elements are 0, NaN or infinite. Everything but these counts is "
-     "computed from finite elements alone. PATTERN is as for ls.",
+     "computed from finite elements only. PATTERN is as for ls.",
      kStatsExamples, Completion::kFile, "", false},
     {VerbId::kReport, "report", "PATH", 1, 1,
      "Show a checkpoint as one HTML page",
@@ -389,13 +389,13 @@ constexpr Verb kVerbs[] = {
      "SOURCE's files: safetensors, files of torch.save, npz, torch's "
      "distributed checkpoints, Megatron's zarr, Orbax's uncompressed ones. The "
      "files come in as links (in a bucket as copies that the server makes, "
-     "with --link copy); no byte of a tensor is read or written. What "
-     "cannot be referred to (compressed, cast, elements that lie apart) is "
-     "copied, that tensor alone, and is listed with the reason. The source "
-     "must stay as it is: a file that has changed is noticed whenever TARGET "
-     "is opened. Of safetensors TARGET is a model, too. With --as safetensors "
-     "TARGET is a model whose files are those of an Orbax checkpoint that was "
-     "saved as both. PATTERN is as for ls.",
+     "with --link copy); no byte of a tensor is read or written. Only "
+     "tensors that cannot be referred to (compressed, cast, elements that lie "
+     "apart) are copied, and are listed with the reason. The source must stay "
+     "as it is: a file that has changed is noticed whenever TARGET is opened. "
+     "When SOURCE is safetensors, TARGET is a model, too. With --as "
+     "safetensors TARGET is a model whose files are those of an Orbax "
+     "checkpoint that was saved as both. PATTERN is as for ls.",
      kViewExamples, Completion::kFile, "", false},
     {VerbId::kMaterialize, "materialize", "VIEW [TARGET]", 1, 2,
      "Give a view bytes of its own",
@@ -423,8 +423,8 @@ constexpr Verb kVerbs[] = {
      "Shows of every rank of each save to ROOT, or below it, which phase it "
      "is in, for how long, how fast, and when it should be done; and which "
      "ranks the others wait for. Saves that last less than a second (in an "
-     "object store ten) are not seen. Where standard output is no terminal, "
-     "prints a line for each change.",
+     "object store ten) are not seen. Where standard output is not a "
+     "terminal, prints a line for each change.",
      kWatchExamples, Completion::kFile, "", false},
     {VerbId::kProveCrash, "prove-crash", "[-- COMMAND...]", 0, kAny,
      "Show what a power loss could cost a program that saves",

@@ -31,7 +31,7 @@ class Answers {
     const std::lock_guard lock(mutex_);
     const bool is_progress =
         std::holds_alternative<top::ProgressAnswer>(answer);
-    // Of progress the last alone counts.
+    // Only the last progress counts.
     if (is_progress && !waiting_.empty() &&
         std::holds_alternative<top::ProgressAnswer>(waiting_.back())) {
       waiting_.pop_back();
@@ -129,7 +129,7 @@ int RunTop(const Args& args, Env& env) {
   }
   const bool is_root = args.follow && !args.step && IsRootOfSteps(path);
   if (args.follow && !is_root) {
-    return FailUsage(env, "--watch: " + path + " is no directory of steps");
+    return FailUsage(env, "--watch: " + path + " is not a directory of steps");
   }
   std::optional<StatsCache> cache;
   if (!args.cache.empty()) cache.emplace(args.cache);

@@ -114,7 +114,7 @@ class TreePrinter {
     out_ << '\n';
   }
 
-  // What is not shown is counted.
+  // Leaves that are not shown are counted.
   static std::string BelowText(const Node& node, bool at_bottom) {
     const LeafTotals& below = node.below;
     std::string text = "(";

@@ -1,5 +1,5 @@
-// ChunkDelta: whatever bytes are applied, words alone are written; and what one
-// content becomes another by is applied to the same.
+// ChunkDelta: whatever bytes are applied, only words are written; and a delta
+// between two contents makes the second of the first.
 //
 // Input: a byte for the kind of words, a byte for their count; then the delta,
 // or both contents.

@@ -1,6 +1,6 @@
-// What the fuzz targets share: a check that no build option turns off, and
-// repairs of checksums, without which a mutated input gets no further than
-// the first comparison.
+// Shared by the fuzz targets: a check that no build option turns off, and
+// repairs of checksums, without which a mutated input gets no further than the
+// first comparison.
 //
 // Thread-safety: pure functions. Units: bytes.
 #pragma once

@@ -1,5 +1,5 @@
-// What Google Cloud Storage answers: pages, objects, copies, refusals, batches,
-// times and tokens. What parses keeps the promises of its header.
+// The answers of Google Cloud Storage: pages, objects, copies, refusals,
+// batches, times and tokens. Parsed answers keep the promises of its header.
 #include <algorithm>
 
 #include "fuzz_util.h"

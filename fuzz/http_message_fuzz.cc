@@ -1,5 +1,6 @@
-// What a client of the server may send: targets, ranges, lists of tags. A range
-// that is taken lies inside the file; a part of a path comes back as it was.
+// Fields that a client of the server may send: targets, ranges, lists of tags.
+// A range that is taken lies inside the file; a part of a path comes back as it
+// was.
 #include "fuzz_util.h"
 #include "tools/serve/http_message.h"
 

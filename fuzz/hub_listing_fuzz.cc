@@ -1,5 +1,5 @@
-// What a model hub answers, and URLs that name its repositories. What parses
-// keeps the promises of its header.
+// Answers of a model hub, and URLs that name its repositories. Parsed answers
+// keep the promises of its header.
 #include "fuzz_util.h"
 #include "stores/cloud/hub/hub_listing.h"
 #include "stores/cloud/hub/hub_name.h"

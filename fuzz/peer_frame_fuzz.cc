@@ -1,5 +1,6 @@
-// What another process may say on a connection: hellos and heads. What is taken
-// is, written down, the input again; a message of a failure is bounded.
+// Messages that another process may send on a connection: hellos and heads. A
+// message that is accepted is, written down, the input again; a message of a
+// failure is bounded.
 #include "fuzz_util.h"
 #include "tiers/peers/peer_frame.h"
 

@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)ParseUploadsPage(xml);
   (void)ParseStsKeys(xml);
   (void)ParseIsoTime(xml);
-  // What may be in XML comes back from it as it went in.
+  // Text that may be in XML comes back from it as it went in.
   const std::string key(xml);
   if (!key.empty() && CanBeInXml(key)) {
     std::string sent = DeleteXml({&key, 1});

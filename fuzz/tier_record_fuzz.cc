@@ -1,7 +1,7 @@
-// What another host may have on its disk or say about a step of the tiers: the
-// records of members and groups, checksums, lists of files, and reports of what
-// is left. What is taken is, written down and read again, the same; and a plan
-// can be made of it.
+// Records that another host may have on its disk or send about a step of the
+// tiers: the records of members and groups, checksums, lists of files, and
+// reports of what is left. A record that is accepted is, written down and read
+// again, the same; and a plan can be made of it.
 #include "fuzz_util.h"
 #include "tiers/manager/recovery_plan.h"
 #include "tiers/manager/tier_record.h"

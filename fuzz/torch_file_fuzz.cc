@@ -1,6 +1,6 @@
-// ReadTorchFile: what can be read is written and read to the same value; a
-// pickle alone is tried as the data.pkl of an archive, whose CRC a mutation
-// would not hit.
+// ReadTorchFile: what can be read is written and read to the same value; a bare
+// pickle is tried as the data.pkl of an archive, whose CRC a mutation would not
+// hit.
 #include "formats/zip/zip_writer.h"
 #include "fuzz_util.h"
 #include "holdfast/tools/torch_file.h"

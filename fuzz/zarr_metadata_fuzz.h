@@ -1,4 +1,4 @@
-// What must hold of zarr metadata that was parsed.
+// Properties that zarr metadata must have once it was parsed.
 #pragma once
 
 #include "formats/zarr/format/metadata.h"

@@ -30,7 +30,7 @@ inline nlohmann::json MegatronExpected(const std::string& name) {
       ReadTestFile(MegatronCorpusRoot() + "/" + name + "/expected.json"));
 }
 
-// What the common state is to be, as typed JSON.
+// The common state to expect, as typed JSON.
 inline nlohmann::json MegatronCommonState(const nlohmann::json& expected) {
   nlohmann::json common = expected["save"]["common"];
   if (!expected["save"]["content_metadata"].is_null()) {

@@ -198,7 +198,8 @@ class Checker:
         return self.outside_refusal(name, included, target)
 
     def tests_refusal(self, name, home, included):
-        """Of a file in tests/ that a file of the folder `home` includes."""
+        """The refusal for a file in tests/ that a file of the folder `home`
+        includes."""
         if not name.endswith(("_test.cc", "_test_util.h")):
             return "only tests may"
         path = self.root / "tests" / included

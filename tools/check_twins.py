@@ -26,7 +26,7 @@ def main():
         library = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         found = [name for name in sorted(twins | {"MemoryStore"})
                  if library.find(mangled(name)) >= 0]
-    # One that is there shows that the search would find the others.
+    # A class of them shows that the search would find the others.
     if found != ["MemoryStore"] or "FaultBucket" not in twins:
         print(f"{sys.argv[1]}: has {found} (want ['MemoryStore'] alone)")
         return 1

@@ -1,4 +1,4 @@
-"""What name_table.py checks: one published name against the C++ headers and
+"""The checks of name_table.py: one published name against the C++ headers and
 against the Python package.
 
 A check returns a Finding: where the name is, and what is missing.
@@ -173,7 +173,7 @@ def check_python(module, entry):
 
 
 def wrong_parameters(module, function, entry):
-    """What a signature lacks, or has other defaults for."""
+    """Parameters that a signature lacks, or has other defaults for."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -185,7 +185,7 @@ def wrong_parameters(module, function, entry):
         if ours is None or ours.kind is ours.POSITIONAL_ONLY:
             wrong.append(f"{entry['name']}({name})")
             continue
-        # What Orbax requires may have a default here.
+        # A parameter that Orbax requires may have a default here.
         wanted = parameter.get("default")
         if wanted is None:
             continue

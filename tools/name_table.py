@@ -6,7 +6,7 @@ usage: name_table.py [--cpp | --table | --write]
 
 Without arguments, lists what is missing and says if the table in doc/support.md
 is not what would be written now; exit status 1 if there is anything. Needs the
-Python package. --cpp: the headers alone, without the package. --table: prints
+Python package. --cpp: only the headers, without the package. --table: prints
 the table. --write: puts it into doc/support.md.
 
 The names are in tests/golden/published_names.json. A function is CamelCase in C++,

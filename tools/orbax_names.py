@@ -9,7 +9,7 @@ that explains nothing. --all: prints explained gaps too. --names: prints what
 Orbax has, and compares nothing. Needs Orbax, jax and the Python package.
 
 A module is public if no part of its path begins with an underscore and it is
-no test. `orbax.checkpoint.X` is `holdfast.orbax.X` here; the modules of
+not a test. `orbax.checkpoint.X` is `holdfast.orbax.X` here; the modules of
 `orbax.checkpoint.experimental.v1` are in `holdfast.orbax.v1` too. A module that
 a package's `__init__` imports by a name of its own (`ocp.step`, `ocp.path.
 deleter`) is public by that name, whatever its own path is.
@@ -20,16 +20,16 @@ A name of a module is public if it has no leading underscore and
 - the module imports it from Orbax by `from ... import`, unless it is a module.
   Modules that define nothing (a package's `__init__`, a module of re-exports)
   give away the modules they import, too.
-What is imported from elsewhere (os, jax, typing, absl) is no name of Orbax's.
+A name imported from elsewhere (os, jax, typing, absl) is not a name of Orbax's.
 Logger objects, type variables and the `PyTree = Any` of annotations are names
 like others: they must be there.
 
-What is compared: that the name is there; of a constant of a plain type its
-value; of a function its parameters, their kinds, order and defaults; of a
+Compared are: that the name is there; of a constant of a plain type its value;
+of a function its parameters, their kinds, order and defaults; of a
 class the same of its constructor, and its public attributes and methods, with
 those that it inherits from a class of Orbax's. More is allowed here: further
 parameters behind, a default for what Orbax requires, a keyword for what it
-takes by position alone.
+takes only by position.
 """
 
 import argparse
@@ -194,7 +194,7 @@ def resolve(path):
 
 
 def gaps():
-    """What is missing here: (name of Orbax's, what about it)."""
+    """The gaps here: (name of Orbax's, what about it)."""
     modules, broken = public_modules()
     seen = {}  # (their object, ours): a name may have many places
     public = {value for module in modules for _, value in module.names()
@@ -227,7 +227,7 @@ def compare_name(place, name, value, seen, public):
 
 
 def differences(theirs, ours, public):
-    """What one object lacks of another."""
+    """The names that one object lacks of another."""
     if inspect.ismodule(theirs):
         if not inspect.ismodule(ours):
             yield "no module"
@@ -335,7 +335,7 @@ def signature_of(function):
 
 
 def call_differences(theirs, ours, is_save=False):
-    """What calls of one are no calls of the other."""
+    """The calls of one that fail for the other."""
     made = default_factories(ours)
     if not callable(ours):
         yield "not callable"

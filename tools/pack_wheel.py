@@ -22,7 +22,7 @@ def members(path: str) -> list[tuple[zipfile.ZipInfo, bytes]]:
 
 
 class Deflater:
-    """What zipfile compresses a member by."""
+    """The compressor that zipfile uses for a member."""
 
     def __init__(self, *_: object) -> None:
         self._parts: list[bytes] = []

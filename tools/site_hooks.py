@@ -1,4 +1,4 @@
-"""What the site has beside the pages of doc/: pages made from the sources.
+"""The parts of the site beside the pages of doc/: pages made from the sources.
 
 mkdocs.yml names this file as a hook of mkdocs. It adds a page for each public
 header (header_pages.py), pages for the Python modules, which mkdocstrings fills

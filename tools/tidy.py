@@ -5,13 +5,13 @@ usage: tidy.py [--root DIR]
 
 C++: 80 columns, at most 1000 lines a file, at most 70 lines a function, no
 tabs, a header opens with a comment and has #pragma once. Everything: no
-trailing blanks, a newline at the end, no forbidden words. Pages for readers
-speak plainly (plain_words.py). Every *_test.cc is where CMake's glob finds it.
-Names in the unnamed namespaces of a folder's sources, and of its tests, are
-unique, so that HOLDFAST_UNITY cannot take one for another. A function may be
-longer only when tools/long_functions.txt lists it, and then no longer than
-listed there: the list only shrinks. Prints file:line; exit status 1 when there
-is a problem.
+trailing blanks, a newline at the end, no forbidden words. Errors, help,
+comments, docstrings and pages are in plain words (plain_words.py). Every *_test.cc is
+where CMake's glob finds it. Names in the unnamed namespaces of a folder's
+sources, and of its tests, are unique, so that HOLDFAST_UNITY cannot take one
+for another. A function may be longer only when tools/long_functions.txt lists
+it, and then no longer than listed there: the list only shrinks. Prints
+file:line; exit status 1 when there is a problem.
 """
 
 import argparse
@@ -22,7 +22,9 @@ import subprocess
 import sys
 
 import plain_words
-from source_files import CPP_SUFFIXES, Problems, cpp_files, repository_root
+import source_prose
+from source_files import (CPP_SUFFIXES, SOURCE_ROOTS, Problems, cpp_files,
+                          repository_root)
 
 COLUMNS_MAX = 80
 FILE_LINES_MAX = 1000
@@ -42,12 +44,18 @@ FORBIDDEN = {
     "black" + "list": "say denylist",
     "white" + "list": "say allowlist",
 }
+# Where a kind of prose (see source_prose) is in plain words.
+PLAIN_ROOTS = {
+    "error": ("cli", "include", "src", "python/src", "python/holdfast"),
+    "comment": SOURCE_ROOTS + ("tools",),
+    "docstring": SOURCE_ROOTS + ("tools",),
+}
 RAW_STRING = re.compile(r'R"(\w*)\(.*?\)\1"', re.DOTALL)
 LITERALS = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'',
     re.DOTALL)
 DIRECTIVES = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
-# What a line at the left margin declares, roughly.
+# The name that a line at the left margin declares, roughly.
 DECLARED = re.compile(
     r"^(?=[a-zA-Z])(?:(?:struct|class|enum class|enum|union)\s+(\w+)|using (\w+) =|"
     r"(?!template|using|namespace)[\w:<>,&*\s\[\]]+?[\s&*>](\w+)"
@@ -139,6 +147,20 @@ class Tidy:
             for number, why in plain_words.problems(
                     path.read_text(encoding="utf-8")):
                 self.problems.add(path, number, why)
+
+    def check_plain_words(self, path):
+        name = path.relative_to(self.root).as_posix()
+        kinds = {kind for kind, roots in PLAIN_ROOTS.items()
+                 if name.startswith(tuple(f"{root}/" for root in roots))}
+        text = path.read_text(encoding="utf-8")
+        if name.endswith("_test.cc"):
+            kinds.discard("error")  # they play what others say
+        if not kinds or not source_prose.SUSPECT.search(text):
+            return
+        for kind, first, prose in source_prose.prose(name, text):
+            if kind in kinds and source_prose.SUSPECT.search(prose):
+                for number, why in plain_words.problems(prose, "prose"):
+                    self.problems.add(path, first + number - 1, why)
 
     def check_cpp(self, path):
         text = path.read_text(encoding="utf-8")
@@ -241,6 +263,9 @@ def main():
     for path in cpp_files(root):
         tidy.check_cpp(path)
     tidy.check_pages()
+    for path in files:
+        if path.suffix in CPP_SUFFIXES + (".py",):
+            tidy.check_plain_words(path)
     tidy.check_unnamed_names()
     tidy.check_tests_known()
     return tidy.problems.report(f"{len(files)} files")

@@ -9,7 +9,7 @@ HEAD of its own, in a minimal installation that debootstrap makes (kept in
 compiler cache. Printed: wall seconds, processor seconds of all that ran, and of
 these the seconds of `scripts/setup`, which are mostly downloads.
 
-Needs root, debootstrap and a network. Compare runs on quiet machines alone.
+Needs root, debootstrap and a network. Compare only runs on quiet machines.
 """
 
 from __future__ import annotations

@@ -6,9 +6,8 @@ usage: tools/unreached.py
 Names of functions, classes and constants that a header of src/ declares, that
 no public header offers, and that product code (src/ without tests, cli/,
 python/src/, mpi/, examples/) mentions nowhere but where they are declared and
-defined. What only
-such code uses is found once that is gone: of each heap of dead code the top is
-named. Exit status 1 when there are any.
+defined. Code that only such code uses is found once that is gone: of each heap
+of dead code the top is named. Exit status 1 when there are any.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("src", "cli", "python/src", "mpi", "include", "examples")
 PUBLIC = ROOT / "include"
-# Doors for tests alone, and a symbol that is looked up by its name.
+# Doors only for tests, and a symbol that is looked up by its name.
 KNOWN = {
     "ExtendCrc32cSlow",  # the slow twin that the fast one is compared with
     "Register",  # buckets in memory under schemes of their own
@@ -64,7 +63,8 @@ def uses(name: str, text: str) -> int:
     for match in re.finditer(rf"(?<![\w~])~?{name}\b", text):
         start = text.rfind("\n", 0, match.start()) + 1
         before = text[start : match.start()]
-        # What a declaration may follow; a line that goes on has others.
+        # The characters that a declaration may follow; a line that goes on has
+        # others.
         is_start = text[:start].rstrip()[-1:] in ("", ";", "{", "}", ":", ">")
         after = text[match.end() :].lstrip()
         defines = re.fullmatch(

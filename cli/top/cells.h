@@ -21,8 +21,8 @@ std::string SafeText(std::string_view text, bool utf8);
 // REQUIRES: `safe` from SafeText.
 size_t CellCount(std::string_view safe);
 
-// Exactly `columns` wide: padded, or without its middle, or with its beginning
-// alone. REQUIRES: as above.
+// Exactly `columns` wide: padded, or without its middle, or with only its
+// beginning. REQUIRES: as above.
 std::string Fitted(std::string_view safe, size_t columns, bool utf8,
                    Align align = Align::kLeft);
 

@@ -31,7 +31,7 @@ namespace {
 struct Window;
 struct CursesScreen;
 
-// What each function takes and gives.
+// The parameters and the result of each function.
 // clang-format off
 #define HOLDFAST_CURSES_CALLS(X)                                     \
   X(setupterm, int(const char*, int, int*))                          \

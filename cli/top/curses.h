@@ -1,9 +1,9 @@
 // The system's libncursesw, loaded when `holdfast top` first wants it, so that
 // no file of ours depends on it; and a Terminal made of it.
 //
-// Errors: FailedPrecondition where standard input or output is no terminal,
-// where it cannot move its cursor (TERM=dumb), is not known, or where there is
-// no libncursesw, with what to install.
+// Errors: FailedPrecondition where standard input or output is not a terminal,
+// where it cannot move its cursor (TERM=dumb), is not known, or where
+// libncursesw is missing, with what to install.
 #pragma once
 
 #include <memory>

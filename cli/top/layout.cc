@@ -186,7 +186,7 @@ class Layout {
 
   struct Metric {
     std::string name;
-    std::vector<double> values;  // a step each; NaN where there is none
+    std::vector<double> values;  // a step each; NaN where it is missing
   };
 
   std::vector<Metric> Metrics() const {
@@ -378,7 +378,7 @@ class Layout {
     return lines;
   }
 
-  // Of the selected step, where it is not committed.
+  // The texts for the selected step, where it is not committed.
   std::vector<std::string> LiveTexts() const {
     if (state_.step >= state_.steps.size()) return {};
     const StepInfo& step = state_.steps[state_.step];
@@ -514,7 +514,7 @@ class Layout {
                     std::to_string(numbers.infinity_count));
   }
 
-  // What is at an end of the axis: "-2^3", "0", "2^-4".
+  // The label at an end of the axis: "-2^3", "0", "2^-4".
   static std::string BinText(int bin, int exponent_min) {
     if (bin == 0) return "0";
     return (bin < 0 ? "-2^" : "2^") +

@@ -474,7 +474,7 @@ std::vector<Ask> FirstAsks(const State& state) {
 std::vector<Ask> OnKey(State& state, Key key, size_t page_rows) {
   if (state.is_typing) return OnTyped(state, key);
   if (const auto asks = OnCommonKey(state, key)) {
-    // A checkpoint alone is what is wanted from the beginning.
+    // A single checkpoint is what is wanted from the beginning.
     if (!state.is_root) state.wanted = state.path;
     return *asks;
   }

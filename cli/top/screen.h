@@ -1,4 +1,4 @@
-// What is on the screen of `holdfast top`, and the terminal that shows it.
+// Draws the screen of `holdfast top`, and has the terminal that shows it.
 //
 // Ownership: values. Units: rows and columns of the terminal.
 #pragma once

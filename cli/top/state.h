@@ -1,4 +1,5 @@
-// What `holdfast top` knows, and what it asks of its worker and is told by it.
+// The state of `holdfast top`, its questions to its worker, and the worker's
+// answers.
 //
 // Thread-safety: values; what they share is not changed any more.
 // Units: bytes, elements, nanoseconds since 1970-01-01 UTC.
@@ -58,7 +59,7 @@ enum class AskKind : uint8_t {
 struct Ask {
   AskKind kind = AskKind::kList;
   std::string path;
-  std::string other;  // "" where there is none
+  std::string other;  // "" if it has none
   size_t leaf = 0;
 };
 
@@ -69,7 +70,7 @@ struct StepsAnswer {
   std::vector<StepInfo> steps;
   std::vector<LiveSave> live;
 };
-// To AskKind::kFirst: it has steps, and is none.
+// The answer to AskKind::kFirst: the path has steps, and is not a checkpoint.
 struct RootAnswer {
   std::string path;
 };
@@ -112,7 +113,7 @@ using Answer =
 
 // --- In between ---
 
-// What is known of a node of the tree, added up over its leaves.
+// The facts about a node of the tree, added up over its leaves.
 struct NodeNumbers {
   size_t measured_count = 0;
   double squares = 0;

@@ -304,7 +304,7 @@ class Worker::Impl {
     options_.post(std::move(answer));
   }
 
-  // --- What is measured in between ---
+  // --- Measured in between ---
 
   bool HasBatch() const {
     if (opened_ == nullptr || !options_.measures) return false;

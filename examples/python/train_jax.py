@@ -53,7 +53,7 @@ def update(params, momentum, x, y):
 
 
 def batch_of(step):
-    """The data of a step follows from its number alone, so a resumed run sees
+    """The data of a step follows only from its number, so a resumed run sees
     what it would have seen."""
     x = jax.random.normal(jax.random.fold_in(jax.random.key(7), step), (64, 8))
     return x, jnp.sin(x.sum(axis=1, keepdims=True))

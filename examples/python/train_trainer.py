@@ -47,7 +47,7 @@ class Trainer:
         self.step, self.pending = 0, None
 
     def parts(self):
-        """What a checkpoint holds, besides the counters."""
+        """The parts of a checkpoint, besides the counters."""
         return {"model": self.model, "optimizer": self.optimizer,
                 "scheduler": self.schedule, "batches": self.batches}
 

@@ -14,7 +14,7 @@
 // Ownership: loaded arrays own their memory; a Tree given to Save is borrowed
 // for the call.
 // Units: bytes, elements; times in seconds.
-// Errors: NotFound (no such path or leaf; a directory that is no checkpoint,
+// Errors: NotFound (no such path or leaf; a directory without a checkpoint,
 // saying what was looked for), AlreadyExists (`Destination P already exists.`),
 // FailedPrecondition (temporary directory, unreadable metadata), DataLoss
 // (damaged bytes, naming tensor, file and offset; a file or item that was saved
@@ -71,8 +71,8 @@ enum class ValueKind : uint8_t {
   kEmptyTuple,
   kPlaceholder,
   kJson,  // a whole JSON item
-  // A pickled Python object that is no tensor, in a foreign format. Its text is
-  // a torch.save file of exactly that object.
+  // A pickled Python object other than a tensor, in a foreign format. Its text
+  // is a torch.save file of exactly that object.
   kObject,
 };
 // "array", "scalar", "string", "bytes", "none", "empty_dict", ...
@@ -96,13 +96,14 @@ struct LeafInfo {
   uint64_t stored_bytes = 0;  // 0 unless OpenOptions::stored_sizes
   uint64_t decoded_bytes = 0;
   // The value is not an array of its own: it lies in the old msgpack file, or
-  // there is none (empties).
+  // it has none (empties).
   bool skip_deserialize = false;
   std::optional<Shape> write_shape;  // as `_METADATA` records it
   std::string sharding_json;         // its entry of `_sharding`, or empty
   std::string array_metadata;        // text of its .zarray or zarr.json
-  // Of its elements, 32 hex digits (holdfast/tools/fingerprint.h). Empty unless
-  // OpenOptions::fingerprints and it was saved with one.
+  // The fingerprint of its elements, 32 hex digits
+  // (holdfast/tools/fingerprint.h). Empty unless OpenOptions::fingerprints and
+  // it was saved with one.
   std::string fingerprint;
   // Why the leaf cannot be read; reading it fails with this.
   // FailedPrecondition: it is a TypeHandler's that value_type names, and no
@@ -121,7 +122,7 @@ struct ReadRequest {
   ArrayView target;
 };
 
-// What kind of checkpoint a path holds, and where its parts are.
+// The kind of checkpoint that a path holds, and where its parts are.
 struct CheckpointInfo {
   std::string path;  // absolute, after choosing the step
   // "orbax", "orbax-v1", "ocdbt", "zarr", "zarr3", "delta"; of foreign formats
@@ -138,8 +139,8 @@ struct CheckpointInfo {
   std::string checkpoint_metadata;
   std::string item_custom_metadata;
   std::string value_metadata_tree;
-  // What holdfast itself keeps in the item's `custom_metadata`, which the text
-  // above is without: a JSON object, or empty.
+  // The documents that holdfast itself keeps in the item's `custom_metadata`,
+  // which the text above leaves out: a JSON object, or empty.
   std::string item_documents;
   // True when there is an `_METADATA`.
   bool has_tree_metadata = false;
@@ -147,15 +148,16 @@ struct CheckpointInfo {
   bool store_array_data_equal_to_fill_value = false;
   std::optional<int64_t> init_timestamp_ns;
   std::optional<int64_t> commit_timestamp_ns;
-  // Of a view: the files that it refers to, by their paths or URLs; empty: all
+  // For a view: the files that it refers to, by their paths or URLs; empty: all
   // bytes are the checkpoint's own, or it was opened without
   // OpenOptions::verify.
   std::vector<std::string> sources;
-  // Of a delta (holdfast/delta.h): the paths of the steps that it is read from,
-  // its base first, the anchor last; empty for a step that stands alone.
+  // For a delta (holdfast/delta.h): the paths of the steps that it is read
+  // from, its base first, the anchor last; empty for a step that needs no
+  // other.
   std::vector<std::string> bases;
-  // Of a delta, and of a step that one was made into: what it holds, by which a
-  // later delta knows its base; else empty.
+  // For a delta, and for a step that one was made into: the id of its content,
+  // by which a later delta knows its base; else empty.
   std::string result_id;
   // Notes for the reader, in words: e.g. that the checkpoint's list of
   // checksums is gone, so that not all of it can be checked.
@@ -172,8 +174,8 @@ struct Damage {
 
 struct VerifyReport {
   std::vector<Damage> damages;
-  // What holdfast does not read (IsNotSupported): it may be as sound as the
-  // rest, and nobody has looked.
+  // Parts that holdfast does not read (IsNotSupported): they may be as sound as
+  // the rest, and nobody has looked.
   std::vector<Damage> not_supported;
   std::vector<std::string> notes;  // e.g. values that carry no checksum
   uint64_t leaf_count = 0;
@@ -211,8 +213,8 @@ class Checkpoint {
   // Index into leaves(); NotFound names close matches.
   Result<size_t> Find(std::string_view name) const;
 
-  // A whole leaf: array and scalar. OutOfRange for a number that is no leaf's,
-  // NotFound for a name that is none, InvalidArgument for a leaf that is no
+  // A whole leaf: array and scalar. OutOfRange for a number that names no leaf,
+  // NotFound for an unknown name, InvalidArgument for a leaf other than an
   // array; so for all below.
   Result<Array> Read(size_t leaf) const;
   Result<Array> Read(std::string_view name) const;
@@ -247,8 +249,8 @@ class Checkpoint {
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
-  // What is asked of a format has been checked: requests pass CheckRequest and
-  // have elements, `leaf` is one with text. std::bad_alloc may leave them.
+  // The arguments have been checked before a format sees them: requests pass
+  // CheckRequest and have elements, `leaf` is one with text.
   virtual Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
                                    const RunOptions& run) const = 0;
   virtual Result<std::string> DoReadText(size_t leaf) const = 0;
@@ -275,7 +277,7 @@ Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf);
 
 // Reads and checks every byte that a restore could depend on, and every
 // checksum there is. Damage, and what is not supported, is in the report. Fails
-// when the path is no checkpoint at all, and with the first failure that is no
+// when the path has no checkpoint at all, and with the first failure other than
 // damage (IsDamage), since nothing is known then of what could not be read.
 // With a group every rank calls it, checks a share of the chunks and files, and
 // gets the report of all; progress is of its own share.

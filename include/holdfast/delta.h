@@ -41,27 +41,28 @@ struct DeltaResult {
   uint64_t order = 0;  // deltas from the anchor to here
   uint64_t array_count = 0;
   uint64_t changed_array_count = 0;  // new ones among them
-  // Of a step in a run that is whole though it was not due (order 0): what was
-  // wrong with the base. Empty otherwise.
+  // Says, for a step in a run that is whole though it was not due (order 0),
+  // what was wrong with the base. Empty otherwise.
   std::string why_whole;
 };
 
 // Writes `tree` at `path` as the difference from the step at `base`, a
 // checkpoint of any format, or a root of steps, of which the newest is meant.
 // The encoded differences are held in memory until all are known. One process
-// only: Unimplemented for a group of several. Of `save_args` the dtypes count.
-// InvalidArgument for a base that is made from the step that is to be replaced,
-// and for options that a delta has no place for: `also`, `fingerprints`, other
-// than the default `compression` and `chunk_bytes_target`, other formats than
-// kOrbax. FailedPrecondition when the base changes meanwhile.
+// only: Unimplemented for a group of several. `save_args` counts only with its
+// dtypes. InvalidArgument for a base that is made from the step that is to be
+// replaced, and for options that a delta has no place for: `also`,
+// `fingerprints`, other than the default `compression` and
+// `chunk_bytes_target`, other formats than kOrbax. FailedPrecondition when the
+// base changes meanwhile.
 Result<DeltaResult> SaveDelta(const std::string& path, const Tree& tree,
                               const std::string& base,
                               const SaveOptions& options = {});
 
 // Writes `tree` at `path` in a run that is whole once in `anchor_every` steps:
 // as the difference from the newest committed step before it, by number where
-// `path` ends with one, or whole (order 0) where that is due or there is none.
-// A run goes on beside damage: where the base cannot be read or changes
+// `path` ends with one, or whole (order 0) where that is due or no such step
+// exists. A run goes on beside damage: where the base cannot be read or changes
 // meanwhile, the step is whole, and `why_whole` says why. `fingerprints`,
 // `compression` and `chunk_bytes_target` are those of whole steps; deltas have
 // none of them. Otherwise as SaveDelta. InvalidArgument for anchor_every of 0.
@@ -76,8 +77,8 @@ Result<DeltaResult> SaveItemInChain(const std::string& directory,
                                     const Tree& tree, uint64_t anchor_every,
                                     const SaveOptions& options = {});
 
-// What a delta changes in one array: values[i] is the element at indices[i] of
-// the array in C order. Ascending.
+// The change that a delta makes to one array: values[i] is the element at
+// indices[i] of the array in C order. Ascending.
 struct ArrayPatch {
   std::string name;
   Shape shape;  // of the whole array
@@ -87,7 +88,7 @@ struct ArrayPatch {
 
 // The patches of a delta, one array at a time, checked: what `take` fails with
 // ends it. Arrays that are not as in the base are all there, new ones with all
-// of their elements. FailedPrecondition when `path` is no delta.
+// of their elements. FailedPrecondition when `path` is not a delta.
 Status ReadPatches(const std::string& path,
                    const std::function<Status(ArrayPatch patch)>& take,
                    const RunOptions& run = {});

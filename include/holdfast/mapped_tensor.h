@@ -23,7 +23,7 @@
 // Thread-safety: any thread. Ownership: an Array shares its mapping, which
 // needs neither the checkpoint nor the file's name; arrays of one file and call
 // share one mapping, from the first of them to the last. Units: bytes.
-// Errors: OutOfRange for a number that is no leaf's; a leaf's own problem;
+// Errors: OutOfRange for a number that names no leaf; a leaf's own problem;
 // DataLoss (an array that is not inside its file; with `verify` all that Read
 // finds), ResourceExhausted (no room for a mapping).
 #pragma once

@@ -39,8 +39,8 @@ struct Stats {
   uint64_t stored_bytes = 0;   // bytes read or written for them
   uint64_t chunk_count = 0;
   uint64_t in_flight_bytes_peak = 0;
-  // Of arrays that were mapped instead of read (LoadOptions::map); they are in
-  // none of the counts above.
+  // Bytes of arrays that were mapped instead of read (LoadOptions::map); they
+  // are in none of the counts above.
   uint64_t mapped_bytes = 0;
   // Arrays whose fingerprint was compared with the memory they were read into
   // (OpenOptions::fingerprints).
@@ -55,7 +55,8 @@ struct RunOptions {
   // larger than it goes in pieces (of a quarter of the bound, from 128 KiB to
   // 4 MiB, two held at a time), with the same chunk shape on disk. Blosc
   // (Compression::kPlanes, kFast) and codecs that holdfast only reads need the
-  // whole chunk, which then goes alone. Cost: too small a budget idles threads.
+  // whole chunk, which then goes by itself. Cost: too small a budget idles
+  // threads.
   uint64_t in_flight_bytes_max = uint64_t{256} << 20;
   ProgressFn progress;  // may be empty
   // Checked once a chunk; when it becomes true the call returns Cancelled and
@@ -66,7 +67,7 @@ struct RunOptions {
 enum class Format : uint8_t {
   kOrbax,    // what Orbax's PyTreeCheckpointer writes: the item at `path`
   kOrbaxV1,  // what Orbax v1 `save` writes: `path/state/`
-  // Convert alone writes these.
+  // Only Convert writes these.
   kMegatronZarr,  // Megatron Core's `zarr` strategy, up to 0.15.3
   kSafetensors,   // one file, or shards with an index
   kDcp,           // torch.distributed.checkpoint
@@ -144,7 +145,7 @@ struct SaveOptions {
   // (every element in exactly one process; no chunk cut by a border between
   // processes, which ArrayTraits::write_shape sees to). Deferred arrays are
   // written by all, a share each; everything else by rank 0. Borrowed. Null:
-  // this process alone.
+  // only this process.
   ProcessGroup* group = nullptr;
   Format format = Format::kOrbax;
   // Zarr 2 or 3; 0: 2 for kOrbax, 3 for kOrbaxV1, as Orbax's defaults are.
@@ -153,8 +154,9 @@ struct SaveOptions {
   bool use_ocdbt = true;
   Compression compression = Compression::kPlanes;
   // Not null: the arrays lie in files of another format, which are written once
-  // and are both: the database refers to what is in them. Wants OCDBT and
-  // digests; `compression` is none then, and one that was chosen is refused.
+  // and are both: the database refers to what is in them. It needs OCDBT and
+  // digests; `compression` is then none, and an explicit choice of another is
+  // refused.
   std::shared_ptr<const AlsoFormat> also;
   // Replace an existing checkpoint at `path`; the old one is removed only after
   // the new one is complete and durable.
@@ -242,10 +244,10 @@ struct OpenOptions {
   // read as ever.
   bool leaves_only = false;
   // How the checkpoint was committed. kMarkerFile: one without
-  // `commit_success.txt` is refused, and is no step of a root. Otherwise a
-  // checkpoint without the marker is refused only when it says itself that it
-  // was never committed (`_CHECKPOINT_METADATA` has the time it was begun, and
-  // not that of its commit).
+  // `commit_success.txt` is refused, and does not count as a step of a root.
+  // Otherwise a checkpoint without the marker is refused only when it says
+  // itself that it was never committed (`_CHECKPOINT_METADATA` has the time it
+  // was begun, and not that of its commit).
   CommitMode commit_mode = CommitMode::kAuto;
 };
 

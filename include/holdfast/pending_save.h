@@ -31,8 +31,8 @@
 namespace holdfast HOLDFAST_EXPORT {
 
 struct PendingSaveOptions {
-  // As SaveOptions::group: every rank begins, saves the same items and commits,
-  // rank 0 alone writes files and chooses the root record.
+  // Like SaveOptions::group: every rank begins, saves the same items and
+  // commits; only rank 0 writes files and chooses the root record.
   ProcessGroup* group = nullptr;
   bool overwrite = false;                      // as SaveOptions::overwrite
   bool sync = true;                            // as SaveOptions::sync
@@ -40,7 +40,7 @@ struct PendingSaveOptions {
   std::function<uint64_t()> now_ns;            // as SaveOptions::now_ns
   CommitMode commit_mode = CommitMode::kAuto;  // as SaveOptions::commit_mode
   std::optional<uint32_t> directory_mode;      // as SaveOptions::directory_mode
-  // An empty directory at the path is no obstacle, also without `overwrite`.
+  // An empty directory at the path is accepted, also without `overwrite`.
   bool takes_empty_directory = false;
   // Deltas that were made from this result stay good when the checkpoint
   // replaces it (CheckpointInfo::result_id); empty: whatever refers to what
@@ -48,7 +48,7 @@ struct PendingSaveOptions {
   std::string result_id;
   // Asked when all is written and steps of the root can neither go nor be
   // replaced, just before the checkpoint exists: a failure ends the save with
-  // it. For what refers to others. Rank 0 alone asks.
+  // it. For what refers to others. Only rank 0 asks.
   std::function<Status()> may_commit;
   // With `overwrite`: files of others that lie in the old checkpoint's
   // directory lie in the new one, too, unless that has files of their names;
@@ -57,7 +57,7 @@ struct PendingSaveOptions {
   bool keeps_other_files = false;
 };
 
-// What `_CHECKPOINT_METADATA` says about the whole checkpoint.
+// The part of `_CHECKPOINT_METADATA` about the whole checkpoint.
 struct RootRecord {
   // The JSON value of "item_handlers": a string for a bare item
   // (`"orbax.checkpoint...."`, quotes included), an object of name -> type
@@ -104,9 +104,9 @@ class PendingSave {
 };
 
 // A pytree item in `directory`, which is made when absent, without markers and
-// without atomicity: what Orbax's handlers do by themselves. An item that was
-// there is replaced (the data files of its database stay), other files are left
-// alone. `options` as in PendingSave::SaveItem, and `sync` counts.
+// without atomicity: what Orbax's handlers do by themselves. An existing item
+// is replaced (the data files of its database stay), other files stay as they
+// are. `options` as in PendingSave::SaveItem, and `sync` counts.
 Result<SaveResult> SaveItem(const std::string& directory, const Tree& tree,
                             const SaveOptions& options);
 

@@ -18,9 +18,10 @@
 //   there for. Rank 0 waits for all, so that nobody works on, and then all fail
 //   by its name and reason, and leave the call: the rest of its meetings fail
 //   at once with the same words, and nothing is sent.
-// - Every wait has a deadline. Who misses it finds the failure when it comes,
-//   while the others may be in their next call. Who gave up waiting for rank 0
-//   has left word of it: rank 0 goes no further than the next meeting.
+// - Every wait has a deadline. A rank that misses it finds the failure when it
+//   comes, while the others may be in their next call. A rank that gave up
+//   waiting for rank 0 has left word of it: rank 0 goes no further than the
+//   next meeting.
 // - So a call in which something failed costs a rank no later call. Nothing
 //   that only one rank can fail in may follow the last meeting of a call.
 // - A rank that left a call out, though it should not, learns at its next one

@@ -1,4 +1,4 @@
-// What a pytree item in a directory holds, without reading any value: the
+// The contents of a pytree item in a directory, without reading any value: the
 // result of PyTreeCheckpointHandler::Metadata and the parts of it that
 // functions of the caller's see.
 //

@@ -14,8 +14,8 @@
 
 namespace holdfast {
 
-// How often one call reads at most. Who overwrites in a loop is met in half of
-// the reads, if they take as long as a save.
+// How often one call reads at most. A program that overwrites in a loop is met
+// in half of the reads, if they take as long as a save.
 inline constexpr int kReadsMax = 20;
 
 inline bool WasReplaced(const Status& status) {
@@ -26,9 +26,9 @@ bool WasReplaced(const Result<T>& result) {
   return WasReplaced(result.status());
 }
 
-// What `read` returns, a Status or Result, which opens the checkpoint at `path`
-// and reads it, and may be called again. For a URL it is called once: object
-// stores have retries of their own.
+// The result of `read`, a Status or Result; `read` opens the checkpoint at
+// `path` and reads it, and may be called again. For a URL it is called once:
+// object stores have retries of their own.
 template <typename Read>
 auto ReadAgainIfReplaced(std::string_view path, const Read& read) {
   const int count_max = path.find("://") == path.npos ? kReadsMax : 1;

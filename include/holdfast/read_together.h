@@ -8,9 +8,9 @@
 // The ranks of a host tell each other what they want, and divide the chunks:
 // each is read and decoded by one rank, straight into the memory of all that
 // want some of it (shared memory, a file without a name, where that is another
-// rank's). What several ranks want alike is in memory once for all of them;
-// they may write to it, and see their own writes only. Hosts work apart, unless
-// they share what they read by messages (broadcast_bytes_max).
+// rank's). An array that several ranks want alike is in memory once for all of
+// them; they may write to it, and see only their own writes. Hosts work apart,
+// unless they share what they read by messages (broadcast_bytes_max).
 //
 // Every rank calls it, with the same checkpoint opened by itself and the same
 // options; requests may differ. All succeed or all fail, by the group's

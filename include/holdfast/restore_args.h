@@ -80,7 +80,7 @@ const ArrayRestoreArgs* AsArrayRestoreArgs(const AnyRestoreArgs& args);
 std::optional<Sharding> WantedSharding(const ArrayRestoreArgs& args);
 
 // InvalidArgument "If `shape` and `global_shape` are both provided, they must
-// match."; a mesh without mesh_axes, or the reverse, is no error (Orbax ignores
+// match."; a mesh without mesh_axes, or the reverse, is accepted (Orbax ignores
 // it).
 Status CheckRestoreArgs(const AnyRestoreArgs& args);
 

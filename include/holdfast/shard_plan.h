@@ -42,7 +42,7 @@ struct DeviceProcesses {
   // Device `id` belongs to process id / ids_per_process. JAX's CPU devices have
   // 2048 ids a process: 0 and 1 are the first's, 2048 and 2049 the second's.
   int64_t ids_per_process = 1;
-  // When not empty, this alone counts: the rank of each device by its id.
+  // When not empty, only this counts: the rank of each device by its id.
   std::map<int64_t, int64_t> rank_by_device;
 };
 
@@ -60,7 +60,7 @@ struct ReplicaOptions {
   // Orbax's default, but for GPUs; its code also leaves small arrays in pinned
   // host memory uncut.
   bool use_replica_parallel = true;
-  // Smaller slices are not worth it: replica 0 writes alone.
+  // Smaller slices are not worth it: replica 0 writes the whole.
   int64_t min_slice_bytes = 0;
   // No more replicas than this write.
   int64_t max_replicas = std::numeric_limits<int64_t>::max();

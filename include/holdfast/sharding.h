@@ -9,8 +9,8 @@
 // Errors: InvalidArgument, in JAX's words, for a spec that does not fit (an
 // axis that the mesh does not have, one used twice, an extent that the devices
 // do not divide) and for PositionalSharding, which JAX has dropped; DataLoss
-// for a text that is no sharding; Unimplemented for types that Orbax does not
-// restore either.
+// for a malformed text; Unimplemented for types that Orbax does not restore
+// either.
 #pragma once
 
 #include <cstdint>

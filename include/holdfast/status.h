@@ -79,7 +79,7 @@ Status DeadlineExceededError(std::string message);
 Status DataLossError(std::string message);
 Status InternalError(std::string message);
 
-// Either a value or the Status (never ok) that says why there is none.
+// Either a value or the Status (never ok) that says why it is absent.
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -60,8 +60,8 @@ struct ArrayView {
 
 // True when the elements lie in C order without gaps.
 bool IsContiguous(const ConstArrayView& view);
-// Why the view's elements are no run of values of a C++ type that has this
-// dtype and alignment (ConstArrayView::As), or ok.
+// The reason why the view's elements cannot be used as a run of values of a C++
+// type that has this dtype and alignment (ConstArrayView::As), or ok.
 Status CheckElements(const ConstArrayView& view, DType dtype,
                      size_t alignment_bytes);
 

@@ -73,7 +73,7 @@ inline constexpr std::string_view kSingleDeviceShardingJson =
 // How one jax.Array leaf was laid out in the program that saves it. Many leaves
 // may share one.
 struct ArrayTraits {
-  // As `_sharding` spells it; empty: the array has no entry there.
+  // Spelled as in `_sharding`; empty: the array has no entry there.
   std::string sharding_json = std::string(kSingleDeviceShardingJson);
   // The implementation of a typed PRNG key ("threefry2x32"); empty: no key.
   // The array then holds the key data.
@@ -192,8 +192,8 @@ class Tree {
   static Tree Placeholder();
   static Tree ByteString(std::string bytes);
   static Tree Reference(std::string param_name);
-  // A leaf that a TypeHandler has stored, or will: Save writes its entry of
-  // `_METADATA` alone, with this value_type.
+  // A leaf that a TypeHandler has stored, or will: Save writes only its entry
+  // of `_METADATA`, with this value_type.
   static Tree External(std::string value_type);
   // Copies share the object. Refused by Save: PyTreeCheckpointHandler gives it
   // to the TypeHandler of its type.
@@ -216,7 +216,7 @@ class Tree {
   const std::vector<std::string>& keys() const;
   // REQUIRES: i < size().
   KeyKind key_kind(size_t i) const;
-  // A child by key, or by decimal index in a sequence; null when there is none.
+  // A child by key, or by decimal index in a sequence; null when it is missing.
   // Takes time linear in size().
   const Tree* Find(std::string_view key) const;
   const Tree* FindPath(const std::vector<std::string>& path) const;
@@ -297,7 +297,7 @@ class Tree {
   static Tree FromMembers(NodeKind kind, std::vector<Member> members);
   static Tree FromItems(NodeKind kind, std::vector<Tree> items);
 
-  // LeafKind alone: the leaves without a value, None and Placeholder.
+  // Only the LeafKind: the leaves without a value, None and Placeholder.
   std::variant<LeafKind, Container, ArrayLeaf, Scalar, TextLeaf,
                std::shared_ptr<const std::any>>
       node_;
@@ -306,7 +306,7 @@ class Tree {
 // Same containers, keys of the same kinds in the same order, and equal leaves;
 // arrays are equal when kind, traits, dtype, shape and every element's bytes
 // are, however their elements are divided over shards; an object, or a deferred
-// array, is equal to itself alone.
+// array, is equal only to itself.
 bool operator==(const Tree& a, const Tree& b);
 
 }  // namespace holdfast

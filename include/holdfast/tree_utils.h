@@ -35,8 +35,8 @@ using FlatDict = std::vector<std::pair<TreePath, Tree>>;
 // ("a", "0") as a name: the keys joined with `sep`.
 std::string StrKeypath(const TreePath& keypath, std::string_view sep = ".");
 
-// The leaves in JAX's order. None and empty containers are no leaves, unless
-// `keep_empty_nodes`.
+// The leaves in JAX's order. None and empty containers count as leaves only
+// with `keep_empty_nodes`.
 Result<FlatDict> ToFlatDict(const Tree& tree, bool keep_empty_nodes = false);
 
 // The reverse. With a target: its containers, and at each of its leaves the
@@ -74,9 +74,9 @@ struct TreeDiff {
   const Tree* rhs = nullptr;
   // "opt[0].mu"; empty for the root.
   std::string place;
-  // What FormatTreeDifference prints: the value, the class where the two are
-  // of different kinds, class and length where two sequences differ in length,
-  // or "MISSING".
+  // The text that FormatTreeDifference prints: the value, the class where the
+  // two are of different kinds, class and length where two sequences differ in
+  // length, or "MISSING".
   std::string lhs_text;
   std::string rhs_text;
 };

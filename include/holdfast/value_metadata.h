@@ -1,5 +1,5 @@
-// What a checkpoint knows of a value without reading it: Orbax's ArrayMetadata,
-// ScalarMetadata and StringMetadata.
+// The facts that a checkpoint knows of a value without reading it: Orbax's
+// ArrayMetadata, ScalarMetadata and StringMetadata.
 //
 // Thread-safety: values. Units: shapes in elements. Errors: none.
 #pragma once

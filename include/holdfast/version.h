@@ -17,8 +17,8 @@ std::string_view Version();
 // The commit that the library was built from, as 12 digits; empty when it was
 // not built in a clone.
 std::string_view Commit();
-// What the library uses of this processor beyond what every one of its kind
-// has, in words: "crc32c bmi2", "crc32c", or "".
+// The features of this processor that the library uses beyond what every one of
+// its kind has, in words: "crc32c bmi2", "crc32c", or "".
 std::string_view ProcessorFeatures();
 
 }  // namespace holdfast

@@ -27,7 +27,7 @@ def make_adapt(
     **jax_options: Any,
 ) -> Adapt:
     """An `adapt` for trees that the processes of `group` save together (None:
-    this one alone), which passes other options to `_jax_arrays.array_leaf`.
+    only this one), which passes other options to `_jax_arrays.array_leaf`.
 
     `all_write`: each of them writes a share of what all have whole, and not
     rank 0 all of it.
@@ -61,8 +61,8 @@ def _adapt(
             array.shape,
             [((0,) * array.ndim, array)],
             kind="numpy",
-            # Of another device it is a copy already. Where rank 0 alone writes
-            # these leaves, other ranks need none.
+            # A tensor of another device is a copy already. Where only rank 0
+            # writes these leaves, other ranks need no copy.
             immutable=value.device.type != "cpu"
             or (group is not None and group.rank != 0 and not all_write),
         )
@@ -84,7 +84,7 @@ def _of_dtensor(
     members = None if group is None else group.torch_ranks
     is_whole_here = len(ranks) == 1 and group is None
     if not is_whole_here and (members is None or not members >= set(ranks)):
-        who = "this process alone" if group is None else str(group)
+        who = "only this process" if group is None else str(group)
         raise errors.InvalidArgumentError(
             f"leaf {joined(path)!r}: the DTensor is spread over ranks {ranks}"
             f" of torch.distributed, and {who} saves; call save in all of them,"
@@ -109,7 +109,7 @@ def _of_jax(
         )
     if group is not None:
         if value.is_fully_addressable:
-            # This process's alone, so rank 0's is the one that is written.
+            # Only this process has it, so rank 0's is the one that is written.
             return _jax_arrays.whole_leaf(value, path)
         options = {**options, "own_part_only": True}
     return _jax_arrays.array_leaf(value, path, **options)

@@ -1,4 +1,5 @@
-"""What `import holdfast` offers: save, load, open, digest, verify, steps."""
+"""The names that `import holdfast` offers: save, load, open, digest, verify,
+steps."""
 
 from __future__ import annotations
 
@@ -155,8 +156,8 @@ def save(
       also: "safetensors": the arrays lie, uncompressed, in safetensors files
         (`model.safetensors`, or shards and their index), which are written once
         and committed with the rest: the directory opens as either format, names
-        being the keys joined with ".". Wants `ocdbt` and the default
-        compression, which then is none, and a file system.
+        being the keys joined with ".". Needs `ocdbt`, a file system, and the
+        default compression, which then compresses nothing.
       overwrite: replace what is at `path`, after the new one is complete.
       base: an earlier step: a delta is written, what has changed since then
         (`doc/deltas.md`). A path, or a number: the step beside `path`. The
@@ -165,7 +166,7 @@ def save(
         `compression`, `chunk_bytes` or `fingerprints`, which differences have
         no place for.
       deltas: choose the base: the newest step before `path`, or none where a
-        whole step is due. A base that is damaged is none, with a warning: the
+        whole step is due. A damaged base counts as missing, with a warning: the
         run goes on from a new whole step. `compression`, `chunk_bytes` and
         `fingerprints` are those of whole steps. Neither with `also` nor with
         another format than "orbax".
@@ -184,7 +185,8 @@ def save(
       durable: wait until the disk has everything.
       fingerprints: store 128 bits for the elements of each array
         (`doc/fingerprints.md`), by which a load checks them in memory and
-        `holdfast diff --fingerprint` compares steps. Of whole steps.
+        `holdfast diff --fingerprint` compares steps. Only whole steps have
+        them.
       check_replicas: before anything is written, and before a background save
         returns, compare the copies of each tensor that devices and processes of
         the group hold, as `holdfast.check_replicas` does. With it "auto" is all
@@ -194,10 +196,10 @@ def save(
         of jax.Arrays and DTensors that are spread over them; rank 0 writes
         everything else. "jax" or "torch": those of `jax.distributed` or
         `torch.distributed`; one of torch's process groups; a
-        `holdfast.ProcessGroup`; None: this process alone. "auto": all of
+        `holdfast.ProcessGroup`; None: only this process. "auto": all of
         `jax.distributed` where that is initialised; all of `torch.distributed`
-        when the tree holds DTensors, so that rank 0 may save plain tensors
-        alone; else None.
+        when the tree holds DTensors, so that rank 0 may save plain tensors by
+        itself; else None.
       timeout: seconds that a rank waits for the others at each meeting.
 
     Returns:
@@ -581,7 +583,7 @@ def steps(path: PathLike) -> list[int]:
     """The committed steps of a manager's directory, ascending.
 
     A step that was committed and is damaged is one of them. Raises
-    NotFoundError when there is none.
+    NotFoundError when it has no step.
     """
     found = [
         info.step

@@ -22,7 +22,8 @@ _FITS, _DIFFERS, _USAGE, _FAILED = 0, 1, 2, 3
 
 
 def _target_of(name: str) -> Any:
-    """What MODULE:FUNCTION returns; modules are looked for here, too."""
+    """The value that MODULE:FUNCTION returns; modules are looked for here,
+    too."""
     module_name, _, function = name.partition(":")
     if not module_name or not function:
         raise ValueError(f"--target: got {name!r}, want MODULE:FUNCTION")
@@ -50,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--step", type=int, help="of a root; the newest")
     parser.add_argument("--item", default="", help="of a composite checkpoint")
     parser.add_argument(
-        "--cast", action="store_true", help="other dtypes are no difference"
+        "--cast", action="store_true", help="ignore differences of dtype"
     )
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object"

@@ -1,5 +1,5 @@
-"""What `holdfast.diff`, `stats` and `merge` do: checkpoints of any formats
-compared, measured and put together, piece by piece."""
+"""`holdfast.diff`, `stats` and `merge`: checkpoints of any formats compared,
+measured and put together, piece by piece."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def diff(
       atol, rtol: elements may differ by atol + rtol * max(|a|, |b|).
       equal_nan: NaN equals NaN.
       equal_bits: equal values with different bits are different.
-      ignore_dtype: compare values alone.
+      ignore_dtype: compare only values.
       structure_only: compare everything but values.
       by_fingerprint: compare the fingerprints that both were saved with; no
         array is read, other bits are a difference ("bits"), and nothing is

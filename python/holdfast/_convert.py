@@ -1,4 +1,4 @@
-"""What `holdfast.convert` does: checkpoints of one format made another's."""
+"""`holdfast.convert`: makes checkpoints of one format another's."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def _rules(
     rename: Mapping[str, str] | Sequence[tuple[str, str]],
     cast: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """What the engine calls the rules on leaves that `convert` and `view`
-    have."""
+    """The arguments of the engine for the rules on leaves that `convert` and
+    `view` have."""
     return {
         "select": _texts(select),
         "drop": _texts(drop),

@@ -52,7 +52,8 @@ def patches(
     threads: int | None = None,
     memory_bytes: int | None = None,
 ) -> list[ArrayPatch]:
-    """What the delta at `path` changes, for engines that take such patches.
+    """The changes that the delta at `path` makes, for engines that take such
+    patches.
 
     All is checked as by a load. Arrays that are as in the base are left out;
     one that the base does not have has all elements.
@@ -64,7 +65,7 @@ def patches(
       memory_bytes: the most bytes of chunks at once; None: 256 MiB.
 
     Raises:
-      errors.FailedPreconditionError: it is no delta, or its base is another
+      errors.FailedPreconditionError: it is not a delta, or its base is another
         step than it was made from.
       errors.NotFoundError, errors.DataLossError: as `load`.
     """
@@ -87,8 +88,8 @@ class Follower:
     torch on other devices get the new elements by `copy_`, and jax.Arrays are
     replaced in `tree`, on their devices. Deltas of the step that the arrays
     hold are applied, all at once, after all of them have been read and checked;
-    any other step is read whole, beside the arrays. Leaves of the target that
-    are no arrays stay as they are.
+    any other step is read whole, beside the arrays. Leaves of the target other
+    than arrays stay as they are.
 
     Thread-safety: one thread at a time; nobody else writes to the arrays.
 
@@ -114,8 +115,8 @@ class Follower:
           target: a pytree; its arrays have the names, dtypes and shapes of
             those of the steps.
           threads: None: one a CPU.
-          memory_bytes: the most bytes of chunks at once; None: 256 MiB. What
-            changes takes memory beside that until it is written.
+          memory_bytes: the most bytes of chunks at once; None: 256 MiB. Changes
+            take memory beside that until they are written.
 
         Raises:
           errors.InvalidArgumentError: an array that cannot be written in place.
@@ -144,8 +145,8 @@ class Follower:
         """Brings the arrays to the newest committed step.
 
         Returns:
-          What was done; None when the arrays are at the newest step already,
-          or there is none.
+          The update; None when the arrays are at the newest step already, or no
+          step exists.
 
         Raises:
           errors.NotFoundError: a step that lacks an array of the target.

@@ -1,8 +1,8 @@
 """torch's DTensors: which part of one each process holds, and which writes it.
 
 Everything follows from the tensor's shape, its mesh and its placements, so each
-process works out all of it alone. Only called when torch.distributed.tensor is
-imported.
+process works out all of it by itself. Only called when torch.distributed.tensor
+is imported.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """What one process holds of a tensor.
+    """The part of a tensor that one process holds.
 
     Attributes:
         local_shape: of its local tensor.
@@ -146,7 +146,7 @@ def _sharded_axis(placement: Any) -> tuple[int, int]:
             " made; redistribute it to Replicate or Shard first"
         )
     raise errors.InvalidArgumentError(
-        f"the DTensor's placement {placement} is none of Replicate, Shard and"
+        f"the DTensor's placement is {placement}, want Replicate, Shard or"
         " _StridedShard"
     )
 
@@ -260,7 +260,7 @@ def _parts(runs: Sequence[Sequence[Run]]) -> Iterator[Part]:
 def array_leaf(
     tensor: Any, name: str = "", *, every_replica: bool = False
 ) -> _engine.ArrayLeaf:
-    """What this process saves of a DTensor, on the tensor's memory.
+    """The part of a DTensor that this process saves, on the tensor's memory.
 
     The lowest rank that holds a box writes it; `every_replica`: what this rank
     holds, whoever writes. Raises InvalidArgumentError for what `layout_of` and
@@ -283,7 +283,7 @@ def array_leaf(
         tuple(tensor.shape),
         shards,
         kind="numpy",
-        # Of another device it is a copy already.
+        # A tensor of another device is a copy already.
         immutable=tensor.device.type != "cpu",
         write_shape=layout.write_shape,
         dtype=dtype,

@@ -35,7 +35,7 @@ class Stats:
     def __init__(self) -> None: ...
 
 class ArrayLeaf:
-    """An array that is no plain numpy leaf: what `adapt` makes of a jax.Array.
+    """An array other than a plain numpy leaf: what `adapt` makes of jax.Arrays.
 
     `shards` are (origin in elements, host array) and cover `shape` once; a
     single shard may be the whole. With `dtype` they are those of one of several
@@ -58,7 +58,7 @@ class ArrayLeaf:
     ) -> None: ...
 
 class Node:
-    """A container that is no dict, list or tuple: keys in their own order.
+    """A container other than a dict, list or tuple: keys in their own order.
 
     `kind` is "attributes" (keys are recorded like those of dicts) or
     "sequence" (keys ignored, recorded as indices). One without children is
@@ -112,7 +112,7 @@ def build_tree(
     """
 
 class Transport(Protocol):
-    """What carries the messages of a group; called by a thread of the engine's.
+    """Carries the messages of a group; called by a thread of the engine's.
 
     `receive` gives None when nothing came in time (seconds; 0: look only). A
     topic is new for its pair of ranks.
@@ -507,7 +507,7 @@ class Checkpoint:
         use_sidecar: bool = True,
         fingerprints: bool = False,
     ) -> None: ...
-    # Of `leaves`, without making them.
+    # The names in `leaves`, without making them.
     @property
     def leaf_names(self) -> list[str]: ...
     @property
@@ -768,7 +768,7 @@ def step_from_checkpoint_name(name: str) -> int:
     """`holdfast::StepFromCheckpointName`.
 
     Raises:
-        InvalidArgumentError: there is none.
+        InvalidArgumentError: it holds no step number.
     """
 
 def check_newest_step(
@@ -812,7 +812,7 @@ class KeepRule:
     ) -> KeepRule: ...
     @staticmethod
     def younger_than(seconds: float) -> KeepRule: ...
-    # What a manager's older options stand for; InvalidArgumentError beside a
+    # The rule of a manager's older options; InvalidArgumentError beside a
     # `preservation_policy`.
     @staticmethod
     def of_options(options: Any) -> KeepRule: ...
@@ -849,7 +849,7 @@ class SaveRule:
     # Called with the step and the one before, or None.
     @staticmethod
     def function(function: Callable[[int, int | None], Any]) -> SaveRule: ...
-    # What a manager's older options stand for.
+    # The rule of a manager's older options.
     @staticmethod
     def of_options(options: Any) -> SaveRule: ...
     def should_save(
@@ -882,7 +882,7 @@ def dispose_of_steps(
     todelete_subdir: str | None = None,
     todelete_full_path: str | None = None,
 ) -> tuple[list[str], list[str]]:
-    """`holdfast::DisposeOfSteps`: they are no steps of the root any more.
+    """`holdfast::DisposeOfSteps`: they stop being steps of the root.
 
     Gives the paths that `remove_trashed` is left to remove, and the names of
     steps that stay because others refer to them.
@@ -1017,7 +1017,8 @@ def check_may_replace(path: str) -> None:
     """`holdfast::CheckMayReplace`: refuses what is more than a checkpoint.
 
     Raises:
-        FailedPreconditionError: with the first file that is none's.
+        FailedPreconditionError: names the first file that is not the
+            checkpoint's.
     """
 
 def build_kvstore_tspec(
@@ -1251,7 +1252,7 @@ def read_torch_file(
     data: bytes,
     tensor: Callable[[npt.NDArray[Any], str], Any] | None = None,
 ) -> Any:
-    """What a file of torch.save holds, read without running anything.
+    """The value in a file of torch.save, read without running anything.
 
     Containers, numbers, strings, OrderedDict, Namespace, sets, BytesIO and
     numpy arrays are themselves; torch's dtypes, devices and sizes too when the
@@ -1279,7 +1280,7 @@ def write_torch_file(
     """
 
 def torch_file_json(data: bytes) -> str:
-    """What a file of torch.save holds as canonical JSON on one line, as
+    """The value in a file of torch.save as canonical JSON on one line, as
     `include/holdfast/tools/torch_file.h` describes it."""
 
 def diff(

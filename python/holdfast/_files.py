@@ -37,10 +37,10 @@ from holdfast._remote_files import open_url
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
-# What file systems say that rename no directories.
+# Errors of file systems that cannot rename directories.
 _NO_RENAMES = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV})
 
-# What a directory's files were when they were saved.
+# The record of a directory's files as they were when they were saved.
 DIGEST_FILE = "_HOLDFAST_DIGESTS"
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#]*)([^?#]*)(.*)", re.DOTALL)
@@ -65,7 +65,7 @@ def split_url(url: PathLike) -> tuple[str, str, str]:
     """`("gs://bucket", "/a/b", "")`: root, path and query of a URL."""
     match = _URL.fullmatch(os.fspath(url))
     if match is None:
-        raise ValueError(f"{os.fspath(url)!r} is no URL")
+        raise ValueError(f"{os.fspath(url)!r} is not a URL")
     return match[1], match[2], match[3]
 
 
@@ -118,7 +118,7 @@ def dirname(path: PathLike) -> str:
 # ---- looking
 
 
-# Of the call that asks now: what it has been told about buckets.
+# Answers about buckets that the call in progress has had.
 _answers: contextvars.ContextVar[dict[tuple[Any, ...], Any] | None]
 _answers = contextvars.ContextVar("holdfast answers", default=None)
 
@@ -142,7 +142,7 @@ def asking_once() -> Iterator[None]:
 
 
 def once(key: tuple[Any, ...], make: Callable[[], T]) -> T:
-    """What `make` gives; in `asking_once`, what it gave first for this key."""
+    """The result of `make`; in `asking_once`, its first result for this key."""
     answers = _answers.get()
     if answers is None:
         return make()
@@ -207,7 +207,7 @@ def islink(path: PathLike) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class RemoteStat:
-    """What is known of a URL; also with the names of `etils.epath`.
+    """The facts known of a URL; also with the names of `etils.epath`.
 
     Attributes:
         st_mode: a regular file or a directory, and all permissions.
@@ -249,7 +249,7 @@ def _stat_result(info: tuple[int, int, int]) -> RemoteStat:
 
 
 def stat(path: PathLike) -> os.stat_result | RemoteStat:
-    """`os.stat`; of a URL type, size and times (0: not known) alone."""
+    """`os.stat`; for a URL only type, size and times (0: not known)."""
     if not is_url(path):
         return os.stat(path)
     info = _info(path)
@@ -293,7 +293,7 @@ AnyEntry = os.DirEntry[str] | DirEntry
 
 
 class _Entries:
-    """What `os.scandir` returns."""
+    """The result of `os.scandir`."""
 
     def __init__(self, entries: list[DirEntry]) -> None:
         self._entries = iter(entries)
@@ -404,7 +404,7 @@ def read_bytes(path: PathLike) -> bytes:
     """The whole of a file.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: it does not exist.
     """
     if is_url(path):
         return _engine.read_place(os.fspath(path))
@@ -416,7 +416,7 @@ def read_checked(path: PathLike) -> bytes:
     """The whole of a file of a checkpoint, as it was saved.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: it does not exist.
         DataLossError: it differs from its checksum, or has a checksum but is
             gone.
     """
@@ -506,7 +506,7 @@ def rmtree(path: PathLike, ignore_errors: bool = False) -> None:
 def rename(source: PathLike, target: PathLike) -> None:
     """`os.rename`; in an object store copies, and then removes.
 
-    That is no single step, and a checkpoint's marker moves last.
+    That takes several steps, and a checkpoint's marker moves last.
 
     Raises:
         FileExistsError: a directory would replace something in a bucket.

@@ -68,7 +68,7 @@ def check_replicas(
 
     Raises:
       errors.DataLossError: on all ranks, naming tensors and ranks: those that
-        differ from the majority, or all of them where there is none.
+        differ from the majority, or all of them without a majority.
       errors.DeadlineExceededError: ranks that did not come, naming them.
     """
     return check(tree, _process_group.process_group(group), timeout)
@@ -105,8 +105,8 @@ def check_made(
 def _adapt_all(
     processes: ProcessGroup | None, value: Any, path: tuple[Any, ...]
 ) -> Any:
-    """As `adapt`, with all that this process holds of an array: a save takes
-    one copy of each element."""
+    """Like `adapt`, but keeps every copy this process holds; a save keeps one
+    of each element."""
     jax = jax_if_imported()
     if jax is not None and isinstance(value, jax.Array):
         with importing:

@@ -1,8 +1,8 @@
 """Future: a save that goes on in the background.
 
 If the system gives no thread, the save is done before the caller gets the
-future. The thread is no daemon, so that an interpreter that ends waits for the
-checkpoint. If nobody asks for an error, it is reported when the future is
+future. The thread is not a daemon, so that an interpreter that ends waits for
+the checkpoint. If nobody asks for an error, it is reported when the future is
 dropped, as Python reports errors that it cannot raise; and the next save raises
 it.
 
@@ -88,7 +88,7 @@ _running: weakref.WeakSet[_Shared[Any]] = weakref.WeakSet()
 def raise_earlier_failure() -> None:
     """Raises the error of an earlier background save, once.
 
-    Does nothing when there is none, or when somebody asked its future for it.
+    Does nothing without one, or when somebody asked its future for it.
     """
     with _failures_lock:
         pending, _failures[:] = list(_failures), []
@@ -190,8 +190,8 @@ class Future(Generic[T]):
     ) -> None:
         """Calls `callback(self)` once, when it has ended, however it ended.
 
-        On its own thread, or at once if it has ended already. What the callback
-        raises is logged.
+        On its own thread, or at once if it has ended already. Exceptions of the
+        callback are logged.
         """
         call = functools.partial(callback, self)
         with self._shared.lock:

@@ -1,4 +1,4 @@
-"""What `holdfast.log`, `holdfast.bisect` and `holdfast.resolve` do."""
+"""`holdfast.log`, `holdfast.bisect` and `holdfast.resolve`."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def bisect(
         oldest bad.
       holdfast.errors.NotFoundError: no steps; or a glob or a metric that no
         step has.
-      holdfast.errors.InvalidArgumentError: the text is no predicate.
+      holdfast.errors.InvalidArgumentError: the text is not a predicate.
     """
     first, candidates, last_good, probes, steps, leaves, read = _engine.bisect(
         os.fspath(root),

@@ -72,7 +72,7 @@ def array_leaf(
     own_part_only: bool = False,
     replica_id: int | None = 0,
 ) -> _engine.ArrayLeaf:
-    """What the engine saves of `array`, borrowing its memory.
+    """The leaf that the engine saves for `array`, borrowing its memory.
 
     `name` is the leaf's, or the path of its keys, for errors. The arguments
     after it are Orbax's options of the same meaning; `use_replica_parallel`
@@ -146,7 +146,8 @@ def _text_of(name: str | tuple[Any, ...]) -> str:
 def whole_leaf(
     array: jax.Array, name: str | tuple[Any, ...] = ""
 ) -> _engine.ArrayLeaf:
-    """What the engine saves of an array on this process's devices, as one.
+    """The leaf that the engine saves for an array on this process's devices, as
+    one.
 
     Raises DeletedArrayError as `array_leaf`.
     """
@@ -395,7 +396,7 @@ class Placement:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    # What the array is to have: a Sharding, or a Format.
+    # The placement that the array is to have: a Sharding, or a Format.
     sharding: Any
     buffers: dict[Box, Buffer]
     # The box that each device of this process holds.
@@ -504,7 +505,7 @@ def checked_placement(
     sharding: Any,
     prng_impl: str | None = None,
 ) -> Placement:
-    """As `placement`, for a sharding or Format, with jax's own errors.
+    """Like `placement`, for a sharding or Format, with jax's own errors.
 
     Raises ValueError when the sharding does not fit the shape.
     """

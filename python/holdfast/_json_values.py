@@ -13,7 +13,7 @@ __all__ = ["json_text"]
 def json_text(document: Any, what: str) -> str:
     """`json.dumps(document)`, with single numbers of numpy, jax and torch too.
 
-    Keys that are no text become text, as `json` makes them.
+    Keys other than text become text, as `json` makes them.
 
     Args:
       document: what JSON has values for.
@@ -43,7 +43,7 @@ def _number(value: Any) -> Any:
             return number.item()
         if number.dtype.kind == "V":  # of ml_dtypes
             return float(number)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def _check_keys(value: Any, where: str) -> None:
@@ -67,7 +67,7 @@ def _check_keys(value: Any, where: str) -> None:
 
 
 def _refusal(value: Any, where: str) -> str:
-    """What is wrong with the first value or key that JSON has none for."""
+    """Says what is wrong with the first value or key that JSON cannot hold."""
     if isinstance(value, dict):
         for key, member in value.items():
             if not isinstance(key, (str, int, float, bool, type(None))):

@@ -93,7 +93,7 @@ class Checkpoint(Mapping[str, Any]):
           strict: a dtype other than the target's is a difference.
 
         Returns:
-          One line for each difference, of all leaves: names on one side alone
+          One line for each difference, of all leaves: names on only one side
           (the first ten with the name that each may have had), other shapes,
           dtypes and kinds;
           empty when it loads.
@@ -105,17 +105,17 @@ class Checkpoint(Mapping[str, Any]):
 
     @property
     def notes(self) -> list[str]:
-        """What is odd about it, though right as far as anybody can tell."""
+        """Oddities of it, though right as far as anybody can tell."""
         return self._live.notes
 
     @property
     def bases(self) -> list[str]:
-        """Of a delta: the steps that it is read from, the anchor last."""
+        """For a delta: the steps that it is read from, the anchor last."""
         return self._live.bases
 
     @property
     def sources(self) -> list[str]:
-        """Of a view: the files that it refers to; empty for others."""
+        """For a view: the files that it refers to; empty for others."""
         return self._live.sources
 
     @property
@@ -141,11 +141,11 @@ class Checkpoint(Mapping[str, Any]):
 
     @property
     def leaves(self) -> list[_engine.LeafInfo]:
-        """What is known of each leaf without reading it."""
+        """The facts known of each leaf without reading it."""
         return self._live.leaves
 
     def __getitem__(self, name: str) -> Any:
-        """A StoredArray, or the value itself when it is no array.
+        """A StoredArray, or the value itself of any other leaf.
 
         A pickled object of a foreign format is the plain value it stands for:
         containers, numbers, texts and numpy arrays; PickleRecord for the rest.

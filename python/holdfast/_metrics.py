@@ -1,4 +1,4 @@
-"""What this process has done for checkpoints, and says of itself."""
+"""The counters of this process's work for checkpoints."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class _Maker:
         return ", ".join(parts)
 
     def inside(self, module: _Module) -> str:
-        """What is below a module: its modules, then the leaves of its own."""
+        """The contents of a module: its modules, then the leaves of its own."""
         modules, leaves = _split(module)
         parts = [self._folded(below) for below in modules]
         if leaves:

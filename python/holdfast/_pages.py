@@ -1,4 +1,4 @@
-"""What notebooks show of `open`, `stats`, `diff` and `verify`."""
+"""Notebook displays of `open`, `stats`, `diff` and `verify`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands for an object of a class that holdfast does not know."""
+"""Stand-ins for objects of classes that holdfast does not know."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PickleRecord:
     argument: the member's value, or with `by_name` its name) or "global" (a
     class or function that is only mentioned).
 
-    Records are equal to themselves alone.
+    A record is equal only to itself.
     """
 
     module: str

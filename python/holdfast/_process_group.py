@@ -42,7 +42,7 @@ _LEAVE_SECONDS = 1.0
 
 
 class ProcessTransport(Protocol):
-    """What carries a group's messages between processes.
+    """Carries a group's messages between processes.
 
     Threads of the engine use it, several at once when background saves overlap.
     If a method raises, the save or load fails and raises that.
@@ -109,13 +109,13 @@ class ProcessGroup:
 
     @property
     def name(self) -> str:
-        """What carries the messages: "jax", "torch", ..."""
+        """The carrier of the messages: "jax", "torch", ..."""
         return self._name
 
     def begin(
         self, path: str, timeout_seconds: float, *, overlaps: bool = False
     ) -> Call:
-        """What one save or load of `path` uses; numbered as on other ranks.
+        """The call of one save or load of `path`; numbered as on other ranks.
 
         It is to be entered, or ended. `overlaps`: others may begin before it
         ends.
@@ -220,10 +220,10 @@ def process_group(kind: Any = "auto") -> ProcessGroup | None:
       kind: "jax": those of `jax.distributed`; "torch": those of
         `torch.distributed`; one of its process groups; "auto": of the first
         of the two that is initialised with more than one process; "single" or
-        None: this process alone.
+        None: only this process.
 
     Returns:
-      The same object for the same processes; None for a process alone.
+      The same object for the same processes; None for a single process.
 
     Raises:
       FailedPreconditionError: that engine is not initialised.
@@ -256,7 +256,8 @@ def process_group(kind: Any = "auto") -> ProcessGroup | None:
 def chosen(
     group: GroupArgument, *, takes_all_jax: bool, has_spread: _HasSpread
 ) -> ProcessGroup | None:
-    """What the `group` argument of a call stands for; None: alone.
+    """The group that the `group` argument of a call stands for; None: only this
+    process.
 
     "auto" must not make a process wait for others that nobody asked for: where
     only a tree with arrays that are spread over processes (of a kind, "jax" or
@@ -343,7 +344,7 @@ def _torch_group(group: Any) -> ProcessGroup | None:
     rank = distributed.get_rank(group)
     if rank < 0:
         raise errors.InvalidArgumentError(
-            "group: this process is no member of the torch.distributed group"
+            "group: this process is not in the torch.distributed group"
         )
     with _groups_lock:
         made = _groups.get(group)

@@ -1,4 +1,4 @@
-"""What the `progress` argument of the public functions may be.
+"""The `progress` argument of the public functions.
 
 False: silence. True: a bar on standard error, tqdm's when it is installed. A
 callable: called as `f(phase, done_bytes, total_bytes)` on the thread that made

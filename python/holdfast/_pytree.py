@@ -40,7 +40,7 @@ class Level:
 
 
 def unsorted_keys(keys: Sequence[Any]) -> str:
-    """What is said of a dict whose keys do not sort: JAX's words, and which."""
+    """The error for a dict whose keys do not sort: JAX's words, and which."""
     other = next((key for key in keys if type(key) is not type(keys[0])), None)
     first = f"{keys[0]!r} ({type(keys[0]).__name__})"
     what = (

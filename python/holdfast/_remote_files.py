@@ -25,7 +25,7 @@ def open_url(url: str, mode: str, *, encoding: str | None = None) -> IO[Any]:
     """Opens a URL's file; see `holdfast._files.open`.
 
     Raises:
-        FileNotFoundError: reading, there is none.
+        FileNotFoundError: reading, it does not exist.
         FileExistsError: with "x", when it is closed, there is one.
         ValueError: no such mode.
     """
@@ -64,7 +64,7 @@ class RemoteReader(io.RawIOBase):
         """Looks for the object.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: it does not exist.
         """
         super().__init__()
         self.name = url
@@ -114,7 +114,7 @@ class RemoteWriter(io.RawIOBase):
     Leaving its `with` block by an exception writes nothing.
     """
 
-    # What has no descriptor to sync.
+    # A remote file has no descriptor to sync.
     is_remote = True
 
     def __init__(self, url: str, *, must_create: bool = False) -> None:

@@ -39,7 +39,7 @@ class RemotePath(os.PathLike[str]):
         """
         first = os.fspath(parts[0]) if parts else ""
         if not _files.is_url(first):
-            raise ValueError(f"{first!r} is no URL")
+            raise ValueError(f"{first!r} is not a URL")
         root, inside, query = _files.split_url(first)
         names = [name for name in inside.split("/") if name not in ("", ".")]
         for part in parts[1:]:
@@ -184,7 +184,7 @@ class RemotePath(os.PathLike[str]):
         """Another last name.
 
         Raises:
-            ValueError: it has none, or `name` is no plain name.
+            ValueError: it has none, or `name` is not a plain name.
         """
         if not self._inside or not name or "/" in name or name == ".":
             raise ValueError(f"{self}: no name {name!r} is possible")
@@ -355,7 +355,7 @@ class RemotePath(os.PathLike[str]):
         """The whole file.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: it does not exist.
         """
         return _files.read_bytes(self)
 
@@ -383,7 +383,7 @@ class RemotePath(os.PathLike[str]):
         return len(data)
 
     def touch(self, mode: int = 0o666, exist_ok: bool = True) -> None:
-        """Makes an empty file where there is none.
+        """Makes an empty file where none exists.
 
         Raises:
             FileExistsError: without `exist_ok`, there is one.
@@ -433,7 +433,7 @@ class RemotePath(os.PathLike[str]):
         """Removes a file.
 
         Raises:
-            FileNotFoundError: without `missing_ok`, there is none.
+            FileNotFoundError: without `missing_ok`, it does not exist.
         """
         try:
             _files.unlink(self)

@@ -1,4 +1,4 @@
-"""What `holdfast.report` does: a checkpoint as one HTML page."""
+"""`holdfast.report`: a checkpoint as one HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `holdfast.rescue` does: a clean step of what is left of a checkpoint."""
+"""`holdfast.rescue`: a clean step of what is left of a checkpoint."""
 
 from __future__ import annotations
 

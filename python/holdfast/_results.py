@@ -1,4 +1,4 @@
-"""What calls return: plain values, which say what was found or done.
+"""Results of calls: plain values, which say what was found or done.
 
 Those of notebooks' interest show themselves as pages. Sizes are in bytes, times
 in seconds.
@@ -48,7 +48,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class VerifyReport:
-    """What `verify` found. True when all is as it was saved.
+    """The result of `verify`. True when all is as it was saved.
 
     Attributes:
       damages: each damaged or missing part: `leaf`, `file`, `offset`,
@@ -153,7 +153,7 @@ class LeafDiff:
 
 @dataclasses.dataclass(frozen=True)
 class DiffResult:
-    """What `diff` found. True when both hold the same.
+    """The result of `diff`. True when both hold the same.
 
     Attributes:
       leaves: the leaves of A in its order, then those only in B.
@@ -214,7 +214,7 @@ class LeafStats:
 
 @dataclasses.dataclass(frozen=True)
 class StatsResult:
-    """What `stats` found: one entry a tensor, in the checkpoint's order, and
+    """The result of `stats`: one entry a tensor, in the checkpoint's order, and
     the norm and largest modulus of all elements together."""
 
     leaves: list[LeafStats]
@@ -236,7 +236,7 @@ class StatsResult:
 
 @dataclasses.dataclass(frozen=True)
 class MergeResult:
-    """What a merge wrote. Sizes in bytes, times in seconds."""
+    """The result of `merge`. Sizes in bytes, times in seconds."""
 
     target: str
     format: str
@@ -264,7 +264,7 @@ class ConvertedLeaf:
 
 @dataclasses.dataclass(frozen=True)
 class ConvertResult:
-    """What a conversion did. Sizes in bytes, times in seconds.
+    """The result of a conversion. Sizes in bytes, times in seconds.
 
     Attributes:
       target: the new checkpoint.
@@ -279,7 +279,7 @@ class ConvertResult:
       notes: rules that matched no leaf, and the like.
       resumed: whether it continued an earlier call.
       resume_text: what it continued, or why it started over; may be empty.
-      kept_bytes: decoded bytes that were there already.
+      kept_bytes: decoded bytes that an earlier call left.
     """
 
     target: str
@@ -316,7 +316,7 @@ class ArrayPatch:
 
 @dataclasses.dataclass(frozen=True)
 class FollowerUpdate:
-    """What `Follower.poll` has done.
+    """The result of `Follower.poll`.
 
     Attributes:
       step: the step that the arrays hold now.
@@ -388,7 +388,7 @@ class BisectProbe:
 
 @dataclasses.dataclass(frozen=True)
 class BisectResult:
-    """What `bisect` found.
+    """The result of `bisect`.
 
     Attributes:
       first_bad: None when steps before it were skipped.
@@ -466,7 +466,7 @@ class LostLeaf:
 
 @dataclasses.dataclass(frozen=True)
 class RescueReport:
-    """What a rescue found. True when nothing is lost, and all was checked.
+    """The result of a rescue. True when nothing is lost, and all was checked.
 
     Attributes:
       target: the new step.
@@ -547,7 +547,7 @@ class ResumeDifference:
 
 @dataclasses.dataclass(frozen=True)
 class ResumeReport:
-    """What `resume_check` found; true when nothing differs.
+    """The result of `resume_check`; true when nothing differs.
 
     Attributes:
       differences: in the order in which one may explain the next: step,
@@ -582,8 +582,8 @@ class TierRestore:
 
     Attributes:
       step: its number.
-      source: "local" (all of it was on the ranks that are there), "parity"
-        (some of it was made again), "shared".
+      source: "local" (all of it was on the ranks of this run), "parity" (some
+        of it was made again), "shared".
       id: tells this copy of the step from any other.
       notes: steps that were skipped, and why.
       rebuilt_ranks: of the save: lost, and made again.
@@ -621,7 +621,7 @@ class TierStep:
 
 @dataclasses.dataclass(frozen=True)
 class TierStats:
-    """What this rank has done.
+    """The counts of this rank.
 
     Attributes:
       data_bytes: its part of the last step.
@@ -659,7 +659,7 @@ class CopiedLeaf:
 
 @dataclasses.dataclass(frozen=True)
 class ViewResult:
-    """What a view refers to. Sizes in bytes, times in seconds.
+    """The result of `view`. Sizes in bytes, times in seconds.
 
     Attributes:
       target: the view.
@@ -686,7 +686,7 @@ class ViewResult:
 
 @dataclasses.dataclass(frozen=True)
 class ReplicaCounts:
-    """What `check_replicas` compared.
+    """The counts of a `check_replicas`.
 
     Attributes:
       box_count: different tensors, or boxes of tensors, that some rank holds.

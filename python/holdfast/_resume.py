@@ -1,4 +1,5 @@
-"""Does a run go on exactly where it was? What decides that, and what differs.
+"""Does a run go on exactly where it was? Records what decides that, and says
+what differs.
 
 A run that is resumed repeats itself bit by bit only with the same random state,
 the same next batch, the same values, libraries and flags. A record of all that
@@ -77,7 +78,7 @@ def resume_record(
     state: Any = None,
     flags: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What decides how a run goes on, as a JSON object.
+    """The state that decides how a run goes on, as a JSON object.
 
     Save it beside the tree: `save(..., custom_metadata={"resume": record})`.
 
@@ -247,7 +248,8 @@ def _fingerprints(
 
 
 def _state_of(value: Any) -> Callable[[], Any] | None:
-    """What tells the state of a generator or an iterator; None for others."""
+    """The method that tells the state of a generator or an iterator; None for
+    others."""
     if isinstance(value, np.random.Generator):
         return lambda: value.bit_generator.state
     if isinstance(value, np.random.RandomState):

@@ -1,4 +1,4 @@
-"""What a save or load did: bytes, seconds of each phase, memory held."""
+"""The cost of a save or load: bytes, seconds of each phase, memory held."""
 
 from __future__ import annotations
 
@@ -122,6 +122,6 @@ def remember(stats: Stats) -> Stats:
 def last() -> Stats | None:
     """The Stats of the last save, load or verify that this thread finished.
 
-    None when there was none. A background save's are in its future's `stats`.
+    None before the first. A background save's are in its future's `stats`.
     """
     return _local.stats

@@ -23,11 +23,11 @@ _READS_MAX = 4096
 
 
 class Opened(Protocol):
-    """What an array asks of the checkpoint that it is in."""
+    """The questions of an array to the checkpoint that it is in."""
 
     @property
     def leaves(self) -> list[_engine.LeafInfo]:
-        """What is known of each leaf."""
+        """The description of each leaf."""
 
     @property
     def _live(self) -> _engine.Checkpoint:

@@ -54,7 +54,7 @@ def _row(leaf: _engine.LeafInfo) -> Row:
 
 
 def cells(leaf: _engine.LeafInfo) -> Row:
-    """What stands below HEADER after the name."""
+    """The cells below HEADER after the name."""
     has_elements = leaf.kind in ("array", "scalar")
     chunks = ""
     if leaf.kind == "array" and leaf.chunk_count > 1:

@@ -76,7 +76,7 @@ class _Mismatch:
     def _old_names(self) -> dict[str, str]:
         """The names that leaves of the target may have in the checkpoint.
 
-        Of the first ones alone: every name is compared with every other.
+        Only the first ones: every name is compared with every other.
         """
         return {
             new: old
@@ -171,7 +171,7 @@ def _matched(
     strict: bool,
     keys: Sequence[str] | None,
 ) -> tuple[Restored, _Mismatch]:
-    """What fits, and all that does not."""
+    """The leaves that fit, and all that do not."""
     structure = checkpoint.structure()
     if keys is not None:
         structure = _pruned(structure, (), keys)

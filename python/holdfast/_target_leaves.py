@@ -1,4 +1,4 @@
-"""What one leaf of a target becomes: buffers to read into, then a value.
+"""One leaf of a target, as it is loaded: buffers to read into, then a value.
 
 numpy arrays and scalars, Python numbers, strings, jax arrays under any
 sharding, typed PRNG keys, torch tensors and this process's part of DTensors.

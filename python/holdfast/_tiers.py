@@ -48,7 +48,7 @@ _MEMORY_BYTES = 256 << 20
 
 @dataclasses.dataclass(frozen=True)
 class LocalTierOptions:
-    """The directory of this rank alone.
+    """The directory of this rank only.
 
     Attributes:
       directory: on a tmpfs or a disk of this machine; made when absent.
@@ -87,7 +87,7 @@ class ParityOptions:
 
     Attributes:
       data_shards, parity_shards: in each group of so many ranks together, any
-        `parity_shards` may be lost. 0 of them: none. A rank alone has none.
+        `parity_shards` may be lost. 0 of them: none. A single rank has none.
       failure_domain: ranks of one name may be lost together, so they go into
         groups apart; "": this machine's name.
       block_bytes: what is coded, checked and sent at once.
@@ -102,7 +102,7 @@ class ParityOptions:
 
 
 class Tiers:
-    """What the managers have in common: all but what a state is."""
+    """The common part of the managers: all but what a state is."""
 
     def __init__(
         self,
@@ -135,14 +135,14 @@ class Tiers:
 
         Args:
           local: this rank's own directory, by itself or with its options.
-          shared: the directory of all ranks, likewise; None: there is none.
+          shared: the directory of all ranks, likewise; None: no such directory.
           parity: None: as `ParityOptions()`.
           run: steps of other runs in the same directory are neither seen nor
             touched.
           item: the name of the tree in a step of the shared tier.
           group: the processes whose steps these are, as of `holdfast.save`;
             "auto": all of `jax.distributed` or `torch.distributed`, whichever
-            is initialised; None: this process alone. Afterwards the ranks talk
+            is initialised; None: only this process. Afterwards the ranks talk
             over TCP connections of their own, but for `check_replicas`.
           host: where other ranks reach this one; "": this machine's name.
           listen_address, port: where it listens; 0: any port.
@@ -150,7 +150,8 @@ class Tiers:
           answer_seconds_max: for one answer of another rank.
           thread_count: that move blocks while the program works; a restore,
             which it waits for, takes a thread a processor, and six at least.
-          warn: is told, by any thread, of what is no error; None: the logger.
+          warn: is told, by any thread, of problems that are not errors; None:
+            the logger.
           zarr_format, ocdbt, compression, chunk_bytes, data_file_bytes,
             durable, fingerprints, threads, memory_bytes: how trees are stored,
             as of `holdfast.save`.
@@ -310,7 +311,7 @@ class Tiers:
     def _restore(
         self, read: Callable[[_engine.Checkpoint], T], step: int | None
     ) -> T:
-        """What `read` gives of the newest step that it can read."""
+        """The result of `read` for the newest step that it can read."""
         results: list[T] = []
 
         def call(_: _engine.TierRestore, opened: _engine.Checkpoint) -> None:
@@ -336,7 +337,7 @@ class Tiers:
             return [_answer(TierStep, step) for step in self._engine.steps()]
 
     def stats(self) -> TierStats:
-        """What this rank has done so far."""
+        """The counts of this rank so far."""
         return _answer(TierStats, self._engine.stats())
 
     def close(self) -> None:
@@ -403,11 +404,12 @@ class TieredManager(Tiers):
 
         Args:
           step: its number.
-          tree: as of `holdfast.save`, of the same structure on all ranks. What
-            is not spread over them (jax.Arrays of one process, numpy arrays,
-            plain tensors) is the same on all, and each rank writes a share.
+          tree: as of `holdfast.save`, of the same structure on all ranks.
+            Leaves that are not spread over them (jax.Arrays of one process,
+            numpy arrays, plain tensors) are the same on all, and each rank
+            writes a share.
           force: save, whatever `save_every` says.
-          files: more files of the step, of this rank alone: bytes by paths
+          files: more files of the step, of only this rank: bytes by paths
             relative to the step, which no other rank gives with other bytes.
             Paths in the directory of the tree (`item`) and names that a
             checkpoint has for itself (`_METADATA`, `manifest.ocdbt`) make the
@@ -435,7 +437,7 @@ class TieredManager(Tiers):
     ) -> Any:
         """The newest step that verifies, wherever it is.
 
-        What is lost or damaged is made again first. A step of which too much is
+        Lost and damaged parts are made again first. A step of which too much is
         lost is passed over; `restored` says which, and why.
 
         Args:

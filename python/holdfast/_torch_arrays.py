@@ -95,7 +95,7 @@ def tensor_on(array: np.ndarray[Any, np.dtype[Any]], kind: str) -> Any:
 
 
 def tensor_like(target: Any, array: np.ndarray[Any, np.dtype[Any]]) -> Any:
-    """What stands for `target` in a loaded tree, with the elements of `array`.
+    """The stand-in for `target` in a loaded tree, with the elements of `array`.
 
     On its device (the CPU for meta tensors), a Parameter for a Parameter.
     """

@@ -1,5 +1,5 @@
-"""What `holdfast.view` does: a checkpoint of any format as Orbax's, without
-copying it."""
+"""`holdfast.view`: a checkpoint of any format as Orbax's, without copying
+it."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def view(
     Orbax, TensorStore and `load` read it as any other; no byte of a tensor is
     read or written for it. Safetensors keep their names in it, beside copies
     of config.json and the like, so that it is a model of Hugging Face, too.
-    What cannot be referred to (compressed, cast, elements that lie apart in
-    their file) is copied, that tensor alone.
+    Only tensors that cannot be referred to (compressed, cast, elements that lie
+    apart in their file) are copied.
 
     The source must stay as it is: each open compares the sizes and times of
     its files with those of the day of the view.
@@ -79,10 +79,10 @@ def view(
       item: only this item of a composite checkpoint.
       select, drop, rename, cast, nest, strict, map, reverse, sizes: as of
         `convert`.
-      zarr_format: 3; or 2, which knows C and Fortran order alone.
+      zarr_format: 3; or 2, which knows only C and Fortran order.
       link: how the source's files come into the view's directory: symbolic
         or hard links, copies that share their blocks, or copies. In a bucket
-        "copy" alone: the server copies the files within it.
+        only "copy": the server copies the files within it.
       checksums: record the checksums of all that is referred to, which every
         later read is checked by: read it, where the source has none. Those of a
         source that has them all are taken over in any case.
@@ -164,8 +164,8 @@ def materialize(
 ) -> ConvertResult:
     """Gives a view, or a delta, bytes of its own.
 
-    What it refers to stays as it is, and may go then. Deltas that were made
-    from it still find their base.
+    The sources stay as they are, and may go then. Deltas that were made from it
+    still find their base.
 
     Args:
       view: a checkpoint that refers to the files of another; a delta.

@@ -1,4 +1,4 @@
-"""What holdfast raises.
+"""The exceptions that holdfast raises.
 
 Each class says what the caller should do next, and is also the built-in
 exception that Python programs expect in its place, so `except ValueError` and

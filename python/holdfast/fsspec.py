@@ -34,8 +34,8 @@ _INSIDE = (
 
 
 class HoldfastFile(AbstractBufferedFile):  # type: ignore[misc]
-    """A virtual file, open for reading: of the checkpoint that was there when
-    it was opened, whatever comes there, or is opened there, later."""
+    """A virtual file, open for reading: of the checkpoint as it was when the
+    file was opened, whatever comes there, or is opened there, later."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return text.rstrip("/") if len(text) > 1 else text
 
     def _find(self, path: str) -> tuple[str, _engine.VirtualFiles, str]:
-        """What comes before the name, the checkpoint's files, and the name."""
+        """The part before the name, the checkpoint's files, and the name."""
         path = self._strip_protocol(path)
         before, name = "", path.strip("/")
         checkpoint = self._checkpoint

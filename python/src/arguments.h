@@ -1,8 +1,8 @@
 // Python arguments as the engine's options.
 //
 // Thread-safety: needs the GIL. Errors: StatusError (InvalidArgument), or
-// nb::python_error from an object's own methods (TypeError for what is no
-// path).
+// nb::python_error from an object's own methods (TypeError for something other
+// than a path).
 #pragma once
 
 #include <nanobind/nanobind.h>

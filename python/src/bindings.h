@@ -1,5 +1,5 @@
-// What each file of bindings adds to the module `_engine`; the interface is
-// described in python/holdfast/_engine.pyi.
+// Functions by which each file of bindings adds to the module `_engine`; the
+// interface is described in python/holdfast/_engine.pyi.
 #pragma once
 
 #include <nanobind/nanobind.h>

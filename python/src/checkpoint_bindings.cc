@@ -211,7 +211,7 @@ nb::object ReadBox(const PythonCheckpoint& self, size_t leaf, nb::handle origin,
   return ToNumpy(std::move(array), info.name);
 }
 
-// For each leaf its array, or the text that says why there is none.
+// For each leaf its array, or the text that says why it has none.
 nb::list BindingMap(const PythonCheckpoint& self,
                     const std::vector<size_t>& leaves, bool copy_on_write,
                     bool verify) {

@@ -46,7 +46,7 @@ std::unique_ptr<Checkpoint> Opened(nb::handle path, std::optional<int64_t> step,
   return opened;
 }
 
-// The scalar as a number; None when there is none.
+// The scalar as a number; None when it is missing.
 nb::object NumberOf(const std::optional<Scalar>& scalar) {
   if (!scalar) return nb::none();
   if (scalar->dtype == DType::kInt64) return nb::int_(scalar->As<int64_t>());

@@ -7,7 +7,7 @@ namespace {
 
 std::terminate_handler g_terminate_before = nullptr;
 
-// Of an unwinding there is no current exception.
+// During unwinding there is no current exception.
 [[noreturn]] void TerminateUnlessPythonEnds() {
   if (IsPythonEnding() && !std::current_exception() &&
       PyGILState_Check() == 0) {

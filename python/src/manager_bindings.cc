@@ -19,7 +19,7 @@ bool IsTrue(nb::handle object) {
   return nb::cast<bool>(nb::bool_(nb::borrow(object)));
 }
 
-// What a check looks at: of some members, whether they are set.
+// The options that a check looks at: of some members, whether they are set.
 CheckpointManagerOptions OptionsOf(nb::handle given, const nb::callable& warn) {
   const auto is_set = [&](const char* name) {
     return !nb::object(given.attr(name)).is_none();

@@ -1,6 +1,6 @@
 // Megatron Core's zarr checkpoints for `holdfast.megatron`: rows of plain
-// values in, numpy arrays out. What the functions take and give is in
-// python/holdfast/_engine.pyi.
+// values in, numpy arrays out. The arguments and results of the functions are
+// in python/holdfast/_engine.pyi.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -95,7 +95,7 @@ DType MegatronDType(const std::string& name) {
 }
 
 ConstArrayView DataOf(nb::handle data, DType dtype) {
-  if (!IsArray(data)) ThrowValueError("a shard's data is no numpy array");
+  if (!IsArray(data)) ThrowValueError("a shard's data is not a numpy array");
   const std::optional<DType> carrier = DTypeOf(data);
   if (!carrier || DTypeBytes(*carrier) != DTypeBytes(dtype)) {
     ThrowValueError("a shard's data is " + DTypeNameOf(data) + ", want " +

@@ -16,7 +16,7 @@ NB_MODULE(_engine, module) {
   holdfast::python::ImportNumpy();
   holdfast::python::RegisterErrors();
   holdfast::python::StayWherePythonEndsThreads();
-  // Arrays may outlive the module at interpreter exit; that is no leak.
+  // Arrays may outlive the module at interpreter exit; that is not a leak.
   nb::set_leak_warnings(false);
 
   nb::class_<Stats>(module, "Stats")

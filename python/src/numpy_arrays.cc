@@ -259,7 +259,7 @@ ConstArrayView ViewOf(nb::handle array, DType dtype) {
 }
 
 ArrayView WritableViewOf(nb::handle array) {
-  if (!IsArray(array)) ThrowValueError("a target is no numpy array");
+  if (!IsArray(array)) ThrowValueError("a target is not a numpy array");
   PyArrayObject* object = AsArray(array);
   const std::optional<DType> dtype = DTypeOf(array);
   if (!dtype) {

@@ -128,7 +128,7 @@ nb::object BestByMetric(const nb::sequence& infos, const nb::object& metric_of,
   return ranked[nb::len(ranked) - 1];
 }
 
-// Of the step that was saved last.
+// Notes a NaN of the step that was saved last.
 void NoteNan(const Ranking& ranking, const nb::sequence& infos) {
   const size_t count = nb::len(ranking.nan);
   if (count == 0) return;
@@ -212,7 +212,7 @@ std::optional<int64_t> CountOf(nb::handle given, const char* name) {
   return StepNumberOf(count);
 }
 
-// What the older options of a manager stand for.
+// The rule that the older options of a manager stand for.
 SaveRule SaveRuleOf(nb::handle given) {
   CheckpointManagerOptions options;
   options.save_interval_steps = CountOf(given, "save_interval_steps");

@@ -141,7 +141,7 @@ void SetCompression(nb::handle use_compression, SaveOptions& options) {
   Check(SetHandlerCompression(is_used, compression, options));
 }
 
-// What differs between the calls that save an item.
+// The differences between the calls that save an item.
 struct ItemDefaults {
   int zarr_format = 2;
   uint64_t chunk_bytes_target = 0;

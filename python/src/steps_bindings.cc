@@ -137,7 +137,7 @@ nb::list BindingTrashSteps(nb::handle root,
   }));
 }
 
-// What is left to remove, and the names that others refer to.
+// Paths that are left to remove, and the names that others refer to.
 nb::tuple BindingDisposeOfSteps(
     nb::handle root, const std::vector<std::string>& names,
     const std::optional<std::string>& todelete_subdir,

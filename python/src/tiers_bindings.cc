@@ -129,7 +129,7 @@ class PythonTieredManager {
           step);
     }
     if (restored.ok()) return *std::move(restored);
-    // Of a step that was passed over it is in the words of the Status.
+    // For a step that was passed over it is in the words of the Status.
     if (raised.is_valid() &&
         restored.status().code() != StatusCode::kNotFound &&
         restored.status().code() == StatusOf(raised).code()) {

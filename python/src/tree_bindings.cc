@@ -45,7 +45,7 @@ void InitArrayLeaf(ArrayLeaf* self, nb::handle shape, nb::handle shards,
   for (const nb::handle shard : nb::cast<nb::sequence>(shards)) {
     const nb::object array = shard[1];
     if (!IsArray(array)) {
-      ThrowValueError("ArrayLeaf: a shard is no numpy array");
+      ThrowValueError("ArrayLeaf: a shard is not a numpy array");
     }
     leaf.shards.push_back(
         {ShapeOf(nb::object(shard[0]), "ArrayLeaf: origin"), array});

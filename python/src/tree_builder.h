@@ -22,7 +22,7 @@ struct BuiltTree {
   uint64_t leaf_count = 0;
   uint64_t byte_count = 0;
   uint64_t copied_bytes = 0;
-  // What its leaves do not say of the item, a JSON object, or empty: as
+  // The item's facts that its leaves do not hold, a JSON object, or empty: as
   // SaveOptions.
   std::string item_documents;
 };

@@ -65,7 +65,7 @@ void AddRequest(const Checkpoint& checkpoint, nb::handle request,
   const LeafInfo& info = checkpoint.leaves()[leaf];
   Check(info.problem);
   if (!HasElementsHere(info)) {
-    ThrowValueError("read_leaves: leaf " + info.name + " is no array");
+    ThrowValueError("read_leaves: leaf " + info.name + " is not an array");
   }
   const nb::object dtype = request[1];
   std::optional<DType> wanted;

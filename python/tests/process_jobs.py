@@ -33,7 +33,7 @@ _START_SECONDS = 120
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a call gave on one process.
+    """The outcome of a call on one process.
 
     Attributes:
         value: what it returned: JSON.
@@ -150,7 +150,7 @@ class Job:
         Args:
             function: "module:name".
             each: more arguments, of each process.
-            only: on these processes alone.
+            only: on just these processes.
             timeout: of all of them.
             **arguments: JSON.
 
@@ -186,7 +186,7 @@ class Job:
         self.kill()
 
     def run(self, function: str, **arguments: Any) -> list[Any]:
-        """As `call`, where every process is to succeed; their values."""
+        """Like `call`, where every process is to succeed; their values."""
         outcomes = self.call(function, **arguments)
         for index, outcome in outcomes.items():
             assert not outcome.error, f"process {index}: {outcome.error}"

@@ -40,7 +40,7 @@ def run_ranks(
     *arguments: object,
     killed: int | None = None,
 ) -> list[str]:
-    """What each rank has printed.
+    """The output of each rank.
 
     All must end well, but for `killed`, which must have been killed.
     """

@@ -1,4 +1,4 @@
-"""Who may read a copy, and what takes the place of something else."""
+"""Permissions of a copy, and of a file that takes the place of another."""
 
 from __future__ import annotations
 

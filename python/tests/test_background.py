@@ -46,7 +46,7 @@ def test_writing_to_every_array_changes_nothing(ckpt: Path) -> None:
     got = holdfast.load(ckpt)
     for key, want in before.items():
         np.testing.assert_array_equal(got[key], want, err_msg=key)
-    # What is broadcast is copied once, not a thousand times.
+    # A broadcast array is copied once, not a thousand times.
     nbytes = sum(a.nbytes for key, a in before.items() if key != "broadcast")
     assert stats.copied_bytes == nbytes + row.nbytes
 

@@ -1,4 +1,5 @@
-"""Damage to what is no array, and to the newest step, as users see it."""
+"""Damage to files other than arrays, and to the newest step, as users see
+it."""
 
 from __future__ import annotations
 

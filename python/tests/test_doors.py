@@ -146,7 +146,7 @@ def test_a_replaced_checkpoint_is_an_error(tmp_path: pathlib.Path) -> None:
     ones = files.cat_file(url)
     assert len(ones) == len(zeros)
     assert ones != zeros
-    # A file that was opened before is no part of the one that is there now.
+    # A file that was opened before is not part of the one that took its place.
     with pytest.raises(holdfast.errors.DataLossError, match="replaced"):
         open_before.read()
 

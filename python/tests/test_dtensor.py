@@ -228,7 +228,7 @@ def test_one_rank_alone_cannot_save_a_spread_tensor(ckpt: Path) -> None:
     with being(0, 2):
         tensor = empty_dtensor((4,), mesh_of(2), (Shard(0),))
         with pytest.raises(
-            errors.InvalidArgumentError, match=r"'w'.*ranks \[0, 1\].*alone"
+            errors.InvalidArgumentError, match=r"'w'.*ranks \[0, 1\].*only"
         ):
             holdfast.save(ckpt, {"w": tensor}, group=None)
 

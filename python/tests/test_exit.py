@@ -129,7 +129,7 @@ def test_the_interpreter_waits(ckpt: Path, how: str, code: int) -> None:
 def test_os_exit_leaves_the_old_checkpoint(ckpt: Path) -> None:
     end("os._exit(5)", ckpt, 5)
     assert stored(ckpt) == 1
-    # What the dead save has left is in nobody's way.
+    # The leftovers of the dead save are in nobody's way.
     holdfast.save(ckpt, {"a": 1}, overwrite=True)
     assert os.listdir(ckpt.parent) == ["ckpt"]
 

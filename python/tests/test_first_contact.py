@@ -130,7 +130,7 @@ def test_a_model_without_one_of_its_files(tmp_path: Path) -> None:
         with pytest.raises(errors.DataLossError, match="00002-of-00003"):
             call()
     assert not holdfast.verify(model).ok
-    # What is there can be had by asking for no more.
+    # The existing leaves can be had by asking for no more.
     rescued = holdfast.rescue(model, tmp_path / "rescued")
     assert [lost.file for lost in rescued.lost] == [
         "model-00002-of-00003.safetensors"

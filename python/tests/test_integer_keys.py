@@ -124,7 +124,7 @@ def test_a_mark_on_a_text_is_damage(ckpt: Path) -> None:
     text = metadata.read_text()
     for key in ("one", "01", "+1", "1.0", "", "9" * 30):
         metadata.write_text(text.replace('"key": "1"', f'"key": "{key}"'))
-        with pytest.raises(errors.DataLossError, match="no integer"):
+        with pytest.raises(errors.DataLossError, match="not an integer"):
             holdfast.load(ckpt, verify=False)
 
 

@@ -144,6 +144,6 @@ def test_a_root_gives_the_newest_step_with_the_item(
 def test_the_base_of_an_items_delta_may_be_bare(
     tmp_path: pathlib.Path,
 ) -> None:
-    """What was saved as a delta to a bare step stays readable."""
+    """A step that was saved as a delta to a bare step stays readable."""
     path = delta(tmp_path)
     assert np.array_equal(holdfast.load(path)["w"], TREE["w"])

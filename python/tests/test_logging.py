@@ -1,4 +1,4 @@
-"""What `enable_logging` shows, in a process of its own."""
+"""The messages that `enable_logging` shows, in a process of its own."""
 
 import logging
 import subprocess

@@ -126,7 +126,7 @@ _PUT_ANYWHERE = {"orbax-v1", "zarr3", "dcp", "torch-dist"}
 @pytest.mark.parametrize("writer", _WRITERS)
 def test_formats_and_dtypes(tmp_path: pathlib.Path, writer: str) -> None:
     arrays = _model()
-    # Of DCP holdfast writes what torch has.
+    # In DCP holdfast writes what torch has.
     if writer in ("dcp", "torch-dist"):
         del arrays["layer.uint32"]
     path = tmp_path / "ckpt"

@@ -1,6 +1,6 @@
 """Arrays of any bytes, in any memory: what is saved comes back, bit for bit.
 
-Of bools the truth comes back, which is all of them that numpy shows; of types
+For bools the truth comes back, which is all of them that numpy shows; for types
 of less than a byte the bits of the value.
 """
 

@@ -59,7 +59,7 @@ BACKWARD = {"from": "back", "to": "m", "axes": "k j -> (k j)"}
 
 @dataclasses.dataclass
 class Sources:
-    """What the calls read; they must not write to it."""
+    """The checkpoints that the calls read; they must not write to them."""
 
     folder: Path
 
@@ -167,7 +167,7 @@ class Option:
         return self.label or self.name
 
     def words(self) -> list[str]:
-        """What a refusal may name it by."""
+        """The words that a refusal may name it by."""
         value = [self.value] if self.name == "format" else []
         return [self.name, *self.needs, *value]
 
@@ -189,7 +189,7 @@ def _recorder(sources: Sources, done: Done) -> Any:
 
 
 def _metadata(folder: Path) -> dict[str, Any]:
-    """Of the one item that `folder` has."""
+    """The metadata of the one item that `folder` has."""
     (file,) = folder.rglob("_METADATA")
     found: dict[str, Any] = json.loads(file.read_text())
     return found
@@ -530,7 +530,7 @@ REFUSED: dict[str, list[tuple[str, list[str]]]] = {
             "format=safetensors",
             ["sizes", "zarr_format", "compression", "chunk_bytes"],
         ),
-        # What is cast is copied.
+        # A tensor that is cast is copied.
         ("must_refer", ["cast", "compression"]),
     ],
     "merge": [

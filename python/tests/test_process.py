@@ -1,4 +1,5 @@
-"""What a process sees: signals, memory, forks, imports and the end of it all.
+"""The surroundings of a process: signals, memory, forks, imports and the end of
+it all.
 
 Each test runs a program of its own.
 """

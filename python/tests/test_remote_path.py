@@ -89,7 +89,7 @@ def test_is_a_value():
 
 def test_refuses_what_is_no_url():
     for text in ("/a/b", "a", "", "gs:/b", "://b", "1s://b"):
-        with pytest.raises(ValueError, match="is no URL"):
+        with pytest.raises(ValueError, match="is not a URL"):
             RemotePath(text)
         assert not _files.is_url(text)
     with pytest.raises(ValueError, match="no name"):

@@ -117,7 +117,7 @@ def test_a_delta_needs_its_base(tmp_path: pathlib.Path) -> None:
     with pytest.raises(holdfast.errors.NotFoundError, match="6 not found"):
         holdfast.rescue(delta, tmp_path / "out")
     (tmp_path / "elsewhere").rename(base)
-    # Its arrays are no arrays of the step.
+    # Its arrays are not arrays of the step.
     (delta / "_METADATA").unlink()
     with pytest.raises(holdfast.errors.DataLossError, match="it is a delta"):
         holdfast.rescue(delta, tmp_path / "out")

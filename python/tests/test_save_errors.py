@@ -1,4 +1,5 @@
-"""What cannot be saved: the exact classes, Orbax's texts, the leaf's name."""
+"""Values that cannot be saved: the exact classes, Orbax's texts, the leaf's
+name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a background save holds is what was there when the call was made,
-whatever the program does to every array as soon as the call has returned."""
+"""A background save holds the values at the call, whatever the program does to
+every array as soon as the call has returned."""
 
 from __future__ import annotations
 

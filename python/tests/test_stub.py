@@ -45,7 +45,7 @@ def built_signatures(function: Any) -> list[list[Parameter]]:
     """The parameters of each overload of one of nanobind's functions."""
     found = []
     for text, *_ in function.__nb_signature__:
-        # Defaults are numbered: \0, \1. Types of arrays are no expressions.
+        # Defaults are numbered: \0, \1. Types of arrays are not expressions.
         text = re.sub(r"\\\d+", "...", text)
         text = re.sub(r"\[dtype=[^\]]*\]", "", text)
         [definition] = ast.parse(f"{text}: ...").body

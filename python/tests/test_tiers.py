@@ -148,7 +148,7 @@ def test_a_directory_has_one_manager(tmp_path: Path) -> None:
     [
         ({"local": holdfast.LocalTierOptions("x", save_every=0)}, "save_every"),
         ({"parity": holdfast.ParityOptions(data_shards=0)}, "data_shards"),
-        ({"item": "a/b"}, "no plain name"),
+        ({"item": "a/b"}, "not a plain name"),
         ({"compression": "gzip"}, "gzip"),
     ],
 )

@@ -138,7 +138,7 @@ def test_values(ckpt: Path) -> None:
     for key, value in tree.items():
         assert type(got[key]) is type(value), key
     assert mixed[0][0] == 1 and torch.equal(mixed[0][1], mixed[1][1])
-    # What others see of them.
+    # The names by which others see them.
     stored = holdfast.load(ckpt)
     assert stored["list"] == PLAIN["list"] and stored["int"] == PLAIN["int"]
     assert stored["tuple"] == [1, [2, "b"], [[3]]]
@@ -151,7 +151,7 @@ def test_a_file_in_a_state_dict(ckpt: Path) -> None:
 
 
 class Acts:
-    """What a pickle may do."""
+    """The acts of a pickle."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -361,7 +361,7 @@ class HalfPlanner(DefaultSavePlanner):  # type: ignore[misc]
 
 
 class RawPlanner(DefaultSavePlanner):  # type: ignore[misc]
-    """Writes bytes that are no file of torch.save."""
+    """Writes bytes that are not a file of torch.save."""
 
     def transform_object(self, write_item: Any, object: Any) -> Any:
         if isinstance(object, bytes):
@@ -752,7 +752,7 @@ def test_what_is_plain() -> None:
 
 
 def test_marks_that_others_have_made(ckpt: Path) -> None:
-    """Metadata that is none of ours changes nothing."""
+    """Metadata that holdfast did not write changes nothing."""
     save(ckpt, {"t": (1, 2), "o": {1}})
     path = ckpt / "_METADATA"
     text = json.loads(path.read_text())

@@ -129,7 +129,7 @@ def test_both_ways(seed: int) -> None:
     check_same(value, read)
     written = _engine.write_torch_file(read, take_tensor)
     check_same(value, torch.load(io.BytesIO(written), weights_only=True))
-    # What is equal has one canonical text.
+    # Equal values have one canonical text.
     text = _engine.torch_file_json(file)
     assert _engine.torch_file_json(written) == text
     parsed = json.loads(text)

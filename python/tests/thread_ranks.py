@@ -66,7 +66,8 @@ def transports(size: int, post: Post | None = None) -> list[Any]:
 
 
 def on_all(size: int, call: Callable[[int], Any]) -> list[Any]:
-    """What `call(rank)` gives or raises, each in a thread of its own."""
+    """The results or exceptions of `call(rank)`, each in a thread of its
+    own."""
 
     def outcome(rank: int) -> Any:
         try:

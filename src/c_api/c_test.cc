@@ -75,7 +75,7 @@ class CTest : public ::testing::Test {
     return leaf;
   }
 
-  // Of values that lie in a file of the checkpoint as they are.
+  // Flips a bit of values that lie in a file of the checkpoint as they are.
   void FlipLastByte(const std::vector<float>& values) {
     const std::string raw(reinterpret_cast<const char*>(values.data()),
                           values.size() * sizeof(float));

@@ -1,5 +1,5 @@
-// What every function of the C API goes through: a Status becomes a code and
-// the thread's last error, and no exception comes out.
+// The frame of every function of the C API: a Status becomes a code and the
+// thread's last error, and no exception comes out.
 //
 // Thread-safety: the last error is the thread's own.
 #pragma once
@@ -18,7 +18,7 @@ namespace holdfast {
 
 // Keeps a failure as the thread's last error; its code.
 holdfast_code Remember(const Status& status) noexcept;
-// Of anything but bad_alloc. Made when the program starts, as
+// The error for anything but bad_alloc. Made when the program starts, as
 // OutOfMemoryError() is.
 const Status& ThrownError() noexcept;
 

@@ -124,7 +124,8 @@ def test_mesh_and_memory_kinds(tmp_path: pathlib.Path) -> None:
 
 @needs_gpu
 def test_donated_after_an_async_save(tmp_path: pathlib.Path) -> None:
-    """What a step overwrites while a save runs is saved as it was."""
+    """Arrays that a step overwrites while a save runs are saved as they
+    were."""
 
     @jax.jit
     def zeros(x: Any) -> Any:

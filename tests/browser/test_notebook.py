@@ -1,4 +1,4 @@
-"""What notebooks show of checkpoints, in a browser: all of it, folded by
+"""The display of checkpoints in notebooks, in a browser: all of it, folded by
 module, searchable, largest first."""
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def test_stats(browser: Any, show: Any, tmp_path: Path) -> None:
     holdfast.save(tmp_path / "c", state)
     show(holdfast.stats(tmp_path / "c")._repr_html_())
     (view,) = views(browser)
-    # What is not finite comes first, though layer_1 is larger.
+    # Leaves that are not finite come first, though layer_1 is larger.
     assert "1 not finite" in view.find_element(CSS, "p").text
     assert modules(view)[1].startswith("params.layer_0 2 leaves")
     cells = view.find_element(CSS, "tr.bad").text

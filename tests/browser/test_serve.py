@@ -17,7 +17,7 @@ import holdfast
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: Any) -> Iterator[str]:
-    """Of a server of a root of two steps."""
+    """The address of a server of a root of two steps."""
     command = [sys.executable, "-m", "holdfast", "serve"]
     root = tmp_path_factory.mktemp("served") / "run"
     for step in range(2):

@@ -13,8 +13,8 @@ PAGES = sorted(
     path.relative_to(ROOT / "build" / "site").as_posix()
     for path in (ROOT / "build" / "site").rglob("*.html"))
 
-# What pages link to, and what can be linked to in them; by a parser alone, with
-# the page's own address as the base.
+# The targets of links in pages, and those that can be linked to; only by a
+# parser, with the page's own address as the base.
 _READ_PAGES = """
 const done = arguments[arguments.length - 1];
 Promise.all(arguments[0].map(async (url) => {

@@ -20,7 +20,7 @@ except ImportError:
 
 OK, INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS = 0, 1, 2, 12
 Handle, Size = ctypes.c_void_p, ctypes.c_size_t
-# Of pointers to the structs and numbers that calls fill.
+# The type of pointers to the structs and numbers that calls fill.
 Out = ctypes.c_void_p
 Text = ctypes.c_char_p
 
@@ -127,7 +127,7 @@ class CtypesTest(unittest.TestCase):
         return leaf.value
 
     def flip_bits(self):
-        """Of the weights, which lie in a data file as they are."""
+        """Flips bits of the weights, which lie in a data file as they are."""
         raw = self.weights.tobytes()
         [path] = [path for path in self.path.rglob("*") if path.is_file() and
                   raw in path.read_bytes()]

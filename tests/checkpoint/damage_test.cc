@@ -54,7 +54,7 @@ LoadOptions LoadOnOneThread() {
   return options;
 }
 
-// What became of the damages that were tried.
+// Counts of the damages that were tried.
 struct Tally {
   int reported = 0;
   int irrelevant = 0;
@@ -167,7 +167,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
     }
   }
 
-  // What DigestLeaf says of each leaf; empty for one that cannot be read.
+  // DigestLeaf's answer for each leaf; empty for one that cannot be read.
   std::vector<std::string> DigestsOfLeaves() {
     const auto checkpoint = Open(path_);
     if (!checkpoint.ok()) return {};

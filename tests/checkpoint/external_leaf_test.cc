@@ -127,8 +127,8 @@ TEST(ObjectLeaf, NeedsATypeHandler) {
   EXPECT_FALSE(fs::exists(scratch / "c"));
 }
 
-// What a handler of the caller's own writes before the item: a file, and two
-// keys of a database, one of them too long to lie in line.
+// Writes the files that a handler of the caller's own writes before the item: a
+// file, and two keys of a database, one of them too long to lie in line.
 void WriteBlob(const std::string& directory, const std::string& process) {
   WriteTestFile(directory + "/blob.bin", "own bytes");
   FileStore store(directory);

@@ -1,5 +1,6 @@
-// What is the same of every Checkpoint, whatever format it reads: leaves by
-// name and by number, bounds, kinds, and the three ways to the same elements.
+// Properties that are the same of every Checkpoint, whatever format it reads:
+// leaves by name and by number, bounds, kinds, and the three ways to the same
+// elements.
 #include <gtest/gtest.h>
 
 #include <cstring>

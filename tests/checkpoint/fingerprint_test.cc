@@ -47,7 +47,7 @@ std::unique_ptr<Checkpoint> OpenWithFingerprints(const std::string& path) {
   return opened.ok() ? *std::move(opened) : nullptr;
 }
 
-// Of every array, by name.
+// The fingerprints of every array, by name.
 std::map<std::string, std::string> FingerprintsIn(const std::string& path) {
   std::map<std::string, std::string> fingerprints;
   const auto opened = OpenWithFingerprints(path);

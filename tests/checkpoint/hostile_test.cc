@@ -32,7 +32,7 @@ using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A sanitizer's own memory is no business of these tests.
+// A sanitizer's own memory does not concern these tests.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #elif defined(__has_feature)
@@ -45,7 +45,7 @@ constexpr bool kSanitized = false;
 constexpr rlim_t kCpuSecondsMax = 10;
 constexpr long kGrowthKibMax = 200 << 10;
 
-// What became of a call in a process of its own.
+// The outcome of a call in a process of its own.
 struct ChildResult {
   std::string text;  // what the function returned; empty if it did not
   int wait_status = 0;
@@ -72,7 +72,7 @@ long PeakKib() {
   ::_exit(written == static_cast<ssize_t>(message.size()) ? 0 : 1);
 }
 
-// In a child, so that a hang or a flood of memory fails one test alone.
+// In a child, so that a hang or a flood of memory fails only one test.
 ChildResult RunInChild(const std::function<std::string()>& fn) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
@@ -190,7 +190,7 @@ constexpr const char* kMegatronMetadata =
     R"({"sharded_backend": "zarr", "sharded_backend_version": 1,)"
     R"( "common_backend": "torch", "common_backend_version": 1})";
 
-// What Verify finds, within the time and memory of a child.
+// The findings of Verify, within the time and memory of a child.
 std::string BoundedVerify(const std::string& path,
                           const OpenOptions& options = {}) {
   const ChildResult result = RunInChild([&] {
@@ -550,7 +550,7 @@ TEST(HostileLinks, OverwriteDoesNotFollowALink) {
   EXPECT_TRUE(Load(scratch / "real").ok());
 }
 
-// What is not supported is named.
+// Unsupported parts are named.
 
 TEST(HostileMetadata, UnknownCodecsAndDTypesAreNamed) {
   const struct {
@@ -663,8 +663,8 @@ TEST(HostilePlaces, UnreadableDirectory) {
   fs::permissions(scratch / "checkpoint", fs::perms::owner_all);
 }
 
-// What Verify says in a process that may open so many more files; "damages N"
-// when it came to an end.
+// The report of Verify in a process that may open so many more files; "damages
+// N" when it came to an end.
 std::string VerifyWithDescriptors(const std::string& path, rlim_t more_count) {
   const int first_free = ::open("/dev/null", O_RDONLY);
   ::close(first_free);

@@ -1,4 +1,4 @@
-// What a checkpoint of any format holds, as text that tests compare.
+// The contents of a checkpoint of any format, as text that tests compare.
 #pragma once
 
 #include <gtest/gtest.h>

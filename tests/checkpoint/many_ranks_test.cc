@@ -69,7 +69,7 @@ std::shared_ptr<const ArrayTraits> Written(Shape write_shape) {
 }
 
 // Rank r's tree: rows of "rows" dealt out in turn, columns of "columns" by
-// rank, "replica" on rank 0, "few" on the first two ranks alone; the rest is
+// rank, "replica" on rank 0, "few" on only the first two ranks; the rest is
 // alike on all.
 class RankTrees {
  public:

@@ -267,7 +267,7 @@ TEST(SaveItemTest, WritesADirectoryWithoutMarkers) {
   EXPECT_TRUE(Load(path)->tree == SmallTree(1));
 }
 
-// What the earlier item said of arrays that had the same names is gone.
+// The earlier item's statements about arrays that had the same names are gone.
 TEST(SaveItemTest, ReplacesAnEarlierItem) {
   const ScratchDirectory scratch;
   const std::string path = scratch / "item";

@@ -1,5 +1,5 @@
-// ReadInto against its slow twin: ReadBox of each box alone, then a cast; and
-// Structure, and what LeafInfo says.
+// ReadInto against its slow twin: ReadBox of each box by itself, then a cast;
+// and Structure, and what LeafInfo says.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -247,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(
              std::to_string(layout.chunk_bytes_target);
     });
 
-// Of an uncompressed chunk only the wanted bytes move.
+// From an uncompressed chunk only the wanted bytes move.
 TEST(ReadIntoParts, MoveOnlyTheirBytes) {
   if (BytesRead() == 0) GTEST_SKIP() << "no /proc/self/io";
   for (const bool use_ocdbt : {true, false}) {

@@ -242,7 +242,7 @@ TEST_F(References, AViewAndItsSourceComeBackTogether) {
   EXPECT_EQ(PruneToLatest(root_, 1).size(), 2u);
   ASSERT_TRUE(UndeleteStep(root_, 1).ok());
   ExpectHolds(Path(1), 0);
-  // What is in the trash holds what it needs to come back.
+  // A step in the trash holds what it needs to come back.
   ASSERT_TRUE(TrashStep(root_, "1", TrashUse::kKeep).ok());
   EXPECT_TRUE(PruneToLatest(root_, 1).empty());
   ASSERT_TRUE(UndeleteStep(root_, 1).ok());
@@ -413,7 +413,7 @@ TEST_F(References, ADeltaComesBackFromTheTrashWithItsBases) {
   for (int64_t step = 0; step < 4; ++step) ExpectStep(step);
 }
 
-// Whoever prunes comes between the choice of a base and the commit.
+// A prune comes between the choice of a base and the commit.
 TEST_F(References, ABaseThatIsPrunedMeanwhileEndsTheSave) {
   SaveChain(0);
   SaveWhole(1);

@@ -299,7 +299,7 @@ TEST(Load, OfWhatGoesAwayMeanwhileIsNoTreeOfFillValues) {
   load.run.progress = [&](const Progress&) {
     if (fs::exists(path)) fs::rename(path, scratch / "elsewhere");
   };
-  // What was there when it was opened is not there when it is looked for again.
+  // A file found at the opening is gone when it is looked for again.
   const auto loaded = Load(path, load);
   EXPECT_EQ(loaded.status().code(), StatusCode::kNotFound)
       << loaded.status().ToString();

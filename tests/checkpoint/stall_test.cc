@@ -165,7 +165,7 @@ bool IsNamedIn(int fd, const std::string& path, const Stop& stop) {
   const bool is_meeting = stop.phase != kElements && stop.phase != kStore;
   while (true) {
     const std::string line = LineFrom(fd, deadline);
-    // What a rank says of its own call.
+    // A rank's words about its own call.
     const bool is_of_call = line.find(" has taken ") != std::string::npos;
     if (!is_meeting && is_of_call) continue;
     const bool is_named =
@@ -243,7 +243,7 @@ TEST(Stalls, EveryRankThatStopsIsNamed) {
       EXPECT_EQ(status, 0);
     }
   }
-  // What the ranks said is gone, and so are the directories they said it in.
+  // The files of the ranks are gone, and so are the directories they lay in.
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(scratch.path())) {
     EXPECT_THAT(entry.path().filename().string(),

@@ -151,7 +151,7 @@ TEST_P(LargeChunks, AreTheSameFilesForAnyThreadCount) {
   ExpectSameFiles(SavedFiles(tree, one), SavedFiles(tree, four));
 }
 
-// What lies in one piece is stored as without a budget.
+// An array that lies in one piece is stored as without a budget.
 TEST_P(LargeChunks, InOnePieceAreTheSameFilesForAnyBudget) {
   const Tree tree = Tree::Dict({
       {"mixed", Tree(MixedArray(DType::kFloat32, {1'000'000}, 1))},
@@ -323,7 +323,7 @@ TEST(Casts, ComplexToBoolIsRefusedInTensorStoresWords) {
             "INVALID_ARGUMENT: Source does not support reading.");
 }
 
-// Blosc has no streams: a chunk larger than the budget goes alone.
+// Blosc has no streams: a chunk larger than the budget goes by itself.
 TEST(LargeBloscChunks, GoAlone) {
   const ScratchDirectory scratch;
   SaveOptions options;

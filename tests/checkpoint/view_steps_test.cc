@@ -53,7 +53,7 @@ TEST(ViewSteps, PruningKeepsWhatAViewRefersTo) {
   // A manager that lets steps go, too.
   ASSERT_TRUE(DisposeOfSteps(Path("run"), {"1"}).ok());
   EXPECT_EQ(LinesOf(Path("run/6")), want);
-  // A view that is no step counts as well.
+  // A view that is not a step counts as well.
   ASSERT_TRUE(View(Path("run/1"), Path("run/shown")).ok());
   ASSERT_TRUE(DisposeOfSteps(Path("run"), {"1", "6"}).ok());
   EXPECT_FALSE(fs::exists(Path("run/6")));

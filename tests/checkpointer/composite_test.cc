@@ -75,7 +75,7 @@ TEST_F(CompositeTest, ItemsComeBackByTheirTypes) {
   EXPECT_LE(*metadata.init_timestamp_ns, *metadata.commit_timestamp_ns);
 }
 
-// What was changed since it was saved, and what is gone, is never left out.
+// A part that was changed since it was saved, or is gone, is never left out.
 TEST_F(CompositeTest, DamageBesideTheArraysIsSeen) {
   auto saver = MakeCheckpointer(MakeComposite());
   ASSERT_TRUE(

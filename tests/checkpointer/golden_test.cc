@@ -32,7 +32,7 @@ std::string Sha256Hex(std::string_view bytes) {
   return hex;
 }
 
-// Of an array, or of a scalar's bytes.
+// The digest of an array, or of a scalar's bytes.
 std::string DigestOf(const Tree& leaf) {
   if (leaf.leaf_kind() == LeafKind::kScalar) {
     return Sha256Hex(leaf.scalar().view());

@@ -73,7 +73,7 @@ TEST(Binary, ReadsFormatsOfOthers) {
   EXPECT_EQ(RunBinary("verify --quiet " + ForeignFile("stored.npz")).code, 3);
 }
 
-// What Tab offers for the last of `words`, one a line.
+// The words that Tab offers for the last of `words`, one a line.
 std::string Completed(const std::string& words) {
   const ScratchDirectory scratch;
   const std::string script = scratch / "complete.bash";

@@ -103,7 +103,7 @@ TEST(ElementText, PrintsAsPythonDoes) {
       "(1-2.5j)");
 }
 
-// What is printed reads back as the same float, bit by bit.
+// Printed text reads back as the same float, bit by bit.
 TEST(FloatDigits, RoundTripsRandomFloats) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 20000; ++round) {

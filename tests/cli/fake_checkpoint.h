@@ -34,7 +34,7 @@ struct FakeCheckpoint {
   Status verify_status;  // ok: the report
 };
 
-// What the verbs asked for.
+// The calls that the verbs made.
 struct FakeCalls {
   OpenOptions open;
   int thread_count = -1;

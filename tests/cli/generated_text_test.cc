@@ -148,7 +148,7 @@ TEST(Completion, CompletesInBash) {
   EXPECT_EQ(BashCompletes({"holdfast", "--json", "cat", "--np"}), "--npy\n");
 }
 
-// A leaf's name is no text of the shell's, neither when it is offered nor when
+// A leaf's name is not text of the shell's, neither when it is offered nor when
 // it is taken.
 TEST(Completion, ANameRunsNothingInBash) {
   if (!HasProgram("bash")) GTEST_SKIP() << "no bash";

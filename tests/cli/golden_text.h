@@ -1,5 +1,5 @@
-// What a person sees in terminals of several widths, against files in golden/.
-// HOLDFAST_WRITE_GOLDEN=1 writes them.
+// The text that a person sees in terminals of several widths, against files in
+// golden/. HOLDFAST_WRITE_GOLDEN=1 writes them.
 #pragma once
 
 #include <gtest/gtest.h>

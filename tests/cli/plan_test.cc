@@ -94,7 +94,7 @@ TEST_F(PlanVerb, JsonHasTheSame) {
   EXPECT_EQ(b["write_shape"], Json({2}));
   EXPECT_EQ(b["writer_count"], 3);
   EXPECT_EQ(b["devices"][1]["replica"], 1);
-  // Process 0 alone writes what is no array of devices, and all read it.
+  // Only process 0 writes what is not an array of devices, and all read it.
   const Json& noise = json["leaves"][2];
   EXPECT_TRUE(noise["spec"].is_null());
   EXPECT_EQ(noise["devices"], Json::array());

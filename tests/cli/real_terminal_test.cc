@@ -1,4 +1,4 @@
-// What a person sees of verbs that read or change real checkpoints, in
+// The text that a person sees of verbs that read or change real checkpoints, in
 // terminals of several widths.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ TEST_P(RealTerminal, ShowsWhatItDid) {
                      "--metric=loss"}},
                    GetParam(), root_.string());
   CompareWithGolden("real_terminal_" + std::to_string(GetParam()), text);
-  // Totals are no table.
+  // Totals are not a table.
   ExpectFits(text, GetParam(), {"different: ", "3 tensors", "1 step"});
 }
 

@@ -1,4 +1,5 @@
-// What a person sees in terminals of several widths, and what is asked there.
+// The text that a person sees in terminals of several widths, and the questions
+// there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +76,7 @@ TEST_P(Terminal, ShowsWhatItDid) {
                                          devices},
                                         GetParam());
   CompareWithGolden("terminal_" + std::to_string(GetParam()), text);
-  // Totals, trees, damages and what `info` says are no tables.
+  // Totals, trees, damages and the text of `info` are not tables.
   ExpectFits(text, GetParam(),
              {"8 leaves", "damaged: ", "1 damage", "4 devices", "│", "├",
               "(--wide", "kinds", "dtypes", "     "});

@@ -1,5 +1,5 @@
 // The model and the layout of `holdfast top`, without a terminal and an engine;
-// and the loop, with a terminal that is none.
+// and the loop, with a terminal of the test's own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -102,7 +102,7 @@ TEST_F(TopTest, WhetherThereAreStepsTurnsOutAfterwards) {
   ASSERT_EQ(asks.size(), 1u);
   EXPECT_EQ(asks[0].kind, AskKind::kFirst);
   EXPECT_EQ(asks[0].path, "/run");
-  // Of another path, which is not wanted any more.
+  // An answer for another path, which is not wanted any more.
   EXPECT_TRUE(OnAnswer(state, RootAnswer{"/other"}).empty());
   EXPECT_FALSE(state.is_root);
   asks = OnAnswer(state, RootAnswer{"/run"});
@@ -136,7 +136,7 @@ TEST_F(TopTest, WalksThroughStepsAndTree) {
   EXPECT_EQ(state.rows.size(), 5u);
   EXPECT_THAT(Text(state), AllOf(HasSubstr("▾ params"), HasSubstr("  ▾ a"),
                                  HasSubstr("    w"), HasSubstr("▸ b")));
-  // What is open stays open in another step, and so does the cursor.
+  // An open node stays open in another step, and so does the cursor.
   Press(state, kKeyTab);
   Press(state, kKeyDown);
   Give(state);
@@ -195,7 +195,7 @@ TEST_F(TopTest, SearchesWhileOneTypes) {
   for (const Key key : {'/', 'z'}) Press(state, key);
   Press(state, kKeyEnter);
   EXPECT_THAT(Text(state), HasSubstr("no tensor matches z"));
-  // UTF-8 of any length, and a key that is none.
+  // UTF-8 of any length, and an unknown key.
   for (const Key key : {Key{'/'}, Key{0xe9}, Key{0x540d}, kKeyUp}) {
     Press(state, key);
   }
@@ -271,7 +271,7 @@ TEST_F(TopTest, FollowsTheNewestStepAndShowsSavesUnderWay) {
   asks = OnAnswer(state, StepsAnswer{{}, {Step(1), Step(2)}, {}});
   ASSERT_EQ(asks.size(), 1u);
   EXPECT_EQ(asks[0].path, "/run/2");
-  // Who has gone to another step stays there.
+  // A user who has gone to another step stays there.
   Press(state, kKeyUp);
   OnAnswer(state, StepsAnswer{{}, {Step(1), Step(2), Step(3)}, {}});
   EXPECT_EQ(state.wanted, "/run/1");
@@ -356,7 +356,7 @@ TEST_F(TopTest, RunsUntilSomebodyQuitsOrASignalComes) {
   EXPECT_THAT(ran.err, HasSubstr("no terminal"));
   ran = RunWords({"top", "--watch", "/one"}, adjust);
   EXPECT_EQ(ran.code, cli::kExitUsage);
-  EXPECT_THAT(ran.err, HasSubstr("no directory of steps"));
+  EXPECT_THAT(ran.err, HasSubstr("not a directory of steps"));
 }
 
 }  // namespace

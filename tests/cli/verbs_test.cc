@@ -307,7 +307,7 @@ TEST_F(Verbs, CatSummarisesAboveAThousand) {
               Not(HasSubstr("...")));
 }
 
-// Of an array too large to read for six numbers, only corners are read.
+// In an array too large to read for six numbers, only corners are read.
 TEST_F(Verbs, CatReadsCornersOfHugeArrays) {
   std::string bytes(40 << 20, '\0');
   bytes.back() = 9;

@@ -1,8 +1,8 @@
 """A training loop over MaxText's emergency checkpoints, ended and gone on with.
 
 run_clients.py runs these with Orbax and with holdfast, in a checkout of
-MaxText. Of that the one module is imported that makes, saves and restores; what
-it takes from MaxText itself (logging, a directory) is made up here.
+MaxText. Only the one module of it is imported that makes, saves and restores;
+what it takes from MaxText itself (logging, a directory) is made up here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// What tests ask of a Bucket, in one call and as text.
+// The questions that tests ask of a Bucket, in one call and as text.
 //
 // Thread-safety: that of the bucket. Errors: failures of the test at hand, or
 // said in the text.

@@ -99,7 +99,7 @@ bool HasWayOut(const Scenario& scenario) {
 
 // A fault that the caller need not hear of, because it was put right.
 bool IsRepaired(const Fault& fault, const Scenario& scenario) {
-  // What renames do not do is done file by file.
+  // Changes that renames do not make are made file by file.
   return fault.error == 0 || fault.error == EINTR || fault.error == EXDEV ||
          HasWayOut(scenario);
 }

@@ -122,7 +122,7 @@ std::string StateJudge::ContentOf(const std::string& step, const Files& files) {
   return it->second;
 }
 
-// What Open takes follows from what is listed, and from the other names.
+// The step that Open takes follows from the list, and from the other names.
 std::string StateJudge::CheckNewest(const std::string& found,
                                     const Files& files) {
   std::string names = found;

@@ -91,7 +91,7 @@ class Crash : public testing::TestWithParam<Layout> {
                                 : Save(path_, tree, Options()).status();
   }
 
-  // Of one of the sources, which hold both trees.
+  // A view of one of the sources, which hold both trees.
   Status SaveView(const Tree& tree) const {
     const bool is_old = tree == old_;
     ViewOptions options;
@@ -142,7 +142,7 @@ class Crash : public testing::TestWithParam<Layout> {
     return save.Commit({});
   }
 
-  // What Load gives for it.
+  // The tree that Load gives for it.
   Tree Whole(const Tree& tree) const {
     if (!GetParam().in_pieces) return tree;
     return Tree::Dict(

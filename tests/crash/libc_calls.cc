@@ -22,7 +22,7 @@ std::atomic<CallHook*> current_hook{nullptr};
 thread_local bool is_inside_hook = false;
 std::atomic<Renames> current_renames{Renames::kAll};
 
-// The real function, for what is no plain system call.
+// The real function, for calls that are not plain system calls.
 template <typename Function>
 Function* Real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));

@@ -37,7 +37,8 @@ class ScopedCallHook {
   ScopedCallHook& operator=(const ScopedCallHook&) = delete;
 };
 
-// What renames can do, from construction to destruction of a ScopedRenames.
+// The abilities of renames, from construction to destruction of a
+// ScopedRenames.
 enum class Renames {
   kAll,
   kPlain,    // they know no flags, as on NFS, 9p and most of FUSE

@@ -17,7 +17,7 @@ namespace holdfast {
 
 class Recorder : public CallHook {
  public:
-  // What is below `root`, which exists, is the record's start.
+  // The files below `root`, which exists, are the record's start.
   explicit Recorder(const std::string& root) : changes_(root) {}
 
   long Run(const FileCall& call, const std::function<long()>& make) override {
@@ -28,7 +28,7 @@ class Recorder : public CallHook {
     if (result >= 0) changes_.Note(call, before, result);
     return result;
   }
-  // What has been recorded. REQUIRES: no call is being made.
+  // The changes recorded so far. REQUIRES: no call is being made.
   const DiskRecord& record() const { return changes_.record(); }
 
  private:

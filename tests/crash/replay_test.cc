@@ -20,7 +20,7 @@
 namespace holdfast {
 namespace {
 
-// What is recorded, and what really is there afterwards.
+// The recorded changes, and the files that really exist afterwards.
 struct Recorded {
   DiskRecord record;
   Files files;

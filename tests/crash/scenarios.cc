@@ -106,7 +106,7 @@ Result<std::unique_ptr<CheckpointManager>> OpenManager(const std::string& root,
   options.max_to_keep = 2;
   options.sync = sync;
   options.save_root_metadata = false;
-  // What is removed, and when, follows from the calls alone.
+  // The removals, and their times, follow only from the calls.
   options.enable_async_checkpointing = false;
   return CheckpointManager::Make(root, options);
 }

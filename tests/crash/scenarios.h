@@ -1,5 +1,6 @@
-// What is recorded and failed: saves, overwrites, deletes below one root, each
-// with what every step may hold before, in the midst of it, and after it.
+// The scenarios that are recorded and failed: saves, overwrites, deletes below
+// one root, each with what every step may hold before, in the midst of it, and
+// after it.
 //
 // Thread-safety: one thread calls; some of them work with several.
 // Ownership: trees share their arrays.
@@ -31,13 +32,13 @@ struct Scenario {
   std::string name;
   // Makes what is there before, durably.
   std::function<Status(const std::string& root)> prepare;
-  // What is watched. Can be called again after it has failed.
+  // The watched call. Can be called again after it has failed.
   std::function<Status(const std::string& root)> act;
   // By name, all steps that may ever be listed.
   std::map<std::string, StepFate> steps;
-  // What Load gives for each content that `steps` names.
+  // The tree that Load gives for each content that `steps` names.
   std::map<std::string, Tree> contents;
-  // What the next run does first, where a step may be missing until then.
+  // The first call of the next run, where a step may be missing until then.
   std::function<Status(const std::string& root)> recover = {};
 };
 
@@ -59,16 +60,16 @@ Scenario FirstSave(const ScenarioOptions& options);
 // Step 3 beside 1 and 2, by four ranks that are threads.
 Scenario SaveByRanks(const ScenarioOptions& options);
 Scenario SaveAsDirectories(const ScenarioOptions& options);
-// Of step 2.
+// Overwrites step 2.
 Scenario Overwrite(const ScenarioOptions& options);
 // Step 3: two items, a file, and one that the caller puts there.
 Scenario SaveOfItems(const ScenarioOptions& options);
 // Step 2 beside 1, both at their final paths, with a marker as the last file.
 Scenario SaveWithMarker(const ScenarioOptions& options);
 Scenario OverwriteWithMarker(const ScenarioOptions& options);
-// Of step 2, where no rename exchanges names.
+// Overwrites step 2, where no rename exchanges names.
 Scenario OverwriteByRenames(const ScenarioOptions& options);
-// Of step 2, where no directory can be renamed.
+// Overwrites step 2, where no directory can be renamed.
 Scenario OverwriteByFiles(const ScenarioOptions& options);
 // Step 3 beside 1 and 2, by a manager that keeps two.
 Scenario SaveByManager(const ScenarioOptions& options);
@@ -84,7 +85,7 @@ Scenario SaveAsBothByRanks(const ScenarioOptions& options);
 Scenario ViewByLinks(const ScenarioOptions& options);
 // Step 1, with copies of the files of a model beside it, and checksums.
 Scenario ViewByCopies(const ScenarioOptions& options);
-// Of step 2, by one that has hard links to step 1's files.
+// Overwrites step 2, by one that has hard links to step 1's files.
 Scenario OverwriteByView(const ScenarioOptions& options);
 // Step 2, a view of step 1, by one of step 3.
 Scenario OverwriteView(const ScenarioOptions& options);

@@ -66,7 +66,7 @@ class Job:
 
 @dataclasses.dataclass
 class Answer:
-    """What a worker says of a Job."""
+    """The answer of a worker to a Job."""
 
     layout: str
     cells: list[Cell]
@@ -240,7 +240,7 @@ class _LayoutRun:
         )
 
     def _wanted(self, way: str) -> str | None:
-        """What the undamaged checkpoint says; None: it cannot be read."""
+        """The answer for the undamaged checkpoint; None: it cannot be read."""
         if way not in self.wanted:
             self.wanted[way] = ""
             whole = self._subject(self.root / str(NEW))

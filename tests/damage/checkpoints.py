@@ -67,7 +67,7 @@ class Layout:
         return self.kind in ("tree", "state", "items")
 
     def tree(self, step: int) -> Any:
-        """What a step of one of Orbax's layouts holds."""
+        """The tree in a step of one of Orbax's layouts."""
         return standard_tree(step) if self.lacks_text else full_tree(step)
 
 
@@ -96,7 +96,7 @@ def numbers(step: int) -> dict[str, Any]:
 
 @functools.cache
 def plain_tree(step: int) -> Any:
-    """What numpy can hold, and small values."""
+    """Arrays that numpy can hold, and small values."""
     return {
         "a": {"w": noise(step, 2, 64, 128)},
         "b": {"w": noise(step, 3, 64, 128)},
@@ -280,7 +280,7 @@ def signed_numbers(step: int) -> dict[str, Any]:
 
 
 def megatron_parts(step: int, rank: int) -> dict[str, Any]:
-    """What one of RANKS ranks saves."""
+    """The parts that one of RANKS ranks saves."""
     cut = {
         name: megatron.ShardedTensor.from_rank_offsets(
             name, np.split(array, RANKS)[rank], (0, rank, RANKS)

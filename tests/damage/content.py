@@ -1,4 +1,4 @@
-"""What was read, as a text: equal texts mean equal values, bit for bit.
+"""The result of a read, as a text: equal texts mean equal values, bit for bit.
 
 Structure, kinds, dtypes, shapes, strings, shardings and the kinds of random
 keys are in it; arrays by their SHA-1. Paths and addresses are not.
@@ -28,7 +28,7 @@ def content(value: Any, *homes: Path) -> str:
 
 
 def sha1_of(array: Any) -> str:
-    """Of the bytes of an array, in C order."""
+    """The SHA-1 of the bytes of an array, in C order."""
     return hashlib.sha1(np.ascontiguousarray(array)).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What is done to a checkpoint's files: DAMAGES.
+"""The damages to a checkpoint's files: DAMAGES.
 
 Each entry is a function of a Scene that gives every way of doing it there: a
 text that says what, and a function that does it in a copy.
@@ -297,7 +297,8 @@ def swapped_files(scene: Scene) -> Iterable[Wound]:
 
 
 def stale_file(scene: Scene) -> Iterable[Wound]:
-    """Of several: a single file is a whole checkpoint, older and sound."""
+    """With several files: a single file is a whole checkpoint, older and
+    sound."""
     for name in scene.files if len(scene.files) > 1 else []:
         old = scene.old_name(name)
         if old is None:

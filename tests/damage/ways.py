@@ -38,7 +38,7 @@ class Subject:
 
     @property
     def path(self) -> Path:
-        """What to open."""
+        """The path to open."""
         return self.step / self.layout.entry
 
     @property
@@ -52,7 +52,7 @@ class Subject:
 
     @property
     def prefix(self) -> str:
-        """What names of leaves of the tree begin with."""
+        """The beginning of the names of the tree's leaves."""
         return "state." if self.layout.kind == "items" else ""
 
     def text(self, value: Any) -> str:

@@ -43,7 +43,7 @@ def cli(subject: Subject, *words: Any, **options: Any) -> Any:
     return run(subject, subject.cli, *words, **options)
 
 
-# What is told of the disk, whatever is on it.
+# Numbers about the disk, whatever is on it.
 _OF_THE_DISK = re.compile(rb'"(stored_bytes|ratio)": [^,}]*')
 
 
@@ -110,7 +110,7 @@ def diff(subject: Subject) -> Any:
 
 
 def _judged(subject: Subject, answer: Any) -> Any:
-    """Whoever says that all is well must be right."""
+    """A reader that says that all is well must be right."""
     try:
         return answer, everything(subject)
     except Exception as error:
@@ -175,7 +175,7 @@ def du(subject: Subject) -> Any:
 
 @way("cli cp")
 def cp(subject: Subject) -> Any:
-    """Of files without checksums it promises no more than a true copy."""
+    """For files without checksums it promises no more than a true copy."""
     made = subject.scratch / "copied"
     cli(subject, "cp", subject.step, made)
     if not subject.layout.covered:

@@ -66,7 +66,7 @@ def load_torch(subject: Subject) -> Any:
 
 
 def abstract(leaf: Any) -> Any:
-    """What to ask for: the leaf, with other elements."""
+    """The abstract leaf to ask for: the leaf, with other elements."""
     if isinstance(leaf, jax.Array):
         return jax.ShapeDtypeStruct(
             leaf.shape, leaf.dtype, sharding=leaf.sharding
@@ -180,7 +180,8 @@ def stats(subject: Subject) -> Any:
 
 
 def _raise_errors(rows: Any) -> None:
-    """Of leaves that could not be read, which are in the result."""
+    """Raises the errors of leaves that could not be read, which are in the
+    result."""
     for row in rows:
         if row.error is not None:
             raise RuntimeError(f"{row.name}: {row.error}")
@@ -347,7 +348,8 @@ def torch_reader(subject: Subject) -> Any:
 
 
 def everything(subject: Subject) -> Any:
-    """What holdfast alone can read of it, for whoever says that all is well."""
+    """Reads everything that only holdfast can read of it, for a reader that
+    says that all is well."""
     opened = holdfast.open(subject.path)
     return list(
         itertools.chain(

@@ -1,4 +1,5 @@
-"""What readers without holdfast's checksums make of the same damaged files.
+"""The results of readers without holdfast's checksums for the same damaged
+files.
 
 Nobody can tell a wrong value from a right one where a format has no checksums;
 but where the format's own tools notice, or read right, holdfast must not give
@@ -80,7 +81,7 @@ def _is_luck(error: BaseException | None) -> bool:
 
 
 def _metadata(subject: Subject) -> Any:
-    """What is known of a tree and its step; Orbax gives None for the rest."""
+    """The metadata of a tree and its step; Orbax gives None for the rest."""
     found = ocp.PyTreeCheckpointer().metadata(subject.tree_path)
     step = ocp.path.step.Metadata(step=NEW, path=subject.step)
     return (
@@ -92,7 +93,8 @@ def _metadata(subject: Subject) -> Any:
 
 
 def _items_metadata(subject: Subject) -> Any:
-    """What Orbax's second API knows: None of an item that it cannot read."""
+    """The metadata that Orbax's second API knows: None of an item that it
+    cannot read."""
     found = v1.checkpointables_metadata(subject.step)
     return (
         {name: repr(each) for name, each in found.metadata.items()},
@@ -127,7 +129,7 @@ def _npz(subject: Subject) -> Any:
 
 
 def _arrays(subject: Subject) -> Iterator[Callable[[], Any]]:
-    """Each array of the tree, by TensorStore alone."""
+    """Each array of the tree, by only TensorStore."""
     whole = subject.whole / subject.layout.item
     drivers = {".zarray": "zarr", "zarr.json": "zarr3"}
     for key in sorted(_kvstore(subject, whole).list().result()):

@@ -23,7 +23,7 @@ which then have a directory and a process each.
 Blocks of `cpp` and `c` are compiled, as the body of a function behind
 before/PAGE.cpp and before/PAGE.c, which declare what they speak of, and not run.
 
-A page that imports torch is left out where there is none, and that of
+A page that imports torch is left out where it is missing, and that of
 prove-crash where the system lets no program trace another.
 
 The interpreter is that of this script; `import holdfast` must work in it
@@ -57,7 +57,7 @@ PAGES = (
     "doc/views.md", "doc/deltas.md", "doc/fingerprints.md", "doc/rescue.md", "doc/prove-crash.md", "doc/history.md",
     "doc/managers.md", "doc/c.md", "doc/clients.md", "doc/remote.md",
 )
-# What the tests have only where a build of it is at hand.
+# Packages that the tests have only where a build of them is at hand.
 OPTIONAL = ("torch",)
 COMPILERS = {"cpp": ["c++", "-std=c++20"], "c": ["cc", "-std=c11"]}
 COMMENT = re.compile(
@@ -127,7 +127,7 @@ def matches(wanted: str, got: str) -> bool:
 
 
 def run_python(block: Block, text: str, names: dict[str, object]) -> str:
-    """What it printed. Raises what it raised."""
+    """The output of the block. Raises what it raised."""
     code = compile("\n" * (block.line - 1) + text, str(block.page), "exec")
     wanted = block.comments.get("raises")
     printed = io.StringIO()

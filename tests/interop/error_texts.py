@@ -30,7 +30,7 @@ def plain_text(error, *paths, any_shape=False):
 
 
 def text_differs(want, got, *paths, any_shape=False):
-    """What is wrong with the text of `got`, or None.
+    """Says what is wrong with the text of `got`, or None.
 
     `got` may say more than `want`, which is Orbax's; only texts that Orbax
     itself words count. Args are those of `plain_text`.

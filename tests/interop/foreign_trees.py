@@ -23,7 +23,7 @@ def dtype_of(name):
 
 
 def random_array(rng, names):
-    """Of any bits that the dtype has, NaNs with payloads too."""
+    """An array of any bits that the dtype has, NaNs with payloads too."""
     dtype = dtype_of(rng.choice(names))
     shape = SHAPES[rng.integers(len(SHAPES))]
     count = int(np.prod(shape))

@@ -52,7 +52,7 @@ def save(root, which, use_ocdbt, use_zarr3):
 
 
 def restore(root, writer, reader, use_ocdbt, use_zarr3):
-    """What is wrong with this process's part."""
+    """The problems with this process's part."""
     ocp, checkpointer = _checkpointer(reader, use_ocdbt, use_zarr3)
     args = {name: ocp.ArrayRestoreArgs(sharding=sharding)
             for name, sharding in _shardings().items()}
@@ -64,7 +64,7 @@ def restore(root, writer, reader, use_ocdbt, use_zarr3):
 
 
 def compare(root, use_ocdbt):
-    """What differs in the files of this process, except for data."""
+    """The differences in the files of this process, except for data."""
     want, got = (stored_texts(_path(root, which), use_ocdbt)
                  for which in ("orbax", "holdfast"))
     return [f"{name}: {got.get(name)!r}, want {want.get(name)!r}"

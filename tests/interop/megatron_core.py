@@ -1,4 +1,4 @@
-"""Megatron Core on a machine without GPUs: its dist_checkpointing alone.
+"""Megatron Core on a machine without GPUs: only its dist_checkpointing.
 
 `import megatron_core` before anything of megatron.core. Its __init__ imports
 Transformer Engine and much else that is not needed, so it is left out; what it

@@ -52,7 +52,7 @@ def draw_ask(draw, pair, metadata_options):
 
 
 class Drawing:
-    """What an ask is drawn from."""
+    """Draws the parts of an ask."""
 
     def __init__(self, draw, pair, metadata_options):
         self.draw, self.pair = draw, pair
@@ -114,7 +114,7 @@ def has_placeholders(tree):
 
 
 def abstract(draw, value):
-    """What stands for a leaf in a target."""
+    """The stand-in for a leaf in a target."""
     if is_key(value):
         return jax.ShapeDtypeStruct(value.shape, value.dtype,
                                     sharding=draw.sharding(value.shape))
@@ -288,7 +288,7 @@ def ask_constructed(d):
 
 
 def ask_legacy_arguments(d):
-    """The arguments that were there before `args`."""
+    """The arguments from before `args`."""
     item, makers = d.item(), d.leaf_args(d.pair.tree)
     bare = d.draw.chance(0.4)
 

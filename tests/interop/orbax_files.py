@@ -1,11 +1,12 @@
-"""What a pytree item's files say, except for the bytes of its chunks."""
+"""The statements of a pytree item's files, except for the bytes of its
+chunks."""
 
 import os
 import pathlib
 
 import tensorstore as ts
 
-# What holdfast says in commit_success.txt, after Orbax's line.
+# The line of holdfast in commit_success.txt, after Orbax's.
 OWN_MARKER_LINE = b"\nIts checksums are in _HOLDFAST_DIGESTS"
 OURS_ALONE = ("_HOLDFAST_DIGESTS",)
 DATABASE_FILES = ("manifest.ocdbt",)

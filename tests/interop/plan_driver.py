@@ -91,7 +91,7 @@ def same(want, got):
     if want[0] == "ok":
         return want[1] == got[1]
     _, code, text, is_pattern = want
-    # Of patterns that PCRE2 refuses itself, the words are its own.
+    # For patterns that PCRE2 refuses itself, the words are its own.
     return code == got[1] and (got[2].endswith(text) or
                                is_pattern and "regular expression" in got[2])
 

@@ -1,7 +1,7 @@
 """Random saves and restores of several processes, in Orbax and holdfast.orbax.
 
 Every process of a `process_jobs.Job` calls these functions with the same
-arguments; a case follows from its seed alone.
+arguments; a case follows only from its seed.
 """
 
 import dataclasses
@@ -306,7 +306,7 @@ def _restored(case, path, which):
 
 
 def restore(seed, root, writer, reader):
-    """What is wrong with what `reader` restores of what `writer` saved."""
+    """The problems with what `reader` restores of what `writer` saved."""
     case = make_case(seed)
     tree = _restored(case, path_of(root, writer, seed), reader)["params"]
     problems = []
@@ -345,7 +345,7 @@ def _array_problem(array, got):
 
 
 def compare(seed, root):
-    """What differs in the files of both, except for data."""
+    """The differences in the files of both, except for data."""
     case = make_case(seed)
     items = [path_of(root, which, seed) / ("state" if case.api == "v1" else "")
              for which in ("orbax", "holdfast")]

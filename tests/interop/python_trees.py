@@ -125,7 +125,7 @@ class Generator(random_trees.Generator):
         return entries
 
     def target_leaf(self, leaf):
-        """What to ask for: mostly the same kind, placed elsewhere."""
+        """The leaf to ask for: mostly the same kind, placed elsewhere."""
         if isinstance(leaf, jax.Array):
             if self.chance(0.15) and not is_key(leaf):
                 return np.zeros(leaf.shape, leaf.dtype)

@@ -33,7 +33,8 @@ import orbax.checkpoint as ocp  # noqa: E402
 
 
 def restore(path):
-    """What Orbax restores: v1's function where that is what wrote it."""
+    """The tree that Orbax restores: v1's function where that is what wrote
+    it."""
     if (path / "orbax.checkpoint").exists():
         return orbax_tools.restore_v1(path)
     return orbax_tools.restore_v0(path)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `holdfast convert` writes, the tools of other formats read; and back.
+"""The tools of other formats read what `holdfast convert` writes; and back.
 
 usage: run_foreign.py HOLDFAST [--trees N] [--seed S] [--keep DIR]
                        [--megatron PYTHON]
@@ -39,7 +39,7 @@ import holdfast  # noqa: E402
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 HAS_SAFETENSORS = importlib.util.find_spec("safetensors") is not None
 
-# What each tool has of its own; others must have the same bits.
+# Dtypes that each tool has of its own; others must have the same bits.
 SAFETENSORS_NUMPY = {
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
     "uint64", "float16", "float32", "float64", "complex64"}
@@ -255,7 +255,8 @@ def flat_tree(seed, dtypes):
 
 
 def check_read(holdfast_tool, path, want, what):
-    """What another tool has written: digests, values, and through Orbax."""
+    """Checks what another tool has written: digests, values, and through
+    Orbax."""
     digests = holdfast_tool.digests(path)
     for name, array in want.items():
         if name not in digests:

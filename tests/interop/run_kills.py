@@ -58,8 +58,8 @@ def differs(restored, step):
     ]
 
 
-# What victims do. Each gives a function that saves a step, and one that waits
-# until all of them are safe.
+# The programs of the victims. Each gives a function that saves a step, and one
+# that waits until all of them are safe.
 
 
 def _open_saver(way, root):
@@ -198,7 +198,7 @@ def load_with_orbax(ocp, way, root, step):
 
 
 def check_root(ocp, way, root, last_told):
-    """What is wrong: texts."""
+    """The problems of the root: texts."""
     ours = committed_steps(root)
     theirs = sorted(ocp.utils.checkpoint_steps(root)) if root.exists() else []
     problems = []
@@ -222,7 +222,7 @@ def last_told_step(progress):
 
 
 def kill_once(server, ocp, way, scratch, delay):
-    """What is wrong after a victim of one way is killed: texts."""
+    """The problems after a victim of one way is killed: texts."""
     root, progress = scratch / way, scratch / f"{way}.progress"
     root.mkdir(exist_ok=True)
     told_before = last_told_step(progress)

@@ -4,7 +4,7 @@
 usage: run_managers.py --driver MANAGER_STEPS
 
 A run of 20 steps goes on under the other manager every few steps, with
-pruning, and must come to the same as a run by real Orbax alone: after each
+pruning, and must come to the same as a run by only real Orbax: after each
 part the same directories on disk, steps, best step and values. Prints each
 difference and a line with the counts; exit status 1 on any difference.
 """
@@ -77,7 +77,7 @@ def directories(root):
 
 
 def compare(driver, scratch, options, first_is_ours):
-    """Differences of a mixed run from one by real Orbax alone."""
+    """Differences of a mixed run from one by only real Orbax."""
     mixed, alone = scratch / "mixed", scratch / "alone"
     turns = itertools.cycle([first_is_ours, not first_is_ours])
     differences = []

@@ -123,7 +123,8 @@ class PairTest(interop.CaseTest):
                 (OURS, self.ours, "holdfast of its own")):
             got = attempt(self.case.ask, ocp, path)
             found = difference(want, got, *paths)
-            # Of two things wrong, each package names the one it meets first.
+            # When two things are wrong, each package names the one it meets
+            # first.
             if self.case.wound and found and found.startswith("text "):
                 continue
             self.note(f"restore: {name}", found)

@@ -7,8 +7,8 @@ usage: run_planes.py SAVE_TREES [--flips N]
    several: stock Orbax (v0, v1) and TensorStore read each array, and zarr-python
    those in directories whose element type it knows.
 2. Every stored stream is decoded by numcodecs (c-blosc) and by python-blosc2.
-3. Of N flipped bits in the chunks of each zarr version, TensorStore notices all
-   that change an element.
+3. TensorStore notices, among N flipped bits in the chunks of each zarr version,
+   all that change an element.
 """
 
 import argparse
@@ -122,7 +122,8 @@ class Planes:
             if path.name.startswith("."):
                 continue
             stream = path.read_bytes()
-            # The first word of a zstd frame would say that it is no container.
+            # The first word of a zstd frame would say that it is not a
+            # container.
             if stream[:4] == b"\x28\xb5\x2f\xfd":
                 continue
             decoded = bytes(numcodecs.blosc.decompress(stream))

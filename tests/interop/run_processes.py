@@ -38,7 +38,7 @@ import view_cases  # noqa: E402
 WRITERS = ("orbax", "holdfast")
 LOCAL_CASES = 4
 VIEWS = 6
-# Of several processes: case, and the item in it.
+# Recorded by several processes: case, and the item in it.
 RECORDED = (("mp2_zarr2_ocdbt", "ckpt"), ("mp2_zarr3_dirs", "ckpt"),
             ("mp2_v1", "ckpt/state"), ("mp3_zarr2_ocdbt", "ckpt"),
             ("mp3_replica_separate_zarr3", "ckpt"),
@@ -46,7 +46,7 @@ RECORDED = (("mp2_zarr2_ocdbt", "ckpt"), ("mp2_zarr3_dirs", "ckpt"),
 
 
 def run_case(job, seed, root):
-    """What is wrong with a case: texts."""
+    """The problems of a case: texts."""
     problems = []
     for which in WRITERS:
         problems += _errors(f"{which} saves", job.call(
@@ -93,7 +93,8 @@ def run_cases(processes, seeds, root, keep):
 
 
 def run_local(scratch):
-    """Prints what differs where each process saves alone; how many alike."""
+    """Prints the differences where each process saves by itself; how many
+    alike."""
     good = 0
     with Job(2, modules=HERE) as job:
         for use_ocdbt, use_zarr3 in itertools.product((True, False), repeat=2):

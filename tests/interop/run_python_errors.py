@@ -7,7 +7,7 @@ Each call must end as Orbax's does: with an exception of the same class or of
 a subclass (or with none), with the destination written or not, and for the
 pytree handler with the same text where it is Orbax's own. holdfast leaves
 nothing else behind. Prints the table; exit status 1 on any difference. --real
-shows Orbax's side alone.
+shows only Orbax's side.
 """
 
 # The platform and the devices are chosen before jax is imported.
@@ -163,7 +163,7 @@ def text_of(error):
 
 
 def problems_of(name, want, got):
-    """What is wrong with holdfast's outcome, as texts."""
+    """The problems with holdfast's outcome, as texts."""
     if comes_later(got.error) and want.committed == got.committed:
         return []
     if name in STRICTER and got.error is not None and not got.litter:

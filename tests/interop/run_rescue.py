@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is whole in a damaged checkpoint is rescued, and nothing wrongly.
+"""The whole parts of a damaged checkpoint are rescued, and nothing wrongly.
 
 usage: run_rescue.py HOLDFAST [--count N] [--seed S] [--keep DIR]
   HOLDFAST   the command line tool
@@ -273,7 +273,7 @@ def map_torch(root, file, names):
 
 
 class Unpickler(pickle.Unpickler):
-    """Of torch's metadata, without torch."""
+    """Reads torch's metadata, without torch."""
 
     def find_class(self, module, name):
         if module == "builtins" or module == "collections":
@@ -549,7 +549,7 @@ def is_same(a, b):
 
 
 def read_all(path):
-    """Arrays by name. Of a composite's only item they have its name, too, which
+    """Arrays by name. In a composite's only item they have its name, too, which
     readers leave out."""
     opened = holdfast.open(path)
     is_item = (path / "_METADATA").exists()

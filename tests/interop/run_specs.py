@@ -5,7 +5,7 @@ usage: run_specs.py [--cases N] [--seed N]
 
 1. N random calls of each builder give equal JSON text on both sides, or errors
    of the same class and text.
-2. What one side writes through a spec the other reads through its own: zarr,
+2. Each side reads through its own spec what the other writes through one: zarr,
    zarr3, cast and json, in files and in OCDBT databases, both ways.
 3. TensorStore reads databases that holdfast appended to, and the reverse.
 

@@ -55,7 +55,7 @@ def restore_args(ocp, args):
 
 
 def describe(key, tree, *args):
-    """What a multi_value_fn was called with."""
+    """The arguments that a multi_value_fn was called with."""
     leaves = [("/".join(path), type(leaf).__name__,
                np.asarray(leaf).tolist() if hasattr(leaf, "dtype") else
                str(leaf)) for path, leaf in cases.flatten(tree)]
@@ -138,7 +138,8 @@ def canonical(value):
 OWN_NAMES = re.compile(r"holdfast\.orbax\.[\w.]*\.|orbax\.checkpoint\.[\w.]*\.|"
                        r" at 0x[0-9a-f]+")
 STORAGE_ERROR = re.compile(r"(NOT_FOUND|FAILED_PRECONDITION|DATA_LOSS): ")
-# Of several missing files, the real one names whichever a thread saw first.
+# When several files are missing, the real one names whichever a thread saw
+# first.
 MISSING_FILE = re.compile(r"(not found at path: |File not found: ).*")
 
 

@@ -94,7 +94,7 @@ def face_problems(root):
 
 
 def restore(root, name, reader):
-    """What is wrong with this process's shards: texts."""
+    """The problems with this process's shards: texts."""
     import jax
 
     shardings = _shardings()

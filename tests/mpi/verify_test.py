@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`holdfast verify` on several ranks says what it says alone.
+"""`holdfast verify` on several ranks says what it says on one.
 
 usage: verify_test.py HOLDFAST TARBALL LAUNCHER...
 

@@ -15,7 +15,7 @@
 
 namespace holdfast {
 
-// What came of one or more rounds.
+// The counts of one or more rounds.
 struct RaceCounts {
   uint64_t rounds = 0;
   uint64_t saved = 0;    // saves that were acknowledged

@@ -110,7 +110,8 @@ class BucketRound {
       return Status();
     });
   }
-  // What led to it: the seed alone does not, for threads run as they like.
+  // The steps that led to it: the bare seed does not, for threads run as they
+  // like.
   void WriteTrace() {
     const std::string path = "race-" + std::to_string(seed_) + ".trace";
     std::ofstream file(path);

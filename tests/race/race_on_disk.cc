@@ -185,7 +185,8 @@ class DiskRound {
 
   void Race() {
     std::vector<Work> parties;
-    // Of two alone each finds the other in the midst of a commit more often.
+    // When only two run each finds the other in the midst of a commit more
+    // often.
     const bool is_pair = setting_.seed % 2 == 0;
     for (int64_t saver = 1; saver <= (is_pair ? 2 : 3); ++saver) {
       parties.push_back([=, this] { Overwrite(saver); });

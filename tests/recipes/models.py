@@ -118,7 +118,7 @@ def make(name):
 
 
 def inputs(config):
-    """What a forward pass is called with: {argument: numpy array}."""
+    """The arguments of a forward pass: {argument: numpy array}."""
     random = np.random.default_rng(7)
     if config.model_type == "vit":
         side = config.image_size

@@ -60,7 +60,7 @@ CASES = [
 ]
 IDS = [f"{recipe}-{model}" for recipe, _, model in CASES]
 
-# What older files of a model hold beside its parameters.
+# Buffers that older files of a model hold beside its parameters.
 BUFFERS = {
     "llama": "model.layers.0.self_attn.rotary_emb.inv_freq",
     "gpt2": "transformer.h.1.attn.bias",

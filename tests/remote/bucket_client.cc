@@ -1,4 +1,4 @@
-// What the fault tests run against servers: reads, writes and lists through a
+// Run by the fault tests against servers: reads, writes and lists through a
 // Store on a bucket, with waits so short that a storm fits into a test.
 //
 //   bucket_client VERB URL [FILE]

@@ -149,7 +149,7 @@ class Fault:
 
 @dataclass
 class Rules:
-    """What the proxy does now."""
+    """The rules that the proxy follows now."""
 
     latency_ms: float = 0
     bytes_per_second: float = 0
@@ -158,7 +158,7 @@ class Rules:
 
     @staticmethod
     def parse(text: str) -> Rules:
-        """Of JSON; ValueError, TypeError for what is none."""
+        """Rules of a JSON text; ValueError, TypeError for a malformed one."""
         fields = json.loads(text)
         faults = [Fault(**fault) for fault in fields.pop("faults", [])]
         kinds = {name[len("_answer_"):] for name in dir(Connection)
@@ -437,7 +437,7 @@ class Connection:
         self.writer.write(self._framed(answer, len(body)).encoded() + body)
         await self._drain()
 
-    # What they are made of.
+    # The content they are made of.
 
     async def _begin_body(self, request: Message, fault: Fault) -> None:
         answer, pieces = await self._forward(request)

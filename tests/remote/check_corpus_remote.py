@@ -59,7 +59,7 @@ class RemoteChecker(check_digests.Checker):  # type: ignore[misc]
 
 
 class Copier:
-    """What is done with each case at one store."""
+    """Copies each case at one store."""
 
     def __init__(self, binary: str, kind: str, server: servers.Server,
                  work: Path) -> None:
@@ -122,7 +122,7 @@ class Copier:
         want = {name: content for name, content in files_of(source).items()
                 if ".orbax-checkpoint-tmp/" not in name}
         got = files_of(back)
-        # What makes a step count in an object store.
+        # A marker makes a step count in an object store.
         added = {name for name in got.keys() - want.keys()
                  if name.endswith("commit_success.txt")}
         different = sorted(name for name in want.keys() | got.keys()

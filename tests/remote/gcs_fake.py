@@ -1,15 +1,15 @@
 """A small Google Cloud Storage for tests: the JSON API, in memory.
 
-Stand-alone with the gcs_fake_*.py beside it: Python's standard library only
-(google_crc32c is used where it is installed). One thread a connection, kept
-alive, bodies moved without copies.
+Stands by itself with the gcs_fake_*.py beside it: Python's standard library
+only (google_crc32c is used where it is installed). One thread a connection,
+kept alive, bodies moved without copies.
 
     python gcs_fake.py --port 0 --bucket test [--port-file F] [--require-token]
 
 The first line of standard output is "http://127.0.0.1:PORT". Buckets are made
 by --bucket or by POST /storage/v1/b.
 
-What it takes from Google's documents (cloud.google.com/storage/docs: json_api,
+Rules from Google's documents (cloud.google.com/storage/docs: json_api,
 performing-resumable-uploads, request-preconditions, batch, composite-objects,
 requester-pays) and from how googleapis/storage-testbench answers:
 - Object names are one escaped path segment. A new object gets a new generation

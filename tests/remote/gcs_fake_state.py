@@ -1,4 +1,4 @@
-"""What gcs_fake.py keeps and how it answers: buckets, objects, lists, and what
+"""The state of gcs_fake.py and its answers: buckets, objects, lists, and what
 tests set (`Control`). See there for where its rules are from.
 """
 
@@ -166,7 +166,7 @@ def rfc3339(seconds: float) -> str:
 
 
 class Control:
-    """What tests set, and what they read back."""
+    """The values that tests set, and those that they read back."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -29,7 +29,7 @@ TOKEN = "hf_thetokenofthetests"
 
 @dataclass
 class Repository:
-    """What was pushed, and who may read it."""
+    """The pushed files, and who may read them."""
 
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     refs: dict[str, str] = field(default_factory=dict)
@@ -55,12 +55,12 @@ class Hub:
 
     @property
     def url(self) -> str:
-        """Of the hub."""
+        """The URL of the hub."""
         return f"http://127.0.0.1:{self._servers[0].server_address[1]}"
 
     @property
     def files_url(self) -> str:
-        """Of the server of large files."""
+        """The URL of the server of large files."""
         return f"http://127.0.0.1:{self._servers[1].server_address[1]}"
 
     def _server(self, handler: type[Handler]
@@ -101,7 +101,7 @@ class Hub:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """What both servers do alike."""
+    """The common part of both servers."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -120,7 +120,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def answer(self) -> None:
-        """Of either server."""
+        """The answer of either server."""
         raise NotImplementedError
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
@@ -138,7 +138,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def give_range(self, content: bytes) -> None:
-        """What of a file was asked for."""
+        """Gives the part of a file that was asked for."""
         asked = self.headers.get("Range", "")
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", asked)
         if match is None or self.hub.ignores_ranges:

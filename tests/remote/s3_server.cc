@@ -1,5 +1,5 @@
-// What S3Bucket promises beyond the suite of buckets, on a real server, told by
-// the environment as any user tells it:
+// The promises of S3Bucket beyond the suite of buckets, on a real server, told
+// by the environment as any user tells it:
 //
 //   AWS_ENDPOINT_URL_S3=http://127.0.0.1:5000 AWS_ACCESS_KEY_ID=...
 //   AWS_SECRET_ACCESS_KEY=... HOLDFAST_TEST_S3_BUCKET=name s3_server
@@ -69,7 +69,7 @@ class S3Server : public testing::Test {
   std::shared_ptr<Bucket> bucket_;
 };
 
-// What paths, queries and XML might change on the way.
+// Keys that paths, queries and XML might change on the way.
 TEST_F(S3Server, HardKeysAreKeptAsTheyAre) {
   std::vector<std::string> keys;
   for (const char* name :

@@ -54,7 +54,7 @@ class Server:
     access_key: str = ""
     secret_key: str = ""
     folder: Path | None = None
-    # What else a client's environment must have.
+    # The rest of a client's environment.
     variables: dict[str, str] = field(default_factory=dict)
 
     @property

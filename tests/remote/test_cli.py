@@ -92,7 +92,7 @@ def neutral(text: str, path: str) -> Any:
 
 def test_every_verb_says_the_same(run: Run, store: servers.Server, place: str,
                                   checkpoint: Path) -> None:
-    """What a verb tells does not depend on where the checkpoint lies."""
+    """A verb's output does not depend on where the checkpoint lies."""
     ok(run(store, "cp", str(checkpoint), f"{place}/7"))
     for words in VERBS:
         here = ok(run(store, *words, str(checkpoint)))
@@ -144,7 +144,7 @@ def test_conversions(run: Run, store: servers.Server, place: str, npz: Path,
                    f"{place}/{target}")
         assert done.returncode == 3
         assert "holdfast cp" in done.stderr
-        # What it advises.
+        # The advice of the refusal.
         here = tmp_path / target
         ok(run(store, "convert", "--quiet", "--to", target, f"{place}/v1",
                str(here)))
@@ -184,7 +184,7 @@ def test_cp_from_anywhere_to_anywhere(run: Run, moto: servers.Server,
 
 def test_cp_again(run: Run, store: servers.Server, place: str, checkpoint: Path,
                   tmp_path: Path) -> None:
-    """What is there and equal stays; what is another needs --overwrite."""
+    """An existing, equal file stays; another one needs --overwrite."""
     first = json.loads(ok(run(store, "cp", "--json", str(checkpoint),
                               f"{place}/7")))
     again = json.loads(ok(run(store, "cp", "--json", str(checkpoint),
@@ -208,12 +208,12 @@ def test_cp_again(run: Run, store: servers.Server, place: str, checkpoint: Path,
 def test_cp_that_is_killed(run: Run, cli: str, store: servers.Server,
                            place: str, checkpoint: Path,
                            tmp_path: Path) -> None:
-    """Cut off in the middle it is no checkpoint; the same call ends it."""
+    """Cut off in the middle it is not a checkpoint; the same call ends it."""
     with servers.chaos(store, latency_ms=400) as slow:
         process = subprocess.Popen([cli, "cp", str(checkpoint), f"{place}/7"],
                                    env=slow.environment(),
                                    stderr=subprocess.DEVNULL)
-        # The journal is the first that is there, long before the last.
+        # The journal is the first file to appear, long before the last.
         while (process.poll() is None
                and run(store, "cp", f"{place}/7/_HOLDFAST_COPY",
                        str(tmp_path / "journal")).returncode != 0):
@@ -291,7 +291,7 @@ def test_nothing_answers(run: Run, moto: servers.Server) -> None:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Iterator[Path]:
-    """A tree that is no checkpoint."""
+    """A tree that is not a checkpoint."""
     tree = tmp_path / "plain"
     (tree / "a/b").mkdir(parents=True)
     (tree / "a/b/c d+é.bin").write_bytes(b"x" * (17 << 20))

@@ -13,8 +13,8 @@ import pytest
 
 import servers
 
-# What asks a server something that BucketStore over buckets in memory, and the
-# fake of Google's, have not answered for it.
+# Tests that ask a server something that BucketStore over buckets in memory, and
+# the fake of Google's, have not answered for it.
 QUICK = ["*BucketConformance*", "RealStoreTest*", "*StoreConformance*Create*",
          "*StoreConformance*Unusual*", "*StoreConformance*ByPrefix*",
          "*StoreConformance*PastTheEnd*"]
@@ -58,7 +58,7 @@ def test_ceph(cloud_conformance: str, ceph: servers.Server) -> None:
 
 @pytest.mark.long
 def test_moto_whole(cloud_conformance: str, moto: servers.Server) -> None:
-    """What the quick form leaves out."""
+    """The tests that the quick form leaves out."""
     check(cloud_conformance, moto, ["*"])
 
 

@@ -233,7 +233,7 @@ def test_tokens_and_permissions(call: Caller) -> None:
     call("POST", "/_fake/deny", b'{"permissions":["storage.objects.list"]}')
     denied = call("GET", OBJECTS)
     assert denied.status == 403 and b"storage.objects.list" in denied.body
-    # Who may not list is not told what is absent.
+    # A user who may not list is not told what is absent.
     assert call("GET", f"{OBJECTS}/f%2Fabsent").status == 403
     assert call("GET", path).status == 200
 

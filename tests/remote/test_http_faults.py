@@ -1,7 +1,7 @@
 """Servers that lose, cut, repeat and refuse: right bytes or a clear error.
 
 bucket_client (a Store on a bucket, with short waits) and the holdfast command
-work on S3, on Google's and on plain web servers through the chaos proxy. Of
+work on S3, on Google's and on plain web servers through the chaos proxy. For
 every fault the test knows whether it must be survived; where it may end in an
 error, the bytes that come are never wrong ones.
 """
@@ -36,7 +36,7 @@ LIES = ["ignore_range", "shift_range", "short_range"]
 
 @dataclass
 class Told:
-    """What bucket_client says at its end, and all that it printed."""
+    """The last words of bucket_client, and all that it printed."""
 
     status: str
     message: str
@@ -92,7 +92,7 @@ class Client:
         return content
 
     def get(self, name: str, **options: str) -> tuple[Told, bytes]:
-        """What came of reading, and the bytes read, if any."""
+        """The outcome of reading, and the bytes read, if any."""
         self.path("out").unlink(missing_ok=True)
         told = self("get", name, self.path("out"), **options)
         if told.status != "OK":
@@ -101,7 +101,7 @@ class Client:
         return told, self.path("out").read_bytes()
 
     def direct(self, name: str) -> bytes:
-        """What the server has, asked without the proxy's faults."""
+        """The server's bytes, asked for without the proxy's faults."""
         self.proxy.set()
         told, content = self.get(name)
         assert told.status == "OK", told.message
@@ -201,7 +201,8 @@ def test_writes_survive(client: Client, kind: str, size: str) -> None:
                               "every": 2, "after_bytes": 10}])
     content = client.put("made", SIZES[size])
     # Somebody between repeats a request that the client sent once: its own
-    # object is then in the way, which is no success, but nothing wrong either.
+    # object is then in the way, which is not a success, but nothing wrong
+    # either.
     may_fail = ("ALREADY_EXISTS",) if kind == "duplicate_request" else ()
     created = client.put("created", SIZES[size], verb="create",
                          may_fail=may_fail)

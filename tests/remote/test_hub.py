@@ -35,7 +35,7 @@ def safetensors_of(**arrays: np.ndarray) -> bytes:
 
 
 def model(seed: int) -> dict[str, bytes]:
-    """The files of a model in two parts, with files that are no weights."""
+    """The files of a model in two parts, with files that are not weights."""
     rng = np.random.default_rng(seed)
     arrays = {name: rng.standard_normal((100, 70)).astype(np.float32)
               for name in ("a", "b", "c")}
@@ -99,7 +99,7 @@ def ok(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def failed(done: subprocess.CompletedProcess[str]) -> str:
-    """What a command that must fail says, on one line."""
+    """The message of a command that must fail, on one line."""
     assert done.returncode != 0, done.stdout
     return " ".join(done.stderr.split())
 
@@ -117,7 +117,7 @@ def neutral(text: str, path: str) -> str:
 
 def test_every_reading_verb(hub: hub_fake.Hub, hub_run: Run,
                             tmp_path: Path) -> None:
-    """What a verb tells does not depend on where the model lies."""
+    """A verb's output does not depend on where the model lies."""
     here = str(write(tmp_path / "here", model(1)))
     for words in VERBS:
         there = ok(hub_run(*words, "hf://org/model"))
@@ -209,7 +209,7 @@ def test_what_is_not_there(hub: hub_fake.Hub, hub_run: Run) -> None:
         "hf://org/model@v9": 'has no revision "v9"',
         "hf://org/model/x.npz": "hf://org/model/x.npz",
         "hf://model": "want hf://org/model[@revision][/path]",
-        "hf://org/model@a%2F..%2Fb": "no name of a revision",
+        "hf://org/model@a%2F..%2Fb": "not a revision's name",
     }
     for url, text in wanted.items():
         assert text in failed(hub_run("ls", url)), url

@@ -529,7 +529,7 @@ def test_tensorstore_reads_what_we_wrote_and_we_what_it_wrote(
 
 @pytest.mark.parametrize("server", ["gs"], indirect=True)
 def test_stock_orbax_restores_what_we_saved(root: RemotePath) -> None:
-    """On gs:// alone: Orbax builds no specs of s3://."""
+    """Only on gs://: Orbax builds no specs of s3://."""
     ocp.PyTreeCheckpointer().save(root / "1", tree())
     done = run("orbax_restores", root / "1")
     assert done.stdout == "restored\n", done.stderr
@@ -537,7 +537,7 @@ def test_stock_orbax_restores_what_we_saved(root: RemotePath) -> None:
 
 @pytest.mark.parametrize("server", ["gs"], indirect=True)
 def test_we_restore_what_stock_orbax_saved(root: RemotePath) -> None:
-    """On gs:// alone: Orbax builds no specs of s3://."""
+    """Only on gs://: Orbax builds no specs of s3://."""
     done = run("orbax_saves", root / "1")
     assert done.stdout == "saved\n", done.stderr
     same(ocp.PyTreeCheckpointer().restore(root / "1"), tree())

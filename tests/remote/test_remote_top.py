@@ -58,10 +58,10 @@ def seconds_to_view(cli: str, url: str, environment: dict[str, str]) -> float:
     return seconds
 
 
-# Bounds: one that asks more has to say why. Of the eight files of a checkpoint
-# the view needs four: the checksums, the tree, the manifest and its root; a
-# list tells of them. Of a root what is there costs four lists, and each step
-# two, its checksums and its times.
+# Bounds: one that asks more has to say why. Among the eight files of a
+# checkpoint the view needs four: the checksums, the tree, the manifest and its
+# root; a list tells of them. A root costs four lists, and each step two, its
+# checksums and its times.
 @pytest.mark.parametrize(("below", "requests"), [("/7", 5), ("", 13)])
 def test_a_large_tree_is_seen_after_few_requests(
         moto: servers.Server, cli: str, run: Callable[..., Any], large: Path,

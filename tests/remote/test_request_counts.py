@@ -105,10 +105,11 @@ def v1_training(counted: Counted, root: RemotePath) -> None:
     assert restored["step"] == 3
 
 
-# Of a phase: requests, and questions that were asked before.
+# Bounds of a phase: requests, and questions that were asked before.
 #   plain latest: the sizes of all files are listed beside what is read.
-#   save: what is there is listed before and after the item's own marker is
-#   written; v1 looks for the step before it looks whether it may be replaced.
+#   save: the existing files are listed before and after the item's own marker
+#   is written; v1 looks for the step before it looks whether it may be
+#   replaced.
 BOUNDS: list[tuple[Any, dict[str, tuple[int, int]]]] = [
     (
         plain,

@@ -4,13 +4,13 @@
 usage: failing_malloc.py HOLDFAST LIBRARY [--samples N] [--seed S]
 
 LIBRARY is what failing_malloc.c makes. For each of the commands of limits.py
-the allocations are counted; then the k-th fails, for N values of k: that one
-alone, or with it all later ones, or all later large ones. Each run must end by
+the allocations are counted; then the k-th fails, for N values of k: only that
+one, or with it all later ones, or all later large ones. Each run must end by
 itself, with exit code 0 or 3 and, if 3, with a line that begins with
 "holdfast: " and speaks of memory; sources must stay as they were; a target must
-be whole or not there, one that was there before whole, old or new; and the same
-command must then succeed. Exit status 1 when one did not. Needs nm; Python's
-standard library only; two threads a run.
+be whole or not there, an earlier one whole, old or new; and the same command
+must then succeed. Exit status 1 when one did not. Needs nm; Python's standard
+library only; two threads a run.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import tempfile
 import limits
 
 SECONDS_MAX = 60
-# What fails after the k-th: allocations of more than so many bytes.
+# The allocations that fail after the k-th: those of more than so many bytes.
 ABOVE = {"one": None, "all": 0, "large": 4096}
 OLD = "raw"  # the checkpoint that is replaced
 # The destructor of nlohmann's json asks for memory, and may not throw: without

@@ -31,7 +31,8 @@ NOBODY = 65534
 SECONDS_MAX = 120
 FINE, FAILED = 0, 3
 
-# What a verb needs above the least with which the program says its version.
+# The memory that a verb needs above the least with which the program says its
+# version.
 MEMORY = [0, 0.5, 1, 2, 4, 6, 8, 12, 16, 32, 64, 128]
 MEMORY_LONG = [step / 8 for step in range(8 * 150)]
 THREADS = [1, 2, 3]
@@ -62,7 +63,7 @@ def write_npz(path, seed):
 
 
 def content(path):
-    """What is there: names and bytes."""
+    """The existing files: names and bytes."""
     path = pathlib.Path(path)
     if path.is_file():
         return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -152,7 +153,7 @@ class Bench:
 class Runs:
     def __init__(self, bench):
         self.bench = bench
-        # What each writer makes, by its number.
+        # The values of each writer, by its number.
         self.values = []
         target = bench.root / "made"
         for words in bench.writers(str(target)):

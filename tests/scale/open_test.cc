@@ -1,4 +1,4 @@
-// What opening an item of many processes reads of them.
+// The bytes that opening an item of many processes reads of them.
 #include <gtest/gtest.h>
 
 #include <string>

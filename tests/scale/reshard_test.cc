@@ -273,7 +273,7 @@ struct Wish {
   NamedSharding sharding;
 };
 
-// What one rank does: opens the item, and reads each of its boxes once.
+// The work of one rank: opens the item, and reads each of its boxes once.
 void RestoreRank(const std::vector<Subject>& subjects,
                  const std::vector<Wish>& wishes, const Cluster& cluster,
                  int64_t rank, std::shared_ptr<Store> store) {

@@ -15,7 +15,7 @@
 //        array_metadatas, which are then only weighed; the default where ranks
 //        x arrays is above 2 million. `none`: stop after the plans, which may
 //        then be about `--shapes` distinct shapes.
-// merge  what rank 0 does alone when all have written.
+// merge  what only rank 0 does when all have written.
 // open   what each rank does to restore, before it reads values.
 //
 // Exits 1 when anything fails, or when the merge read a value.
@@ -258,7 +258,7 @@ Status SimulatePlans(const Setup& setup) {
   return Status();
 }
 
-// What SaveRank leaves of a rank that is not the first, but for its
+// Writes what SaveRank leaves of a rank that is not the first, but for its
 // array_metadatas.
 Status WriteQuickPart(const Setup& setup, const VirtualSave& save,
                       const SavePlan& plan, const PlanChecksums& checksums,
@@ -331,7 +331,7 @@ Status WriteParts(const Setup& setup, const VirtualSave& save, Store& store) {
   return Status();
 }
 
-// What lies in the store, by what it is for.
+// The contents of the store, by their purpose.
 struct Weights {
   uint64_t file_count = 0;
   uint64_t total_bytes = 0;
@@ -429,7 +429,8 @@ Status Simulate(const Setup& setup) {
   ReportWeights(setup, parts, weights, value_bytes);
   HF_RETURN_IF_ERROR(OpenMerged(counting, *counting));
   Report("peak memory of the simulation", MemoryBytes("VmHWM:") / 1e6, "MB");
-  // The parts, and of the databases what is no value; manifests are read twice.
+  // The parts, and those bytes of the databases that are not values; manifests
+  // are read twice.
   const uint64_t other_bytes =
       parts.part_bytes + 2 * (parts.process_bytes - value_bytes);
   if (counters.read_bytes <= other_bytes) return Status();

@@ -19,10 +19,10 @@
 
 namespace holdfast::testing {
 
-// What parts of a virtual save call it.
+// The name of a virtual save in its parts.
 inline constexpr const char* kVirtualSaveId = "virtual";
 
-// What the ranks of one save share.
+// Shared by the ranks of one save.
 struct VirtualSave {
   SaveOptions options;  // sources of time and randomness are filled in
   int64_t process_count = 1;
@@ -56,7 +56,7 @@ PlanPart PartOfRank(const VirtualSave& save, int64_t rank);
 Status SaveRank(const VirtualSave& save, int64_t rank, const Tree& tree,
                 Store& store);
 
-// What rank 0 does when all have written: one item of the parts. Returns what
+// The work of rank 0 when all have written: one item of the parts. Returns what
 // is in its digests.
 Result<DigestFile> Finish(const VirtualSave& save, Store& store);
 

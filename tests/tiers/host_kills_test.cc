@@ -2,8 +2,8 @@
 // many lives. In each it restores, saves and copies to the shared tier; one or
 // two hosts are killed at any change of their files or at any time, run out of
 // space or stop; then directories are wiped, damaged, or replaced by older
-// ones, and the next life has other hosts in another order. What it restores
-// must be a state that was saved, bit for bit, and never older than what the
+// ones, and the next life has other hosts in another order. Each restore must
+// give a state that was saved, bit for bit, and never older than what the
 // promise of doc/tiers.md covers.
 //
 // HOLDFAST_HOST_KILLS: how many lives (500 by default); HOLDFAST_SEED: a number
@@ -50,7 +50,7 @@ struct Copy {
   auto operator<=>(const Copy&) const = default;
 };
 
-// What the promise covers now.
+// The state that the promise covers now.
 struct Promise {
   Moment local;            // the newest step that is known to be protected
   int64_t rank_count = 0;  // of its save
@@ -79,7 +79,7 @@ class HostKills : public testing::Test {
   }
   bool Chance(double p) { return std::bernoulli_distribution(p)(random_); }
 
-  // --- What a life is to be ---
+  // --- The plan of a life ---
 
   Life NextLife() {
     Life life;
@@ -197,7 +197,7 @@ class HostKills : public testing::Test {
     return false;
   }
 
-  // --- What it must have done ---
+  // --- The deeds that it must have done ---
 
   int64_t LostMemberCount() const {
     std::set<int64_t> whole;
@@ -326,7 +326,7 @@ class HostKills : public testing::Test {
     }
   }
 
-  // --- What happens to directories between lives ---
+  // --- The fate of directories between lives ---
 
   void LoseHost(int64_t host) {
     promise_.lost_hosts.insert(host);

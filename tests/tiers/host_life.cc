@@ -142,7 +142,8 @@ Status RestoreAtFirst(TieredManager& manager, HostReport& report) {
         HF_ASSIGN_OR_RETURN(moment, CheckState(opened, report));
         return Status();
       });
-  // What cannot be restored is as good as nothing: this job begins anew.
+  // A state that cannot be restored is as good as nothing: this job begins
+  // anew.
   const StatusCode code = restore.status().code();
   if (!restore.ok() && code != StatusCode::kNotFound &&
       code != StatusCode::kDataLoss) {

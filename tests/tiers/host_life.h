@@ -1,5 +1,5 @@
 // One life of a job whose hosts are processes: it restores, saves some steps,
-// and is killed, stopped or left to end. What it did is told in memory that the
+// and is killed, stopped or left to end. Its deeds are told in memory that the
 // test sees, too.
 //
 // Thread-safety: LiveAsHost is called in a process of its own, with one thread.
@@ -29,10 +29,10 @@ Tree StateAt(const Moment& moment);
 
 enum class Doom { kNone, kKill, kTear, kStop, kNoSpace };
 
-// What a change of files is of.
+// The kind of file that a change is made to.
 enum class Place { kAny, kData, kParity, kProtect, kRemove, kShared };
 
-// What a life is to be; the same on all its hosts.
+// The plan of a life; the same on all its hosts.
 struct Life {
   int64_t number = 0;
   std::vector<int64_t> hosts;  // by rank

@@ -71,7 +71,7 @@ TEST_F(TogetherProcesses, EachGetsItsOwn) {
           for (size_t i = 0; i < requests.size(); ++i) {
             if (!IsExpected(requests[i], read->arrays[i])) return "wrong";
           }
-          // What one writes no other sees.
+          // A rank's writes are seen by no other.
           for (size_t i = 0; i < requests.size(); ++i) {
             Array& array = read->arrays[i];
             if (group.rank() == 0) {

@@ -1,4 +1,5 @@
-// ReadTogether against its slow twin: each rank reads each of its boxes alone.
+// ReadTogether against its slow twin: each rank reads each of its boxes by
+// itself.
 #include "holdfast/read_together.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +24,7 @@ struct Stored {
   std::unique_ptr<Checkpoint> checkpoint;
 };
 
-// What was saved, as another program's format keeps it.
+// Stores the saved values in another program's format.
 void MakeForeign(Format format, Stored& stored) {
   ConvertOptions options;
   options.format = format;
@@ -85,7 +86,7 @@ TogetherRequest RandomRequest(const Checkpoint& checkpoint,
   return request;
 }
 
-// What each rank asks for; some of it is the same.
+// The requests of each rank; some of them are the same.
 std::vector<std::vector<TogetherRequest>> RandomRequests(
     const Checkpoint& checkpoint, int64_t rank_count, std::mt19937& random) {
   std::vector<TogetherRequest> pool;

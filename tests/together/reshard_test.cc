@@ -1,5 +1,5 @@
-// What a restore on another mesh costs: bytes read from the store against bytes
-// needed, by the counters of the store and by those of the system.
+// The cost of a restore on another mesh: bytes read from the store against
+// bytes needed, by the counters of the store and by those of the system.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -87,7 +87,7 @@ TEST_F(FaultBucketTest, TheDeadDoNothing) {
   EXPECT_TRUE(memory->ListUploads("")->empty());
 }
 
-// What a client that sends again sees of its own success.
+// A client that sends again sees its own success.
 TEST_F(FaultBucketTest, AConditionalPutSentTwiceIsNoConflict) {
   bucket.SetFaults({.fail_at = 1, .acts = true, .resends = true});
   const auto created = PutText(bucket, "k", "mine", Condition::Absent());

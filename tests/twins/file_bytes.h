@@ -1,4 +1,4 @@
-// What a file of the file system holds.
+// The bytes of a file of the file system.
 #pragma once
 
 #include <fstream>

@@ -162,7 +162,7 @@ class SocketMesh {
   std::vector<std::vector<int>> fds_;  // [rank][other]
 };
 
-// What a process returned, and how it ended.
+// The result of a process, and how it ended.
 struct RankEnd {
   std::string report;
   int status = 0;          // as waitpid gives it

@@ -3,9 +3,9 @@
 //
 // For buckets that can put no id into an object's metadata, as S3's and
 // Google's do: FaultBucket, where it stands for a client that sends again.
-// What is there is compared with what was sent. A rival who wrote the very same
-// bytes looks like ourselves: whoever needs one winner puts an id of its own
-// into the content.
+// The existing object is compared with what was sent. A rival who wrote the
+// very same bytes looks like ourselves: whoever needs one winner puts an id of
+// its own into the content.
 // Thread-safety: any thread. Units: bytes.
 // Errors: the given FailedPrecondition when other content is there, or none;
 // Unavailable when nobody can tell.

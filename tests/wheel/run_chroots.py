@@ -15,7 +15,7 @@ an empty folder.
 
 Needs root, debootstrap and moto (tests/remote/requirements.txt). Without
 Ubuntu's keyring, of which Debian has no package, its signatures go unchecked:
-these systems are for the test alone.
+these systems are only for the test.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PYTHON_MIN = (3, 10)
 
 @dataclass(frozen=True)
 class System:
-    """What debootstrap makes."""
+    """A system that debootstrap makes."""
 
     suite: str
     mirror: str = DEBIAN
@@ -131,7 +131,8 @@ class Inside:
             "LANG": "C.UTF-8", **variables}
 
     def run(self, *command: str, wanted: int = 0) -> str:
-        """What it prints; AssertionError unless it exits as wanted."""
+        """The output of the command; AssertionError unless it exits as
+        wanted."""
         script = ('mount -t proc proc "$0/proc" && '
                   'mkdir -p "$0/dev/shm" && '
                   'mount -t tmpfs tmpfs "$0/dev/shm" && '
@@ -149,7 +150,7 @@ class Inside:
 
 @contextlib.contextmanager
 def index(wheels: list[Path]) -> Iterator[str]:
-    """The URL of a package index that has the wheels alone."""
+    """The URL of a package index that has only the wheels."""
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "simple", "holdfast")
         page.mkdir(parents=True)

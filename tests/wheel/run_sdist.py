@@ -48,7 +48,8 @@ def build(scratch: Path) -> Path:
 
 
 def check_contents(sdist: Path) -> None:
-    """What compiling wants, and nothing that was made or downloaded."""
+    """The files that compiling needs, and nothing that was made or
+    downloaded."""
     with tarfile.open(sdist) as archive:
         names = [name.partition("/")[2] for name in archive.getnames()]
     for wanted in ("pyproject.toml", "PKG-INFO", "LICENSE", "CMakeLists.txt",

@@ -46,7 +46,7 @@ class Failure(Exception):
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of a call: "done", "refused", "killed"."""
+    """The outcome of a call: "done", "refused", "killed"."""
 
     kind: str
     error: str = ""
@@ -62,7 +62,7 @@ class CommandError(Exception):
 
 
 def command(*words: str) -> str:
-    """What `holdfast WORDS...` prints; raises CommandError."""
+    """The output of `holdfast WORDS...`; raises CommandError."""
     code, out, err = run_command(*words)
     if code != 0:
         raise CommandError(code, err or out)
@@ -108,7 +108,7 @@ def call_here(call: Callable[[], Any]) -> Outcome:
     return Outcome("done")
 
 
-# What the drop-in raises besides, as Orbax does.
+# Exceptions that the drop-in raises besides, as Orbax does.
 _ALLOWED = (ValueError, OSError, KeyError, NotImplementedError, MemoryError)
 
 
@@ -240,7 +240,7 @@ def is_damage(outcome: Outcome) -> bool:
 
 
 def quiet() -> None:
-    """What a test of thousands of damaged checkpoints would print."""
+    """Silences what a test of thousands of damaged checkpoints would print."""
     import warnings
 
     warnings.simplefilter("ignore", errors.HoldfastWarning)

@@ -1,16 +1,16 @@
-"""What the game expects of a world: which checkpoints lie where, what they
-need, and whether they must load.
+"""The expectations of the game for a world: which checkpoints lie where, what
+they need, and whether they must load.
 
 The promises, in short; `Model` keeps the books that they are judged by.
 
 1. A checkpoint whose save returned, and that only holdfast touched, loads bit
-   for bit, until it is overwritten, pruned or deleted itself. What it needs (a
-   base, a view's source) may be taken away by a stranger, or by holdfast in
+   for bit, until it is overwritten, pruned or deleted itself. Things it needs
+   (a base, a view's source) may be taken away by a stranger, or by holdfast in
    another root, of which nobody can know: then it may be an error. Within its
    own root holdfast keeps what it needs, or makes it whole, or refuses. Only a
    view of a step that is materialized in its place may be an error then.
 2. Nothing is ever a wrong value.
-3. What is refused changes nothing.
+3. A refused call changes nothing.
 4. After a stranger's damage: an error or the right value.
 
 Places are paths below the world's folder, with links resolved.

@@ -1,4 +1,4 @@
-"""What an operation of the game is, and how its words are drawn.
+"""An operation of the game, and how its words are drawn.
 
 An operation is drawn as a JSON object whose "op" is its name: names of places,
 numbers, options. Played later in a world that lacks what it names, it is

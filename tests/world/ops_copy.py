@@ -1,5 +1,5 @@
-"""What makes a checkpoint of another: views, materialized ones, conversions,
-copies, rescues."""
+"""Operations that make a checkpoint of another: views, materialized ones,
+conversions, copies, rescues."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ class View(_Copy):
         source, target = self.ends(world, words)
         model = world.model
         old = model.places[source]
-        # What cannot be referred to is copied: it may refer to nothing.
+        # A tensor that cannot be referred to is copied: it may refer to
+        # nothing.
         saved = Saved(old.value, model.next_number(), "perhaps a view")
         saved.is_checked = old.is_checked
         if words["link"] != "symlink":
@@ -247,7 +248,8 @@ class ConvertInPlace(Operation):
         if old is None or old.kind not in _PLAIN:
             raise Skip
         saved = dataclasses.replace(old, kind="whole", needs=(), kin=0)
-        # What was a delta keeps the id of its result, by which others know it.
+        # A step that was a delta keeps the id of its result, by which others
+        # know it.
         if old.kind not in ("delta", "delta of a policy"):
             saved.version = world.model.next_number()
 

@@ -171,7 +171,7 @@ class ReadersBeside(Operation):
             if world.model.is_sound(place)
         ]
         changing = set(plan.writes) | set(plan.may_go)
-        # Of views the source may go, which the documents say.
+        # The source of a view may go, which the documents say.
         moved = {
             place
             for place, _ in must
@@ -253,7 +253,8 @@ class TwoAtOnce(Operation):
         pid, pipe = in_child(theirs.call)
         outcome = call_here(mine.call)
         other = end_of(pid, pipe, theirs.what, may_die=False)
-        # What was written first: it may need what was taken away.
+        # The step that was written first comes first: it may need what was
+        # taken away.
         for plan, ended in ((mine, outcome), (theirs, other)):
             world.play(
                 Plan(

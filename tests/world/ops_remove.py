@@ -1,4 +1,5 @@
-"""What removes steps: prunes by every rule, the trash, back out of it."""
+"""Operations that remove steps: prunes by every rule, the trash, back out of
+it."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class _Save(Operation):
         return sane and not model.is_needed_below(base, place)
 
     def _check_at_once(self, world: World, place: str, saved: Saved) -> None:
-        """What was saved must load now, whatever its base is like."""
+        """The step that was saved must load now, whatever its base is like."""
         try:
             wrong = doors.by_load(world.path(place), "", tree(saved.value))
         except holdfast.errors.HoldfastError as error:

@@ -1,5 +1,5 @@
-"""What somebody does who knows nothing of holdfast: mv, cp -r, ln -s, rm, and
-bytes that change."""
+"""The deeds of somebody who knows nothing of holdfast: mv, cp -r, ln -s, rm,
+and bytes that change."""
 
 from __future__ import annotations
 
@@ -229,8 +229,8 @@ def _harm(path: str, kind: str, which: float) -> None:
 
 @operation
 class Sabotage(_Stranger):
-    """What holdfast would do if it had a fault: the books know nothing of it.
-    It is never drawn: tests of the game play it."""
+    """The acts of a holdfast with a fault: the books know nothing of them. It
+    is never drawn: tests of the game play it."""
 
     name = "sabotage"
     weight = 0.0

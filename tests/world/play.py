@@ -2,7 +2,7 @@
 model promises is opened.
 
 An operation plans a call (`Plan`): what holdfast is asked, which checkpoints
-are there when it is done, and which may go. What became of the call decides
+are there when it is done, and which may go. The outcome of the call decides
 which of that the model takes over; after a kill the disk is asked, where each
 place must have its old or its new checkpoint.
 """

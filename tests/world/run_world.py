@@ -244,7 +244,7 @@ def _has(module: str) -> bool:
 
 
 class Game:
-    """What all jobs found."""
+    """The findings of all jobs."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args

@@ -1,4 +1,5 @@
-"""What the game saves: a tree for each number, and how two trees are compared.
+"""The trees that the game saves: one for each number, and how two trees are
+compared.
 
 Trees of neighbouring numbers differ in a few elements, so that deltas have
 something to leave out; some numbers have an array more, or one of another
@@ -39,7 +40,7 @@ def _noise(count: int) -> np.ndarray[Any, Any]:
 
 
 def problem(got: Any, want: Any, name: str = "") -> str | None:
-    """What of `got` is not as in `want`; None: nothing."""
+    """The first part of `got` that is not as in `want`; None: nothing."""
     if isinstance(want, dict):
         return _problem_of_dict(got, want, name)
     if isinstance(want, list):
@@ -75,7 +76,7 @@ def _first(problems: Any) -> str | None:
 
 
 def problem_of_part(got: Any, want: dict[str, Any]) -> str | None:
-    """As `problem`, of a tree of which leaves may be missing."""
+    """Like `problem`, for a tree of which leaves may be missing."""
     if not isinstance(got, dict):
         return f"a {type(got).__name__}, want a dict"
     wanted, found = dict(leaves(want)), dict(leaves(got))

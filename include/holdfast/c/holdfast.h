@@ -61,11 +61,11 @@ typedef struct holdfast_state holdfast_state;
 HOLDFAST_EXPORT const char* holdfast_version(void);
 // "DATA_LOSS" of HOLDFAST_DATA_LOSS.
 HOLDFAST_EXPORT const char* holdfast_code_name(holdfast_code code);
-// What the latest call of this thread that failed says: "what: where: why", or
-// "" before one did. Valid until the next one fails.
+// The message of this thread's latest failed call: "what: where: why", or ""
+// before one did. Valid until the next one fails.
 HOLDFAST_EXPORT const char* holdfast_last_error(void);
 HOLDFAST_EXPORT holdfast_code holdfast_last_error_code(void);
-// Of memory that a call gave. Null is fine.
+// Frees memory that a call gave. Null is fine.
 HOLDFAST_EXPORT void holdfast_free(void* memory);
 
 // ---- reading
@@ -81,7 +81,7 @@ typedef struct holdfast_open_options {
   int skip_checksums;
 } holdfast_open_options;
 
-// Reads metadata alone. `options` may be null.
+// Reads only metadata. `options` may be null.
 HOLDFAST_EXPORT holdfast_code
 holdfast_open(const char* path, const holdfast_open_options* options,
               holdfast_checkpoint** checkpoint);
@@ -93,7 +93,7 @@ typedef struct holdfast_leaf_info {
   const char* name;  // keys joined with '.'
   // "array", "scalar", "string", "bytes", "json", "none", "empty_dict", ...
   const char* kind;
-  const char* dtype;     // "float32", "bfloat16", ...; null where there is none
+  const char* dtype;     // "float32", "bfloat16", ...; null if it has none
   size_t element_bytes;  // in memory; 0 without a dtype
   size_t rank;
   const int64_t* shape;  // `rank` extents

@@ -1,4 +1,4 @@
-// One file of a checkpoint, for readers of files that are no arrays: JSON
+// One file of a checkpoint, for readers of files that hold no arrays: JSON
 // documents, texts, tables.
 //
 // Thread-safety: any thread. Ownership: none.

@@ -26,7 +26,7 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// Both are false for a path that is no directory, or is not there.
+// Both are false for a missing path or one that is not a directory.
 Result<bool> IsTemporaryCheckpoint(const std::string& path,
                                    CommitMode mode = CommitMode::kAuto);
 Result<bool> IsCheckpointFinalized(const std::string& path,

@@ -36,7 +36,8 @@ Status BeginItemDeletion(const std::string& path, const std::string& item,
 // being deleted.
 Status FinishItemDeletion(const std::string& path);
 
-// What may be deleted; nothing is changed. In Orbax's words:
+// Checks whether something may be deleted; nothing is changed. In Orbax's
+// words:
 // InvalidArgument unless it is a name that one of the user's items can have.
 Status CheckDeletableItem(const std::string& item);
 // InvalidArgument for the root of a storage, and for links.

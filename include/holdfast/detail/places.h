@@ -1,7 +1,7 @@
 // Files and directories wherever checkpoints may lie: a path, or a URL
 // (gs://bucket/…, s3://bucket/…; for reading https://host/…, hf://org/model).
 //
-// What a program needs that keeps files of its own beside a checkpoint's: to
+// Made for programs that keep files of their own beside a checkpoint's: to
 // look, list, read, write and remove. In an object store a directory is what
 // names have in common: it exists while an object lies below it, making one
 // does nothing, and removing the last object removes it. Nothing here follows
@@ -37,7 +37,7 @@ struct PlaceInfo {
   uint64_t byte_count = 0;  // of a file
   int64_t modified_ns = 0;  // 0: not known, as for directories of buckets
 };
-// Follows links. A missing file is no error; a missing bucket is.
+// Follows links. A missing file is not an error; a missing bucket is.
 Result<PlaceInfo> StatPlace(const std::string& path);
 
 struct PlaceEntry {
@@ -96,8 +96,8 @@ bool IsNobodysName(std::string_view name, bool is_directory);
 // In an object store the server copies the file within one bucket, then it is
 // removed. Replaces an existing target.
 Status RenamePlaceFile(const std::string& source, const std::string& target);
-// AlreadyExists when anything is at the target. In an object store it is no
-// single step; the marker of a commit is copied last and removed first.
+// AlreadyExists when anything is at the target. In an object store it takes
+// several steps; the marker of a commit is copied last and removed first.
 Status RenamePlaceDirectory(const std::string& source,
                             const std::string& target);
 

@@ -106,8 +106,8 @@ struct ShardedTensor {
   bool allow_shape_mismatch = false;
   // The rank has only these elements of its local shard, as a 1-D tensor.
   std::optional<FlatRange> flattened_range;
-  // The elements; `data.data` null: none (a load request, or metadata). Of
-  // shape local_shape, or 1-D with a flattened_range.
+  // The elements; `data.data` null: none (a load request, or metadata). The
+  // shape is local_shape, or 1-D with a flattened_range.
   ConstArrayView data;
   // True when there are elements: a shard of none has data without a pointer.
   bool has_data = false;

@@ -103,8 +103,8 @@ Result<ShardedState> ApplyFactories(const ShardedState& state);
 Result<ShardedState> ApplyFactoryMerges(const ShardedState& state,
                                         ShardedState loaded);
 
-// What a rank saves or asks for: the shards after ApplyFactories, without those
-// that have an empty flattened_range.
+// The shards that a rank saves or asks for: those after ApplyFactories, without
+// those that have an empty flattened_range.
 Result<RankState> RankStateOf(const ShardedState& state);
 
 // A tensor of `part_count` equal parts along local axis `axis`, each of which

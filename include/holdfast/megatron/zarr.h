@@ -9,7 +9,7 @@
 //
 // A save of many ranks: every rank calls CreateArrays, all wait for each other,
 // every rank calls WriteShards, all wait, one calls SaveConfig. metadata.json
-// is the commit marker: without it the directory is no checkpoint, so a rank
+// is the commit marker: without it the directory is not a checkpoint, so a rank
 // that died leaves none.
 //
 // Thread-safety: strategies are immutable; calls on different directories, or

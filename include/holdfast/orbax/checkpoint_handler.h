@@ -46,7 +46,8 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// What to save, or how to restore. Each item type has structs of its own.
+// The values to save, or how to restore them. Each item type has structs of its
+// own.
 struct CheckpointArgs {
   virtual ~CheckpointArgs() = default;
 };
@@ -69,7 +70,8 @@ class CheckpointHandler {
   // Null: as it was saved.
   virtual Result<Tree> Restore(const std::string& directory,
                                const CheckpointArgs* args) = 0;
-  // What Restore would give, without the values. By default Unimplemented.
+  // The tree that Restore would give, without the values. By default
+  // Unimplemented.
   virtual Result<Tree> Metadata(const std::string& directory);
   // Called after all futures, before the directory counts as complete.
   virtual Status Finalize(const std::string& directory);

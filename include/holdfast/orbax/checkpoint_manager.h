@@ -18,8 +18,8 @@
 // crash leaves, the next manager removes.
 //
 // Several managers may read a root while one writes; Reload sees what is new.
-// Of several processes (MultiprocessingOptions::group) every one makes the same
-// calls; the primary host alone removes steps.
+// With several processes (MultiprocessingOptions::group) every one makes the
+// same calls; only the primary host removes steps.
 //
 // Thread-safety: one thread at a time; IsSavingInProgress from any.
 // Ownership: args are borrowed for the call; groups until the manager is gone.
@@ -53,7 +53,7 @@
 namespace holdfast HOLDFAST_EXPORT {
 
 struct CheckpointManagerOptions {
-  // --- When to save; save_decision_policy alone, when it is there ---
+  // --- When to save; save_decision_policy overrides the rest when set ---
   std::optional<int64_t> save_interval_steps = 1;
   std::set<int64_t> save_on_steps;
   std::function<bool(int64_t step, std::optional<int64_t> latest)>
@@ -69,7 +69,7 @@ struct CheckpointManagerOptions {
   // ContinuousCheckpointingPolicy. Borrowed.
   ProcessGroup* decision_group = nullptr;
 
-  // --- What to keep: what any of these keeps ---
+  // --- Steps to keep: a step stays if any of these keeps it ---
   std::optional<int64_t> max_to_keep;
   std::optional<double> keep_time_interval_seconds;
   std::optional<int64_t> keep_period;

@@ -7,8 +7,8 @@
 //   ...
 //   Status saved = (*checkpointer)->WaitUntilFinished();
 //
-// Of several processes (MultiprocessingOptions::group) every one makes the same
-// calls; rank 0 of the active processes is the primary host.
+// With several processes (MultiprocessingOptions::group) every one makes the
+// same calls; rank 0 of the active processes is the primary host.
 //
 // Thread-safety: one thread at a time; of an AsyncCheckpointer, state(),
 // IsSavingInProgress() and Cancel() from any. While it saves, its group is its
@@ -76,7 +76,7 @@ class Checkpointer {
 
 // The state of the last save.
 enum class SaveState : uint8_t {
-  kNone,       // there was none
+  kNone,       // no save has begun
   kStaging,    // args are being copied
   kStaged,     // Save has returned, or will: args may change
   kDurable,    // the checkpoint exists, and outlasts a power loss

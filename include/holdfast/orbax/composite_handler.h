@@ -100,7 +100,7 @@ class CompositeCheckpointHandler : public CheckpointHandler {
   virtual StepMetadata::ItemTypes SavedItemTypes() const = 0;
 };
 
-// `_CHECKPOINT_METADATA` of a directory alone, without item_metadata; defaults
+// Only a directory's `_CHECKPOINT_METADATA`, without item_metadata; defaults
 // where it is missing or makes no sense, as in Orbax. DataLoss when it is not
 // what was saved, by the checkpoint's checksums.
 Result<StepMetadata> ReadStepMetadataFile(const std::string& directory);

@@ -44,7 +44,7 @@ struct PyTreeRestore : CheckpointArgs {
 Result<std::shared_ptr<CheckpointHandler>> MakePyTreeHandler(
     PyTreeCheckpointHandlerOptions options = {});
 
-// A pytree of arrays and scalars alone; restored into the shapes, dtypes and
+// A pytree of only arrays and scalars; restored into the shapes, dtypes and
 // shardings of `item`'s leaves.
 struct StandardSave : CheckpointArgs {
   StandardSave() = default;

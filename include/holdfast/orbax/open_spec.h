@@ -12,8 +12,8 @@
 // they are lost. Reads through the same handle see them before that.
 //
 // Thread-safety: reads may run concurrently, and with writes of other chunks;
-// Commit alone. Ownership: handles own what they open; views are borrowed for
-// the call. Units: boxes in elements.
+// Commit needs the handle to itself. Ownership: handles own what they open;
+// views are borrowed for the call. Units: boxes in elements.
 // Errors: InvalidArgument for a spec that makes no sense, in TensorStore's
 // words; NotFound, AlreadyExists, FailedPrecondition (metadata that is not as
 // the spec says) for what it finds; Unimplemented `<name> is not part of this

@@ -15,7 +15,7 @@
 // Leaves of the standard types are written and read by the engine in one pass.
 // Any other leaf, or any leaf whose type has another handler in the registry,
 // goes to that TypeHandler, which is called once with all of its leaves; of
-// several processes, on the primary host alone when it is a save.
+// several processes, only on the primary host when it is a save.
 //
 // Thread-safety: one call at a time on one handler, and on one directory.
 // Ownership: arguments are borrowed for the call; AsyncSave copies what it
@@ -56,7 +56,7 @@ inline constexpr std::string_view kPytreeMetadataFile = "_METADATA";
 // Orbax's default bound, made for the largest hosts; in 10^9 bytes.
 inline constexpr int kDefaultConcurrentGb = 96;
 
-// What to save.
+// The values to save and how.
 struct PyTreeSaveArgs {
   Tree item;
   // By parameter name (keys joined with "."); a name that `item` does not have
@@ -80,7 +80,7 @@ struct LegacyTransformed {
 using LegacyTransformFn = std::function<Result<LegacyTransformed>(
     const Tree* item, const Tree& structure, const Tree& param_infos)>;
 
-// What to restore, everything optional.
+// The values to restore and how; everything is optional.
 struct BasePyTreeRestoreArgs {
   // The result's structure: tuples and named tuples are made as they are here.
   // A Placeholder is left out and comes back. Shape and dtype of array leaves
@@ -109,7 +109,8 @@ struct PyTreeRestoreArgs : BasePyTreeRestoreArgs {
 // each gives, and gets, the shards of its own devices.
 struct MultiprocessingOptions {
   // The process that writes metadata and data that is not sharded; absent: each
-  // process works alone, on a disk of its own. With one process: 0 or absent.
+  // process works by itself, on a disk of its own. With one process: 0 or
+  // absent.
   std::optional<int> primary_host = 0;
   // Absent: all. Must hold this process and the primary host.
   std::optional<std::set<int>> active_processes;

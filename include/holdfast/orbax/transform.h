@@ -15,7 +15,7 @@
 // Thread-safety: pure functions; the callbacks run on the caller's thread.
 // Ownership: arguments are borrowed for the call; results own what they hold.
 // Errors: InvalidArgument where Orbax raises ValueError, with its text, and for
-// a rule that contradicts itself or is no regular expression, naming it;
+// a rule that contradicts itself or is not a regular expression, naming it;
 // NotFound where it raises KeyError, with its text (the key's repr);
 // ResourceExhausted for a match that would take too long; and what a callback
 // returns.
@@ -76,8 +76,8 @@ Status CheckTransform(const AnyTransform& transform);
 // original's value, if it has one and `default_to_original`; else they keep
 // the new tree's. None and empty containers of the new tree stay. A
 // RestoreTransform's multi_value_fn gets the entry of `restore_args` (by
-// parameter name, keys joined with "."), NotFound "'key'" where there is none;
-// null: default RestoreArgs.
+// parameter name, keys joined with "."), NotFound "'key'" where it has no
+// entry; null: default RestoreArgs.
 // InvalidArgument `Transformation key "K" not found in origin tree.` or
 // "K not found in origin tree (`use_fallback` requested)."
 Result<Tree> ApplyTransformations(const Tree& original_tree,

@@ -23,8 +23,8 @@
 // Errors: InvalidArgument with Orbax's texts ("Cannot pass TypeHandler input of
 // length 0.", `Unknown type: "X". Must register a TypeHandler.`), NotFound,
 // DataLoss and those of the store. After a failed Serialize the directory may
-// hold files, but no value that was there is lost. `_HOLDFAST_DIGESTS` of a
-// directory that they change is removed.
+// hold files, but no earlier value is lost. `_HOLDFAST_DIGESTS` of a directory
+// that they change is removed.
 #pragma once
 
 #include <any>
@@ -65,7 +65,7 @@ class LimitInFlightBytes {
   virtual void ReleaseBytes(int64_t requested_bytes) = 0;
 };
 
-// What a handler is told about a leaf beside the user's arguments.
+// The facts about a leaf that a handler gets beside the user's arguments.
 struct ParamInfo {
   std::string name;        // of the parameter: keys joined with "."
   std::string parent_dir;  // absolute; the item's directory
@@ -112,7 +112,7 @@ class TypeHandler {
  public:
   virtual ~TypeHandler() = default;
 
-  // As `_METADATA` records it; no two handlers of a registry share one.
+  // Spelled as `_METADATA` records it; no two handlers of a registry share one.
   virtual std::string typestr() const = 0;
   // One a leaf, without reading its value.
   virtual Result<std::vector<ValueMetadata>> Metadata(
@@ -229,7 +229,7 @@ class TypeHandlerRegistry {
   // Holds these handlers only.
   explicit TypeHandlerRegistry(std::vector<Entry> entries = {});
 
-  // `func` decides which leaf types the handler serves; absent: `type` alone,
+  // `func` decides which leaf types the handler serves; absent: only `type`,
   // and for "int" also "bool", as in Python. The first match wins.
   // InvalidArgument: `A TypeHandler for "T" is already registered.`, or `Type
   // "T" has a `typestr` ("X") which collides with that of an existing
@@ -276,8 +276,8 @@ void RegisterStandardHandlersWithOptions(
 
 // Host arrays (np.ndarray). Array leaves of both kinds and scalars are taken;
 // host arrays are given back. Serialize has written them when it returns: with
-// OCDBT as one more generation of the process's database. An array of the name
-// that was there before is replaced.
+// OCDBT as one more generation of the process's database. An earlier array of
+// the name is replaced.
 class NumpyHandler : public TypeHandler {
  public:
   struct Options {

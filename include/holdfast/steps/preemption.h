@@ -4,8 +4,8 @@
 //   options.reached_preemption = [](int64_t) {
 //     return holdfast::PreemptionSignalled(); };
 //
-// The handler that was there before is called as well, unless it was the
-// default, which would end the process.
+// The previous handler is called as well, unless it was the default, which
+// would end the process.
 // Thread-safety: any thread. Errors: InvalidArgument for a signal that cannot
 // be caught.
 #pragma once

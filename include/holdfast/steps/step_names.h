@@ -27,7 +27,7 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// What makes a directory a checkpoint rather than a part of one.
+// The rule by which a directory is a checkpoint rather than a part of one.
 struct CommittedBy {
   // kMarkerFile: commit_success.txt in it. Else its name, which a save gives it
   // last: it lacks ".orbax-checkpoint-tmp".

@@ -1,4 +1,4 @@
-// What policies know of a step: its number, its time and its metrics.
+// The facts that policies know of a step: its number, its time and its metrics.
 //
 // Thread-safety: values. Units: nanoseconds since 1970-01-01 UTC.
 #pragma once
@@ -29,7 +29,7 @@ struct Metrics {
   }
 };
 
-// A text that is no JSON object gives `json` alone.
+// A text other than a JSON object gives only `json`.
 Metrics MetricsOfJson(std::string_view json);
 
 // How good metrics are. NaN is worse than everything else.

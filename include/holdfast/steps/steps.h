@@ -6,12 +6,12 @@
 //   holdfast::EmptyTrash("/run");
 //
 // A step goes by one rename, into `<root>/.holdfast_trash/`, and is removed
-// from there: at no moment is a part of it to be found under its name. What is
-// in the trash to be removed at once bears the suffix ".removing" and does not
-// come back; everything else there waits for EmptyTrash. Thread-safety: any
-// thread; several processes may do all of this at once. Ownership: none. Units:
-// bytes; nanoseconds since 1970-01-01 UTC. Errors: NotFound (no root, no such
-// step), those of the file system.
+// from there: at no moment is a part of it to be found under its name. A step
+// in the trash that is to be removed at once bears the suffix ".removing" and
+// does not come back; everything else there waits for EmptyTrash.
+// Thread-safety: any thread; several processes may do all of this at once.
+// Ownership: none. Units: bytes; nanoseconds since 1970-01-01 UTC. Errors:
+// NotFound (no root, no such step), those of the file system.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ struct ScanOptions {
   std::shared_ptr<const StepNameFormat> format;
   // Temporary directories too (not committed), by the step in their name.
   bool include_uncommitted = false;
-  // False: names alone; commit_time_ns is 0, and nothing is opened.
+  // False: names only; commit_time_ns is 0, and nothing is opened.
   bool read_metadata = true;
   // 0: as suits the number of steps.
   int thread_count = 0;
@@ -104,7 +104,7 @@ enum class TrashUse : uint8_t {
 
 // Renames `<root>/<name>`s into the trash, makes that durable, and returns
 // their paths there. Names that are gone already are left out. InvalidArgument
-// for a name that is no plain name of a directory. When there is no trash and
+// for a name other than a plain name of a directory. When there is no trash and
 // none can be made, a step that is to be removed gets a temporary name in the
 // root instead.
 Result<std::vector<std::string>> TrashSteps(
@@ -133,7 +133,8 @@ struct DisposalOptions {
 // that a view or a delta among the root's other directories refers to.
 // Unimplemented for todelete_full_path where there are no buckets.
 struct DisposedSteps {
-  // What RemoveTrashed is left to remove: nothing of steps that stay elsewhere.
+  // Paths that are left for RemoveTrashed to remove: nothing of steps that stay
+  // elsewhere.
   std::vector<std::string> to_remove;
   // The names that others refer to: try again when those have gone.
   std::vector<std::string> needed;
@@ -141,7 +142,7 @@ struct DisposedSteps {
 Result<DisposedSteps> DisposeOfSteps(const std::string& root,
                                      const std::vector<std::string>& names,
                                      const DisposalOptions& options = {});
-// What programs that ended too early have left to RemoveTrashed.
+// Leftovers of programs that ended too early, for RemoveTrashed.
 std::vector<std::string> DisposalLeftovers(const std::string& root);
 
 struct TrashedStep {
@@ -198,7 +199,7 @@ struct PruneRow {
   std::vector<std::string> kept_by;  // labels; none: it goes
 };
 
-// A directory of the root that is no step of it, whatever its name.
+// A directory of the root that is not one of its steps, whatever its name.
 struct LeftAlone {
   std::string name;
   std::string why;  // "no checkpoint", "not named as the steps are"

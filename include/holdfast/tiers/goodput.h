@@ -1,4 +1,4 @@
-// What share of its time a run trains, with steps on its own hosts
+// The share of its time that a run trains, with steps on its own hosts
 // (holdfast/tiers/tiered_manager.h): for machines that fail at given rates, how
 // often to save where, and how much parity to keep.
 //
@@ -29,8 +29,8 @@ namespace holdfast HOLDFAST_EXPORT {
 // The machines and the run.
 struct GoodputModel {
   int64_t host_count = 256;  // 1 to 65,536
-  // Between two failures of one host; and what share of these takes what the
-  // host keeps, too, rather than the process alone.
+  // Mean time between two failures of one host; and the share of these that
+  // also lose what the host keeps, rather than only the process.
   double host_mtbf_seconds = 250 * 86400.0;
   double lost_share = 0.5;
   // Hosts that fail together: a rack, a power line. 0 seconds: never.
@@ -50,7 +50,7 @@ struct GoodputModel {
   uint64_t seed = 1;
 };
 
-// What is chosen: TieredManagerOptions has the same names.
+// The choices of a run: TieredManagerOptions has the same names.
 struct GoodputPolicy {
   int64_t local_every = 10;     // steps
   int64_t shared_every = 1000;  // steps; 0: nothing is copied
@@ -66,7 +66,7 @@ struct GoodputResult {
   double restart_share = 0;    // waiting for processes
   double restore_share = 0;    // reading
   uint64_t failure_count = 0;  // of hosts and domains
-  // What runs began with, after failures.
+  // The places that runs began from, after failures.
   uint64_t local_count = 0;
   uint64_t parity_count = 0;
   uint64_t shared_count = 0;
@@ -77,7 +77,7 @@ struct GoodputResult {
 
 Result<GoodputResult> SimulateGoodput(const GoodputModel& model,
                                       const GoodputPolicy& policy);
-// Goodput alone and host_bytes, at once, by a formula.
+// Only goodput and host_bytes, at once, by a formula.
 Result<GoodputResult> EstimateGoodput(const GoodputModel& model,
                                       const GoodputPolicy& policy);
 

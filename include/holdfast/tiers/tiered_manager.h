@@ -57,19 +57,19 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// Directories of this rank alone.
+// Directories of this rank only.
 struct LocalTierOptions {
   std::string directory;   // made when absent
   int64_t save_every = 1;  // steps; a step of the shared tier is saved, too
   int64_t max_to_keep = 1;
-  // Of all steps of the run here; older ones go. 0: no bound. The last
-  // protected step stays, whatever its size.
+  // The bound for all steps of the run here; older ones go. 0: no bound. The
+  // last protected step stays, whatever its size.
   uint64_t bytes_max = 0;
 };
 
 // A directory or URL of all ranks.
 struct SharedTierOptions {
-  std::string directory;   // "": there is none
+  std::string directory;   // "": no shared tier
   int64_t save_every = 0;  // steps; 0: nothing is copied there
   // The newest of those that tiered managers of this run copied; none: all.
   std::optional<int64_t> max_to_keep;
@@ -78,7 +78,7 @@ struct SharedTierOptions {
 
 struct ParityOptions {
   int64_t data_shards = 7;    // n
-  int64_t parity_shards = 1;  // m; 0: none. A rank alone has none.
+  int64_t parity_shards = 1;  // m; 0: none. A single rank has none.
   // Ranks of one name may be lost together: they go into groups apart.
   // "": this machine's name.
   std::string failure_domain;
@@ -125,7 +125,7 @@ struct TieredSaveOptions {
   Status failure;
 };
 
-// Of this rank.
+// Counts of this rank.
 struct TierStats {
   uint64_t data_bytes = 0;      // its part of the last step
   uint64_t parity_bytes = 0;    // that it holds of the last step
@@ -191,7 +191,7 @@ class TieredManager {
   // Ok when all ranks bring Ok; else the failure of those that have one.
   virtual Status Agree(const Status& mine) = 0;
 
-  // Newest first. Of this rank's directory and of the shared tier.
+  // Newest first. The steps in this rank's directory and in the shared tier.
   virtual Result<std::vector<TierStepInfo>> Steps() = 0;
   virtual TierStats stats() const = 0;
   virtual Status Close() = 0;

@@ -11,8 +11,9 @@
 // budget, or that is needed again later, is read and decoded again.
 // Names, values, typed empties, metadata and the items of a composite stay,
 // unless `map` says otherwise; what nobody can read (see LeafInfo::problem) is
-// an error that names the leaf. What the new format cannot say (key paths,
-// kinds, dtypes) goes into a sidecar, so that converting back gives all of it.
+// an error that names the leaf. Facts that the new format cannot hold (key
+// paths, kinds, dtypes) go into a sidecar, so that converting back gives all of
+// it.
 //
 // A conversion that was cut off leaves `<target>.holdfast-convert-tmp`; the
 // same call goes on from there. Another call, another source, or damage there
@@ -105,7 +106,7 @@ struct ConvertOptions {
   // in_flight_bytes_max bounds everything held at once: chunks that are read,
   // wait, and are written.
   RunOptions run;
-  ProcessGroup* group = nullptr;  // borrowed; null: this process alone
+  ProcessGroup* group = nullptr;  // borrowed; null: only this process
   OpenOptions open;               // of the source
   // Only leaves with these names, or below them; empty: all.
   std::vector<std::string> names;
@@ -117,10 +118,9 @@ struct ConvertOptions {
   RecipeOptions recipe_options;
 
   // Absent: the format that the target's name says (".safetensors", ".npz"),
-  // else the source's. A source that is none of Orbax's, and whose format
-  // nothing writes, becomes Orbax's with zarr 2 and OCDBT. InvalidArgument for
-  // a target whose name says another format, or one that nothing writes
-  // (".pt").
+  // else the source's. A source in a foreign format that nothing writes becomes
+  // Orbax's with zarr 2 and OCDBT. InvalidArgument for a target whose name says
+  // another format, or one that nothing writes (".pt").
   std::optional<Format> format;
   // Orbax's formats take these, megatron-zarr the bytes of chunks; what is not
   // the default is InvalidArgument with others.
@@ -169,7 +169,8 @@ struct ConvertReport {
     std::string leaf;      // its name in the source
     std::string new_name;  // empty: it was left out
     // Empty unless: "renamed", "cast to X", "left out", "stored as X",
-    // joined with "; ", each with why where that is no rule of the caller's.
+    // joined with "; ", each with why unless a rule of the caller's asked for
+    // it.
     std::string what;
   };
   std::vector<Entry> entries;      // only those of which there is something
@@ -178,7 +179,7 @@ struct ConvertReport {
   // run's work, and why.
   std::string resume_text;
   bool is_resumed = false;
-  uint64_t kept_bytes = 0;  // decoded, of pieces that were there already
+  uint64_t kept_bytes = 0;  // decoded, of pieces that an earlier run left
 };
 // Several lines, or one JSON object.
 std::string ConvertReportText(const ConvertReport& report);

@@ -5,10 +5,11 @@
 //   auto diff = holdfast::Diff(**a, **b);
 //   if (diff.ok() && diff->is_same()) ...
 //
-// Leaves are matched by name. Of a pair the kind is compared first, then shape,
-// dtype, and at last the values: in the dtype itself, or exactly as numbers
-// where the dtypes differ. No value is ever rounded on the way: integers of 64
-// bits are compared as such, all narrow floats in float64, which holds them.
+// Leaves are matched by name. For each pair the kind is compared first, then
+// shape, dtype, and at last the values: in the dtype itself, or exactly as
+// numbers where the dtypes differ. No value is ever rounded on the way:
+// integers of 64 bits are compared as such, all narrow floats in float64, which
+// holds them.
 //
 // Two elements a and b:
 //   equal      a == b, or both are NaN (unless DiffOptions::equal_nan is off);
@@ -58,7 +59,7 @@ struct DiffOptions {
   // Values of equal numbers are then equal whatever their dtypes are. Without,
   // another dtype is a difference, though the values are still compared.
   bool ignore_dtype = false;
-  // Compare structure, kinds, shapes and dtypes alone; no tensor is read.
+  // Compare only structure, kinds, shapes and dtypes; no tensor is read.
   bool only_structure = false;
   // Compare LeafInfo::fingerprint instead of elements: none is read, and other
   // bits are a difference (DiffVerdict::kBits). Both checkpoints have them and

@@ -8,9 +8,9 @@
 //
 // A fingerprint is a text of 32 hex digits. Equal ones mean equal dtype, shape
 // and bits, but for a chance of about 2^-62; it is made for faults of machines,
-// and is no proof against somebody who makes two tensors look alike. A save
-// with SaveOptions::fingerprints stores them, LeafInfo::fingerprint gives them
-// (OpenOptions::fingerprints), and loads then check them.
+// and does not protect against somebody who makes two tensors look alike. A
+// save with SaveOptions::fingerprints stores them, LeafInfo::fingerprint gives
+// them (OpenOptions::fingerprints), and loads then check them.
 //
 // Thread-safety: pure functions of the memory behind the views; one call a
 // group at a time. Ownership: views are borrowed for the call.
@@ -33,13 +33,13 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// Of a whole tensor.
+// The fingerprint of a whole tensor.
 Result<std::string> FingerprintOf(const ConstArrayView& tensor,
                                   const RunOptions& run = {});
 
-// Of each array and scalar of a tree, by name: what LeafInfo::fingerprint is
-// once the tree has been saved. A sharded array has all of its shards here, and
-// no deferred ones (InvalidArgument).
+// The fingerprints of each array and scalar of a tree, by name: what
+// LeafInfo::fingerprint is once the tree has been saved. A sharded array has
+// all of its shards here, and no deferred ones (InvalidArgument).
 Result<std::map<std::string, std::string>> FingerprintsOf(
     const Tree& tree, const RunOptions& run = {});
 
@@ -83,19 +83,19 @@ struct ReplicaReport {
   uint64_t replica_count = 0;           // held by all ranks together
   uint64_t compared_count = 0;  // of these, of boxes held more than once
 
-  // DataLoss with the texts of the first divergences; Ok when there is none.
+  // DataLoss with the texts of the first divergences; Ok without any.
   Status Check() const;
 };
 
 // Compares what all ranks hold: boxes of the same tensor, origin and shape.
 // Every rank calls it and gets the same report; 16 bytes a replica travel (and
-// the list of boxes, where ranks hold different ones). Null: the replicas of
-// this process alone.
+// the list of boxes, where ranks hold different ones). Null: only the replicas
+// of this process.
 Result<ReplicaReport> CompareReplicas(ProcessGroup* group,
                                       const std::vector<Replica>& replicas,
                                       const RunOptions& run = {});
-// Of what a tree holds in memory: whole arrays, scalars, and each shard. Texts
-// and deferred arrays are left out.
+// The replicas that a tree holds in memory: whole arrays, scalars, and each
+// shard. Texts and deferred arrays are left out.
 Result<ReplicaReport> CompareReplicas(ProcessGroup* group, const Tree& tree,
                                       const RunOptions& run = {});
 

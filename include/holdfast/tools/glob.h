@@ -25,8 +25,8 @@ bool GlobSelects(std::string_view glob, std::string_view name);
 using NamePredicate = std::function<bool(std::string_view)>;
 NamePredicate SelectedByGlob(std::string glob);
 // A regular expression in Python's syntax that matches the whole name.
-// InvalidArgument for what is none; a match beyond its bounds (regex.h) is no
-// match.
+// InvalidArgument for a malformed one; a match beyond its bounds (regex.h)
+// counts as no match.
 Result<NamePredicate> SelectedByRegex(std::string_view pattern);
 
 }  // namespace holdfast

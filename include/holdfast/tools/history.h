@@ -12,15 +12,15 @@
 // steps at no more than log2(n) + 2, beside those that can be judged neither
 // way (damaged, without the tensor): these are skipped, others near them are
 // taken, and when they are all that is left between good and bad the answer is
-// several candidates. Of a step it reads the tensors alone that a predicate
+// several candidates. In a step it reads only the tensors that a predicate
 // names (doc/history.md has its grammar), and the metrics file.
 // Thread-safety: any thread. Ownership: borrows everything for the call.
 // Units: bytes, seconds; nanoseconds since 1970-01-01 UTC.
 // Errors: NotFound (no root, no steps, none of the step asked for; a glob or a
-// metric that no step has), InvalidArgument (a predicate that is none: says
+// metric that no step has), InvalidArgument (a malformed predicate: says
 // where), FailedPrecondition (the newest step is good, the oldest bad, or none
 // of either kind: says what was found), Cancelled; any other failure to read
-// that is no damage. Steps that cannot be read are in a log, with the reason.
+// except damage. Steps that cannot be read are in a log, with the reason.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ namespace holdfast HOLDFAST_EXPORT {
 struct LogOptions {
   RunOptions run;             // phase "drift", with `moved`
   size_t step_count_max = 0;  // the newest; 0: all
-  // What moved most since the step before: reads both steps whole.
+  // The tensors that moved most since the step before: reads both steps whole.
   bool moved = false;
   size_t moved_count_max = 3;  // leaves a step
   // A file that keeps what was measured (holdfast/tools/stats_cache.h).
@@ -86,7 +86,7 @@ enum class StepVerdict : uint8_t {
 // "good", "bad", "skip".
 std::string_view StepVerdictName(StepVerdict verdict);
 
-// What a test says of one step.
+// The answer of a test about one step.
 struct StepAnswer {
   StepVerdict verdict = StepVerdict::kSkip;
   std::string why;          // in words; may be empty
@@ -137,8 +137,8 @@ Result<BisectResult> BisectBy(const std::string& root, const StepTest& test,
 // path is never text for the shell; in single quotes, where it would be text of
 // another program, FailedPrecondition for one with more than letters, digits
 // and plain marks. Its exit status is as of `git bisect run`: 0 good, 125 skip,
-// else up to 127 bad; any other ends the search (Cancelled). What it prints
-// goes to standard error.
+// else up to 127 bad; any other ends the search (Cancelled). The command's
+// output goes to standard error.
 Result<BisectResult> BisectByCommand(const std::string& root,
                                      std::string_view command,
                                      const BisectOptions& options = {});

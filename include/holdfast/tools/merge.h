@@ -44,7 +44,7 @@ struct MergeOptions {
   bool average = false;
   // One a source, of a sum above 0; empty: all alike.
   std::vector<double> weights;
-  // With `average`: leaves that are no floats are taken from the first source,
+  // With `average`: leaves other than floats are taken from the first source,
   // equal or not.
   bool take_first = false;
 };

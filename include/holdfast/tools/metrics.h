@@ -35,8 +35,8 @@ std::map<std::string, double> GetMetrics();
 // whole after each call; what was there is replaced. "": no more. At most
 // 262,144 phases a call, the last ones.
 void SetTraceFile(const std::string& path);
-// Writes what is not in the files yet, of the metrics too; a call does so at
-// its end, and the command at its own.
+// Flushes traces and metrics to their files. Every engine call flushes when it
+// ends, and the command before it exits.
 void FlushTrace();
 
 }  // namespace holdfast

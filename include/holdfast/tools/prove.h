@@ -1,6 +1,6 @@
-// What a power loss could cost a program that saves: its changes to a directory
-// are recorded, the states that a power loss may leave at each moment are
-// replayed, and the checkpoints that are left are judged.
+// Shows what a power loss could cost a program that saves: its changes to a
+// directory are recorded, the states that a power loss may leave at each moment
+// are replayed, and the checkpoints that are left are judged.
 //
 //   auto proof = holdfast::ProveCrash({.command = {"python3", "save.py"}});
 //   for (const holdfast::CrashRisk& risk : proof->risks) ...

@@ -6,11 +6,11 @@
 //   auto text = ReadMyFile("mine.json");
 //   auto mine = holdfast::Recipe::Parse(text);
 //
-// A recipe knows no checkpoint. What it says of one is checked when the two
-// meet, before anything is read.
+// A recipe knows no checkpoint. Its statements about one are checked when the
+// two meet, before anything is read.
 // Thread-safety: immutable values. Ownership: copies share what was parsed.
-// Errors: InvalidArgument for a text that is no recipe, naming the rule by its
-// number (from 1) and its name; NotFound for a name that is not shipped.
+// Errors: InvalidArgument for a text that is not a recipe, naming the rule by
+// its number (from 1) and its name; NotFound for a name that is not shipped.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class Recipe {
 
   // The document as it was parsed, of a reversed recipe too.
   std::string_view text() const;
-  // What its "about" says, or empty.
+  // The text of its "about", or empty.
   std::string_view about() const;
   // The sides of every rule exchanged. InvalidArgument names a rule that cannot
   // run backwards.
@@ -57,7 +57,7 @@ struct RecipeOptions {
   // InvalidArgument for one that is below 1, or that no rule has.
   std::map<std::string, int64_t> sizes;
   // The text of the model's config.json, which the recipe's "sizes" may name
-  // members of; empty: there is none.
+  // members of; empty: the model has none.
   std::string config_json;
   // Runs the recipe backwards.
   bool reverse = false;

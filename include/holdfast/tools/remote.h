@@ -82,13 +82,14 @@ struct CopyOptions {
   // CPU); in_flight_bytes_max bounds what is held; progress has the phases
   // "copy" and "verify".
   RunOptions run;
-  // Replace a checkpoint or file that is there. Without, AlreadyExists.
+  // Replace an existing checkpoint or file. Without, AlreadyExists.
   bool overwrite = false;
   // Compares what is copied with the digests of its checkpoint, where it has
   // some: DataLoss names the first file that differs, and nothing is published.
   bool check = true;
   // Verifies the copy, as Verify does, when the source is a checkpoint.
-  // FailedPrecondition when it is none; DataLoss names the first damage.
+  // FailedPrecondition when it is not a checkpoint; DataLoss names the first
+  // damage.
   bool verify = false;
   // Copy files again that an earlier run has copied.
   bool restart = false;
@@ -101,8 +102,8 @@ struct CopyOptions {
 struct CopyResult {
   uint64_t file_count = 0;
   uint64_t byte_count = 0;  // of all files
-  // Part of those: files that were there from an earlier run, and bytes that a
-  // server copied by itself.
+  // The part of those that an earlier run left, or that a server copied by
+  // itself.
   uint64_t kept_file_count = 0;
   uint64_t kept_byte_count = 0;
   uint64_t server_file_count = 0;
@@ -119,7 +120,7 @@ struct CopyResult {
 // Files of every checkpoint (a directory with `_CHECKPOINT_METADATA`,
 // `_METADATA`, `manifest.ocdbt` or `commit_success.txt`) come first, its marker
 // last. In an object store a directory without a marker gets one, since there
-// that alone makes it count; a local directory gets its name when all is there
+// only that makes it count; a local directory gets its name when all is there
 // and on stable storage. So a copy that was cut off looks like no checkpoint,
 // and the same call goes on: what has the size, and the checksum or version
 // that the journal of the first run knows, stays.
@@ -156,9 +157,9 @@ struct Diagnosis {
   std::string url;
   std::string store;  // "s3", "gcs", "http"
   std::string endpoint;
-  std::string region;       // "" where there is none
+  std::string region;       // "" if the store has none
   std::string credentials;  // where they are from and whose; never a secret
-  std::string libcurl;      // version and file, or why there is none
+  std::string libcurl;      // version and file, or why it could not be loaded
   std::string ca_bundle;
   // 0 where not measured.
   double latency_seconds = 0;  // the median of small requests
@@ -174,7 +175,8 @@ struct Diagnosis {
 };
 
 // Tries everything that holdfast needs of the store at `url`, below that place.
-// Failures are listed in `checks` and are no error; nothing is left behind.
+// Failures are listed in `checks` and do not fail the call; nothing is left
+// behind.
 // Errors: InvalidArgument (no URL of a store), Cancelled.
 Result<Diagnosis> Diagnose(const std::string& url,
                            const DiagnoseOptions& options = {});

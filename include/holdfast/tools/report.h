@@ -36,8 +36,8 @@ struct ReportOptions {
   bool verify = false;
   // Another checkpoint, or step, that this one is compared with.
   std::optional<std::string> against;
-  // Of a root: how far each tensor moved from step to step, which reads all of
-  // the newest steps (64 at most).
+  // For a root: show how far each tensor moved from step to step, which reads
+  // all of the newest steps (64 at most).
   bool moved = false;
   // A file that keeps the statistics (holdfast/tools/stats_cache.h): a tensor
   // that is in it is not read.
@@ -50,7 +50,7 @@ struct ReportResult {
   uint64_t unreadable_count = 0;     // without those that are not supported
   uint64_t not_supported_count = 0;  // leaves (IsNotSupported)
   uint64_t damage_count = 0;         // with `verify`
-  uint64_t different_count = 0;      // with `against`; on one side alone, too
+  uint64_t different_count = 0;      // with `against`; only on one side, too
   // Why the file of `cache` was left out, or could not be written; or empty.
   std::string cache_warning;
   double total_seconds = 0;

@@ -48,7 +48,8 @@ struct ServeOptions {
   std::vector<std::string> paths;  // checkpoints, or roots of steps
   std::string host = "127.0.0.1";  // an address of this machine
   uint16_t port = 0;               // 0: any that is free
-  // Empty: none on this machine alone, else one is made (Server::token).
+  // Empty: none is needed if only this machine can ask, else one is made
+  // (Server::token).
   std::string token;
   OpenOptions open;
   RunOptions run;                                 // of one read

@@ -5,9 +5,9 @@
 //   for (const holdfast::LeafStats& leaf : stats->leaves) ...
 //
 // Everything but the counts is over the finite elements; NaNs and infinities
-// are counted. Of complex tensors absmax is the largest modulus, mean a complex
+// are counted. In complex tensors absmax is the largest modulus, mean a complex
 // number, std the root of the mean squared modulus of the distance from it;
-// they have no min and no max. Of bool tensors elements are 0 and 1.
+// they have no min and no max. In bool tensors elements are 0 and 1.
 //
 // Sums are taken over runs of elements of a fixed length, each around its own
 // mean, which are joined in order (Chan, Golub and LeVeque, 1983), so that the
@@ -49,10 +49,10 @@ struct StatsOptions {
   std::string identity;  // empty: the cache is not asked
 };
 
-// Of a sample of a tensor's finite elements: how many have which sign and which
-// power of two. From the most negative bin to the most positive; in the middle
-// the zeros. A bin at an end has what lies beyond it, too; the two beside the
-// zeros what is smaller.
+// Counts, for a sample of a tensor's finite elements, how many have which sign
+// and which power of two. From the most negative bin to the most positive; in
+// the middle the zeros. A bin at an end has what lies beyond it, too; the two
+// beside the zeros what is smaller.
 struct MagnitudeHistogram {
   static constexpr int kExponentMin = -40;
   static constexpr int kExponentMax = 39;
@@ -69,8 +69,8 @@ struct LeafStats {
   Shape shape;
   uint64_t element_count = 0;
   uint64_t bytes = 0;  // of the elements in memory
-  // What they would take stored with Compression::kPlanes, in chunks of 8 MiB:
-  // an estimate by samples.
+  // The bytes they would take stored with Compression::kPlanes, in chunks of 8
+  // MiB: an estimate by samples.
   uint64_t planes_bytes = 0;
   uint64_t zero_count = 0;
   uint64_t nan_count = 0;

@@ -12,11 +12,11 @@
 // stores: versions) of all of its files, and to a tensor by its name: a
 // checkpoint that has changed, in any file, is measured again. One whose files
 // cannot be told apart this way (of a web server) is never kept. A file that is
-// damaged, or is no cache, is left out with a warning, and replaced by Write.
-// It holds kStatsCacheBytesMax at most: the checkpoints that were asked for
-// last. Thread-safety: any thread. Units: bytes. Errors: of Write those of the
-// file system; FailedPrecondition where a file of that name is there and is no
-// cache, which is never written over.
+// damaged, or is not a cache, is left out with a warning, and replaced by
+// Write. It holds kStatsCacheBytesMax at most: the checkpoints that were asked
+// for last. Thread-safety: any thread. Units: bytes. Errors: of Write those of
+// the file system; FailedPrecondition where an existing file of that name is
+// not a cache: it is never written over.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,8 @@ class StatsCache {
   // one that cannot be told from others. Looks at every file, and reads none.
   static std::string IdentityOf(const Checkpoint& checkpoint);
 
-  // Of a leaf by its name and shape, with the histogram if it is wanted.
+  // Finds the statistics of a leaf by its name and shape, with the histogram if
+  // it is wanted.
   bool Find(const std::string& identity, bool with_histogram,
             LeafStats& leaf) const;
   void Put(const std::string& identity, const LeafStats& leaf);

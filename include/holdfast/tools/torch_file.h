@@ -137,7 +137,7 @@ class PickleValue {
   const PickleRecord& record() const;      // kRecord, kEnum, kGlobal
 
   // The value of a string key of kDict, kOrderedDict or kNamespace; null when
-  // there is none. Takes time linear in the pairs.
+  // it is missing. Takes time linear in the pairs.
   const PickleValue* Find(std::string_view key) const;
 
  private:

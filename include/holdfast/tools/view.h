@@ -6,9 +6,9 @@
 // source's files, which lie in it as links (or copies, as the caller chooses).
 // Stock Orbax and TensorStore restore from it; of a source in safetensors the
 // directory is a safetensors model as well. No byte of a tensor is read or
-// written, however large the source is. What cannot be a reference (an array
-// that is compressed, cast, or whose elements lie apart) is copied in bounded
-// memory, that array alone, and the result says which and why.
+// written, however large the source is. Only an array that cannot be a
+// reference (compressed, cast, or with elements that lie apart) is copied, in
+// bounded memory, and the result says which and why.
 //
 // The other way, `format` safetensors: a model whose files are those of an
 // Orbax checkpoint that was saved so that it is both (SaveOptions::also), or
@@ -76,7 +76,7 @@ struct ViewOptions {
   bool checksums = false;
   // Refuse what would have to be copied.
   bool must_refer = false;
-  // Of what is copied, as ConvertOptions.
+  // The codec of copied arrays, as in ConvertOptions.
   Compression compression = Compression::kZstd;
   // Larger tensors are referred to in chunks of at most this many bytes, where
   // their rows can be divided so. Bytes in the file do not change.
@@ -109,9 +109,9 @@ Result<ViewResult> View(const std::string& source, const std::string& target,
 // Convert for a view (CheckpointInfo::sources) or a delta
 // (CheckpointInfo::bases): a checkpoint with bytes of its own, at `target`, or
 // when that is empty in the view's place, which it takes when it is whole and
-// has been compared (`overwrite` is implied). What it refers to stays as it is,
-// and deltas that were made from it find their base. Errors: those of Convert;
-// InvalidArgument for a checkpoint that is neither.
+// has been compared (`overwrite` is implied). The files it refers to stay as
+// they are, and deltas that were made from it find their base. Errors: those of
+// Convert; InvalidArgument for a checkpoint that is neither.
 Result<ConvertResult> Materialize(const std::string& view,
                                   const std::string& target = "",
                                   const ConvertOptions& options = {});

@@ -6,7 +6,7 @@
 //   std::string head(8, '\0');
 //   auto read = (*files)->ReadInto(file->name, 0, head);
 //
-// Of any format that Open takes:
+// For any format that Open takes:
 //   as/safetensors/  what `convert --to safetensors` writes: model.safetensors,
 //                    or shards and their index
 //   as/npz/          arrays.npz, what `convert --to npz` writes
@@ -64,7 +64,7 @@ class VirtualFiles {
       const std::string& path, const VirtualFilesOptions& options = {});
   virtual ~VirtualFiles() = default;
 
-  // Of the checkpoint, after the step was chosen.
+  // The opened checkpoint, after the step was chosen.
   virtual const Checkpoint& checkpoint() const = 0;
   // "" is the directory of all.
   virtual Result<VirtualEntry> Stat(std::string_view name) const = 0;

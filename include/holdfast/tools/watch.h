@@ -13,7 +13,7 @@
 // is locked, and no save is disturbed.
 // Thread-safety: any thread, any process. Units: bytes, seconds.
 // Errors: those of the file system or the bucket, for the root itself; a save
-// that ends meanwhile is no error.
+// that ends meanwhile is not an error.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// What one process says of its part of a save.
+// The part of a save that one process reports.
 struct LiveRank {
   int64_t rank = 0;
   int64_t rank_count = 1;

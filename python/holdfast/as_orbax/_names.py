@@ -91,7 +91,8 @@ _PRIVATE: dict[str, str] = {
 }
 
 
-# What libraries import and only Orbax's own machinery calls: module -> names.
+# Names that libraries import and only Orbax's own machinery calls: module ->
+# names.
 REFUSED: dict[str, str] = {
     "_src.serialization.async_io_engine": "AsyncIoEngine",
     "_src.serialization.cloud_pathways_helper": (
@@ -141,7 +142,7 @@ def our_names(name: str) -> Iterator[str]:
     path = name.removeprefix(ORBAX).removeprefix(".")
     if path in _PRIVATE:
         yield f"{_OURS}.{_PRIVATE[path]}"
-    # A module of ours that begins with `_` is no module of Orbax.
+    # A module of ours that begins with `_` is not a module of Orbax.
     elif not any(part.startswith("_") for part in path.split(".")):
         yield f"{_OURS}.{path}".removesuffix(".")
         if f"{path}.".startswith("experimental.v1."):

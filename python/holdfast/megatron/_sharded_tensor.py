@@ -25,7 +25,7 @@ Coordinates = tuple[Any, ...]
 
 
 class ShardedBase(ABC):
-    """What stands for a part of something global."""
+    """The base of parts of something global."""
 
     key: str
     data: Any
@@ -47,7 +47,7 @@ class ShardedTensor(ShardedBase):
     Args:
       key: names the global tensor; its directory in the checkpoint.
       data: the elements, of shape `local_shape`, or 1-D for a flattened range;
-        None for metadata alone.
+        None for only metadata.
       dtype: a torch.dtype, a numpy dtype or a name.
       axis_fragmentations: into how many parts each axis of the global tensor
         is cut; one chunk of the array a part. None: an irregular grid, which

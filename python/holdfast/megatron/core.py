@@ -72,10 +72,10 @@ def check_is_distributed_checkpoint(
 def maybe_load_config(
     checkpoint_dir: str | os.PathLike[str],
 ) -> CheckpointingConfig | None:
-    """The config in `metadata.json`; None when there is none.
+    """The config in `metadata.json`; None without one.
 
-    Raises json.JSONDecodeError for text that is no JSON, TypeError for a key
-    that is not known, a missing `sharded_backend`, or a document that is no
+    Raises json.JSONDecodeError for text that is not JSON, TypeError for a key
+    that is not known, a missing `sharded_backend`, or a document that is not an
     object.
     """
     if not os.fspath(checkpoint_dir):

@@ -1,7 +1,7 @@
 """The ranks that save or load one checkpoint together.
 
 They are the processes of torch.distributed where that is initialised, threads
-of this process in `run_in_threads`, and else this process alone.
+of this process in `save_ranks` and `load_ranks`, and else only this process.
 They exchange metadata only, in meetings. A call in which they meet ends with a
 meeting, so that a failure of one, wherever, is the failure of the call on all;
 one that does not come in time is named.
@@ -71,7 +71,7 @@ class Ranks:
 
     def begin(self) -> None:
         """All ranks make this call. The first meeting says so too, but a rank
-        may fail before that: who does not begin is one rank alone.
+        may fail before that: a rank that does not begin is a group of one.
         """
         if self._call is None and self._make_call is not None:
             self._call = self._make_call()

@@ -295,8 +295,7 @@ def save(
       NotImplementedError: a common strategy.
       DeadlineExceededError: naming the ranks that did not come.
 
-    `metadata.json` is written last: what a failed save leaves is no
-    checkpoint.
+    `metadata.json` is written last: a failed save does not leave a checkpoint.
     """
     adopt_megatron_core()
     with ranks.call(checkpoint_dir, timeout_seconds=timeout_seconds) as group:

@@ -51,7 +51,7 @@ GlobalMetadata = Sequence[LocalMetadata]
 
 
 class StrictHandling(Enum):
-    """What a load does about keys that only one side has.
+    """The ways in which a load treats keys that only one side has.
 
     Unexpected: asked for by this rank, not in the checkpoint. Missing: in the
     checkpoint, asked for by no rank.
@@ -118,8 +118,8 @@ def verify_checkpoint_and_load_strategy(
     """The strategies to load a checkpoint with: those given, as objects or as
     (backend, version), or those that its `metadata.json` names.
 
-    Raises CheckpointingException when the directory is none, is no checkpoint,
-    or has no strategy; what `maybe_load_config` raises.
+    Raises CheckpointingException when the path is not a directory or not a
+    checkpoint, or has no strategy; whatever `maybe_load_config` raises.
     """
     if not _files.isdir(checkpoint_dir):
         raise CheckpointingException(

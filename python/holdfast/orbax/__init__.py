@@ -159,7 +159,7 @@ __all__ = [
     "v1",
 ]
 
-# Of names that are no modules, the module that has them.
+# The module that has each name that is not a module.
 _HOMES = {
     "AbstractCheckpointManager": "abstract_checkpoint_manager",
     "AbstractCheckpointer": "_checkpointer.base",

@@ -231,12 +231,12 @@ def _fail_slowly() -> None:
 
 @register_with_handler(ErrorCheckpointHandler, for_save=True)
 class ErrorSaveArgs(pytree_checkpoint_handler.PyTreeSaveArgs):
-    """What to save."""
+    """The values to save."""
 
 
 @register_with_handler(ErrorCheckpointHandler, for_restore=True)
 class ErrorRestoreArgs(pytree_checkpoint_handler.PyTreeRestoreArgs):
-    """What to restore."""
+    """The values to restore."""
 
 
 @contextlib.contextmanager
@@ -437,7 +437,7 @@ def get_fake_global_mesh_for_slices(
 
 
 def select_single_replica(arrays: list[Any], global_mesh: Any) -> list[Any]:
-    """The arrays over the slice of this process alone.
+    """The arrays over the slice of only this process.
 
     Args:
         arrays: jax.Arrays that each slice has whole.
@@ -546,7 +546,7 @@ class MockDeferredWritableTemporaryPath(DeferredWritableTemporaryPath):
 
     @property
     def deferred_path(self) -> DeferredPath:
-        """What the test gives the path to."""
+        """The path that the test sets."""
         return self._deferred_path
 
     def get_awaitable_path(self) -> DeferredPath:

@@ -98,7 +98,7 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
         save_args: SaveArgs | None = None,
         args: ArraySaveArgs | None = None,
     ) -> list[Future[None]]:
-        """As `save`, but a future that is returned writes the files."""
+        """Like `save`, but a future that is returned writes the files."""
         prepared = self.prepare(args or ArraySaveArgs(item, save_args))
         write = Future(
             lambda is_cancelled: prepared.write(
@@ -151,7 +151,7 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
 @register_with_handler(ArrayCheckpointHandler, for_save=True)
 @dataclasses.dataclass
 class ArraySaveArgs(CheckpointArgs):
-    """What to save.
+    """The array to save.
 
     Attributes:
         item: a numpy array, jax.Array or number.

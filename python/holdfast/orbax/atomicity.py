@@ -113,7 +113,7 @@ class _PathOfEither(TemporaryPath):
 
     @classmethod
     def _final_of(cls, temporary_path: Any) -> Any:
-        """What a temporary path becomes."""
+        """The final path of a temporary path."""
         return temporary_path
 
     @classmethod

@@ -150,7 +150,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         if is_prioritized_key_fn is not None:
             record_event(f"{init}/prioritized_key_fn")
         record_event(f"{init}/ocdbt")
-        # Where the engine alone wrote, in one process, nobody can differ.
+        # Where only the engine wrote, in one process, nobody can differ.
         self._validates_metadata = True
 
     def get_param_names(self, item: PyTree) -> PyTree:
@@ -229,7 +229,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
     async def async_save(
         self, directory: Any, *args: Any, **kwargs: Any
     ) -> list[Future[None]]:
-        """As `save`, but a future that is returned writes the files.
+        """Like `save`, but a future that is returned writes the files.
 
         The tree is copied before this returns. Args and errors are `save`'s.
         """
@@ -348,7 +348,7 @@ def _only(*given: Any, **kwargs: Any) -> Any:
     """The one argument that was given.
 
     Raises:
-        TypeError: there is none, or more than one.
+        TypeError: none, or more than one, was given.
     """
     if len(given) + len(kwargs) != 1 or not set(kwargs) <= {"args"}:
         raise TypeError(
@@ -382,7 +382,7 @@ def _regulator(
 @register_with_handler(BasePyTreeCheckpointHandler, for_save=True)
 @dataclasses.dataclass
 class BasePyTreeSaveArgs(CheckpointArgs):
-    """What to save.
+    """The tree to save.
 
     Attributes:
         item: the tree.
@@ -400,7 +400,7 @@ class BasePyTreeSaveArgs(CheckpointArgs):
 @register_with_handler(BasePyTreeCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class BasePyTreeRestoreArgs(CheckpointArgs):
-    """What to restore.
+    """The tree to restore.
 
     Attributes:
         item: gives the result's structure.

@@ -649,7 +649,7 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             self._deleter.wait_until_finished()
 
     def _wait_for_save(self) -> None:
-        """Waits for the running save alone; raises its error, once."""
+        """Waits only for the running save; raises its error, once."""
         start = time.time()
         try:
             if self._finalize_thread is not None:

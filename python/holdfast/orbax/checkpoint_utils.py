@@ -52,7 +52,7 @@ PyTree = Any
 
 
 def __getattr__(name: str) -> Any:
-    # These need jax, which programs with numpy arrays alone may not have.
+    # These need jax, which programs with only numpy arrays may not have.
     if name == "STANDARD_ARRAY_TYPES":
         return (int, float, np.ndarray, require_jax(name).Array)
     if name == "Format":
@@ -127,7 +127,7 @@ def _restore_args(
     """Arguments for one leaf.
 
     Raises:
-        ValueError: a leaf that is no array, scalar, string or metadata.
+        ValueError: a leaf other than an array, scalar, string or metadata.
     """
     if isinstance(leaf, value_metadata.Metadata):
         return _args_of_metadata(leaf, sharding, set_global_shape, strict)

@@ -179,7 +179,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         wait_for_all(run_sync(self.async_save(directory, args)))
 
     async def async_save(self, directory: Any, args: CompositeArgs) -> Any:
-        """As `save`, but futures that are returned write the items.
+        """Like `save`, but futures that are returned write the items.
 
         Handlers that cannot write in the background write at once.
         """
@@ -399,7 +399,7 @@ def _default_restore_args(name: str, handler: Any) -> CheckpointArgs:
 
 
 def _metadata_of(directory: Any, handler: CheckpointHandler | None) -> Any:
-    """An item's metadata; None, with a warning, where there is none."""
+    """An item's metadata; None, with a warning, without any."""
     if handler is not None:
         try:
             return handler.metadata(directory)

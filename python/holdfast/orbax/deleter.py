@@ -132,7 +132,7 @@ class StandardCheckpointDeleter:
         self._remover = Remover(num_threads or 1)
 
     def delete(self, step: int) -> None:
-        """Deletes a step, or moves it; nothing if there is none.
+        """Deletes a step, or moves it; nothing if it does not exist.
 
         Raises:
             NotImplementedError: with `todelete_full_path`, outside of buckets.

@@ -1,7 +1,7 @@
 """Futures of background writes: `orbax.checkpoint.future`.
 
-What `async_save` of a handler returns: each is running already, and `result`
-waits for it. Units: seconds.
+The futures that `async_save` of a handler returns: each is running already, and
+`result` waits for it. Units: seconds.
 """
 
 from __future__ import annotations

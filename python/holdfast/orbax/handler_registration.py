@@ -62,7 +62,7 @@ class CheckpointHandlerRegistry(Protocol):
         """The handler of an entry.
 
         Raises:
-            NoEntryError: there is none.
+            NoEntryError: no entry fits.
         """
 
     def has(self, item: str | None, args: ArgsOrType) -> bool:

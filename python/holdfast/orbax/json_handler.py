@@ -71,7 +71,7 @@ class TextFileHandler(AsyncCheckpointHandler):
     async def async_save(
         self, directory: Any, item: Any | None = None, args: Any | None = None
     ) -> list[Future[None]]:
-        """As `save`, but a future that is returned writes the file."""
+        """Like `save`, but a future that is returned writes the file."""
         text = self._text_of(_item(item, args))
         what = f"{self._filename} of {directory}"
         return [Future(lambda _: self._write(directory, text), what=what)]
@@ -148,7 +148,7 @@ class JsonCheckpointHandler(TextFileHandler):
 @register_with_handler(JsonCheckpointHandler, for_save=True)
 @dataclasses.dataclass
 class JsonSaveArgs(CheckpointArgs):
-    """What to save: a JSON object."""
+    """The value to save: a JSON object."""
 
     item: Mapping[str, Any]
 

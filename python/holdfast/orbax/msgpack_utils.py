@@ -101,7 +101,7 @@ def _joined(tree: Any) -> Any:
 
 
 def _extension(value: Any) -> MsgpackExtension:
-    """What stands for a value that msgpack does not have.
+    """The extension that stands for a value that msgpack does not have.
 
     Raises:
         ValueError: nothing does.

@@ -26,7 +26,7 @@ _CONTROLLER = "pwcontroller"
 
 
 class CheckpointingImpl(enum.Enum):
-    """Who writes the arrays of a Pathways job."""
+    """The writer of the arrays of a Pathways job."""
 
     COLOCATED_PYTHON = enum.auto()
     PERSISTENCE = enum.auto()

@@ -63,7 +63,7 @@ class EnginePolicy(PreservationPolicy):
     """A policy that the engine decides by."""
 
     def _rule(self) -> _engine.KeepRule:
-        """What the engine calls it."""
+        """The engine's form of it."""
         raise NotImplementedError
 
     def should_preserve(

@@ -205,7 +205,7 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         save_args: PyTree | None = None,
         args: PyTreeSaveArgs | None = None,
     ) -> Any:
-        """As `save`, but futures that are returned write the files.
+        """Like `save`, but futures that are returned write the files.
 
         The tree is copied before this returns. Args and errors are `save`'s.
         """
@@ -242,7 +242,8 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             FileNotFoundError: no directory, no structure, or missing files.
             ValueError: structures that do not match; leaves that cannot be
                 read as asked; damaged files.
-            IsADirectoryError: it is no tree but an ArrayCheckpointHandler's.
+            IsADirectoryError: it is not a tree but an ArrayCheckpointHandler's
+                array.
             KeyError: with transforms, `restore_args` or the checkpoint lack
                 what `item` asks for.
         """
@@ -332,7 +333,7 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
 @register_with_handler(PyTreeCheckpointHandler, for_save=True)
 @dataclasses.dataclass
 class PyTreeSaveArgs(CheckpointArgs):
-    """What to save.
+    """The tree to save.
 
     Attributes:
         item: the tree.

@@ -68,13 +68,13 @@ class BaseRandomKeyCheckpointHandler(AsyncCheckpointHandler):
             **kwargs: or as `args=`.
 
         Raises:
-            TypeError: it is no key.
+            TypeError: it is not a key.
             OSError: files cannot be written.
         """
         wait_for_all(run_sync(self.async_save(directory, *args, **kwargs)))
 
     async def async_save(self, directory: Any, args: Any) -> Any:
-        """As `save`, but futures that are returned write the files."""
+        """Like `save`, but futures that are returned write the files."""
         key_args, document_args = self.checkpoint_save_args(args)
         items = {
             self._key_name: key_args,
@@ -151,7 +151,7 @@ class JaxRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
 @register_with_handler(JaxRandomKeyCheckpointHandler, for_save=True)
 @dataclasses.dataclass
 class JaxRandomKeySaveArgs(CheckpointArgs):
-    """What to save.
+    """The key to save.
 
     Attributes:
         item: a jax random key.

@@ -77,7 +77,7 @@ class EnginePolicy(SaveDecisionPolicy):
     """A policy that the engine decides by."""
 
     def _rule(self) -> _engine.SaveRule:
-        """What the engine calls it."""
+        """The engine's form of it."""
         raise NotImplementedError
 
     def should_save(

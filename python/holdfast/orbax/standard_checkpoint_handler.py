@@ -103,7 +103,7 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
         save_args: PyTree | None = None,
         args: StandardSaveArgs | None = None,
     ) -> Any:
-        """As `save`, but futures that are returned write the files.
+        """Like `save`, but futures that are returned write the files.
 
         The tree is copied before this returns. Args and errors are `save`'s.
         """
@@ -318,7 +318,7 @@ def _target_shardings(
 @register_with_handler(StandardCheckpointHandler, for_save=True)
 @dataclasses.dataclass
 class StandardSaveArgs(CheckpointArgs):
-    """What to save.
+    """The tree to save.
 
     Attributes:
         item: the tree.
@@ -341,7 +341,7 @@ class StandardSaveArgs(CheckpointArgs):
 @register_with_handler(StandardCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class StandardRestoreArgs(CheckpointArgs):
-    """What to restore.
+    """The tree to restore.
 
     Attributes:
         item: the target: arrays, numbers, jax.ShapeDtypeStruct; or a

@@ -150,7 +150,7 @@ class NameFormat(Protocol, Generic[MetadataT]):  # type: ignore[misc]
         """One committed step in `base_path`.
 
         Raises:
-            ValueError: there is none.
+            ValueError: it does not exist.
         """
 
 
@@ -363,7 +363,7 @@ def single_host_load_and_broadcast_name_format(
     """The same format, with `single_host_load_and_broadcast`.
 
     Raises:
-        ValueError: it is no standard format.
+        ValueError: it is not a standard format.
     """
     if not isinstance(name_format, _StandardNameFormat):
         raise ValueError(
@@ -379,7 +379,7 @@ def all_temporary_paths(
     temporary_path_cls: type[TemporaryPath] | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> Iterable[TemporaryPath]:
-    """What was never committed in a directory.
+    """The checkpoints of a directory that were never committed.
 
     Args:
         root_directory: the directory.
@@ -444,7 +444,7 @@ def find_step_path(
         include_uncommitted: prefer one that is not committed yet.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no such step exists.
     """
     if include_uncommitted:
         final_name = name_format.build_name(step)
@@ -504,7 +504,7 @@ def step_from_checkpoint_name(name: str) -> int:
     """The step in a directory's name, committed or not.
 
     Raises:
-        ValueError: there is none.
+        ValueError: it holds no step number.
     """
     return _engine.step_from_checkpoint_name(name)
 

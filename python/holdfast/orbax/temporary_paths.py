@@ -84,7 +84,7 @@ async def all_temporary_paths(
     temporary_path_cls: type[TemporaryPath] | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> Iterable[TemporaryPath]:
-    """What was never committed in a directory.
+    """The checkpoints of a directory that were never committed.
 
     Args:
         root_directory: the directory.

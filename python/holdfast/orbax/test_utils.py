@@ -148,7 +148,7 @@ def save_fake_tmp_dir(
 def assert_array_equal(testclass: Any, v_expected: Any, v_actual: Any) -> None:
     """Asserts that two leaves have the same type, dtype and values.
 
-    Of jax.Arrays the shards are compared, of PRNG keys data and kind.
+    For jax.Arrays the shards are compared, for PRNG keys data and kind.
 
     Args:
         testclass: a `unittest.TestCase`.

@@ -117,7 +117,7 @@ def apply_transformations(
 
     Raises:
         ValueError: a key that the original tree lacks.
-        re.error: a rule's key is no regular expression.
+        re.error: a rule's key is not a regular expression.
     """
     if not flatten_with_path(new_tree) and not new_tree:
         return {}

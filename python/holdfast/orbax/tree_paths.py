@@ -140,7 +140,8 @@ def _walk(
 def flatten_with_path(
     tree: PyTree, is_leaf: IsLeaf = None
 ) -> list[tuple[PyTreePath, Any]]:
-    """(key path, leaf) pairs in JAX's order; empty nodes are no leaves."""
+    """(key path, leaf) pairs in JAX's order; empty nodes do not count as
+    leaves."""
     jax = imported_jax()
     if jax is None:
         return list(_walk(tree, (), is_leaf))
@@ -338,7 +339,7 @@ def _look_up(node: Any, key: Any) -> Any:
     """The child at `key` of a serialized tree or of a registered node.
 
     Raises:
-        KeyError: there is none.
+        KeyError: the node lacks it.
     """
     name = get_key_name(key)
     if type(node) in (dict, list, tuple):

@@ -48,9 +48,9 @@ def tree_difference(
         leaves_equal: equality of leaves; by default, of their types.
 
     Returns:
-        A tree like `a` with a `Diff` at each difference and None where there is
-        none, or None for trees without differences. A dict keeps only the keys
-        that differ.
+        A tree like `a` with a `Diff` at each difference and None elsewhere, or
+        None for trees without differences. A dict keeps only the keys that
+        differ.
     """
     is_leaf = is_leaf or is_leaf_node
     if is_leaf(a) and is_leaf(b):
@@ -110,7 +110,7 @@ def _with_children(node: Any, children: list[Any]) -> Any:
 
 
 def trimmed(template: PyTree, structure: PyTree, strict: bool) -> PyTree:
-    """As `tree_trim`, with `...` for what `structure` lacks."""
+    """Like `tree_trim`, with `...` for what `structure` lacks."""
     return _Trim(strict, False).trim((), template, structure, None)
 
 

@@ -8,7 +8,7 @@
 
 `TieredManager` keeps steps on the hosts themselves (`doc/tiers.md`).
 
-Of `torch.distributed.checkpoint`:
+For `torch.distributed.checkpoint`:
 
     import torch.distributed.checkpoint as dcp
     from holdfast.torch import StorageReader, StorageWriter

@@ -52,7 +52,7 @@ class Entry:
 
 
 class Catalogue:
-    """Names of an opened checkpoint, and the values that are no tensors.
+    """Names of an opened checkpoint, and the values other than tensors.
 
     Thread-safety: one thread at a time.
     """
@@ -85,7 +85,8 @@ class Catalogue:
         self._numbers = {leaf: each.item() for leaf, each in wanted.items()}
 
     def value(self, name: str) -> Any:
-        """What is no tensor: None, a number, str, list, {}, or an ObjectFile.
+        """The value of a leaf that is not a tensor: None, a number, str, list,
+        {}, or an ObjectFile.
 
         Raises:
           DataLossError: damaged bytes.

@@ -38,7 +38,7 @@ Shard = tuple[tuple[int, ...], np.ndarray[Any, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class RankPlan:
-    """What the coordinator tells a rank.
+    """The message of the coordinator to a rank.
 
     A planner that caches plans hands over an earlier save's, so there is
     nothing in it that differs from save to save.

@@ -127,8 +127,8 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
             self._path = _files.abspath(os.fspath(checkpoint_id))
         self._load_id = str(uuid.uuid4())
 
-    # Not **kwargs: torch would ask again, for a rank's own metadata, when there
-    # is none of the whole.
+    # Not **kwargs: torch would ask again, for a rank's own metadata, when the
+    # whole has none.
     def read_metadata(self, *args: Any, **options: Any) -> Metadata:
         """Opens the checkpoint; torch's Metadata of its leaves.
 

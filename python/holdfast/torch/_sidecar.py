@@ -17,7 +17,7 @@ _TUPLES_KEY = "holdfast.tuples"
 def sidecar_of(
     objects: Sequence[tuple[Path, str]], tuples: Sequence[Path]
 ) -> str:
-    """The item's own documents, a JSON object; empty when there are none.
+    """The item's own documents, a JSON object; empty without any.
 
     Args:
       objects: (path, kind) of arrays of bytes that stand for Python objects:

@@ -105,8 +105,8 @@ def save(
         the next step may change them at once.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
       group: the processes that save together, as of `holdfast.save`: "auto" is
-        all of `torch.distributed` where a tensor is a DTensor, else this one
-        alone.
+        all of `torch.distributed` where a tensor is a DTensor, else only this
+        one.
       timeout: seconds that a rank waits for the others at each meeting.
       options: further arguments of `holdfast.save` (compression, chunk_bytes).
       **parts: other entries: a gradient scaler, a sampler or a data loader with
@@ -261,7 +261,7 @@ def states_of(given: Mapping[str, Any]) -> dict[str, Any]:
 def target_of(
     checkpoint: _engine.Checkpoint, given: Mapping[str, Any], *, strict: bool
 ) -> dict[str, Any]:
-    """What a load takes to restore these.
+    """The arguments of a load that restores these.
 
     Raises InvalidArgumentError that lists what does not fit.
     """
@@ -271,7 +271,7 @@ def target_of(
 def put_back(
     given: Mapping[str, Any], loaded: Mapping[str, Any], *, strict: bool
 ) -> dict[str, Any]:
-    """Restores objects in place; the entries that are no such, by name."""
+    """Restores objects in place; returns the other entries, by name."""
     rest = {}
     for name, value in loaded.items():
         part = given.get(name)
@@ -381,7 +381,8 @@ class _Planner:
         """Raises InvalidArgumentError that lists what does not fit."""
         if not isinstance(self._structure, dict):
             raise errors.InvalidArgumentError(
-                f"{self._path}: it is no dict, as holdfast.torch.save makes"
+                f"{self._path}: its root is not a dict, want one as"
+                " holdfast.torch.save makes it"
             )
         made = {
             name: (
@@ -525,7 +526,8 @@ class _Planner:
         stored: Any,
         path: Path,
     ) -> Any:
-        """What an optimizer keeps of a parameter; of anything else, too."""
+        """The state that an optimizer keeps of a parameter; of anything else,
+        too."""
         if not isinstance(number, int) or not isinstance(stored, dict):
             return self._like(stored)
         if number >= len(parameters):

@@ -21,7 +21,7 @@ from holdfast.torch._sidecar import TREE_KEY
 
 __all__ = ["StateTree", "is_object"]
 
-# Of each key whether it is a dict's.
+# Each key, and whether it is a dict's.
 Path = tuple[tuple[Any, bool], ...]
 
 
@@ -29,8 +29,7 @@ class StateTree(dict[str, Any]):
     """A tree to save, in which arrays of bytes stand for such values.
 
     Attributes:
-      item_documents: a JSON object that says which; empty: there are
-        none.
+      item_documents: a JSON object that says which; empty: it has none.
     """
 
     def __init__(self, tree: dict[str, Any]) -> None:

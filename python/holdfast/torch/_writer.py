@@ -203,8 +203,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
 
         Raises:
           AlreadyExistsError: something is at the path, and not `overwrite`.
-          FailedPreconditionError: what is at the path is no checkpoint; ranks
-            that save to other paths, naming them.
+          FailedPreconditionError: the path holds something other than a
+            checkpoint; ranks that save to other paths, naming them.
           InvalidArgumentError: a tensor that is spread too unevenly.
         """
         assert self._path is not None

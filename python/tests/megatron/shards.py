@@ -1,4 +1,4 @@
-"""What the tests here save: numpy arrays cut over ranks."""
+"""The arrays that the tests here save: numpy arrays cut over ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong is refused with the original's text, and by name."""
+"""Wrong input is refused with the original's text, and by name."""
 
 from __future__ import annotations
 

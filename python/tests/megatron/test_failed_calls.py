@@ -16,7 +16,7 @@ from thread_ranks import groups_of, on_all
 import holdfast
 from holdfast import _process_group, megatron
 
-# Of one meeting; only a test that hangs waits so long.
+# The time of one meeting; only a test that hangs waits so long.
 PATIENCE_SECONDS = 20.0
 
 
@@ -29,11 +29,11 @@ class World:
         self._here = threading.local()
 
     def group(self) -> _process_group.ProcessGroup | None:
-        """What this thread's rank has for torch.distributed."""
+        """The group that this thread's rank has for torch.distributed."""
         return getattr(self._here, "group", None)
 
     def run(self, work: Callable[[int], Any]) -> list[Any]:
-        """What `work(rank)` gives or raises, on all ranks at once."""
+        """The results or exceptions of `work(rank)`, on all ranks at once."""
 
         def one(rank: int) -> Any:
             self._here.group = self._groups[rank]
@@ -119,7 +119,8 @@ class Full(megatron.ZarrSaveShardedStrategy):
         raise OSError("No space left on device")
 
 
-# What a rank may do wrong in a load: arguments that are not the others'.
+# The mistakes that a rank may make in a load: arguments that are not the
+# others'.
 def _mismatched(path: Path) -> dict[str, Any]:
     return {"sharded_state_dict": {"w": request(shape=(8, 7))}}
 

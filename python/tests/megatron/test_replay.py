@@ -20,7 +20,7 @@ sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 # A save of four ranks, a load of two that exchange what they have read, and one
-# that fails on rank 0 alone; each rank imports torch, so these take seconds.
+# that fails on only rank 0; each rank imports torch, so these take seconds.
 # scripts/test-long megatron runs every case so.
 IN_PROCESSES = (
     "save w4_fully_parallel",

@@ -1,4 +1,4 @@
-"""What processes of jax call in test_emergency.py; see process_jobs.Job."""
+"""Called by processes of jax in test_emergency.py; see process_jobs.Job."""
 
 from __future__ import annotations
 

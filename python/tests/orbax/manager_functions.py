@@ -1,4 +1,4 @@
-"""What the processes of `test_manager_processes.py` run."""
+"""Run by the processes of `test_manager_processes.py`."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def own_directories(path: str) -> Any:
 
 
 def decide(path: str) -> Any:
-    """What the primary's clock says counts on all processes."""
+    """The primary's clock counts on all processes."""
     policies = ocp.checkpoint_managers
     options = ocp.CheckpointManagerOptions(
         save_decision_policy=policies.ContinuousCheckpointingPolicy(

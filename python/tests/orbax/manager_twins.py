@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-# What differs by nature, or is holdfast's own.
+# Members that differ by nature, or are holdfast's own.
 _TIMES = ("init_timestamp_nsecs", "commit_timestamp_nsecs")
 _OWN_FILES = ("_HOLDFAST_DIGESTS",)
 
 
 @dataclasses.dataclass
 class Case:
-    """What is done.
+    """The calls of a case.
 
     Attributes:
         seed: drawn from it.
@@ -217,7 +217,8 @@ class Player:
 
 
 def play(ocp: Any, case: Case, root: Path) -> dict[str, Any]:
-    """What the calls tell, and what is in the directory afterwards."""
+    """The answers of the calls, and the contents of the directory
+    afterwards."""
     player = Player(ocp, case, root)
     for name, given in case.calls:
         player.call(name, given)

@@ -1,4 +1,4 @@
-"""What the processes of `test_processes.py` run."""
+"""Run by the processes of `test_processes.py`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def a_tree(dtype: Any = np.float32, reverse: bool = False) -> Any:
 
 
 def problems_of(tree: Any) -> list[str]:
-    """What differs from `a_tree`, on this process's devices."""
+    """The differences from `a_tree`, on this process's devices."""
     want = a_tree()
     problems = []
     for name in ("w", "copies"):
@@ -212,7 +212,7 @@ def save_partially(path: str) -> list[str]:
 
 
 def abstract_of(leaf: Any) -> Any:
-    """What asks for a leaf as it is."""
+    """The abstract leaf that asks for a leaf as it is."""
     if not isinstance(leaf, jax.Array):
         return leaf
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
@@ -250,7 +250,7 @@ def save_with_own_handler(path: str) -> list[str]:
 
 
 def save_actively(path: str, active: list[int], primary: int) -> list[str]:
-    """Saves and restores among some of the processes alone."""
+    """Saves and restores among only some of the processes."""
     options = ocp.options.MultiprocessingOptions(
         primary_host=primary,
         active_processes=set(active),
@@ -426,7 +426,7 @@ def places(path: str, api: str) -> list[str]:
 
 
 def barriers_of_a_caller(path: str) -> list[Any]:
-    """What AsyncOptions.barrier_sync_fn is called with."""
+    """The arguments that AsyncOptions.barrier_sync_fn is called with."""
     calls: list[Any] = []
 
     def wait(*, key: str, timeout_ms: int) -> None:
@@ -646,7 +646,8 @@ def is_same(got: Any, full: Any) -> bool:
 
 
 def list_steps(path: str) -> Any:
-    """Steps found for all by the first process, which alone looks for them."""
+    """Steps found for all by the first process, the only one that looks for
+    them."""
     listed = []
     original = _engine.scan_steps
 

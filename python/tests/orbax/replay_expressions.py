@@ -28,7 +28,7 @@ _OPERATIONS: dict[str, Callable[[dict[str, Any], list[Any]], Any]] = {
 
 
 def evaluate(expression: dict[str, Any], tree: Any, value: Any) -> Any:
-    """What an expression gives.
+    """The value of an expression.
 
     Args:
         expression: as recorded.

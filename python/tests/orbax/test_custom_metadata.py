@@ -1,4 +1,4 @@
-"""Custom metadata: the user's alone, whatever holdfast keeps beside it."""
+"""Custom metadata: only the user's, whatever holdfast keeps beside it."""
 
 from __future__ import annotations
 

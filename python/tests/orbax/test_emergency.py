@@ -386,7 +386,7 @@ def test_what_cannot_be_is_refused_in_words(tmp_path: Path) -> None:
             module.CheckpointManagerOptions(
                 local=module.LocalCheckpointOptions(preservation_policy=policy)
             ),
-            "the hosts keep the newest",
+            "the hosts keep only the newest",
         ),
         (
             module.CheckpointManagerOptions(

@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 20
 
 
 class Store:
-    """What the client of jax.distributed does."""
+    """Stands for the client of jax.distributed."""
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -67,7 +67,7 @@ class Fleet:
         return getattr(self._here, "index", 0)
 
     def run(self, size: int, work: Callable[[int], Any]) -> list[Any]:
-        """What `work(index)` gives or raises, in all at once."""
+        """The results or exceptions of `work(index)`, in all at once."""
 
         def one(index: int) -> Any:
             self._here.index = index

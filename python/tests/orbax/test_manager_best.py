@@ -1,4 +1,4 @@
-"""Managers whose metrics are no numbers, and managers at a wrong place."""
+"""Managers whose metrics are not numbers, and managers at a wrong place."""
 
 from __future__ import annotations
 

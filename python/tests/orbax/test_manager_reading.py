@@ -88,7 +88,7 @@ def test_best_step(single: Path, mode: str, best: int) -> None:
     make_step(single, "12", {"default": np.zeros(1)})
     options = {"best_fn": lambda metrics: metrics["loss"], "best_mode": mode}
     assert manager(single, **options).best_step() == best
-    # What was not read ranks nowhere, until it is.
+    # A step that was not read ranks nowhere, until it is.
     lazy = manager(single, lightweight_initialize=True, **options)
     assert lazy.best_step() is None
     lazy.reload()

@@ -29,7 +29,7 @@ def test_same_calls(tmp_path: Path, seed: int) -> None:
     got = manager_twins.play(ours, case, tmp_path / "ours")
     for told in want["told"][:-1]:
         if told[1:] == (True, []):
-            # Metrics alone may say that nothing is worth keeping.
+            # Only metrics may say that nothing is worth keeping.
             pytest.skip("holdfast keeps the last step")
     for key, value in want.items():
         assert got[key] == value, (key, case)
@@ -60,8 +60,8 @@ def test_a_run_that_both_continue(tmp_path: Path, ours_begins: bool) -> None:
         assert restored["state"]["w"] == item["w"].tolist()
 
 
-# What the ranking functions of both packages make of the number of a step: all
-# of it sorts, and most of it is no float.
+# The values that the ranking functions of both packages make of the number of a
+# step: all of them sort, and most are not floats.
 _RANKINGS: dict[str, Any] = {
     "numbers": lambda n: [2.5, 1, 2.5, 3][n],
     "texts": lambda n: ["b", "a", "b", "c"][n],

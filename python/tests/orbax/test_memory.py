@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-# Saves or restores in an interpreter of its own, with numpy alone. Prints the
+# Saves or restores in an interpreter of its own, with only numpy. Prints the
 # peak of resident bytes during the call.
 _PROGRAM = """
 import pathlib

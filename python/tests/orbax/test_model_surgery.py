@@ -126,7 +126,7 @@ CASES: dict[str, Case] = {
 
 
 def left(transform: Any) -> Any:
-    """What a transformation makes, and what it leaves."""
+    """The tree that a transformation makes, and the one that it leaves."""
     given = params()
     return [transform(given), sorted(given)]
 

@@ -1,4 +1,4 @@
-"""What listeners and loggers hear, with Orbax and with holdfast."""
+"""The events of listeners and loggers, with Orbax and with holdfast."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_handlers_of_ones_own(ckpt: Path, tmp_path: Path) -> None:
 
 
 def theirs_calls_of(path: Path) -> list[Any]:
-    """What Orbax calls a handler with when it restores."""
+    """The calls that Orbax makes to a handler when it restores."""
     calls: list[Any] = []
     checkpointer(ocp, type_handler_registry=registry(ocp, calls)).restore(path)
     return calls

@@ -1,4 +1,4 @@
-"""What client libraries use of Orbax's private names (doc/clients.md)."""
+"""The private names of Orbax that client libraries use (doc/clients.md)."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_types_can_stand_in_annotations() -> None:
 
 
 def copied(ocp: Any, ocp1: Any) -> dict[str, Any]:
-    """What can be copied and pickled with Orbax."""
+    """The objects that can be copied and pickled with Orbax."""
     handlers = ocp.type_handlers
     return {
         "registry": handlers.create_type_handler_registry(),
@@ -220,7 +220,7 @@ def test_handlers_are_copied(name: str, tmp_path: Path) -> None:
 
 
 def test_attributes_that_orbax_sets(run_python: Any) -> None:
-    """What `import orbax.checkpoint as ocp` alone makes reachable."""
+    """The names that just `import orbax.checkpoint as ocp` makes reachable."""
     paths = sorted(
         name.removeprefix("orbax.checkpoint.")
         for name in sys.modules

@@ -19,7 +19,7 @@ from holdfast.orbax.path import step as step_lib
 
 
 def names_of(prefix: str | None, length: int | None, root: Path) -> list[str]:
-    """What the drop-in finds; the engine finds the same."""
+    """The names that the drop-in finds; the engine finds the same."""
     fmt = step_lib.standard_name_format(
         step_prefix=prefix, step_format_fixed_length=length
     )

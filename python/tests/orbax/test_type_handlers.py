@@ -49,7 +49,7 @@ def write(
     args: Sequence[Any] | None = None,
     **options: Any,
 ) -> None:
-    """What a save does with the values of one handler."""
+    """The calls of a save for the values of one handler."""
     infos = infos_of(package, directory, list(values), **options)
 
     async def serialize() -> Any:

@@ -33,7 +33,7 @@ OWN_WORDS = {
     "string_key_tilde": "'~' must be followed by '0' or '1'",
 }
 
-# What the recorded expressions may name.
+# The names that the recorded expressions may use.
 NAMES = {"SA": ocp.SaveArgs, "jax": jax, "jnp": jax.numpy, "np": np}
 
 

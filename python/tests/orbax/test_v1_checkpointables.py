@@ -47,7 +47,7 @@ class Counter:
 
 
 class Text:
-    """What only TextHandler takes."""
+    """A value that only TextHandler takes."""
 
     def __init__(self, value: str) -> None:
         self.value = value

@@ -1,4 +1,4 @@
-"""Partial saves: alone, and together with Orbax's own."""
+"""Partial saves: by themselves, and together with Orbax's own."""
 
 from __future__ import annotations
 

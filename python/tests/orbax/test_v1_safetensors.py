@@ -211,7 +211,7 @@ def test_paths_that_are_none(folder: Path) -> None:
         )
 
 
-# What stock Orbax refuses, in its words; {} is the file.
+# Files that stock Orbax refuses, in its words; {} is the file.
 REFUSED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "Could not read header size from {}."),
     "short": (b"\1\0\0", "Could not read header content from {}."),
@@ -243,7 +243,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         f"{len(file_of(WEIGHTS)) - 3} bytes.",
     ),
 }
-# What it reads past, or fails in by accident.
+# Files that it reads past, or fails in by accident.
 LIES: dict[str, Any] = {
     "list": [1],
     "number": {"a": 1},

@@ -196,7 +196,7 @@ def test_cancelling(tmp_path: Path) -> None:
             response.result()
         assert response.state == "cancelled"
         assert steps_of(run) == [1] and names(tmp_path) == ["1"]
-        # Of what is committed, the step's files are deleted.
+        # The committed step's files are deleted.
         assert run.save_async(2, tree(2)).result()
         run.cancel()
         assert steps_of(run) == [2]
@@ -270,7 +270,7 @@ def test_what_a_dead_process_was_removing_is_removed(tmp_path: Path) -> None:
     ) as run:
         assert steps_of(run) == [1, 2]
         run.save(3, tree(3))
-    # What waits for somebody else stays.
+    # A step that waits for somebody else stays.
     assert names(tmp_path) == [trash.TRASH_NAME, "3"]
     assert names(tmp_path / trash.TRASH_NAME) == ["7.0123"]
 

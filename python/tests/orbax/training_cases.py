@@ -14,7 +14,7 @@ import numpy as np
 
 
 class Notes:
-    """What a program has seen."""
+    """Notes of what a program has seen."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

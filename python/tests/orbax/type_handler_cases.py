@@ -1,4 +1,4 @@
-"""What handlers of single types are called with."""
+"""The arguments that handlers of single types are called with."""
 
 from __future__ import annotations
 

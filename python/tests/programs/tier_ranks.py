@@ -48,7 +48,7 @@ def state(step: int) -> dict[str, Any]:
 
 
 def own_state(step: int) -> dict[str, Any]:
-    """What a rank has for itself, as those of Megatron have."""
+    """The state that a rank has for itself, as those of Megatron have."""
     shape = (RANK + 2, 300)
     return {"w": torch.from_numpy(numbers("own", step, *shape)), "rank": RANK}
 
@@ -109,7 +109,7 @@ def save(folder: Path) -> None:
     for step in (1, 2, 3):
         tree = state(step)
         assert tiers.save(step, tree, files=own_files(step))
-        # What a training loop does next.
+        # The next work of a training loop.
         tree["plain"] += 1
         tree["half"] += 1
         tree["spread"].to_local().add_(1)
@@ -165,7 +165,7 @@ def fewer(folder: Path) -> None:
 
 
 def faults(folder: Path) -> None:
-    """One rank alone has what cannot be saved, or does not fit."""
+    """Only one rank has what cannot be saved, or does not fit."""
     with manager(folder) as tiers:
         assert tiers.save(1, state(1))
         tree: dict[str, Any] = state(3)

@@ -48,7 +48,7 @@ DTYPES = {
 
 
 def values(name: str) -> Any:
-    """What the tensor `name` holds, on all ranks."""
+    """The values of the tensor `name`, on all ranks."""
     shape = SHAPES[name]
     count = torch.Size(shape).numel()
     base = torch.arange(count).reshape(shape)
@@ -229,7 +229,7 @@ def load_models(folder: Path) -> None:
 
 
 def save_async(folder: Path) -> None:
-    """What the tensors held at the call, whatever is done to them then."""
+    """Saves the tensors' values at the call, whatever is done to them then."""
     layout = layouts()["fsdp"]
     tree = state(layout)
     response = dcp.async_save(
@@ -251,9 +251,9 @@ def cached_plans(folder: Path) -> None:
     if "enable_plan_caching" not in parameters:
         return  # an older torch
     trees = [state(layouts()["fsdp"]) for _ in range(4)]
-    trees[2]["plain"] += 1  # another value is no other plan
+    trees[2]["plain"] += 1  # another value does not make another plan
     if RANK == 0:
-        trees[3]["more"] = torch.ones(2)  # this rank's plan alone changes
+        trees[3]["more"] = torch.ones(2)  # only this rank's plan changes
     writer = StorageWriter()
     for i, tree in enumerate(trees):
         path = folder / f"cached-{i}"

@@ -38,7 +38,7 @@ DTYPES = {
 
 
 def values(name: str) -> Any:
-    """What the tensor `name` holds, on all ranks."""
+    """The values of the tensor `name`, on all ranks."""
     shape = SHAPES[name]
     count = torch.Size(shape).numel()
     return torch.arange(count).reshape(shape).to(DTYPES[name])
@@ -222,7 +222,7 @@ def save_models(folder: Path) -> None:
             for tensor in state.values()
             for placement in getattr(tensor, "placements", ())
         }
-        # What the name says is what is tested.
+        # The name says what is tested.
         assert "Shard" in placements
         is_strided = kind == "both" and SIZE == 4
         assert ("_StridedShard" in placements) == is_strided

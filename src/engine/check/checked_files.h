@@ -71,7 +71,7 @@ class CheckedFiles {
       : store_(std::move(store)) {}
   using List = std::shared_ptr<const DigestIndex>;
 
-  // The list of a directory, and its text; null when there is none.
+  // The list of a directory, and its text; null when it has none.
   Result<List> ReadList(Store& store, Bytes& text);
   void AddList(List list, std::string prefix);
   // Compares the own list with what those above say of it.

@@ -150,6 +150,7 @@ Result<CheckedStore::Extent> CheckedStore::Widen(std::string_view key,
                                                  uint64_t offset,
                                                  uint64_t byte_count,
                                                  const CancelToken* cancel) {
+  // Before the two are added, which could overflow.
   if (byte_count > kToEnd - offset) {
     return OutOfRangeError("read " + Describe(key) + ": bytes at offset " +
                            std::to_string(offset) + " are past the end");
@@ -181,6 +182,8 @@ Result<CheckedStore::Extent> CheckedStore::Widen(std::string_view key,
 Result<uint64_t> CheckedStore::Border(const ValueDigest& row, uint64_t offset,
                                       bool is_behind,
                                       const CancelToken* cancel) {
+  // A value with a tail is checked by its decoder, so a read may cut it
+  // anywhere.
   if (offset <= row.offset || offset >= EndOf(row) || row.tail) return offset;
   if (!row.block_crcs.empty()) {
     return BlockBorder(row, digests_->block_bytes(), offset, is_behind);
@@ -198,6 +201,7 @@ Status CheckedStore::CheckWhole(const ValueDigest& row,
   // that.
   std::atomic<bool>& is_checked =
       is_checked_[static_cast<size_t>(&row - digests_->values().data())];
+  // Threads that come here together all check: slower, and never wrong.
   if (is_checked.load(std::memory_order_acquire)) return Status();
   Buffer step = Buffer::TryAllocate(kStepBytes);
   if (step.data() == nullptr) {
@@ -244,6 +248,7 @@ Status CheckedStore::AddRequest(const RangeRead& request,
                         Border(extent.rows.front(), begin, true, cancel));
     HF_ASSIGN_OR_RETURN(const uint64_t rest,
                         Border(extent.rows.back(), end, false, cancel));
+    // The borders meet or cross where no whole block lies between them.
     if (begin <= middle && middle < rest && rest <= end) {
       for (const auto& [from, to] :
            {std::pair(begin, middle), std::pair(middle, rest),
@@ -351,6 +356,7 @@ Status CheckedStore::RunTogether(std::span<const Fetch> fetches,
       char* target = fetch.requests[0].target.data();
       if (!fetch.is_direct()) {
         scratch_bytes += byte_count;
+        // One fetch goes whatever its size, so that the loop comes to an end.
         if (!reads.empty() && scratch_bytes > kScratchBytesMax) break;
         HF_RETURN_IF_ERROR(Reserve(byte_count, scratch.emplace_back()));
         target = scratch.back().data();

@@ -2,12 +2,12 @@
 // only when they are those that `_HOLDFAST_DIGESTS` lists.
 //
 // This is the one place that compares bytes with the sidecar, so nobody who
-// reads through an Item's stores can forget to. What a read touches of a listed
-// value is checked: the whole value, or its blocks, for which the read grows to
-// their borders. A value with a `tail` was checked by its decoder, and only its
-// identity is compared here. A value that has neither, as in sidecars of
-// release 0.1.0, is read as a whole once before the first part of it is given.
-// What the sidecar does not list passes unchecked.
+// reads through an Item's stores can forget to. Every part of a listed value
+// that a read touches is checked: the whole value, or its blocks, for which the
+// read grows to their borders. A value with a `tail` was checked by its
+// decoder, and only its identity is compared here. A value that has neither, as
+// in sidecars of release 0.1.0, is read as a whole once before the first part
+// of it is given. Values that the sidecar does not list pass unchecked.
 // Thread-safety: any thread. Ownership: shares the store and the index.
 // Units: bytes.
 // Errors: those of the store; DataLoss with both checksums for bytes that

@@ -198,7 +198,7 @@ TEST_P(CheckedStoreTest, ATailTellsTheValueAndItsBytesAreForTheDecoder) {
 }
 
 TEST_P(CheckedStoreTest, ANodeIsKnownByAllButTheCrcAtItsEnd) {
-  // What a stale node looks like: any CRC at the end may be its own.
+  // A stale node looks so: any CRC at the end may be its own.
   Flip(node_ + 3);
   EXPECT_EQ(ReadAll(node_, 500), StatusCode::kDataLoss);
   Flip(node_ + 499);

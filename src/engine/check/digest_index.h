@@ -27,7 +27,7 @@ class DigestIndex {
   // Parses the file's text. The caller adds the file's name to errors.
   static Result<DigestIndex> Parse(std::string_view text);
   // The rows of files whose paths begin with `prefix`, with paths from there
-  // on; nullopt when there are none.
+  // on; nullopt without any.
   std::optional<DigestIndex> Below(const std::string& prefix) const;
 
   bool HasFile(std::string_view path) const {

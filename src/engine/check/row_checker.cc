@@ -111,6 +111,7 @@ Status RowChecker::FeedBlocks(const ValueDigest& row, State& state,
   while (!bytes.empty()) {
     const uint64_t number = (offset - row.offset) / block_bytes_;
     const uint64_t block = row.offset + number * block_bytes_;
+    // Behind the next byte: where a block begins, its border would be `offset`.
     const uint64_t block_end =
         BlockBorder(row, block_bytes_, offset + 1, /*is_behind=*/true);
     const std::string_view part = bytes.substr(0, block_end - offset);

@@ -16,7 +16,7 @@
 
 namespace holdfast {
 
-// What a reader needs to know a value by, beside the CRC of all of it.
+// The facts by which a reader knows a value, beside the CRC of all of it.
 enum class ValueKnownBy : uint8_t {
   kBlocks,    // the CRCs of its blocks: parts of it are read
   kZstdEnd,   // its end: the checksum of a zstd frame

@@ -81,7 +81,7 @@ Status SourceError(const SourceFile& row, const std::string& why) {
       "; put the file back as it was, or make the view again");
 }
 
-// Of the file that the place leads to.
+// The size and time of the file that the place leads to.
 Result<ObjectInfo> StatFile(const std::string& path, const Place& place) {
   HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> file,
                       MakeFileSet({{path, place}}));
@@ -94,7 +94,7 @@ Status CompareSource(const SourceFile& row, const Result<ObjectInfo>& now,
     return SourceError(row, "is gone");
   }
   HF_RETURN_IF_ERROR(now.status());
-  // What is read is summed then, and what lies behind it does not matter.
+  // Bytes that are read are summed then, and bytes behind them do not matter.
   const bool is_summed = !list.RowsOf(row.path).empty();
   if (is_summed ? now->byte_count < row.byte_count
                 : now->byte_count != row.byte_count) {

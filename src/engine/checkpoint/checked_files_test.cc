@@ -1,4 +1,4 @@
-// Damage to what is no array: every reader of a checkpoint must see it.
+// Damage to files other than arrays: every reader of a checkpoint must see it.
 #include "engine/check/checked_files.h"
 
 #include <gmock/gmock.h>
@@ -187,7 +187,7 @@ TEST_F(DamagedFileTest, AMissingItemIsNamed) {
     SCOPED_TRACE(item);
     fs::rename(FileOf(5, item), scratch_ / "aside");
     ExpectDamage(PathOf(5), "item \"" + std::string(item) + "\"");
-    // What is left can be had by its name.
+    // The remaining item can be had by its name.
     OpenOptions other;
     other.item = item == std::string("meta") ? "state" : "meta";
     EXPECT_TRUE(LoadStatus(PathOf(5), other).ok());
@@ -205,7 +205,7 @@ TEST_F(DamagedFileTest, AnItemThatLostAllItsHeadsIsNotLeftOut) {
   ExpectDamage(PathOf(5), "state/_METADATA");
 }
 
-// The arrays alone would be another tree than the one that was saved.
+// The arrays by themselves would be another tree than the one that was saved.
 TEST_F(DamagedFileTest, ATreeThatLostItsMetadataIsNoBareDatabase) {
   fs::remove(FileOf(5, "state/_METADATA"));
   fs::remove(FileOf(5, "state/_sharding"));
@@ -259,7 +259,7 @@ TEST_F(DamagedFileTest, WithoutAWordOfListsNothingIsNoted) {
   EXPECT_TRUE(LoadStatus(PathOf(5)).ok());
 }
 
-// What the files give away by themselves, as stock Orbax leaves them.
+// Damage that the files give away by themselves, as stock Orbax leaves them.
 class UnlistedFileTest : public DamagedFileTest {
  protected:
   void SetUp() override {
@@ -334,7 +334,7 @@ TEST_F(DamagedFileTest, WithNoWholeStepTheErrorSaysSo) {
   EXPECT_THAT(status.message(), HasSubstr("no other step is whole"));
 }
 
-// Of a save that never ended, and of directories that are no steps.
+// Leftovers of a save that never ended, and directories that are not steps.
 TEST_F(DamagedFileTest, WhatWasNeverCommittedIsPassedOver) {
   fs::create_directories(PathOf(6) + "/state/d");
   WriteBelow(PathOf(7), "_CHECKPOINT_METADATA",
@@ -347,7 +347,7 @@ TEST_F(DamagedFileTest, WhatWasNeverCommittedIsPassedOver) {
   EXPECT_EQ((*opened)->info().step, 5);
 }
 
-// An item that some steps do not have is no damage.
+// An item that some steps do not have is not damage.
 TEST_F(DamagedFileTest, AnItemThatTheNewestStepNeverHadComesFromAnOlderOne) {
   ASSERT_TRUE(Save(PathOf(6), StateTree(), {.sync = false}).ok());
   SaveOptions v1;

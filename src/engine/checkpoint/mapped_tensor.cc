@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 // Memory of a check.
 constexpr uint64_t kCheckSlabBytes = uint64_t{64} << 20;
 
-// What is mapped of one file, for which of the leaves.
+// The range that is mapped of one file, and for which of the leaves.
 struct FileRange {
   uint64_t begin = 0;
   uint64_t end = 0;

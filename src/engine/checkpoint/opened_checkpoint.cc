@@ -130,7 +130,7 @@ void OpenedCheckpoint::DescribeLeaves() {
   }
 }
 
-// What `_METADATA` says beside its entries.
+// Adds what `_METADATA` says beside its entries.
 void OpenedCheckpoint::AddItemInfo(const Item& item) {
   if (item.digests() != nullptr) {
     for (const SourceFile& row : item.digests()->sources()) {

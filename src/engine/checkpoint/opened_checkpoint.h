@@ -1,6 +1,6 @@
 // OpenedCheckpoint: the Checkpoint behind Open for Orbax's formats, with what
 // loading and verifying need beyond the public face; and Open, Load and Verify
-// for those formats alone. (The public ones, foreign/open/open.cc, know others
+// for only those formats. (The public ones, foreign/open/open.cc, know others
 // too.)
 //
 // Thread-safety, ownership, errors: as holdfast/checkpoint.h.
@@ -28,7 +28,7 @@ struct ItemEntries {
   std::vector<UnflattenEntry> entries;
 };
 
-// What an opener with these options asks for.
+// The things to look for, for an opener with these options.
 LookFor LookForOf(const OpenOptions& options);
 
 class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
@@ -39,7 +39,7 @@ class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
   static Result<std::unique_ptr<OpenedCheckpoint>> Open(
       const Place& place, const OpenOptions& options);
 
-  // Of one item of which nothing but these arrays is opened.
+  // Opens one item of which nothing but these arrays is read.
   static std::unique_ptr<OpenedCheckpoint> OfItem(std::unique_ptr<Item> item);
 
   void DescribeLeaves();

@@ -113,7 +113,7 @@ class RemoteCommitTest : public ::testing::TestWithParam<bool> {
     SetLeaseSleepForTest([this](double seconds) {
       memory_->AdvanceTime(static_cast<int64_t>(seconds * 1e9));
     });
-    // What comes through a fresh client has to be asked afresh.
+    // Files that come through a fresh client have to be asked for afresh.
     BucketRegistry::Default().Register("mem", [this](const std::string& root,
                                                      const RemoteOptions&) {
       return Result<std::shared_ptr<Bucket>>(root == "mem://two" ? two_ : one_);
@@ -268,7 +268,8 @@ TEST_P(RemoteCommitTest, RefusesRenames) {
   EXPECT_THAT(std::string(saved.message()), HasSubstr("kMarkerFile"));
 }
 
-// What other tools have copied there counts by its path, and is no step.
+// A directory that other tools have copied there counts by its path, and is not
+// a step.
 TEST_P(RemoteCommitTest, OpensByItsPathWhatHasNoMarker) {
   ASSERT_TRUE(SaveNumber(One("6"), 1).ok());
   ASSERT_TRUE(SaveNumber(One("7"), 2).ok());
@@ -743,7 +744,7 @@ TEST_P(RemoteCommitTest, SaysWhatTheServerSays) {
   }
 }
 
-// Of small files that came with the opening the old content would do.
+// For small files that came with the opening the old content would do.
 TEST_P(RemoteCommitTest, WhatChangesWhileItIsReadIsDataLoss) {
   const std::vector<float> values(size_t{3} << 20, 0.5F);
   const Tree tree = Tree::Dict(

@@ -1,4 +1,4 @@
-// What opening and reading a checkpoint costs in requests where each takes a
+// Counts the requests of opening and reading a checkpoint where each takes a
 // while.
 #include <gtest/gtest.h>
 
@@ -130,7 +130,7 @@ TEST_F(RemoteReadTest, WhatTellsOfTheLeavesIsChecked) {
               StatusCode::kDataLoss)
         << name;
   }
-  // What is not read is not checked, but must be there.
+  // A file that is not read is not checked, but must be there.
   SaveToBucket(ManyLeaves(3));
   mem_.Put("ckpt/_CHECKPOINT_METADATA", "{}");
   EXPECT_EQ(OpenCheckpoint(kUrl, {}).status().code(), StatusCode::kDataLoss);

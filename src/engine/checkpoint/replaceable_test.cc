@@ -1,4 +1,4 @@
-// What an overwrite may replace, and what it refuses to.
+// Directories that an overwrite may replace, and those that it refuses to.
 #include "engine/commit/replaceable.h"
 
 #include <gmock/gmock.h>

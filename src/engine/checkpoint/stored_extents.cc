@@ -14,8 +14,8 @@ namespace {
 
 LeafExtents WhyNot(std::string why) { return {std::move(why), {}}; }
 
-// What a shard of one raw chunk has behind it: a row of the index for each
-// chunk, and the index's checksums.
+// The bytes that a shard of one raw chunk has behind it: a row of the index for
+// each chunk, and the index's checksums.
 std::optional<uint64_t> ShardIndexBytes(const zarr::ArrayMetadata& metadata) {
   const zarr::ShardingParams& sharding = *metadata.sharding;
   const Shape shard =

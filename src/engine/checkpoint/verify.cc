@@ -54,7 +54,7 @@ class Verifier {
     HF_ASSIGN_OR_RETURN(place_, std::move(found));
     (void)share_.Takes(place_.info.path, 0);
     const Status verified = VerifyAll();
-    // What was replaced meanwhile is not damaged for that.
+    // A checkpoint that was replaced meanwhile is not damaged for that.
     if (!verified.ok() || !report_.damages.empty()) {
       HF_RETURN_IF_ERROR(CheckSamePlace(place_.directory, id));
     }

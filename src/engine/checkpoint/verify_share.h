@@ -7,7 +7,7 @@
 // from one process, or a checkpoint that changes meanwhile, would leave work
 // that nobody does.
 // Thread-safety: one thread a WorkShare; pure functions.
-// Units: bytes. Errors: DataLoss for bytes that are no report;
+// Units: bytes. Errors: DataLoss for bytes that are not a report;
 // FailedPrecondition naming the ranks that saw other units.
 #pragma once
 
@@ -51,7 +51,7 @@ Result<VerifyReport> MergeShareReports(std::vector<ShareReport> shares,
                                        std::string_view path);
 
 // Calls `check` with this process's share, and puts the reports of all ranks of
-// the group (null: this process alone) together.
+// the group (null: only this process) together.
 Result<VerifyReport> VerifyInShares(
     const std::string& path, ProcessGroup* group,
     const std::function<Result<ShareReport>(WorkShare share)>& check);

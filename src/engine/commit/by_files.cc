@@ -40,7 +40,7 @@ void SayOnce(const Place& place) {
 }
 
 // Writes `_CHECKPOINT_METADATA` of a checkpoint that was begun, made of that in
-// `source`; nothing when there is none to make it of.
+// `source`; nothing when that is missing.
 Status WriteBegunMetadata(const Place& source, FileStore& target) {
   FileStore store(source.path());
   const auto text = store.Read(kCheckpointMetadataFile);
@@ -72,6 +72,8 @@ class FilesMover {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                         EntriesBelow(source_));
     FileStore store(target_);
+    // Until Finish the target says that it was begun and not committed, so that
+    // a crash leaves nothing that passes for a checkpoint.
     HF_RETURN_IF_ERROR(WriteBegunMetadata(source_, store));
     // Those above come last in the list.
     for (auto it = tree.directories.rbegin(); it != tree.directories.rend();
@@ -187,7 +189,8 @@ Status GiveName(const Place& source, const Place& target) {
 }
 
 Status MarkBegunOnly(const Place& directory) {
-  // Without the marker alone it lacks nothing but that (RecoverReplaced).
+  // A checkpoint that lacks only its marker is otherwise whole
+  // (RecoverReplaced).
   HF_RETURN_IF_ERROR(RemoveCommitMarker(directory));
   HF_RETURN_IF_ERROR(SyncDirectory(directory));
   FileStore store(directory.path());
@@ -199,6 +202,8 @@ Status EmptyBegunOnly(const Place& directory) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(directory));
   for (const std::string& name : names) {
+    // This file stays to the last: it says that the directory is not a
+    // checkpoint.
     if (name == kCheckpointMetadataFile) continue;
     const std::string path = (directory / name).path();
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));

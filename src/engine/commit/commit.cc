@@ -51,6 +51,8 @@ Status RemoveLeftover(const Place& directory) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
   if (kind == PathKind::kMissing) return Status();
   if (kind != PathKind::kDirectory) return DestinationExistsError(directory);
+  // A save that lives holds this lock, so that only what a dead one left is
+  // removed.
   Result<DirectoryLock> lock = DirectoryLock::Take(directory.path());
   // Its save has ended just now, or another process clears up.
   if (lock.status().code() == StatusCode::kNotFound) return Status();
@@ -143,6 +145,8 @@ Result<std::unique_ptr<PendingCheckpoint>> PendingCheckpoint::Begin(
 }
 
 Status PendingCheckpoint::BeginTemporary() {
+  // A checkpoint that a dead save put aside comes back before the destination
+  // is looked at.
   HF_RETURN_IF_ERROR(RecoverReplaced(final_place_).status());
   HF_RETURN_IF_ERROR(CheckDestination(final_place_, options_));
   access_ = AccessRule::Of(final_place_.path(), {});
@@ -173,6 +177,7 @@ Status PendingCheckpoint::PutAsideOrRemove() {
 }
 
 Status PendingCheckpoint::PutAside() {
+  // No delta commits on the old checkpoint between this check and the rename.
   const ReferenceLock lock(final_place_.parent());
   HF_RETURN_IF_ERROR(CheckNothingNeeds(final_place_, options_.result_id));
   replaced_at_ = ReplacedPlace(final_place_).path();
@@ -235,6 +240,8 @@ Status PendingCheckpoint::Commit() {
                                    ": another process removed or replaced " +
                                    directory() + " while it was being written");
   }
+  // may_commit and the change of names see the same references: in between
+  // nobody removes a base, and no delta commits on what is replaced.
   ReferenceLock lock;
   if (options_.overwrite || options_.may_commit) {
     lock = ReferenceLock(final_place_.parent());
@@ -248,6 +255,7 @@ Status PendingCheckpoint::Commit() {
     }
   }
   is_committed_ = true;
+  // The rest only removes what no name leads to any more, and may take long.
   lock.Unlock();
   Status removed;
   if (is_moved_by_files_) removed = lock_.Remove(directory());
@@ -275,6 +283,8 @@ Status PendingCheckpoint::Publish() {
     // A rival removed it between the two calls: rename again.
     if (replaced.status().code() == StatusCode::kNotFound) continue;
     HF_RETURN_IF_ERROR(replaced.status());
+    // Asked again under the lock: the directory may be another one than at
+    // Begin.
     HF_RETURN_IF_ERROR(CheckMayReplaceBy(final_place_, options_));
     if (options_.keeps_other_files) HF_RETURN_IF_ERROR(KeepOtherFiles());
     replaced_ = std::move(replaced).value();
@@ -328,6 +338,8 @@ Status PendingCheckpoint::KeepOtherFiles() {
     const Place kept = directory_ / file;
     HF_RETURN_IF_ERROR(CreateParents(kept));
     const std::string from = (final_place_ / file).path();
+    // EEXIST: an earlier attempt has linked it, or the new checkpoint has a
+    // file of this name itself, which stays.
     if (::link(from.c_str(), kept.path().c_str()) != 0 && errno != EEXIST) {
       return HoldsMoreError(final_path(), file);
     }

@@ -8,7 +8,7 @@
 // `<final>.orbax-checkpoint-tmp`; Commit renames it in one step. An overwrite
 // exchanges the two names and removes the old checkpoint.
 //
-// kMarkerFile: directory() is the final path itself, which is no checkpoint
+// kMarkerFile: directory() is the final path itself, which is not a checkpoint
 // before the caller has written `commit_success.txt`, as the last file. An
 // overwrite needs both checkpoints at one path, so the old one is first put
 // aside as `<final>.holdfast-replaced`, complete and durable; Commit removes
@@ -23,14 +23,14 @@
 // It promises atomicity on its own, and durability if everything below
 // directory() was synced before. A lock (stores/storage/directory_lock.h) on
 // directory() keeps a second save to the same path out; one left behind by a
-// dead process is removed. What is replaced is locked before it gets another
-// name, and until it is removed: of two savers one may fail, and what is there
-// is whole. Thread-safety: one thread. Ownership: owns the directory until
-// Commit. Errors: AlreadyExists (`Destination P already exists.`, or another
-// save is running), InvalidArgument (kRename in an object store),
-// FailedPrecondition (overwrite of something that is no checkpoint, or that
-// other checkpoints beside it refer to; directory() is no longer there at
-// Commit), and those of the file system.
+// dead process is removed. A directory to be replaced is locked before it gets
+// another name, and until it is removed: of two savers one may fail, and the
+// remaining one is whole. Thread-safety: one thread. Ownership: owns the
+// directory until Commit. Errors: AlreadyExists (`Destination P already
+// exists.`, or another save is running), InvalidArgument (kRename in an object
+// store), FailedPrecondition (overwrite of something other than a checkpoint,
+// or that other checkpoints beside it refer to; directory() is no longer there
+// at Commit), and those of the file system.
 #pragma once
 
 #include <cstdint>
@@ -90,9 +90,9 @@ class PendingCheckpoint {
   // For a copy of, or of parts of, what is at `sources`: it will give nobody
   // more permissions than these do. Before anything is below directory().
   Status BoundAccess(const std::vector<std::string>& sources);
-  // What is below directory() gets the permissions that it is to have: those of
-  // what it replaces, and no more than those of its sources. Again for files
-  // that are written later.
+  // Everything below directory() gets the permissions that it is to have: those
+  // of the checkpoint that it replaces, and no more than those of its sources.
+  // Again for files that are written later.
   Status SetAccess(bool sync) const;
   // Once, when everything below directory() is written, the marker too. The
   // checkpoint is durable when it returns.

@@ -76,7 +76,7 @@ TEST_F(CommitTest, OverwriteReplacesACheckpointOnly) {
   EXPECT_FALSE(fs::exists(path_ + "/_METADATA"));
   EXPECT_EQ(
       PendingCheckpoint::Begin(path_, {.overwrite = true}).status().code(),
-      StatusCode::kFailedPrecondition);  // "new" is no checkpoint
+      StatusCode::kFailedPrecondition);  // "new" is not a checkpoint
 }
 
 TEST_F(CommitTest, AnEmptyDirectoryIsTakenWhereThatIsAsked) {
@@ -87,7 +87,7 @@ TEST_F(CommitTest, AnEmptyDirectoryIsTakenWhereThatIsAsked) {
   auto pending = PendingCheckpoint::Begin(path_, options);
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   Touch((*pending)->directory() + "/_METADATA");
-  // What comes meanwhile is kept, hidden files too.
+  // A file that comes meanwhile is kept, hidden files too.
   Touch(path_ + "/.somebody_elses");
   EXPECT_EQ((*pending)->Commit().code(), StatusCode::kAlreadyExists);
   EXPECT_TRUE(fs::exists(path_ + "/.somebody_elses"));
@@ -101,7 +101,8 @@ TEST_F(CommitTest, AnEmptyDirectoryIsTakenWhereThatIsAsked) {
   EXPECT_TRUE(fs::exists(path_ + "/_METADATA"));
 }
 
-// Of the directory of a save that lives nothing may be taken away, by its name.
+// Nothing may be taken away by its name from the directory of a save that
+// lives.
 TEST_F(CommitTest, WhatSomebodyHasPutInItsPlaceIsNotPublished) {
   auto pending = PendingCheckpoint::Begin(path_);
   ASSERT_TRUE(pending.ok());

@@ -17,8 +17,8 @@ namespace holdfast {
 class FileWriter {
  public:
   // `guarded_path`: where the store is, in an object store, if no file of the
-  // writer's is there yet. None that is there is then replaced, and nothing is
-  // written when a lease above the path is lost (CheckLeasesAbove).
+  // writer's is there yet. An existing file is then never replaced, and nothing
+  // is written when a lease above the path is lost (CheckLeasesAbove).
   FileWriter(Store& store, bool sync, std::string guarded_path = "")
       : store_(store), sync_(sync), guarded_path_(std::move(guarded_path)) {}
 
@@ -29,7 +29,7 @@ class FileWriter {
   Status WriteUnlisted(std::string_view name, std::string_view text);
   // `_HOLDFAST_DIGESTS` itself, of all that is listed.
   Status WriteDigests();
-  // What that has written; empty before.
+  // The text that it has written; empty before.
   const std::string& digest_text() const { return digest_text_; }
   // Names are durable when it returns, if the writer syncs; in any case the
   // store has written what was queued.

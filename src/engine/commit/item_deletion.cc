@@ -80,7 +80,7 @@ Result<std::string> TextMember(const Json& record, const char* name) {
   if (member != record.end() && member->is_string()) {
     return member->get<std::string>();
   }
-  return InvalidArgumentError("'" + std::string(name) + "' is no text");
+  return InvalidArgumentError("'" + std::string(name) + "' is not a string");
 }
 
 // A record that fits the checkpoint.

@@ -23,7 +23,7 @@ constexpr size_t kNamesInWords = 3;
 // at; each may be a request to a server.
 constexpr size_t kLookedIntoMax = 32;
 constexpr size_t kLookedAtMax = 4096;
-// Of a text that is shown.
+// The bound on a text that is shown.
 constexpr size_t kShownBytes = 60;
 constexpr size_t kSafetensorsStartBytes = 9;  // a length and '{'
 
@@ -78,7 +78,7 @@ bool LooksLikeSafetensors(const FileStart& start) {
   return length >> 32 == 0 && start.bytes[kSafetensorsStartBytes - 1] == '{';
 }
 
-// The name of a zip archive's first member; "" of what is none.
+// The name of a zip archive's first member; "" for any other file.
 std::string_view FirstMember(const FileStart& start) {
   const std::string_view bytes = start.bytes;
   if (!bytes.starts_with("PK\x03\x04") || bytes.size() < pickle::kLocalBytes) {
@@ -150,7 +150,8 @@ bool IsMsgpackName(std::string_view name) {
   return EndsWithAny(name, {".msgpack"}) || name.starts_with("checkpoint_");
 }
 
-// What makes a directory with these names a checkpoint, or leads to one.
+// The sign by which a directory with these names is a checkpoint, or leads to
+// one.
 std::string CheckpointIn(const DirectorySight& sight) {
   for (const std::string_view mark :
        {kTreeMetadataFile, kCheckpointMetadataFile, kManifestFile,

@@ -1,7 +1,7 @@
-// What people keep as checkpoints, told by the first bytes of a file or the
-// names in a directory: one table of signs, of words for what bears the sign,
-// and of what to do with it. The formats that holdfast reads are rows of it,
-// too; the text that lists them is made from it.
+// Known formats of checkpoints, told by the first bytes of a file or the names
+// in a directory: one table of signs, of words for what bears the sign, and of
+// what to do with it. The formats that holdfast reads are rows of it, too; the
+// text that lists them is made from it.
 //
 // Thread-safety: immutable; functions of the file system.
 // Ownership: results own their texts. Units: bytes.
@@ -50,21 +50,21 @@ class DirectorySight {
 struct KnownFormat {
   using Signs = std::array<std::string_view, 12>;  // "" behind the last
 
-  // Of a format that is read: as CheckpointInfo::format.
+  // For a format that is read: as CheckpointInfo::format.
   std::string_view id;
   // "it is …"; '%' stands for the names that the sign has found.
   std::string_view words;
-  // What to do with it; "" of a format that is read.
+  // The advice what to do with it; "" for a format that is read.
   std::string_view way_on;
   // The sign leaves no doubt, whatever the file's name says.
   bool is_sure = false;
-  // Of a file, any of: its first bytes, its name (which may have a '*' at
+  // Signs of a file, any of: its first bytes, its name (which may have a '*' at
   // either end), what a function finds.
   Signs starts = {};
   Signs file_names = {};
   bool (*is_file)(const FileStart& start) = nullptr;
-  // Of a directory: names of entries, where `lacks` is not one; or those that a
-  // function finds, "" without.
+  // Signs of a directory: names of entries, where `lacks` is not one; or those
+  // that a function finds, "" without.
   Signs entries = {};
   std::string_view lacks = {};
   std::string (*names_in)(const DirectorySight& sight) = nullptr;
@@ -94,7 +94,8 @@ const KnownFormat* FormatOfStart(const FileStart& start);
 // "Orbax's checkpoints, …, and …".
 std::string FormatsThatAreRead();
 
-// What a file, a directory or a link is, and what to do with it: "it is …; …".
+// Says what a file, a directory or a link is, and what to do with it: "it is …;
+// …".
 std::string WhatFileIs(const Place& file);
 std::string WhatDirectoryIs(const Place& directory);
 // The row's text where a directory with these names bears its sign; else "".

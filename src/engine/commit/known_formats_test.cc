@@ -21,9 +21,10 @@ using namespace std::string_literals;
 
 struct Sample {
   std::string_view id;
-  // What is asked for: a file, or (with a slash at the end) a directory.
+  // The path that is asked for: a file, or (with a slash at the end) a
+  // directory.
   std::string path;
-  // Of a file, or of each of `others`, which lie below the directory.
+  // The bytes of a file, or of each of `others`, which lie below the directory.
   std::string bytes;
   std::vector<std::string> others = {};
 };

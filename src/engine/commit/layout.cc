@@ -59,7 +59,7 @@ Result<std::vector<std::string>> Subdirectories(const Place& directory,
   return names;
 }
 
-// Returns "" when there is none.
+// Returns "" when it is missing.
 std::string JsonFileOf(const Place& directory, Sight& sight) {
   for (const std::string_view name : kJsonItemFiles) {
     if (sight.HasFile(directory, name)) return std::string(name);
@@ -87,7 +87,8 @@ Status NoCheckpointError(const Place& place) {
       ": " + WhatDirectoryIs(place));
 }
 
-// Of a step among others; what else it may be is not looked for.
+// The error for a step among others; other kinds that it may be are not looked
+// for.
 Status NothingThereError(const Place& step) {
   return NotFoundError(
       "No structure could be identified for the checkpoint at " + step.path());
@@ -325,7 +326,8 @@ Result<FoundCheckpoint> PlaceOfStepOrItem(const Place& at,
 
 using NamedStep = std::pair<int64_t, std::string>;
 
-// Step directories of `root`, newest first; empty when it is no manager root.
+// Step directories of `root`, newest first; empty when it is not a manager
+// root.
 Result<std::vector<NamedStep>> StepsOf(const Place& root, Sight& sight) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListBroughtBack(root));
@@ -454,7 +456,8 @@ Result<ItemPlace> Classify(const Place& directory, const OpenOptions& options,
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       Subdirectories(directory, sight));
-  // Of an item with a list of checksums more is gone, which the list tells.
+  // An item with a list of checksums lacks more than that, which the list
+  // tells.
   if (!sight.HasFile(directory, kDigestFile)) {
     HF_RETURN_IF_ERROR(CheckPartsAreMerged(directory, names));
   }

@@ -1,7 +1,7 @@
-// What a path is: a manager root, a step, a composite of items, one item, a
-// bare OCDBT database or bare zarr arrays; and where its items lie.
+// Tells what a path is: a manager root, a step, a composite of items, one item,
+// a bare OCDBT database or bare zarr arrays; and where its items lie.
 //
-// The answer follows from names alone (see doc/architecture.md, "Telling a
+// The answer follows only from names (see doc/architecture.md, "Telling a
 // checkpoint apart"); no tensor metadata is read.
 // Thread-safety: pure functions of the file system.
 // Errors: NotFound (nothing there, or no checkpoint: says what was looked
@@ -53,7 +53,7 @@ struct FoundCheckpoint {
   // DataLoss when it is a checkpoint of items, and one is not there that it
   // lists.
   Status damage;
-  // The text of `_CHECKPOINT_METADATA`; absent when there is none.
+  // The text of `_CHECKPOINT_METADATA`; absent when it is missing.
   std::optional<Bytes> metadata_text;
 };
 
@@ -80,7 +80,7 @@ Status DamagedStepError(const std::string& root, int64_t damaged_step,
 // named like steps ("ocdbt.process_0").
 Status CheckIsNoCheckpoint(const Place& root,
                            const std::vector<std::string>& names);
-// What ListSteps says of the step at `place`.
+// The description that ListSteps gives of the step at `place`.
 StepInfo DescribeStepAt(const Place& place,
                         CommitMode mode = CommitMode::kAuto);
 // True when a finished step was committed and has lost something since.
@@ -94,7 +94,7 @@ Result<bool> IsManagerRoot(const Place& place);
 // "7", "step_00000007" -> 7; nullopt for other names.
 std::optional<int64_t> StepOfName(std::string_view name);
 
-// The kind of one directory alone; kUnknown when it is no item.
+// The kind of only one directory; kUnknown when it is not an item.
 Result<ItemPlace> ClassifyItem(const Place& directory,
                                const OpenOptions& options = {});
 

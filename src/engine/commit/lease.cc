@@ -141,6 +141,7 @@ Status TakeOnce(const Place& place, const std::string& text, bool& had_holder) {
                               ": another save is committing there, or a "
                               "removal is under way");
   }
+  // Only while the server still has what was read: of several takers one wins.
   return SwapFile(place, holder->content, text);
 }
 
@@ -261,10 +262,12 @@ Result<SaveLease> SaveLease::Take(const Place& directory) {
 Status SaveLease::CheckHeld() const { return CheckText(directory_, Text()); }
 
 Status CheckLeasesAbove(const std::string& path, double age_seconds_max) {
+  // Only the lease's own mutex is held while the server is asked.
   for (const std::shared_ptr<HeldLease>& held : HeldAbove(path)) {
     const std::lock_guard lock(held->mutex);
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::duration<double> age = now - held->seen;
+    // An answer is believed for so long: not every file costs a request.
     if (age.count() < age_seconds_max) continue;
     HF_RETURN_IF_ERROR(CheckText(held->directory, held->text));
     held->seen = now;
@@ -279,6 +282,7 @@ Status SaveLease::Swap(LeaseRecord next) {
   const Status swapped = SwapFile(LeaseOf(directory_), Text(), text);
   if (!swapped.ok()) {
     if (swapped.code() != StatusCode::kFailedPrecondition) return swapped;
+    // Says who took the lease over, where that can be told.
     const Status why = CheckHeld();
     return why.ok() ? swapped : why;
   }
@@ -356,6 +360,8 @@ Status RemoveMarked(const Place& directory) {
   if (!is_marked || HasCommitMarker(directory)) return Status();
   LeaseRecord record = NewRecord();
   record.state = LeaseRecord::State::kRemoving;
+  // A bare mark has 0 here: this says that the removal has begun
+  // (IsCommittingNow), so that savers wait for it.
   record.renewal_count = 1;
   const Status taken = SwapFile(place, state->content, SerializeLease(record));
   // Another process saves there, or removes it itself.

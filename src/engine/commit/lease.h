@@ -9,8 +9,8 @@
 // it renews the lease well before they are over.
 //
 // A lease beside a commit marker means nothing. A lease without one says that
-// the directory is no checkpoint, whatever else is in it: a save has not ended,
-// or a removal (MarkForDeletion).
+// the directory is not a checkpoint, whatever else is in it: a save has not
+// ended, or a removal (MarkForDeletion).
 //
 // A server that ignores conditions would let two savers commit. It is found out
 // at the first lease of a process in a bucket, and refused

@@ -323,7 +323,7 @@ Result<std::vector<Candidate>> LiveCandidates(const Place& root) {
 std::vector<LiveRecord> RecordsIn(const Place& directory) {
   std::vector<LiveRecord> records;
   const auto names = ListDirectory(directory);
-  if (!names.ok()) return records;  // it has just ended, or is no directory
+  if (!names.ok()) return records;  // it has just ended, or is not a directory
   for (const std::string& name : *names) {
     const std::optional<int64_t> rank = RankOfLiveFile(name);
     if (!rank) continue;

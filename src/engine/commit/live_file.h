@@ -62,9 +62,9 @@ class LivePublication {
   CallRecord* call_;
 };
 
-// What the ranks of one save say, as it is at `now_ns`: who was not seen, and
-// who is waited for. Pure, but for asking whether a process of this host is
-// still there.
+// Judges what the ranks of one save say, as it is at `now_ns`: who was not
+// seen, and who is waited for. Pure, but for asking whether a process of this
+// host is still there.
 void JudgeLiveRanks(int64_t now_ns, const std::vector<LiveRecord>& records,
                     std::vector<LiveRank>& ranks);
 

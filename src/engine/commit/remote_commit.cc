@@ -58,6 +58,8 @@ Result<Contents> ContentsOf(const Place& place) {
 // nobody.
 Status CheckContents(const Place& place, const Contents& contents,
                      bool overwrite) {
+  // Files beside a lease, without a marker, are those of a save that has not
+  // ended.
   const bool is_checkpoint =
       contents.has_marker || (contents.has_more && !contents.has_lease);
   if (!is_checkpoint) return Status();
@@ -89,6 +91,8 @@ Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(
 // Runs with the lease in hand: another save may have ended since the look
 // before.
 Status RemoteCommit::Prepare(bool overwrite) {
+  // An earlier holder may have left something here: then the lease stays if
+  // this save fails, so that the next one cleans up.
   may_release_ = !lease_.had_holder();
   HF_ASSIGN_OR_RETURN(const bool is_aside_there,
                       LeadsToDirectory(ReplacedPlace(place_)));

@@ -11,15 +11,15 @@
 //
 // Destruction without Finish removes what has been written, and what was at
 // the path is there again, unless another save has taken over: then it is that
-// one's business. What a process that dies leaves is recognised and cleared by
-// the next save to the path, and by CleanupTemporaryPaths.
+// one's business. The leftovers of a process that dies are recognised and
+// cleared by the next save to the path, and by CleanupTemporaryPaths.
 //
 // Thread-safety: one thread. Ownership: owns the lease and the directory until
 // Finish. Units: bytes; nanoseconds since 1970.
 // Errors: AlreadyExists (`Destination P already exists.`, or another save is
-// committing), FailedPrecondition (taken over, says by whom; what is to be
-// replaced is no checkpoint; the server ignores conditions), DataLoss (a file
-// is not there as written), those of the bucket.
+// committing), FailedPrecondition (taken over, says by whom; the path to be
+// replaced is not a checkpoint; the server ignores conditions), DataLoss (a
+// file is not there as written), those of the bucket.
 #pragma once
 
 #include <cstdint>

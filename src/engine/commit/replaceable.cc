@@ -57,7 +57,7 @@ std::string_view FirstPart(std::string_view path) {
   return path.substr(0, path.find('/'));
 }
 
-// Collects everything below a directory that is no directory: links and devices
+// Collects everything below a directory except directories: links and devices
 // would be lost, too.
 Status CollectEntries(const Place& root, const std::string& directory,
                       std::vector<std::string>& files) {
@@ -264,7 +264,7 @@ class Owners {
 
  private:
   // The items that are named, and those inside them. Where none is named:
-  // directories that look like an item and are no checkpoint themselves.
+  // directories that look like an item and are not a checkpoint themselves.
   Status FindItems() {
     std::set<std::string> names(named_.names.begin(), named_.names.end());
     std::set<std::string> directories;
@@ -402,7 +402,7 @@ Result<HeldFormat> FormatHeldAt(const Place& bare) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(place));
   const auto has = [&](std::string_view name) { return IsOneOf(names, name); };
-  // Of other formats: DCP, Megatron, safetensors.
+  // Signs of other formats: DCP, Megatron, safetensors.
   if (has(".metadata") || (has("metadata.json") && has("common.pt"))) {
     return HeldFormat::kOther;
   }

@@ -29,13 +29,13 @@ Result<bool> PlaceHoldsCheckpoint(const Place& place);
 // directories are steps among Orbax's.
 enum class HeldFormat { kNone, kOrbax, kOther };
 Result<HeldFormat> FormatHeldAt(const Place& place);
-// What lies in a checkpoint's directory and is not the checkpoint's, sorted;
-// nothing where nothing is. FailedPrecondition for a directory that is neither
-// a checkpoint nor empty.
+// The entries of a checkpoint's directory that are not the checkpoint's,
+// sorted; empty without a directory. FailedPrecondition for a directory that is
+// neither a checkpoint nor empty.
 Result<std::vector<std::string>> OtherFiles(const Place& place);
 
 // For the same question of another format:
-// All that is below a directory and is no directory, sorted, but nobody's files
+// Everything below a directory except directories, sorted, but nobody's files
 // (stores/storage/nobodys_files.h): links and devices, too, would be lost.
 Result<std::vector<std::string>> EntriesBelow(const Place& place);
 // "0.0", "c/0/1".

@@ -17,7 +17,7 @@ namespace {
 // The server does the copying; this many copies are asked for at once.
 constexpr size_t kCopiesInFlight = 16;
 
-// Of all files of the checkpoint but those that its commit writes.
+// The copies of all files of the checkpoint but those that its commit writes.
 struct CheckpointCopies {
   std::vector<ObjectCopy> copies;
   WrittenSizes sizes;

@@ -1,4 +1,4 @@
-// ListSteps of the newest steps alone.
+// ListSteps of only the newest steps.
 //
 // Thread-safety, errors: as ListSteps (holdfast/checkpoint.h).
 #pragma once

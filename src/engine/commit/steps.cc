@@ -141,7 +141,7 @@ StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
   return step;
 }
 
-// What stands in a step or an item, and never in a root.
+// A file that stands in a step or an item, and never in a root.
 static bool IsFileOfCheckpoint(std::string_view name) {
   constexpr std::string_view kNames[] = {kCheckpointMetadataFile,
                                          "_METADATA",

@@ -82,7 +82,7 @@ bool HasVanished(const Status& status, TreeListing& listing) {
 }
 
 // Avoids fs::recursive_directory_iterator: in libstdc++ its noexcept functions
-// take memory, and end the process when there is none.
+// take memory, and end the process when it is used up.
 Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
   std::error_code error;
   const fs::path real_place = fs::canonical(listing.place, error);
@@ -140,7 +140,7 @@ Status ListLocal(TreeListing& listing, LinkPolicy links) {
   return AddLocalFile(listing.place, "", listing);
 }
 
-// The object of exactly this key; absent when there is none.
+// The object of exactly this key; absent when it does not exist.
 Result<std::optional<ListedFile>> ObjectAt(Bucket& bucket,
                                            const std::string& key,
                                            std::string name) {

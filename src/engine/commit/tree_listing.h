@@ -53,10 +53,9 @@ enum class LinkPolicy : uint8_t {
   // other files are read.
   kInside,
   kFollow,
-  // Links are followed to files only. Those to directories, which may lead
-  // anywhere and back, those that lead nowhere, what is no file and what may
-  // not
-  // be read are left out.
+  // Links are followed to files only. Links to directories, which may lead
+  // anywhere and back, links that lead nowhere, special files and whatever may
+  // not be read are left out.
   kOnlyFiles,
 };
 

@@ -176,6 +176,7 @@ Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced,
   if (kind != PathKind::kDirectory) {
     return BothUnclearError(final_place, replaced);
   }
+  // A save that lives holds this lock, and then nothing is recovered.
   HF_ASSIGN_OR_RETURN(DirectoryLock lock,
                       DirectoryLock::Take(final_place.path()));
   const Result<bool> is_leftover = IsLeftoverAt(final_place, is_whole);
@@ -187,6 +188,8 @@ Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced,
     HF_RETURN_IF_ERROR(aside->Remove(replaced.path()));
     return Recovery::kRemoved;
   }
+  // The metadata stay to the last: after a crash in between this is still known
+  // as a leftover.
   HF_RETURN_IF_ERROR(EmptyBegunOnly(final_place));
   HF_RETURN_IF_ERROR(lock.Remove(final_place.path()));
   HF_RETURN_IF_ERROR(GiveName(replaced, final_place));

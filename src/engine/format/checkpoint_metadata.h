@@ -78,7 +78,8 @@ using CompositeHandlers =
 // Null, the typestr of a bare item, or one typestr an item.
 using ItemHandlers =
     std::variant<std::monostate, std::string, CompositeHandlers>;
-// Of null, a string, or an object of strings and nulls; DataLoss for others.
+// The handlers in null, a string, or an object of strings and nulls; DataLoss
+// for others.
 Result<ItemHandlers> ItemHandlersOf(const nlohmann::ordered_json& json);
 
 struct CheckpointMetadata {

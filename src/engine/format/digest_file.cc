@@ -266,7 +266,7 @@ void AppendSources(std::string& out, const std::vector<SourceFile>& sources) {
 }
 
 // Writes a row for each value, no node or other, that has CRCs of this kind,
-// which `crcs_of` gives; nothing when there is none.
+// which `crcs_of` gives; nothing when no value has any.
 template <typename CrcsOf>
 void AppendNumberedCrcs(std::string& out, std::string_view member,
                         const std::vector<ValueDigest>& values,

@@ -15,7 +15,8 @@
 
 namespace holdfast {
 
-// Of an item. What a delta says of itself (foreign/chain/delta_info.h):
+// Documents of an item. The statements of a delta about itself
+// (foreign/chain/delta_info.h):
 inline constexpr std::string_view kDeltaKey = "holdfast.delta";
 // of an item that a delta was made into, the result_id of the delta, so that
 // those made from it still find their base;
@@ -25,7 +26,8 @@ inline constexpr std::string_view kSidecarKey = "holdfast.tree";
 // and which lists are tuples for torch (python/holdfast/torch/_sidecar.py).
 inline constexpr std::string_view kTuplesKey = "holdfast.tuples";
 
-// Of a checkpoint: what a rescue left out, and which manager of tiers saved it.
+// Documents of a checkpoint: what a rescue left out, and which manager of tiers
+// saved it.
 inline constexpr std::string_view kRescueKey = "holdfast.rescue";
 inline constexpr const char* kTierKey = "holdfast_tier";
 
@@ -43,7 +45,7 @@ struct SplitMetadata {
 SplitMetadata SplitOwnDocuments(const std::string& metadata);
 
 // `users` and those of `documents` that are as true of the tree in another
-// format, as one text; the users' if there are none.
+// format, as one text; the users' without any.
 std::string WithTreeDocuments(const std::string& users,
                               const std::string& documents);
 bool HasTreeDocuments(const std::string& documents);

@@ -1,4 +1,4 @@
-// What holdfast's own files in a checkpoint have in common: their version, and
+// The common parts of holdfast's own files in a checkpoint: their version, and
 // CRCs in hex digits.
 //
 // Thread-safety: pure functions.

@@ -88,7 +88,7 @@ class StringsParser {
  private:
   Status ReadMember(std::string name, std::string_view member) {
     AppendElement(name, member);
-    // Of two members with one name a parser keeps one, and we must not guess
+    // When two members have one name a parser keeps one, and we must not guess
     // which.
     if (!names_.insert(name).second) return in_.Error("member is given twice");
     if (in_.Peek() == '{') {

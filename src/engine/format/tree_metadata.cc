@@ -15,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-// Of a key: what it is in Python, where that is no str.
+// The member of a key that says what it is in Python, where that is not a str.
 constexpr std::string_view kKeyClass = "holdfast_key";
 constexpr std::string_view kKeyClassInt = "int";
 // The documents of the item's own in "custom_metadata".
@@ -227,7 +227,7 @@ class TreeMetadataParser {
     if (element.kind == KeyKind::kName) return Status();
     if (element.kind == KeyKind::kInteger) {
       if (IsIntegerText(element.key)) return Status();
-      return in_.Error("key is no integer (got '" + element.key + "')");
+      return in_.Error("key is not an integer (got '" + element.key + "')");
     }
     const bool digits_only =
         !element.key.empty() &&

@@ -2,7 +2,7 @@
 //
 // One line of JSON: "tree_metadata" with an entry a leaf, in JAX's order, then
 // the storage flags. Member names of the entries are for people; the path is
-// rebuilt from "key_metadata" alone. A key that is an integer in Python has the
+// rebuilt only from "key_metadata". A key that is an integer in Python has the
 // type of a dict's key and one more member, which Orbax does not read:
 // "holdfast_key": "int". An item with documents of holdfast's own
 // (own_documents.h) names them in the last member, "holdfast_documents".
@@ -27,7 +27,7 @@ namespace holdfast {
 struct TreeMetadataEntry {
   KeyPath path;
   std::string value_type;  // ground/tree/value_type.h; other words pass through
-  // The value lies in the msgpack file `checkpoint`, or there is none.
+  // The value lies in the msgpack file `checkpoint`, or the leaf has none.
   bool skip_deserialize = false;
   std::optional<Shape> write_shape;
 };
@@ -37,8 +37,8 @@ struct TreeMetadata {
   std::optional<bool> use_ocdbt;           // unset: look at the files
   bool use_zarr3 = false;
   bool store_array_data_equal_to_fill_value = false;
-  nlohmann::ordered_json custom_metadata;  // the user's; null: there is none
-  // Documents of holdfast's own, an object; null: there is none.
+  nlohmann::ordered_json custom_metadata;  // the user's; null: not given
+  // Documents of holdfast's own, an object; null: it has none.
   nlohmann::ordered_json documents;
   // The file says that they are the item's. It was written by holdfast 0.2.0 or
   // older, or by another library, if it does not.

@@ -206,7 +206,7 @@ TEST(TreeMetadata, OnlyNamedDocumentsAreTheItemsOwn) {
   EXPECT_EQ(parsed->custom_metadata, metadata.custom_metadata);
   EXPECT_TRUE(parsed->documents.is_null());
 
-  // Of an older holdfast, or of another library: whoever reads it judges.
+  // Written by an older holdfast, or by another library: its reader judges.
   other = text.substr(0, text.rfind(", \"holdfast_documents\"")) + "}";
   parsed = ParseTreeMetadata(other);
   ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();

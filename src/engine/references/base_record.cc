@@ -66,7 +66,7 @@ bool IsTakenByNobody(const Status& status) {
          status.code() == StatusCode::kFailedPrecondition;
 }
 
-// The documents about deltas in the metadata; null when there are none or it is
+// The documents about deltas in the metadata; null when they are missing or
 // unreadable, which a load of the step tells.
 Result<RecordJson> DocumentsIn(Store& store) {
   const RecordJson none;
@@ -74,6 +74,8 @@ Result<RecordJson> DocumentsIn(Store& store) {
   if (IsTakenByNobody(info.status())) return none;
   HF_RETURN_IF_ERROR(info.status());
   if (info->byte_count > kMetadataBytesMax) return none;
+  // The metadata may be large, and mostly their end tells that there is no
+  // delta.
   if (info->byte_count > kTailBytes) {
     const uint64_t offset = info->byte_count - kTailBytes;
     const auto tail = store.Read(kTreeMetadataFile, {offset, kTailBytes});

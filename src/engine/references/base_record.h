@@ -1,12 +1,12 @@
 // How a delta names the step that it was made from: by what that step is, and
 // by where it was.
 //
-// What it is decides (`id`, `content_hash`); where it was (`path`, `relative`)
+// Its content decides (`id`, `content_hash`); where it was (`path`, `relative`)
 // only says where to look first, since roots are moved, mounted elsewhere and
 // reached through links. Links are resolved when a record is written.
 // doc/deltas.md has the format. A delta has its record twice: in the item's
-// custom metadata under kDeltaKey, which is the truth, and the path alone in
-// the file kBaseFile, by which a directory shows without being parsed that it
+// custom metadata under kDeltaKey, which is the truth, and only the path in the
+// file kBaseFile, by which a directory shows without being parsed that it
 // refers to another.
 //
 // Thread-safety: values, pure functions; those of places read directories.
@@ -52,7 +52,7 @@ bool IsSamePlace(const Place& a, const Place& b);
 // kBaseFile where that says something else or the metadata cannot be read.
 // Empty for what is not a delta. Errors: those of reading.
 Result<std::vector<BaseRecord>> BaseRecordsIn(const Place& directory);
-// Of a step: in its directory and in those of its items.
+// The records of a step: in its directory and in those of its items.
 Result<std::vector<BaseRecord>> BaseRecordsOfStep(const Place& step);
 // Whether what is at `place` is the base that the record means.
 Result<bool> IsBaseAt(const Place& place, const BaseRecord& record);

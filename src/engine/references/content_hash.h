@@ -1,4 +1,5 @@
-// What a checkpoint is, wherever it lies and whatever it is called.
+// Identifies the content of a checkpoint, wherever it lies and whatever it is
+// called.
 //
 // Thread-safety: reads directories; any thread. Errors: those of reading, with
 // the path.

@@ -10,8 +10,8 @@
 namespace holdfast {
 namespace {
 
-// Who holds it longer is stopped, or has locked the directory for purposes of
-// its own.
+// A process that holds it longer is stopped, or has locked the directory for
+// purposes of its own.
 constexpr std::chrono::seconds kWaitMax(5);
 constexpr std::chrono::milliseconds kWaitStep(2);
 

@@ -5,7 +5,7 @@
 // was replaced; and from the last look at a base until the delta, or the view,
 // made from it is committed. So none of the two can come between the question
 // and the deed of the other. Nothing slow happens meanwhile.
-// In object stores, and on file systems without locks, there is none, and
+// In object stores, and on file systems without locks, it does nothing, and
 // nobody waits longer than five seconds: a guard against what happens in
 // moments must not stop a run.
 // Thread-safety: one owner; another thread of the process waits like another

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What one directory of a root says of another.
+// A reference from one directory of a root to another.
 struct FoundReference {
   std::string target;     // a name in the root
   std::string_view what;  // "the delta", "the view"
@@ -82,7 +82,7 @@ Result<std::vector<DirectoryEntry>> LocalEntriesOf(const Place& directory) {
   return entries;
 }
 
-// None of what is no directory, or has gone meanwhile.
+// Empty for anything but a directory, or when it has gone meanwhile.
 Result<std::vector<DirectoryEntry>> EntriesOf(const Place& directory) {
   if (!directory.is_remote()) return LocalEntriesOf(directory);
   std::vector<DirectoryEntry> entries;
@@ -109,7 +109,7 @@ class ReferenceFinder {
     if (!root.is_remote()) real_root_ = fs::canonical(root.path(), error);
   }
 
-  // What the entry `name` of the root refers to there, itself left out.
+  // The references of the root's entry `name` to others there, itself left out.
   Result<std::vector<FoundReference>> Find(const std::string& name) {
     found_.clear();
     step_ = directory_ = root_ / name;
@@ -136,7 +136,7 @@ class ReferenceFinder {
     for (const DirectoryEntry& step : steps) {
       if (step.kind != PathKind::kDirectory) continue;
       if (step.name.ends_with(".removing")) continue;
-      // What it says is meant from where it was.
+      // Its references are meant from where it was.
       step_ = root_ / step.name;
       directory_ = trash / step.name;
       HF_RETURN_IF_ERROR(LookIntoStep(directory_));
@@ -262,7 +262,7 @@ bool IsBeingWritten(const Place& directory) {
   return lock.status().code() == StatusCode::kAlreadyExists;
 }
 
-// Of an entry beside a step that is to be replaced.
+// Decides for an entry beside a step that is to be replaced.
 bool CountsBesideReplaced(const Place& root, const std::string& name,
                           const std::string& replaced) {
   if (name == kTrashDirectoryName) return false;
@@ -320,6 +320,8 @@ Result<std::map<std::string, std::string>> NeededByOthers(
     staying.pop_back();
     HF_ASSIGN_OR_RETURN(const auto found, finder.Find(step));
     for (const FoundReference& reference : found) {
+      // A step that stays for another's sake keeps what it refers to as well:
+      // it is looked into in its turn, and once.
       if (going.erase(reference.target) == 0) continue;
       needed.emplace(reference.target,
                      std::string(reference.what) + " " + step);
@@ -354,6 +356,8 @@ std::vector<std::string> ReferrersFirst(const Place& root,
         path.pop_back();
         continue;
       }
+      // A step follows all that it refers to. A circle ends, since each step
+      // leaves `left` once.
       std::string next = std::move(below.back());
       below.pop_back();
       if (left.erase(next) != 0) path.push_back(std::move(next));
@@ -386,13 +390,14 @@ Status CheckNothingNeeds(const Place& bare, const std::string& result_id) {
         entry.kind == PathKind::kDirectory || entry.kind == PathKind::kSymlink;
     if (!may_refer || entry.name == place.name()) continue;
     const auto found = finder.Find(entry.name);
-    // What nobody here can read is not a step of this run.
+    // A directory that nobody here can read is not a step of this run.
     if (found.status().code() == StatusCode::kPermissionDenied) continue;
     if (found.status().code() == StatusCode::kNotFound) continue;
     HF_RETURN_IF_ERROR(found.status());
     for (const FoundReference& reference : *found) {
       if (reference.target != place.name()) continue;
       const BaseRecord& base = reference.base;
+      // The new checkpoint has the content that the delta was made from.
       const bool stays_good = !result_id.empty() && base.id == result_id;
       if (stays_good || !CountsBesideReplaced(root, entry.name, place.name()))
         continue;

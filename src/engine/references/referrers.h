@@ -1,9 +1,9 @@
-// Who needs a step: the deltas and views beside it that refer to it, by
+// Finds who needs a step: the deltas and views beside it that refer to it, by
 // whatever name. They are found by what they say of themselves, with all links
 // on both sides resolved; whoever removes or replaces a step asks here.
 //
-// Of views only links count: hard links and copies hold what they need. What
-// lies in other directories than the step is not known.
+// For views only links count: hard links and copies hold what they need.
+// Checkpoints in other directories than the step's are not known.
 // Thread-safety: pure functions of the file system, or of a bucket.
 // Errors: those of looking: who cannot look must not remove.
 #pragma once
@@ -17,14 +17,14 @@
 
 namespace holdfast {
 
-// Those of `names`, directories of `root`, that a directory which is none of
-// them refers to, be it by way of another; and by which: "the view 7".
+// Those of `names`, directories of `root`, that a directory outside `names`
+// refers to, be it by way of another; and by which: "the view 7".
 Result<std::map<std::string, std::string>> NeededByOthers(
     const Place& root, const std::vector<std::string>& names);
 
-// `names`, directories of `root`, in an order in which they may go one by one:
-// none before another of them that refers to it. One that cannot be read needs
-// nothing.
+// `names`, directories of `root`, in an order in which they may be removed:
+// each after all others of them that refer to it. One that cannot be read
+// counts as referring to nothing.
 std::vector<std::string> ReferrersFirst(const Place& root,
                                         const std::vector<std::string>& names);
 

@@ -32,7 +32,7 @@ class ArrayIndex {
 
   // Sorted by name.
   const std::vector<StoredArray>& arrays() const { return arrays_; }
-  // Null when there is none.
+  // Null when no array has this name.
   const StoredArray* Find(std::string_view name) const;
 
  private:

@@ -20,7 +20,7 @@ class ChunkSource final : public EncodedSource {
   uint64_t byte_count() const override { return byte_count_; }
   Status ReadAt(uint64_t offset, std::span<char> target) override;
 
-  // The failure of a read, which is no property of the bytes.
+  // The failure of a read, which says nothing about the bytes.
   const Status& read_status() const { return read_status_; }
 
  private:

@@ -44,6 +44,7 @@ uint64_t BytesIn(const Shape& shape, size_t element_bytes) {
 bool LiesAlike(const Shape& shape, const Shape& strides,
                const Shape& target_strides, size_t element_bytes) {
   for (size_t d = 0; d < shape.size(); ++d) {
+    // The stride of an axis of one element does not matter.
     if (shape[d] > 1 && strides[d] != target_strides[d]) return false;
   }
   return SpanOf(shape, strides, element_bytes) == BytesIn(shape, element_bytes);
@@ -97,6 +98,7 @@ class BoxReader {
         stride > 0) {
       row_count = (scratch_bytes_max_ - row_span) / stride + 1;
     }
+    // This ends: the rows fit the scratch, or one more axis is down to 1.
     return ReadRows(box, target, axis, row_count);
   }
 

@@ -103,7 +103,7 @@ class ItemOpener {
     if (item_->place_.checked != nullptr) {
       item_->checked_ = *item_->place_.checked;
     } else {
-      // The lists above it too, where a look at them is no request.
+      // The lists above it too, where a look at them costs no request.
       const bool is_near =
           item_->place_.store == nullptr && files().requests_in_flight() <= 1;
       HF_ASSIGN_OR_RETURN(item_->checked_,
@@ -161,7 +161,7 @@ class ItemOpener {
     HF_ASSIGN_OR_RETURN(const Bytes text, ReadFile(item_->place_.json_file));
     if (!IsValidUtf8(text.view())) {
       return DataLossError(files().Describe(item_->place_.json_file) +
-                           " is damaged: want a text, got bytes that are no "
+                           " is damaged: want a text, got bytes that are not "
                            "UTF-8");
     }
     StoredLeaf leaf;
@@ -542,8 +542,8 @@ class ItemOpener {
   }
 
   void Add(StoredLeaf leaf) {
-    // No memory is no property of the leaf: the open fails, for the next may
-    // succeed.
+    // A lack of memory is not a property of the leaf: the open fails, for the
+    // next may succeed.
     if (leaf.problem.code() == StatusCode::kResourceExhausted) {
       exhausted_ = leaf.problem;
     }

@@ -27,13 +27,13 @@
 namespace holdfast {
 
 struct StoredLeaf {
-  // Without what Open alone needs and can be made from the rest: key,
-  // key_kinds, sharding_json, array_metadata, problem.
+  // Without the members that only Open needs and that can be made from the
+  // rest: key, key_kinds, sharding_json, array_metadata, problem.
   LeafInfo info;
   KeyPath path;
   // An array: keys of its zarr array start with `prefix`.
   std::string prefix;
-  std::shared_ptr<const ArrayLayout> layout;  // null when it is no array
+  std::shared_ptr<const ArrayLayout> layout;  // null when it is not an array
   // Strings, empties, values of the msgpack file.
   Tree value;
   std::string_view sharding_json;  // in the Item; empty unless recorded
@@ -52,8 +52,8 @@ class Item final : public ArrayHome {
   static Result<std::unique_ptr<Item>> Open(const ItemPlace& place,
                                             const OpenOptions& options);
 
-  // Of the arrays asked for alone, in that order, by their own metadata: one
-  // that is not there keeps its place with the reason.
+  // Opens only the arrays asked for, in that order, by their own metadata: a
+  // missing one keeps its place with the reason.
   struct ArrayRequest {
     std::string name;          // of the parameter
     std::string metadata_key;  // ".zarray", "zarr.json", or another name
@@ -67,7 +67,7 @@ class Item final : public ArrayHome {
   const std::vector<StoredLeaf>& leaves() const { return leaves_; }
   bool use_ocdbt() const { return ocdbt_store_ != nullptr; }
   int zarr_format() const { return zarr_format_; }
-  // `_METADATA` without its entries; null when there is none.
+  // `_METADATA` without its entries; null when it is missing.
   const TreeMetadata* tree_metadata() const {
     return tree_metadata_ ? &*tree_metadata_ : nullptr;
   }

@@ -1,4 +1,4 @@
-// What is asked of the leaves of any Checkpoint: where they are in its tree,
+// Questions about the leaves of any Checkpoint: where they are in its tree,
 // which of them are wanted, and how they are cut for readers with little
 // memory.
 //
@@ -28,7 +28,7 @@ KeyPath PathOf(const LeafInfo& leaf);
 // elements lie raw ("none") any row will do.
 std::vector<Box> SlabsOf(const LeafInfo& leaf, uint64_t slab_bytes);
 
-// Checkpoint::Structure, by key paths alone.
+// Checkpoint::Structure, only by key paths.
 Result<Tree> StructureOf(const std::vector<LeafInfo>& leaves);
 
 // LoadOptions::names: a name selects the leaf itself and everything below it;
@@ -39,11 +39,11 @@ bool IsSelected(const std::vector<std::string>& names,
 Status CheckNamesExist(const std::vector<std::string>& names,
                        const std::vector<std::string_view>& leaf_names);
 
-// Of a leaf of `_METADATA`, by how that spells its type.
+// The kind of a leaf of `_METADATA`, by how that spells its type.
 ValueKind KindOfValueType(std::string_view value_type);
 // Arrays and scalars: what Read gives.
 bool HasElements(ValueKind kind);
-// What ReadText gives.
+// Whether ReadText gives the leaf's value.
 bool HasText(ValueKind kind);
 // None and the empty containers: a value that needs no bytes.
 bool IsEmptyKind(ValueKind kind);

@@ -121,6 +121,7 @@ class RawLocator {
       Add(box).part_bytes = BytesOf(box, target_.array);
       return Status();
     }
+    // Extents are disjoint, so that a count tells whether elements are missing.
     int64_t found_count = 0;
     raw_.ForEachExtent(box, [&](const Extent& extent, const Box& common) {
       found_count += ElementCount(common.shape);
@@ -334,6 +335,7 @@ Result<RestorePlan> PlanRestore(std::vector<RestoreTarget> targets, Run& run) {
       },
       &run.cancel()));
   std::vector<PlannedChunk> chunks;
+  // In the order of the groups, whatever thread has located which.
   for (std::vector<PlannedChunk>& part : parts) {
     std::move(part.begin(), part.end(), std::back_inserter(chunks));
   }

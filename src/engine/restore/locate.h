@@ -28,7 +28,7 @@ Result<std::vector<int64_t>> WantedChunks(std::string_view leaf_name,
                                           const BoxIndex& boxes,
                                           const CancelToken& cancel);
 
-// What a worker reads of a raw array at a time.
+// The bytes that a worker reads of a raw array at a time.
 uint64_t RawPartBytes(Run& run);
 
 // The chunks of all targets, located, each once, and joined into reads; the

@@ -1,6 +1,6 @@
 // RawArray: an array whose elements lie in files as they are in memory, box by
-// box (Extents), or come from a reader of their own. What safetensors, npz and
-// torch's distributed checkpoints have in common.
+// box (Extents), or come from a reader of their own. The common part of
+// safetensors, npz and torch's distributed checkpoints.
 //
 // Thread-safety: immutable; readers are called from several threads.
 // Ownership: as its members say. Units: elements; bytes where named so.
@@ -31,7 +31,7 @@ struct Extent {
 struct RawArray {
   DType dtype = DType::kUint8;
   Shape shape;
-  // Disjoint. What no box covers is refused when it is read.
+  // Disjoint. Elements that no box covers are refused when they are read.
   std::vector<Extent> extents;
   std::unique_ptr<const BoxIndex> boxes;  // of the extents, when several
   // Where the elements do not lie in a file as they are (deflated, packed):

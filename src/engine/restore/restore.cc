@@ -44,7 +44,7 @@ class Restorer {
         contexts_(run.executor().thread_count(), &run.cancel()),
         workers_(run.executor().thread_count()) {}
 
-  // What readers of raw arrays gave, which no store counts.
+  // The bytes that readers of raw arrays gave, which no store counts.
   uint64_t reader_bytes() const { return reader_bytes_; }
 
   Status Execute(size_t read_index, int worker_index) {
@@ -63,8 +63,8 @@ class Restorer {
   }
 
  private:
-  // What one thread reuses from chunk to chunk, so that its pages are touched
-  // once and not once a chunk.
+  // Memory that one thread reuses from chunk to chunk, so that its pages are
+  // touched once and not once a chunk.
   struct Worker {
     CodecContext* context = nullptr;
     Buffer encoded;
@@ -72,7 +72,7 @@ class Restorer {
     ExtentScratch extent;
   };
 
-  // What idle threads keep is no more than the budget.
+  // The scratch that idle threads keep is not more than the budget.
   static size_t KeptScratchBytesMax(Run& run) {
     const size_t budget_bytes = run.budget().bytes_max();
     if (budget_bytes == 0) return kKeptScratchBytesMax;
@@ -119,7 +119,7 @@ class Restorer {
             chunk.location.byte_count == LayoutOf(target).chunk_bytes);
   }
 
-  // What is to be done with the elements of a chunk.
+  // The uses of a chunk's elements.
   struct ChunkUses {
     size_t count = 0;
     const RestoreTarget* target = nullptr;  // one of them
@@ -276,6 +276,7 @@ class Restorer {
     const RestoreTarget& target = TargetOf(chunk);
     const size_t byte_count = BytesOf(wanted, target.array);
     if (worker.decoded.size() < byte_count) {
+      // The old one goes first, so that both are never held together.
       worker.decoded = Buffer();
       worker.decoded = Buffer::TryAllocate(byte_count);
       if (worker.decoded.data() == nullptr) {
@@ -292,6 +293,7 @@ class Restorer {
   // want some.
   void HandOut(const PlannedChunk& chunk, const Box& box,
                const ConstArrayView& source) {
+    // A chunk at the array's edge is stored whole: `box` may reach beyond it.
     const auto inside = Intersect(box, chunk.box);
     if (!inside) return;
     const PhaseScope scope(Phase::kPlace, TargetOf(chunk).array.name,
@@ -347,6 +349,7 @@ class Restorer {
     const RestoreTarget& first = TargetOf(chunk);
     const std::string& fill = LayoutOf(first).format.metadata.fill_element;
     ForEachUse(chunk, [&](const RestoreTarget& target, const Box& common) {
+      // As large as the largest dtype, complex128.
       char element[16];
       ConvertStrided({StoredDType(first), fill.data(), {}, {}},
                      {target.view.dtype, element, {}, {}});
@@ -415,7 +418,7 @@ class Restorer {
     return Failed(chunk, read);
   }
 
-  // A part of a raw array that is no plain range of a file.
+  // A part of a raw array that is not a plain range of a file.
   Status ReadRaw(const PlannedChunk& chunk, Worker& worker) {
     const RestoreTarget& target = targets_[chunk.raw_target];
     if (chunk.extent == nullptr) {
@@ -545,6 +548,7 @@ class Restorer {
     const uint64_t held_bytes =
         LayoutOf(TargetOf(chunk)).chunk_bytes + ScratchBytes(chunk, uses);
     if (run_.budget().WantsPieces(held_bytes)) {
+      // The read below meets a failure again, and explains it.
       const Result<ObjectInfo> info =
           chunk.location.store->Stat(chunk.location.key);
       if (info.ok()) {
@@ -580,6 +584,7 @@ class Restorer {
   Status ReadToScratch(const PlannedRead& read, const ObjectLocation& where,
                        Buffer& scratch) const {
     if (scratch.size() < read.byte_count) {
+      // To ask for the size would cost as much as the read.
       const bool is_small =
           IsRemote(*where.store) && read.byte_count <= kUncheckedBytesMax;
       if (!is_small) HF_RETURN_IF_ERROR(CheckFileHolds(read, where));
@@ -669,7 +674,7 @@ Status CheckStillThere(const std::vector<RestoreTarget>& targets) {
 
 // Whether the boxes have each element of the array once, in its own dtype.
 bool HaveAllElements(const RestoreTarget* first, const RestoreTarget* last) {
-  // Of more boxes, one would have to know better than to compare all pairs.
+  // Comparing all pairs would be too slow beyond this.
   constexpr int64_t kBoxesMax = 256;
   if (last - first > kBoxesMax) return false;
   int64_t count = 0;

@@ -19,12 +19,12 @@ struct AbsentChunk {
   std::string key;    // of the chunk in the home's store
 };
 
-// Runs the plan, whose targets have their views. Of an uncompressed chunk only
-// the wanted bytes are read. Whether they are those that were saved is for the
-// homes' stores to find out (ArrayHome::byte_check). What was read of the
-// stores, and of values in line, is added to stats.stored_bytes; progress is
-// told to the run's phase, which the caller has started. `absent`, unless null,
-// gets the chunks that were not there, sorted by target and key.
+// Runs the plan, whose targets have their views. From an uncompressed chunk
+// only the wanted bytes are read. Whether they are those that were saved is for
+// the homes' stores to find out (ArrayHome::byte_check). The bytes read from
+// the stores, and from values in line, are added to stats.stored_bytes;
+// progress is told to the run's phase, which the caller has started. `absent`,
+// unless null, gets the chunks that were not there, sorted by target and key.
 Status Restore(RestorePlan plan, Run& run, Stats& stats,
                std::vector<AbsentChunk>* absent = nullptr);
 

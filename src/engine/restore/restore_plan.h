@@ -24,7 +24,7 @@ struct PlannedRead {
 };
 
 struct RestorePlan {
-  // What is wanted; their views may be set, or moved, until the plan is run.
+  // The wanted boxes; their views may be set, or moved, until the plan is run.
   std::vector<RestoreTarget> targets;
   std::vector<TargetGroup> groups;   // of the targets
   std::vector<PlannedChunk> chunks;  // inline first, then by file and offset
@@ -35,8 +35,8 @@ struct RestorePlan {
 inline constexpr uint64_t kReadGapBytesMax = 16 << 10;
 // A joined read is closed at this size, to keep every thread busy.
 inline constexpr uint64_t kJoinedReadBytesMax = 1 << 20;
-// The same where each read is a request to a server. Larger chunks are read
-// alone, and often in place.
+// The same where each read is a request to a server. Larger chunks are read by
+// themselves, and often in place.
 inline constexpr uint64_t kRemoteGapBytesMax = 1'000'000;
 inline constexpr uint64_t kRemoteJoinedBytesMax = 8 << 20;
 inline constexpr uint64_t kRemoteAloneBytesMin = 4 << 20;

@@ -33,8 +33,8 @@ struct PlannedChunk {
   // Decoded bytes of the part that is wanted and can be read by itself; 0: the
   // whole chunk is read.
   uint64_t part_bytes = 0;
-  // Of a raw array: what it is a part of (null: of what its reader gives), and
-  // the number of the one target that it is for.
+  // For a raw array: the extent that it is a part of (null: its reader gives
+  // it), and the number of the one target that it is for.
   const Extent* extent = nullptr;
   uint32_t raw_target = 0;
 };
@@ -79,8 +79,8 @@ Shape ChunkIndexOf(const ReadableArray& array, const Box& box);
 Shape ChunkOriginOf(const ReadableArray& array, const Box& box);
 std::string ChunkKeyOf(const ReadableArray& array, const Box& box);
 
-// What could not be done with the chunk, in the words of its home, or ours:
-// "leaf a.b: chunk [0:4]: " and the failure, which names the place; with
+// Says what could not be done with the chunk, in the words of its home, or
+// ours: "leaf a.b: chunk [0:4]: " and the failure, which names the place; with
 // `adds_place` it does not, and is told where: "/ckpt/d/7a28 at 0".
 Status ChunkFailure(const PlannedChunk& chunk, const RestoreTarget& target,
                     const Status& failure, bool adds_place);

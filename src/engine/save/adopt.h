@@ -1,6 +1,6 @@
-// What others leave where a checkpoint is written: TypeHandlers in an item's
-// directory (SaveOptions::adopt_existing), callers of PendingSave anywhere.
-// Found, kept, made durable, and checksummed.
+// Files that others leave where a checkpoint is written: TypeHandlers in an
+// item's directory (SaveOptions::adopt_existing), callers of PendingSave
+// anywhere. Found, kept, made durable, and checksummed.
 //
 // Thread-safety: one thread a directory. Ownership: borrows stores.
 // Errors: DataLoss for files that cannot be understood, those of the store.
@@ -69,7 +69,8 @@ AdoptRules RulesOfItem(bool use_ocdbt, const FileWriter& files);
 Status AdoptFiles(const std::string& directory, bool write_digests,
                   const AdoptRules& rules, FileWriter& files);
 
-// Of data files and nodes, whose bytes have rows or checksums of their own.
+// True for data files and nodes, whose bytes have rows or checksums of their
+// own.
 bool IsDatabaseFile(std::string_view path);
 
 // The path of every row, behind `prefix`.

@@ -1,9 +1,9 @@
 // AlsoFormat: files of another format whose bytes are a save's arrays, so that
 // what is written once opens as both.
 //
-// It decides names, sizes and places before anything is written, by the plan
-// alone, so that many processes decide alike; the save writes the arrays'
-// chunks there and refers to them. Thread-safety: immutable. Units: bytes.
+// It decides names, sizes and places before anything is written, only by the
+// plan, so that many processes decide alike; the save writes the arrays' chunks
+// there and refers to them. Thread-safety: immutable. Units: bytes.
 // Errors: InvalidArgument for a leaf that the format cannot hold, naming it.
 #pragma once
 
@@ -28,7 +28,7 @@ struct AlsoFiles {
     uint32_t file = 0;  // in `files`
     uint64_t offset = 0;
   };
-  // What lies in the files beside arrays; the primary writes it.
+  // The parts of the files beside arrays; the primary writes them.
   struct Piece {
     Place place;
     std::string bytes;

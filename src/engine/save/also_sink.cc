@@ -91,6 +91,7 @@ class AlsoSink final : public ValueSink {
   void Abort(const Status& status) override { database_->Abort(status); }
 
   Status Finish(DigestFile& digests) override {
+    // The files are whole before the database refers to them.
     for (const auto& file : files_) HF_RETURN_IF_ERROR(file->Finish(sync_));
     std::sort(written_.begin(), written_.end(),
               [](const Written& a, const Written& b) { return a.key < b.key; });
@@ -205,6 +206,7 @@ Result<ocdbt::MergeChild> ReferencesOfRows(
   // (file, offset) of each array with elements.
   std::map<std::pair<uint32_t, uint64_t>, size_t> arrays;
   for (size_t i = 0; i < plan.arrays.size(); ++i) {
+    // Without elements it begins where the next array does.
     if (plan.arrays[i].layout->chunk_count == 0) continue;
     arrays.emplace(std::pair(also.arrays[i].file, also.arrays[i].offset), i);
   }
@@ -214,6 +216,8 @@ Result<ocdbt::MergeChild> ReferencesOfRows(
     for (const ValueDigest& row : part->values) {
       const auto file = numbers.find(row.path);
       if (row.kind != RowKind::kValue || file == numbers.end()) continue;
+      // The last array that begins at or before the row is the only one that it
+      // can be a chunk of.
       auto array = arrays.upper_bound({file->second, row.offset});
       bool fits = array != arrays.begin();
       uint64_t chunk = 0;

@@ -22,9 +22,8 @@ Result<std::unique_ptr<ValueSink>> MakeAlsoSink(
     Store* store, const SavePlan& plan, bool sync,
     std::unique_ptr<ValueSink> database);
 
-// What parts of a save have written into the files of its plan, by the rows of
-// their digests: the references to be merged with their databases. DataLoss for
-// a row of these files that is nothing of the plan's.
+// Collects from the parts' digest rows the references to merge into the root
+// database. DataLoss if a row names bytes that the plan has not.
 Result<ocdbt::MergeChild> ReferencesOfRows(
     const SavePlan& plan, const std::vector<const DigestFile*>& parts);
 

@@ -67,7 +67,7 @@ Shape ChooseRowChunks(const Shape& shape, DType dtype,
                       int64_t chunk_bytes_target);
 
 // Cuts `chunk` along `axes`, the outermost in its bytes first, down to
-// `target_bytes` where its extents can be divided so: at divisors alone, and
+// `target_bytes` where its extents can be divided so: only at divisors, and
 // never into pieces of less than `min_bytes`.
 void CutAtDivisors(std::span<const int> axes, size_t element_bytes,
                    uint64_t target_bytes, uint64_t min_bytes, Shape& chunk);

@@ -73,7 +73,7 @@ class Encoder {
   }
 
   uint64_t stored_bytes() const { return stored_bytes_; }
-  // Of plan.arrays, or empty: none are wanted.
+  // The sums of plan.arrays, or empty: none are wanted.
   std::vector<FingerprintSum>& sums() { return sums_; }
 
  private:
@@ -140,6 +140,7 @@ class Encoder {
           };
       const Status encoded = layout.format.codec->EncodeStream(
           elements, run_.budget().piece_bytes(), count_and_write, context);
+      // A failure of the sink already names its place.
       const bool is_ours = !encoded.ok() && written.ok();
       return is_ours ? encoded.WithContext("leaf " + array.name) : encoded;
     };
@@ -151,8 +152,8 @@ class Encoder {
     return Status();
   }
 
-  // Of the elements in the dtype to be stored; nothing when no sums are wanted,
-  // or the elements are not there yet.
+  // The sum of the elements in the dtype to be stored; nothing when no sums are
+  // wanted, or the elements are not there yet.
   FingerprintSum SumOf(const PlannedArray& array, const ConstArrayView& view,
                        const Box& box) const {
     if (sums_.empty() || view.data == nullptr) return {};
@@ -165,8 +166,8 @@ class Encoder {
     sums_[&array - plan_.arrays.data()] += sum;
   }
 
-  // `box` is the chunk's; the array outlives the result. What is copied is
-  // added to `sum`.
+  // `box` is the chunk's; the array outlives the result. Elements that are
+  // copied are added to `sum`.
   ChunkElements ElementsOf(const PlannedArray& array, const Box& box,
                            FingerprintSum& sum) const {
     ChunkElements elements;

@@ -81,7 +81,7 @@ class PartMerger {
         std::to_string(options_.ranks.size()) + " ranks)");
   }
 
-  // Nullopt when there is none.
+  // Nullopt when it is missing.
   Result<std::optional<PartFile>> ReadPart(int64_t rank) {
     const std::string name = PartFileName(rank);
     HF_ASSIGN_OR_RETURN(std::optional<PartFile> part,

@@ -115,7 +115,8 @@ std::map<std::string, Shape> WriteShapesOf(const AdoptedFiles& adopted) {
   return write_shapes;
 }
 
-// What speaks of the item as a whole, values and shardings excepted.
+// Writes the files that speak of the item as a whole, values and shardings
+// excepted.
 Status WriteTreeFiles(const SavePlan& plan,
                       const std::map<std::string, Shape>& write_shapes,
                       StringsFile strings, FileWriter& files) {
@@ -145,7 +146,7 @@ Result<std::string> WriteItemValues(const ProcessPart* part,
   if (part != nullptr) {
     sink.process = *ParseProcessDirectory(ProcessDirectoryOf(*part));
     sink.must_merge = false;
-    // Of values in files the rows are also the list of what is there.
+    // For values in files the rows are also the list of the existing files.
     sink.write_digests |= !sink.use_ocdbt || plan.also;
   }
   HF_RETURN_IF_ERROR(WriteValues(sink, files, call));
@@ -154,8 +155,8 @@ Result<std::string> WriteItemValues(const ProcessPart* part,
   return has_database ? ProcessPrefix(sink) : std::string();
 }
 
-// What this process knows of each array; whoever writes the metadata adds what
-// they say. Nullopt: none are wanted.
+// The fingerprints that this process knows of each array; the writer of the
+// metadata adds what they say. Nullopt: none are wanted.
 std::optional<FingerprintTexts> FingerprintsOf(const SaveCall& call) {
   if (!call.plan.options->fingerprints) return std::nullopt;
   FingerprintTexts texts;
@@ -244,11 +245,11 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
   if (call.plan.also && !options.guarded_path.empty()) {
     return UnimplementedError(
         "save to " + options.guarded_path +
-        ": files that are of another format, too, are written to a file "
-        "system alone; save there, and copy that (holdfast cp)");
+        ": files that are of another format, too, are written only to a file "
+        "system; save there, and copy that (holdfast cp)");
   }
   Run& run = call.run;
-  // What waits to be sent comes on top of what is being encoded.
+  // Bytes that wait to be sent come on top of those being encoded.
   const uint64_t bytes_max = run.budget().bytes_max();
   if (bytes_max != 0) files.store().BoundBuffers(bytes_max / 2);
   HF_ASSIGN_OR_RETURN(std::unique_ptr<ValueSink> sink,
@@ -256,8 +257,8 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
   if (call.plan.also) {
     if (options.replaced) {
       return UnimplementedError(
-          "save in files of another format, too: not into a checkpoint that "
-          "is there");
+          "save in files of another format, too: not into an existing "
+          "checkpoint");
     }
     HF_ASSIGN_OR_RETURN(sink, MakeAlsoSink(&files.store(), call.plan,
                                            options.sync, std::move(sink)));

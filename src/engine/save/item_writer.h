@@ -33,7 +33,8 @@ struct SaveCall {
   Stopwatch watch;
   Stopwatch total;
   Stats stats;
-  // Of what was written of plan.arrays, with SaveOptions::fingerprints.
+  // The sums of the elements that were written of plan.arrays, with
+  // SaveOptions::fingerprints.
   std::vector<FingerprintSum> sums;
 };
 
@@ -44,7 +45,7 @@ Status CheckFreeSpace(const SavePlan& plan, const std::string& directory);
 // How the plan's values go into the store of `files`, unless a caller changes
 // it.
 ValueSinkOptions SinkOptionsOf(const SavePlan& plan, const FileWriter& files);
-// The values alone, synced where `options` says so.
+// Writes only the values, synced where `options` says so.
 Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
                    SaveCall& call);
 
@@ -55,8 +56,8 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
 // `files` had. Names are synced too then.
 Status WriteItem(const ProcessPart* part, FileWriter& files, SaveCall& call);
 
-// What lies in the directory and is no work of `files`, if options say that it
-// is to be adopted; the digests; the names.
+// Finishes the item: adopts the directory's files that `files` has not written,
+// if options say so; then the digests; then the names.
 Status CloseItem(const std::string& directory, const FinishItemOptions& options,
                  FileWriter& files);
 

@@ -278,7 +278,7 @@ Status PendingSaver::Write(const std::string& name, SaveCall& call) {
   return CallUnlessFailed(Explained(write()));
 }
 
-// Of several ranks every one's part, then on rank 0 the whole.
+// With several ranks first every one's part, then on rank 0 the whole.
 Status PendingSaver::WriteItemOfAll(FileWriter& files, SaveCall& call) {
   const auto write = [&](const ProcessPart* part, FileWriter& own) -> Status {
     HF_RETURN_IF_ERROR(CheckFreeSpace(call.plan, directory()));
@@ -330,6 +330,7 @@ Status PendingSaver::WriteRootFile(std::string_view name,
   const size_t replaced_count =
       std::erase_if(root_files_.digests().files,
                     [&](const FileDigest& row) { return row.path == name; });
+  // Where a writer may only create files, the old one goes first.
   if (replaced_count > 0 && root_files_.must_create()) {
     HF_RETURN_IF_ERROR(root_store_->Delete(name));
   }
@@ -430,6 +431,8 @@ WrittenSizes PendingSaver::SizesOfFiles() const {
       WrittenSize& size =
           sizes.try_emplace(JoinName(name, row.path), WrittenSize{0, false})
               .first->second;
+      // A data file holds many values, and perhaps padding: all that is known
+      // is that the last of them is inside.
       size.byte_count = std::max(size.byte_count, row.offset + row.byte_count);
     }
     for (const SourceFile& row : digests.sources) {

@@ -21,7 +21,7 @@
 
 namespace holdfast {
 
-// What one process of `group` plans; null: it is alone.
+// The part that one process of `group` plans; null: it is the only one.
 PlanPart PlanPartOf(const ProcessGroup* group);
 
 // A RootRecord that has been understood.
@@ -44,7 +44,7 @@ class PendingSaver final : public PendingSave {
   // For a copy of, or of parts of, what is at `sources`: it will give nobody
   // more permissions than these do. Before anything is written.
   Status BoundAccess(const std::vector<std::string>& sources);
-  // What this process writes of an item, planned as SaveItem wants it.
+  // The part of an item that this process writes, planned as SaveItem wants it.
   Result<SavePlan> Plan(const Tree& tree, const SaveOptions& options) const;
   const std::string& directory() const override { return directory_; }
   Result<SaveResult> SaveItem(const std::string& name, const Tree& tree,
@@ -83,8 +83,8 @@ class PendingSaver final : public PendingSave {
       const Status& mine, GroupCall& call,
       const std::shared_ptr<CallRecord>& record);
   Status CheckOpen() const;
-  // What it is given, of an operation of this object: when that has failed, the
-  // call of the group is over, and the others hear of it.
+  // Passes on the status of an operation of this object: when that has failed,
+  // the call of the group is over, and the others hear of it.
   template <typename T>
   T CallUnlessFailed(T result);
   void EndCall(const Status& failure);
@@ -99,7 +99,7 @@ class PendingSaver final : public PendingSave {
   WrittenSizes SizesOfFiles() const;
   bool is_shared() const { return options_.group != nullptr; }
   bool is_primary() const { return pending_ != nullptr; }
-  // All ranks' status, this one's being `mine`; `mine` itself alone.
+  // All ranks' status, this one's being `mine`; just `mine` without a group.
   Status Agree(std::string_view phase, const Status& mine) const;
   std::set<std::string> KnownFiles() const;
   bool IsInDatabase(const std::string& path) const;

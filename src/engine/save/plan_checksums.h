@@ -1,4 +1,4 @@
-// Shows whether processes that planned alone made the same plan.
+// Shows whether processes that planned independently made the same plan.
 //
 // Thread-safety: pure functions.
 #pragma once

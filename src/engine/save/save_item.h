@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-// What the process plans of an item; null: it is alone.
+// The part of an item that the process plans; null: it is the only one.
 PlanPart PlanPartOf(const ProcessPart* part);
 
 // SaveItem, or SaveItemPart where `part` is not null. `begun` when the caller

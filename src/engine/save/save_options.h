@@ -1,4 +1,4 @@
-// What a save does of the options it was called with.
+// The meaning of a save's options.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument for texts.
 #pragma once
@@ -21,7 +21,7 @@ SaveOptions WithSources(SaveOptions options);
 // and flushed before the commit), and data files have the bound that suits it
 // if nobody has chosen another.
 SaveOptions ItemOptions(const std::string& path, SaveOptions options);
-// Of the last two, what a save of any format to `path` does.
+// Whichever of the last two a save of any format to `path` uses.
 SaveOptions OptionsFor(const std::string& path, SaveOptions options);
 
 // Orbax's bound on OCDBT data files: 2 GiB, in object stores 400 MiB.
@@ -32,7 +32,7 @@ int64_t DefaultDataFileBytes(const std::string& directory);
 Result<nlohmann::ordered_json> ParseJsonObject(const std::string& text,
                                                const char* what);
 
-// What puts together the parts that ranks 0 to `rank_count` save so.
+// The options to put together the parts that ranks 0 to `rank_count` save so.
 FinishItemOptions FinishOptionsOf(const SaveOptions& options,
                                   const std::string& save_id,
                                   int64_t rank_count);

@@ -172,7 +172,8 @@ class LayoutMaker {
     return ChooseRowChunks(key.write_shape, key.dtype, chunk_bytes);
   }
 
-  // Chunks that lie one after the other where the array does.
+  // Chunk shapes for arrays that are written into another format's file: each
+  // chunk is one contiguous run of it.
   Result<std::shared_ptr<const SaveLayout>> MakeOfRuns(
       const LayoutKey& key) const {
     if (key.write_chunk_shape || key.read_chunk_shape) {
@@ -237,7 +238,7 @@ Status CheckOptions(const SaveOptions& options) {
   if (!IsOrbaxFormat(options.format)) {
     return InvalidArgumentError(
         "format " + std::string(FormatName(options.format)) +
-        " is written by Convert alone: save as orbax or orbax-v1 and convert "
+        " is written only by Convert: save as orbax or orbax-v1 and convert "
         "that");
   }
   if (options.zarr_format != 0 && options.zarr_format != 2 &&
@@ -447,7 +448,7 @@ uint64_t BytesHere(const PlannedArray& array) {
   return element_count * element_bytes;
 }
 
-// Every chunk of more than a batch goes alone.
+// Every chunk of more than a batch goes by itself.
 void MakeBatches(SavePlan& plan) {
   PlannedBatch batch;
   const auto close = [&](size_t next_array, uint64_t next_value) {

@@ -2,9 +2,10 @@
 //
 // Values (zarr metadata and chunks) are numbered in the order of their arrays,
 // sorted by name, so that equal trees give equal files for any thread count.
-// With several processes each plans alone: all see every array, and number only
-// the values that they write. Sharded arrays are written where their shards
-// are, deferred ones by all, a run of chunks each, the rest by the primary.
+// With several processes each plans by itself: all see every array, and number
+// only the values that they write. Sharded arrays are written where their
+// shards are, deferred ones by all, a run of chunks each, the rest by the
+// primary.
 // Thread-safety: immutable. Ownership: borrows the Tree it was made from.
 // Units: bytes. Errors: InvalidArgument with Orbax's texts for what it refuses
 // to save.
@@ -87,7 +88,8 @@ struct PlannedBatch {
 };
 
 struct SavePlan {
-  // What it was made with, WithSources; never null in a plan that was made.
+  // The options it was made with, WithSources; never null in a plan that was
+  // made.
   std::shared_ptr<const SaveOptions> options;
   const Tree* tree = nullptr;    // borrowed, as by its leaves
   std::vector<FlatLeaf> leaves;  // in JAX's order

@@ -74,7 +74,7 @@ Status AddManifest(Store& store, const ValueSinkOptions& options,
   return AddManifestRows(store, prefix + std::string(kManifestFile), digests);
 }
 
-// References into files that are none of the sink's, as a child to merge.
+// References into files other than the sink's, as a child to merge.
 class References {
  public:
   void Add(const ReferredArray& array, bool with_digests) {

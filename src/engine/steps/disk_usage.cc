@@ -116,7 +116,7 @@ Status AddLooseFile(const Place& root, RootEntry& entry) {
   return Status();
 }
 
-// A checkpoint that is no root counts as its only step, named ".".
+// A checkpoint that is not a root counts as its only step, named ".".
 Result<std::vector<RootEntry>> EntriesOfPath(const std::string& path) {
   const auto place = FindCheckpoint(path, {});
   if (!place.ok() || place->info.path != path) return EntriesOf(path);

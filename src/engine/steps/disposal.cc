@@ -103,6 +103,8 @@ Result<DisposedSteps> DisposeOfSteps(const std::string& root,
     const auto kind = GetPathKind(at / name);
     return kind.ok() && *kind == PathKind::kSymlink;
   });
+  // Held until the steps have left their names, so that no delta commits on one
+  // of them after the look.
   const ReferenceLock lock(at);
   HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(at, given));
   for (const auto& [name, by] : needed) {

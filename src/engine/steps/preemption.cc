@@ -21,7 +21,7 @@ std::array<bool, kSignalCount> g_is_watched;
 
 extern "C" void OnPreemption(int number, siginfo_t* info, void* context) {
   // A signal handler may do no more than set a lock-free flag, and call the
-  // handler that was there before.
+  // previous handler.
   g_is_preempted.store(true);
   const struct sigaction& previous = g_previous[static_cast<size_t>(number)];
   if ((previous.sa_flags & SA_SIGINFO) != 0) {

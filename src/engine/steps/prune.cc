@@ -90,7 +90,7 @@ Result<std::shared_ptr<const StepNameFormat>> FormatOf(
       ", so it is unclear which of them are its steps");
 }
 
-// Leaves out directories that are named like steps and are no checkpoints, and
+// Leaves out directories that are named like steps and are not checkpoints, and
 // among Orbax's steps those of other formats: a run does not resume from them,
 // so none of its steps may go for their sake.
 Status LeaveOutStrangers(const Place& root, std::vector<ScannedStep>& steps,
@@ -209,7 +209,7 @@ Status LabelRows(const PruneOptions& options, std::vector<PruneRow>& rows) {
   return Status();
 }
 
-// What a view or a delta refers to stays as long as it does.
+// A step that a view or a delta refers to stays as long as that does.
 Status KeepReferred(const Place& root, std::vector<PruneRow>& rows) {
   std::vector<std::string> going;
   for (const PruneRow& row : rows) {

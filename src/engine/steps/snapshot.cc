@@ -139,6 +139,7 @@ Result<std::unique_ptr<Snapshot>> Snapshot::Make(const std::string& source,
                            std::to_string(::getpid()) + "_" +
                            std::to_string(made_count.fetch_add(1));
   HF_RETURN_IF_ERROR(CreateDirectoryNew(path));
+  // Another process may have taken the new directory for an abandoned one.
   UniqueFd lock = LockSnapshot(path);
   if (!lock.valid()) {
     (void)RemoveTree(path);

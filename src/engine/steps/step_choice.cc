@@ -25,7 +25,7 @@ Result<std::string> ChooseByNumber(const std::vector<ScannedStep>& steps,
                                    const StepAddress& address) {
   const ScannedStep* below = nullptr;
   const ScannedStep* above = nullptr;
-  // Of two directories of one step the last one, as Open takes it.
+  // When a step has two directories the last one counts, as Open takes it.
   for (const ScannedStep& step : steps) {
     if (step.step <= address.step) below = &step;
     if (step.step > address.step && above == nullptr) above = &step;
@@ -80,14 +80,14 @@ Result<std::string> ChooseByMetric(const std::vector<ScannedStep>& steps,
     if (!value) continue;
     is_known = true;
     const double rank = address.is_largest ? -*value : *value;
-    // Of equals the newest.
+    // Among equals the newest wins.
     if (std::isnan(rank) || (best != nullptr && rank > best_value)) continue;
     best = &step;
     best_value = rank;
   }
   if (best != nullptr) return best->name;
   if (is_known) {
-    return NoStepHere(address, address.metric + " is no number in any step");
+    return NoStepHere(address, address.metric + " is not a number in any step");
   }
   if (names.empty()) return NoStepHere(address, "no step has metrics");
   return NoStepHere(address, "no step has a metric of this name; there are " +

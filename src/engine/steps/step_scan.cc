@@ -129,6 +129,7 @@ Status DescribePlaces(const std::vector<Place>& places, const CommittedBy& rule,
       std::min(steps.size() / steps_a_thread + 1, kThreadCountMax);
   Executor executor(thread_count > 0 ? thread_count
                                      : static_cast<int>(suitable));
+  // Bytes, not bits, since threads write to neighbours at the same time.
   std::vector<uint8_t> is_there(steps.size());
   HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
     HF_ASSIGN_OR_RETURN(const bool is_here,

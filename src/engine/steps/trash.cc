@@ -106,6 +106,7 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
     return std::optional<std::string>();
   }
   HF_RETURN_IF_ERROR(lock.status());
+  // A name that is taken is never replaced: the next nanosecond's is tried.
   for (int64_t time_ns = SystemNowNs();; ++time_ns) {
     const std::string path = target.PathOf(name, time_ns);
     const int error = RenameIntoTrash(source, path);
@@ -121,7 +122,8 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
     if (error == ENOENT) {
       HF_ASSIGN_OR_RETURN(const PathKind still, GetPathKind(source));
       if (still == PathKind::kMissing) return std::optional<std::string>();
-      // Whoever has removed the last step from the trash took it along.
+      // The trash directory is gone: another process removed it with its last
+      // step.
       HF_RETURN_IF_ERROR(MakeTrash(root));
       continue;
     }
@@ -201,7 +203,7 @@ Result<std::vector<std::string>> MarkForRemoval(
   return marked;
 }
 
-// Something that was once taken for a step, and is none, must not be removed
+// Something that was once taken for a step, and is not one, must not be removed
 // for good.
 Status LeaveStrangers(std::vector<TrashedStep>& steps,
                       std::vector<std::string>& left_alone) {
@@ -232,8 +234,8 @@ const TrashedStep* FindTrashed(const std::vector<TrashedStep>& trash,
   return found == trash.rend() ? nullptr : &*found;
 }
 
-// What a step refers to comes back with it: the bases of a delta, the sources
-// of a view.
+// The steps that a step refers to come back with it: the bases of a delta, the
+// sources of a view.
 Status UndeleteNeeded(const std::string& name, const std::string& root,
                       const std::vector<TrashedStep>& trash,
                       std::vector<const TrashedStep*>& undeleted) {
@@ -245,6 +247,7 @@ Status UndeleteNeeded(const std::string& name, const std::string& root,
     for (const std::string& other : needed) {
       const std::string target = root + "/" + other;
       HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToAnything(target));
+      // This also ends a circle of references: what came back is there.
       if (is_there) continue;
       const TrashedStep* const found = FindTrashed(
           trash,
@@ -390,6 +393,7 @@ Result<std::string> UndeleteStep(const std::string& root, int64_t step) {
   Status done = UndeleteNeeded(found->name, base, trash, undeleted);
   if (done.ok()) done = CheckBasesAreThere(target);
   if (done.ok()) return target;
+  // All go back, so that a refusal changes nothing.
   for (const TrashedStep* step : undeleted) {
     HF_RETURN_IF_ERROR(PublishDirectory(base + "/" + step->name, step->path));
   }

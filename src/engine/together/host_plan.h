@@ -46,7 +46,7 @@ std::vector<uint32_t> DivideUnits(const std::vector<ReadUnit>& units,
 // The memory of a slot.
 struct SlotPlace {
   enum class Kind : uint8_t {
-    kPrivate,    // of its one rank, which alone fills it
+    kPrivate,    // of its one rank, the only one to fill it
     kExclusive,  // in a segment of its one rank, which others fill too
     kCommon,     // in a segment that several ranks keep
   };

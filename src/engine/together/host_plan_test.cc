@@ -74,8 +74,8 @@ TEST(HostPlan, DivisionIsEven) {
 }
 
 TEST(HostPlan, MemoryIsSharedWhereItMustBe) {
-  // Slot 0 of rank 0 alone, which reads it; slot 1 of rank 1, read by both;
-  // slot 2 of both.
+  // Slot 0 only of rank 0, which reads it; slot 1 of rank 1, read by both; slot
+  // 2 of both.
   const std::vector<Slot> slots = MakeSlots(
       {{Rows(0, 0, 4), Rows(2, 0, 4)}, {Rows(1, 0, 4), Rows(2, 0, 4)}});
   const std::vector<ReadUnit> units = {{1, {0}}, {1, {1}}, {1, {1, 2}}};

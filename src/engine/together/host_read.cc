@@ -20,8 +20,8 @@ ArrayView ViewAt(const WantedBox& wanted, char* data) {
           ContiguousStrides(wanted.box.shape, DTypeBytes(wanted.dtype))};
 }
 
-// What one rank reads at a time of a leaf: what is stored as one object or
-// range, so that nobody reads half of it twice.
+// The part of a leaf that one rank reads at a time: one stored object or range,
+// so that nobody reads half of it twice.
 ChunkGrid GridOf(const LeafInfo& leaf) {
   const Shape& stored =
       leaf.shard_shape.empty() ? leaf.chunk_shape : leaf.shard_shape;
@@ -71,7 +71,7 @@ void AddLeaf(const LeafInfo& leaf, Xxh64& hash) {
   AddText(leaf.array_metadata, hash);
 }
 
-// What HostRead::Introduction says.
+// The contents of HostRead::Introduction.
 struct Introduced {
   uint64_t hash = 0;
   std::vector<SegmentName> names;  // by kind
@@ -170,7 +170,7 @@ Status HostRead::AddPieces(size_t first_slot, size_t last_slot) {
       wanted_count += ElementCount(common.shape);
     });
     std::sort(piece.slots.begin(), piece.slots.end());
-    // Of raw elements only those are moved that are wanted.
+    // Only the wanted part of raw elements is moved.
     const bool is_raw = leaf.codecs == "none";
     const uint64_t read_count = is_raw ? 0 : ElementCount(piece.box.shape);
     AddPiece(std::move(piece), (read_count + wanted_count) * element_bytes);
@@ -190,7 +190,8 @@ void HostRead::AddPiece(Piece piece, uint64_t byte_count) {
   pieces_.push_back(std::move(piece));
 }
 
-// Of all that the ranks must see alike, and cannot see in what they were told.
+// A hash of all that the ranks must see alike, and cannot see in what they were
+// told.
 void HostRead::MakeHash() {
   Xxh64 hash;
   const CheckpointInfo& info = checkpoint_.info();

@@ -1,5 +1,5 @@
-// Memory that processes of one host share: a file without a name that lives in
-// memory alone, and mappings of it.
+// Memory that processes of one host share: a file without a name that lives
+// only in memory, and mappings of it.
 //
 // Its pages are all taken when it is made, and its size is sealed, so that no
 // access to a mapping can fail later. It is freed with the last mapping of the

@@ -1,4 +1,4 @@
-// What travels between hosts: boxes that several of them want are read by one,
+// The exchange between hosts: boxes that several of them want are read by one,
 // and sent to the others through the group, in pieces.
 //
 // Thread-safety: values and functions without state of their own; one thread a

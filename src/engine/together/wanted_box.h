@@ -2,7 +2,7 @@
 // tell each other.
 //
 // Thread-safety: values and pure functions. Units: elements.
-// Errors: DataLoss for bytes that are no list; nothing is taken on trust but
+// Errors: DataLoss for bytes that are not a list; nothing is taken on trust but
 // the numbers themselves, which are for the caller to check.
 #pragma once
 

@@ -31,7 +31,7 @@ TEST(WantedBox, OfEveryCutIsRefused) {
 // A count that the bytes cannot hold takes no memory.
 TEST(WantedBox, CountsAreBounded) {
   EXPECT_FALSE(DecodeWanted("\xff\xff\xff\xff\xff\xff\xff\x7f").ok());
-  // Of rank 33, and of a dtype that is none.
+  // A box of rank 33, and one of an unknown dtype.
   EXPECT_FALSE(DecodeWanted(std::string("\1\0\0\x21", 4)).ok());
   EXPECT_FALSE(DecodeWanted(std::string("\1\0\x7f\0", 4)).ok());
 }

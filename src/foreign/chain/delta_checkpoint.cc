@@ -127,7 +127,7 @@ class DeltaArrays final : public Checkpoint {
   Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
                            const RunOptions& options) const override;
   Result<std::string> DoReadText(size_t) const override {
-    return InternalError("a delta's arrays are no texts");
+    return InternalError("a delta's arrays are not strings");
   }
 
  private:
@@ -539,7 +539,7 @@ Result<std::unique_ptr<Layer>> MakeLayer(const Place& place, OpenedStep step) {
     HF_RETURN_IF_ERROR(info.problem);
     if (info.dtype != DType::kUint8 || info.shape.size() != 1) {
       return DataLossError(place.path() + ": the delta's array " + leaf.stored +
-                           " is no uint8 array of one axis");
+                           " is not a uint8 array of one axis");
     }
   }
   return layer;

@@ -3,7 +3,7 @@
 //
 // Thread-safety, errors: as holdfast/checkpoint.h. The whole chain is opened
 // before anything is read: a base that is missing or is another step than the
-// delta was made from is NotFound or FailedPrecondition. What comes out has the
+// delta was made from is NotFound or FailedPrecondition. The result has the
 // hashes that the delta says, or is DataLoss.
 // Ownership: owns the steps.
 #pragma once

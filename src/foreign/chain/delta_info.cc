@@ -40,7 +40,7 @@ Status BadDelta(const std::string& why) {
 Result<std::string> TextOf(const DeltaJson& from, const char* name) {
   const auto at = from.find(name);
   if (at == from.end() || !at->is_string()) {
-    return BadDelta(std::string(name) + " is no string");
+    return BadDelta(std::string(name) + " is not a string");
   }
   return at->get<std::string>();
 }
@@ -50,7 +50,7 @@ Result<uint64_t> NumberOf(const DeltaJson& from, const char* name,
   const auto at = from.find(name);
   if (at == from.end() || !at->is_number_integer() || at->get<int64_t>() < 1 ||
       at->get<uint64_t>() > max) {
-    return BadDelta(std::string(name) + " is no number from 1 to " +
+    return BadDelta(std::string(name) + " is not a number from 1 to " +
                     std::to_string(max));
   }
   return at->get<uint64_t>();
@@ -61,7 +61,7 @@ Status TakeArrays(const DeltaJson& document, DeltaInfo& info) {
   for (const SidecarLeaf& leaf : info.tree.leaves) {
     if (leaf.stored.empty()) continue;
     if (leaf.kind != ValueKind::kArray) {
-      return BadDelta("a stored leaf is no array");
+      return BadDelta("a stored leaf is not an array");
     }
     // No sum of bytes overflows, whatever the dtype.
     if (ElementCount(leaf.shape) > kElementCountMax) {
@@ -85,7 +85,7 @@ Status TakeArrays(const DeltaJson& document, DeltaInfo& info) {
     const auto state = static_cast<ArrayState>(states[i]);
     if (state != ArrayState::kSame && state != ArrayState::kChanged &&
         state != ArrayState::kNew) {
-      return BadDelta("the state of an array is none of c, n, s");
+      return BadDelta("the state of an array is unknown (want c, n or s)");
     }
     info.states.push_back(state);
   }
@@ -114,7 +114,7 @@ DeltaJson DeltaInfoToJson(const DeltaInfo& info) {
 }
 
 Result<DeltaInfo> ParseDeltaInfo(const DeltaJson& document) {
-  if (!document.is_object()) return BadDelta("it is no JSON object");
+  if (!document.is_object()) return BadDelta("it is not a JSON object");
   const auto version = document.find("version");
   if (version == document.end() || *version != kDeltaVersion) {
     return BadDelta("its version is not 1, the only known one");

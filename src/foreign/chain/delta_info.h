@@ -1,5 +1,5 @@
-// What a delta says of itself: the step that it was made from, the arrays that
-// it changes, and the tree of the result.
+// The statements of a delta about itself: the step that it was made from, the
+// arrays that it changes, and the tree of the result.
 //
 // A delta is an ordinary checkpoint whose arrays are uint8 (array_delta.h), one
 // for each array that is not as in the base, under the array's own name; this
@@ -42,11 +42,12 @@ struct DeltaInfo {
   // base is then that item of a step.
   std::string item;
   BaseRecord base;
-  // What the result is: a sha256 over names, dtypes, shapes and hashes.
+  // The id of the result's content: a sha256 over names, dtypes, shapes and
+  // hashes.
   std::string id;
   uint64_t order = 1;  // deltas from the anchor to here
   uint64_t chunk_bytes = 0;
-  // Of each leaf of the tree that names a stored array, in their order: the
+  // For each leaf of the tree that names a stored array, in their order: the
   // ChunkHash of the hashes of its chunks, and what the delta has of it.
   std::vector<uint64_t> hashes;
   std::vector<ArrayState> states;

@@ -196,7 +196,7 @@ class DcpOpener {
     Shape cells = chunk.box.shape;
     cells.pop_back();
     if (static_cast<uint64_t>(ElementCount(cells)) > chunk.record.byte_count) {
-      return DataLossError("a chunk of more shards than bytes");
+      return DataLossError("a chunk has more shards than bytes");
     }
     if (chunk.box.shape.back() > 1 && stored.strides.back() != element) {
       return UnimplementedError("flattened elements that do not lie in a row");

@@ -230,7 +230,8 @@ class MetadataParser {
       for (const PickleValue& part : path.items()) {
         const bool is_index = part.is(PickleKind::kInt);
         if (!is_index && !part.is(PickleKind::kString)) {
-          return BadEntry(entry.name, "has a path part that is no int or str");
+          return BadEntry(entry.name,
+                          "has a path part that is neither int nor str");
         }
         entry.key.push_back(is_index ? PickleValueToJson(part) : part.text());
         entry.key_kinds.push_back(is_index ? KeyKind::kIndex : KeyKind::kName);

@@ -66,7 +66,7 @@ bool IsUniqueKey(std::string_view name) {
          name.substr(slash + 1).starts_with("shard_");
 }
 
-// The value of a leaf that is no array; nullopt where torch has none.
+// The value of a leaf other than an array; nullopt where torch has none.
 std::optional<PickleValue> ValueOfLeaf(const TargetLeaf& leaf) {
   switch (leaf.kind) {
     case ValueKind::kString:
@@ -359,7 +359,8 @@ class DcpTarget final : public FormatTarget {
     return leaf.key.empty() || (leaf.key.size() == 1 && leaf.key[0].empty());
   }
 
-  // Whether the format alone tells a reader everything about the leaf.
+  // Whether the format without a sidecar tells a reader everything about the
+  // leaf.
   bool IsPlainLeaf(size_t i) const {
     const TargetLeaf& leaf = plan_.leaves[i];
     if (HasTraits(leaf) || HasNoName(leaf)) return false;

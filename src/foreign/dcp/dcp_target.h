@@ -10,8 +10,8 @@
 // Plain: numbers, strings, bytes, None and empty containers are objects as
 // torch writes them; planner_data has the key paths. Megatron: objects are
 // lists of one; the object "common_state" becomes common.pt; small values are
-// in common.pt under their names. What neither can say is in the sidecar
-// _HOLDFAST_TREE.
+// in common.pt under their names. Facts that neither can hold are in the
+// sidecar _HOLDFAST_TREE.
 // Thread-safety, units, errors: as target.h.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What is different between arrays of a checkpoint and others of their shape,
+// The differences between arrays of a checkpoint and others of their shape,
 // found batch by batch.
 //
 // Thread-safety: pure functions. Ownership: borrows the checkpoint.

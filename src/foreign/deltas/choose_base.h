@@ -23,7 +23,7 @@ struct ChosenBase {
 // the newest committed step before it, by number where `step` has one, so that
 // a run that went back does not build on what it has abandoned; never a step
 // that is itself made from what `step` replaces. A base that cannot be opened
-// is none: a run goes on beside damage.
+// counts as missing: a run goes on beside damage.
 Result<ChosenBase> ChooseBase(const std::string& step, const std::string& item,
                               uint64_t anchor_every);
 

@@ -112,7 +112,7 @@ class ChainTest : public ::testing::Test {
     }
   }
 
-  // What Load gives of a tree: tuples and order are as saved here already.
+  // Compares with Load's tree: tuples and order are as saved here already.
   void ExpectLoads(int64_t step) {
     const auto loaded = Load(Path(step));
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
@@ -385,7 +385,7 @@ TEST_F(ChainTest, WholeStepsComeOnceInSoMany) {
   SaveChain({{1}});
   EXPECT_EQ(*ChosenPath(Path(2), 3), Path(1));
   EXPECT_EQ(*ChosenPath(Path(2), 2), "");
-  // The step itself, which is written again, is no base.
+  // The step itself, which is written again, cannot be the base.
   EXPECT_EQ(*ChosenPath(Path(1), 2), Path(0));
   fs::remove_all(Path(0));
   EXPECT_EQ(*ChosenPath(Path(2), 3), "");
@@ -485,8 +485,8 @@ TEST_F(FollowerTest, FailuresLeaveMemoryAsItWas) {
   SaveChain({{20}});
   Follow();
   ASSERT_TRUE(follower_->Poll().ok());
-  // What memory holds is no longer the step, and the delta does not fit: the
-  // step is read whole.
+  // Memory no longer holds the step, and the delta does not fit: the step is
+  // read whole.
   memory_.at("w").mutable_view().data[100] ^= 1;
   ASSERT_TRUE(SaveDelta(Path(2), run_.Next({20}), Path(1)).ok());
   const auto mended = follower_->Poll();

@@ -59,13 +59,13 @@ struct FollowedMemory {
   std::string root;
   std::vector<Target> targets;
   RunOptions run;
-  // Of the step that memory holds.
+  // The number of the step that memory holds.
   std::optional<int64_t> step;
   std::string path;
   std::string result_id;     // or empty
   std::string content_hash;  // another save of the step has another
 
-  // Of each target the leaf.
+  // The leaf of each target.
   Result<std::vector<size_t>> FindLeaves(const Checkpoint& checkpoint) const {
     std::vector<size_t> leaves;
     for (const Target& target : targets) {

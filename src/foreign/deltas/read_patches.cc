@@ -76,7 +76,7 @@ Status ReadAll(const std::string& path,
   const CheckpointInfo& info = checkpoint->info();
   if (info.bases.empty()) {
     return FailedPreconditionError("patches of " + info.path +
-                                   ": it is no delta, so it has none");
+                                   ": it is not a delta, so it has none");
   }
   HF_ASSIGN_OR_RETURN(const auto base, Open(info.bases[0], open));
   std::unordered_map<std::string_view, size_t> of_base;

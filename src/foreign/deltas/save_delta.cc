@@ -122,7 +122,7 @@ class DeltaSaver {
                         status.code() == StatusCode::kNotFound;
     return status;
   }
-  // What no base would help against.
+  // Marks a failure that no other base would help against.
   Status OfTree(Status status) {
     has_base_failed_ = true;
     return status;
@@ -212,8 +212,8 @@ class DeltaSaver {
     const std::string name = ParamName(flat.path);
     if (!kind) {
       return InvalidArgumentError("save " + path_ + ": leaf " + name +
-                                  ": a delta holds arrays, scalars, texts and "
-                                  "empty values; this is none of them");
+                                  ": its kind is unknown, want an array, a "
+                                  "scalar, a string or an empty value");
     }
     SidecarLeaf& leaf = info_.tree.leaves.emplace_back();
     for (const KeyElement& element : flat.path) {
@@ -358,7 +358,8 @@ class DeltaSaver {
     return Status();
   }
 
-  // What was read may be of two steps when somebody wrote the base meanwhile.
+  // The elements that were read may be of two steps when somebody wrote the
+  // base meanwhile.
   Status CheckBaseStayed() const {
     HF_ASSIGN_OR_RETURN(const std::string files,
                         ContentHash(base_->info().path));
@@ -494,8 +495,8 @@ Status CheckDeltaOptions(const std::string& path, const SaveOptions& options) {
   return Status();
 }
 
-// What whole steps have; those of a run have it too, and its deltas do
-// without.
+// Options that only whole steps have; those of a run have them too, and its
+// deltas do without.
 Status CheckOneDeltaOptions(const std::string& path,
                             const SaveOptions& options) {
   HF_RETURN_IF_ERROR(CheckDeltaOptions(path, options));

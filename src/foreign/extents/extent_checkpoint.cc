@@ -22,7 +22,7 @@
 namespace holdfast {
 namespace {
 
-// What a leaf may be larger than its file (strides of zero).
+// The bytes by which a leaf may be larger than its file (strides of zero).
 constexpr uint64_t kRepeatedBytesMax = uint64_t{64} << 20;
 
 // Bytes of an array; nullopt on overflow or a negative extent.
@@ -81,7 +81,7 @@ class Check {
 
 struct CheckedLeaf {
   RawArray raw;                  // of arrays and scalars
-  std::unique_ptr<Check> check;  // null: there is none
+  std::unique_ptr<Check> check;  // null: nothing to check
   std::string text;
   std::function<Result<std::string>()> read_text;
 };
@@ -243,7 +243,7 @@ class ExtentCheckpoint final : public Checkpoint,
 
  private:
   Store& array_store() const override { return *store_; }
-  // What these formats keep of checksums covers a leaf: CheckLeaves.
+  // The checksums that these formats keep cover a leaf: CheckLeaves.
   ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
   bool refuses_missing_chunks() const override { return true; }
   // Nothing in these formats tells elements of another file's.

@@ -1,4 +1,4 @@
-// The tree of any Checkpoint, through its public face alone.
+// The tree of any Checkpoint, through only its public face.
 //
 // Thread-safety, ownership, errors: as Load in holdfast/checkpoint.h.
 #pragma once

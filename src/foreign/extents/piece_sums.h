@@ -1,7 +1,8 @@
 // The CRC-32 of values that are written in pieces: what zip archives want to
 // know of them in the end.
 //
-// Thread-safety: Add from any thread; everything else alone.
+// Thread-safety: Add from any thread; everything else from one thread at a
+// time.
 // Units: bytes; boxes in elements. Errors: DataLoss for a mark of another's.
 #pragma once
 
@@ -28,7 +29,8 @@ class PieceSums {
     uint32_t crc32 = 0;
     uint64_t byte_count = 0;
   };
-  // Of the pieces of a value, up to the first gap, behind what `crc32` is of.
+  // The sum of the pieces of a value, up to the first gap, behind what `crc32`
+  // is of.
   Sum Of(size_t value, uint32_t crc32 = 0) const;
 
  private:

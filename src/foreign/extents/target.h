@@ -1,7 +1,7 @@
 // FormatTarget: writes one checkpoint of a foreign format, piece by piece, for
 // a conversion.
 //
-// Who converts makes an empty directory, calls Begin, asks every leaf for its
+// A conversion makes an empty directory, calls Begin, asks every leaf for its
 // pieces, writes them all (from several threads, in any order, each once), and
 // calls Finish. SyncData comes now and then between; a conversion that was cut
 // off begins again with `resume`, calls Restore for the pieces that it knows to
@@ -15,7 +15,8 @@
 //   std::unique_ptr<FormatTarget> MakeMegatronZarrTarget();
 //                                                  megatron_zarr_target.h
 //
-// Thread-safety: Write from any thread; everything else alone.
+// Thread-safety: Write from any thread; everything else from one thread at a
+// time.
 // Ownership: owns its open files, and what it keeps of the plan.
 // Units: bytes; boxes in elements of the leaf.
 // Errors: InvalidArgument from Begin for a leaf that the format cannot hold,
@@ -79,11 +80,11 @@ class FormatTarget {
 
   // Decides names, offsets and file sizes: a pure function of the plan. Creates
   // the files in `directory`, which exists and is not yet the checkpoint. With
-  // `resume` it keeps the files that are there, which an equal plan has begun.
+  // `resume` it keeps the existing files, which an equal plan has begun.
   virtual Status Begin(const TargetPlan& plan, const std::string& directory,
                        bool resume) = 0;
-  // Not empty: the checkpoint is this one file of the directory, which alone
-  // takes the final path. After Begin.
+  // Not empty: the checkpoint is this one file of the directory, and only this
+  // file takes the final path. After Begin.
   virtual std::string OneFile() const { return ""; }
   // The boxes that a leaf of the plan is written in, each of at most bytes_max
   // bytes (at least one element), in the order of its file. They cover the

@@ -12,13 +12,13 @@
 
 namespace holdfast {
 
-// True when safetensors or npz alone would lose something of the plan: leaves
-// that are no arrays, key paths that are not one name, dtypes that the format
-// lacks, what a program said about its arrays, metadata of the checkpoint.
-// Formats that can say more of this decide for themselves.
+// True when safetensors or npz without a sidecar would lose something of the
+// plan: leaves other than arrays, key paths that are not one name, dtypes that
+// the format lacks, what a program said about its arrays, metadata of the
+// checkpoint. Formats that can say more of this decide for themselves.
 bool NeedsSidecar(const TargetPlan& plan, std::string_view format);
 
-// What most formats have no place for: of the checkpoint, and of a leaf.
+// Facts that most formats have no place for: of the checkpoint, and of a leaf.
 bool HasCustomMetadata(const CheckpointInfo& info);
 bool HasTraits(const TargetLeaf& leaf);
 // Whether the leaf's path is this one name.

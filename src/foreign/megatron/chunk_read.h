@@ -59,7 +59,7 @@ inline constexpr size_t kListedAbsentMax = size_t{1} << 16;
 // Whether a chunk may be absent, as AbsentChunks::kAsRecorded says.
 bool MayBeAbsent(const ZarrArray::State& array, const Shape& chunk_index);
 
-// What a failed read of a chunk means in Megatron's words.
+// The meaning of a failed read of a chunk in Megatron's words.
 Status ChunkError(const ZarrArray::State& array, std::string_view key,
                   const Status& status);
 

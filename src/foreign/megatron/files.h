@@ -28,7 +28,7 @@ Result<std::string> ReadWholeFile(const Place& file, size_t bytes_max);
 // content and name are on stable storage. Its directory exists.
 Status PutFile(const Place& file, std::string_view content, bool sync);
 
-// What the functions of holdfast/megatron/zarr.h read of a path.
+// The files of a path that the functions of holdfast/megatron/zarr.h read.
 Result<CheckpointingConfig> ReadConfig(const Place& checkpoint,
                                        UnknownMembers unknown);
 Result<std::string> ReadCommon(const Place& checkpoint);

@@ -299,7 +299,7 @@ class MegatronZarrTarget final : public FormatTarget {
     return megatron::WriteCommonFile(directory_, text, plan_.options.sync);
   }
 
-  // Whether the format alone would lose something of the plan.
+  // Whether the format without a sidecar would lose something of the plan.
   bool NeedsTree() const {
     if (HasCustomMetadata(plan_.source_info)) return true;
     for (size_t i = 0; i < plan_.leaves.size(); ++i) {

@@ -27,7 +27,7 @@ Json RangeJson(const std::optional<FlatRange>& range) {
   return range ? Json({range->start, range->stop}) : Json();
 }
 
-// What the corpus records of a ShardedTensor.
+// The facts that the corpus records of a ShardedTensor.
 Result<Json> Derived(const ShardedTensor& tensor) {
   if (const Status status = tensor.Check(); !status.ok()) return status;
   Json json = {{"local_shape", tensor.local_shape},

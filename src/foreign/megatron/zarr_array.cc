@@ -227,8 +227,8 @@ Result<ArrayState> CreateArray(const std::shared_ptr<Store>& store,
         "Array " + PathOf(*store, prefix) + " already exists");
   }
   HF_RETURN_IF_ERROR(status);
-  // Megatron notices only now. The .zarray that stays is no checkpoint: there
-  // is no metadata.json.
+  // Megatron notices only now. The .zarray that stays is not a checkpoint:
+  // there is no metadata.json.
   HF_RETURN_IF_ERROR(CheckNoEmptyChunks(tensor, array.metadata.chunk_shape));
   return AssumeArray(store, tensor.key, array);
 }

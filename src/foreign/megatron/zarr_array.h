@@ -29,7 +29,7 @@ struct ZarrArray::State final : ArrayHome {
   Store& array_store() const override { return *store; }
   // Megatron lists no checksums.
   ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
-  // Whoever reads decides what absent chunks mean (PartReader).
+  // The reader decides what absent chunks mean (PartReader).
   bool refuses_missing_chunks() const override { return false; }
   // ZarrArray is public; this is not.
   __attribute__((visibility("hidden"))) std::optional<Status> Explain(

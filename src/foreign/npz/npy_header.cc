@@ -132,7 +132,7 @@ class NpyDict {
   size_t at_ = 0;
 };
 
-// What an array is whose elements holdfast does not have.
+// Describes the elements of an array that holdfast does not have.
 std::string ForeignElements(const std::string& descr, const std::string& kind) {
   const std::string type = " (dtype \"" + descr + "\")";
   switch (kind.empty() ? '\0' : kind[0]) {

@@ -5,10 +5,11 @@
 //   descr, fortran_order and shape, spaces, a line feed; then the elements.
 //
 // Thread-safety: pure functions. Units: bytes.
-// Errors: DataLoss for what is no header; Unimplemented, naming it, for a dtype
-// whose elements holdfast does not have: nothing is taken for another type. The
-// types of ml_dtypes are the exception, since numpy has no names for them:
-// "<V2" is bfloat16 and "<f1" float8_e5m2, and nothing else is written so.
+// Errors: DataLoss for a malformed header; Unimplemented, naming it, for a
+// dtype whose elements holdfast does not have: nothing is taken for another
+// type. The types of ml_dtypes are the exception, since numpy has no names for
+// them: "<V2" is bfloat16 and "<f1" float8_e5m2, and nothing else is written
+// so.
 #pragma once
 
 #include <cstdint>

@@ -92,7 +92,8 @@ class NpzOpener {
         leaves.push_back(LeafOf(entry));
       } else {
         return DataLossError(place_.path() + ": member \"" + entry.name +
-                             "\" is no npy file, so this is no npz file");
+                             "\" is not an npy file, so this is not an npz "
+                             "file");
       }
     }
     HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,

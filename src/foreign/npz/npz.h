@@ -29,8 +29,8 @@ inline constexpr std::string_view kNpySuffix = ".npy";
 Result<std::unique_ptr<Checkpoint>> OpenNpz(const Place& file, bool use_sidecar,
                                             bool verify);
 
-// Of any zip archive, every member that `takes` takes, by its bytes and its
-// CRC; `member_count` is their number.
+// Checks, in any zip archive, every member that `takes` takes, by its bytes and
+// its CRC; `member_count` is their number.
 Result<std::vector<Damage>> CheckZipMembers(
     const Place& file, Executor& executor, const CancelToken& cancel,
     const std::function<bool(const std::string& name, uint64_t byte_count)>&

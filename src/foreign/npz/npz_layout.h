@@ -1,5 +1,5 @@
-// How an npz archive lies: its members, where their elements begin, and all of
-// it that is no element of an array.
+// The layout of an npz archive: its members, where their elements begin, and
+// all of it that is not an element of an array.
 //
 // Thread-safety: pure functions. Ownership: values; texts are made of the
 // leaves they were laid out for. Units: bytes.
@@ -31,7 +31,7 @@ struct NpzMember {
 struct NpzLayout {
   std::vector<NpzMember> members;
   std::vector<size_t> member_of;  // as the plan's leaves; of those with one
-  std::string sidecar;            // text of its member; empty: there is none
+  std::string sidecar;            // text of its member; empty: it has none
   uint64_t byte_count = 0;        // of the archive
 };
 Result<NpzLayout> LayOutNpz(const TargetPlan& plan);
@@ -41,7 +41,7 @@ struct NpzText {
   uint64_t offset = 0;
   std::string bytes;
 };
-// The CRC-32 of a member's header and elements; asked for arrays alone.
+// The CRC-32 of a member's header and elements; asked for only for arrays.
 using NpzCrcFn = std::function<Result<uint32_t>(const NpzMember& member)>;
 // All of them, in order. Their places do not depend on the CRCs.
 Result<std::vector<NpzText>> NpzTexts(const NpzLayout& layout,

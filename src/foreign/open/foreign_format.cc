@@ -104,7 +104,8 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
         std::string_view("manifest.ocdbt")}) {
     if (Has(names, mark)) return ForeignFormat::kNone;
   }
-  // A model that is there in both is read from safetensors, which say more.
+  // A model that the directory has in both is read from safetensors, which say
+  // more.
   for (const auto& [suffix, format] :
        {std::pair(kSafetensorsSuffix, ForeignFormat::kSafetensors),
         std::pair(kSafetensorsIndexSuffix, ForeignFormat::kSafetensors),
@@ -142,8 +143,8 @@ ForeignFormat FormatOfRow(const KnownFormat& row) {
   return ForeignFormat::kNone;
 }
 
-// What a file holds counts more than its name, which is as wrong as the one who
-// gave it. A server is not asked where the name says enough.
+// The contents of a file count more than its name, which is as wrong as the one
+// who gave it. A server is not asked where the name says enough.
 Result<ForeignFormat> FormatOfFile(const Place& place) {
   const std::string name = place.name();
   if (name == "manifest.ocdbt" || name == ".zarray" || name == "zarr.json") {

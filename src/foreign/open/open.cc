@@ -50,8 +50,8 @@ Result<Place> DirectoryOf(const Place& place) {
 }
 
 // The list of checksums beside safetensors, of a directory of links that a view
-// made or of a save that is also safetensors; null where there is none.
-// DataLoss when a link leads to something else than it did.
+// made or of a save that is also safetensors; null where the directory has
+// none. DataLoss when a link leads to something else than it did.
 Result<std::shared_ptr<const DigestIndex>> ListBeside(const Place& place) {
   std::shared_ptr<const DigestIndex> none;
   if (place.is_remote()) return none;
@@ -203,7 +203,7 @@ Result<std::unique_ptr<Checkpoint>> WithChain(
     OpenedStep step, OpenOptions options,
     std::optional<GivenStep> given = std::nullopt) {
   options.step.reset();
-  // Sizes are told of the newest step alone. To collect them here would read
+  // Sizes are told only of the newest step. To collect them here would read
   // arrays of the base that the delta does not need, and may be damaged.
   options.stored_sizes = false;
   const Place place = StepPlaceOf(step);
@@ -234,7 +234,7 @@ Result<std::unique_ptr<Checkpoint>> WithChain(
 Result<std::unique_ptr<Checkpoint>> OpenOrbax(const Place& place,
                                               const OpenOptions& options);
 
-// Of a step with several items, each with its chain.
+// Opens a step with several items, each with its chain.
 Result<std::unique_ptr<Checkpoint>> OpenItems(const CheckpointInfo& info,
                                               OpenOptions options) {
   options.step.reset();

@@ -47,8 +47,8 @@ Result<std::set<std::string>> NeededFiles(const Place& directory,
   return std::set<std::string>(missing.begin(), missing.end());
 }
 
-// What keeps the files at a place of the cache from being read as what the
-// repository has there, in words; "" when nothing does.
+// The reason why the files at a place of the cache cannot be read as what the
+// repository has there, in words; "" when they can.
 Result<std::string> Shortcoming(const Place& place) {
   HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToAnything(place));
   if (!is_there) return place.path() + " is missing";
@@ -124,7 +124,7 @@ Result<std::string> StepAt(const StepAddress& address) {
   HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(root));
   if (!is_there) {
     return NotFoundError("no step \"@" + address.text + "\": " + root.path() +
-                         " is no directory");
+                         " is not a directory");
   }
   if (address.kind == StepAddress::Kind::kLatest) {
     return LatestStep(root, address);
@@ -173,7 +173,8 @@ Result<std::string> ResolveStepAddress(const std::string& path) {
   if (path.find('\0') != std::string::npos) return path;
   const auto address = ParseStepAddress(path, SystemNowNs());
   const size_t at = LastAt(path);
-  // In a hub's cache nothing need be looked for to tell that it is no address.
+  // In a hub's cache nothing need be looked for to tell that it is not an
+  // address.
   const bool is_plain = at == std::string::npos || UrlScheme(path) == "hf";
   if (!address && is_plain) return path;
   HF_ASSIGN_OR_RETURN(const bool is_there,

@@ -15,10 +15,10 @@
 
 namespace holdfast {
 
-// `path`, absolute; of an address the step's (ResolveStepAddress). Of hf:// the
-// snapshot's directory or file, where the cache has all of the weights that it
-// names, in a format that is read through links; else the URL itself, which is
-// read by ranges. For readers alone: nobody writes into the cache.
+// `path`, absolute; of an address the step's (ResolveStepAddress). For hf://
+// the snapshot's directory or file, where the cache has all of the weights that
+// it names, in a format that is read through links; else the URL itself, which
+// is read by ranges. Only for readers: nobody writes into the cache.
 Result<Place> SourcePlace(const std::string& path);
 
 }  // namespace holdfast

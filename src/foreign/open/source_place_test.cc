@@ -61,7 +61,7 @@ class SourcePlaceTest : public testing::Test {
     const Result<Place> place = SourcePlace(url);
     return place.ok() ? place->path() : place.status().ToString();
   }
-  // What an offline reader is told.
+  // The message to an offline reader.
   static Status Offline(const std::string& url) {
     SetOffline(true);
     Status status = Open(url).status();
@@ -129,7 +129,7 @@ TEST_F(SourcePlaceTest, NamesOfPartsSayHowManyThereMustBe) {
   EXPECT_EQ(Found("hf://org/m"), "hf://org/m");
   Add("x-00001-of-00002.safetensors", SafetensorsOf("a"));
   EXPECT_EQ(Found("hf://org/m"), snapshot_);
-  // A name alone is what was asked for.
+  // Only a name was asked for.
   EXPECT_EQ(Found("hf://org/m/x-00002-of-00002.safetensors"),
             snapshot_ + "/x-00002-of-00002.safetensors");
 }

@@ -82,7 +82,7 @@ TEST_F(StepSourceTest, StepsWithoutMetricsOrNumbersAreNoBest) {
               HasSubstr("no step has metrics"));
   PutStep(other, "2", NoonNs(0), R"({"loss": NaN})");
   EXPECT_THAT(ResolveStepAddress(other + "@best:loss").status().ToString(),
-              HasSubstr("loss is no number in any step"));
+              HasSubstr("loss is not a number in any step"));
 }
 
 TEST_F(StepSourceTest, ACheckpointIsNoRoot) {

@@ -284,7 +284,7 @@ Result<ShareReport> VerifyForeign(ForeignFormat format, const Place& place,
 
 namespace {
 
-// Of a delta: that its bases are there and give the elements that were saved.
+// Checks that a delta's bases exist and give the elements that were saved.
 // Every rank of a group reads all of it.
 Status VerifyChain(const std::string& path, const OpenOptions& options,
                    const RunOptions& run, VerifyReport& report) {
@@ -296,7 +296,7 @@ Status VerifyChain(const std::string& path, const OpenOptions& options,
   OpenOptions open = options;
   open.stored_sizes = false;
   const auto opened = Open(path, open);
-  // Of any other step it has been reported.
+  // Failures of any other step have been reported.
   if (!opened.ok()) return report.ok() ? add("", opened.status()) : Status();
   const Checkpoint& checkpoint = **opened;
   if (checkpoint.info().bases.empty()) return Status();

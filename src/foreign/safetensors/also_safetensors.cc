@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-// What loaders of Hugging Face's want to see in every file.
+// Metadata that loaders of Hugging Face's want to see in every file.
 const std::map<std::string, std::string> kMetadata = {{"format", "pt"}};
 
 class Planner {

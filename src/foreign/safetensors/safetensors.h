@@ -25,10 +25,10 @@ inline constexpr std::string_view kSafetensorsIndexFile =
 inline constexpr std::string_view kSafetensorsFile = "model.safetensors";
 
 // `place` is absolute: a file whose content is safetensors, or a directory with
-// names of the suffixes above (an index alone stands for its directory).
+// names of the suffixes above (an index stands for its directory).
 // Leaves lie in the order of the files' names, then of their data. `list`: the
 // checksums of the files' directory, by which all that is read is checked;
-// null: there are none.
+// null: it has none.
 Result<std::unique_ptr<Checkpoint>> OpenSafetensors(
     const Place& place, bool use_sidecar,
     std::shared_ptr<const DigestIndex> list = nullptr);

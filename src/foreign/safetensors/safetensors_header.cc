@@ -41,7 +41,8 @@ constexpr std::array<SafetensorsDType, 22> kSafetensorsDTypes = {{
     {"U64", 64, DType::kUint64},
 }};
 
-// What an entry takes of the JSON text, and more than it takes of memory.
+// The bytes that an entry takes of the JSON text, and more than it takes of
+// memory.
 constexpr size_t kEntryTextBytes = 96;
 
 // Takes the header while it is parsed, and keeps only the result.
@@ -249,7 +250,7 @@ class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
   std::string metadata_name_;
 };
 
-// Bytes of the entry's elements; nullopt when they are no whole number of
+// Bytes of the entry's elements; nullopt when they are not a whole number of
 // bytes, or too many.
 std::optional<uint64_t> EntryBytes(const SafetensorsEntry& entry) {
   uint64_t bits = entry.dtype->bits;
@@ -271,8 +272,8 @@ Status TensorError(const SafetensorsEntry& entry, const std::string& why) {
                        std::to_string(entry.begin) + " of the data: " + why);
 }
 
-// Of names that are there twice one follows the other in the order of their
-// hashes, which costs less than a set of all of them.
+// A name given twice comes twice in a row in the order of their hashes, which
+// costs less than a set of all of them.
 Status CheckNames(const std::vector<SafetensorsEntry>& entries) {
   using Hashed = std::pair<size_t, std::string_view>;
   std::vector<Hashed> names;

@@ -28,8 +28,8 @@ namespace holdfast {
 
 using ShardOrigins = std::unordered_map<std::string, Shape>;
 
-// What a file's metadata say, and drops it from them, for it is not true of the
-// tensors that are put together. Nullopt: its tensors are whole.
+// Takes a file's metadata about it, and drops it from them, for it is not true
+// of the tensors that are put together. Nullopt: its tensors are whole.
 Result<std::optional<ShardOrigins>> TakeShardOrigins(
     std::map<std::string, std::string>& metadata);
 

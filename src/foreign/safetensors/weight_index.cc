@@ -28,14 +28,14 @@ Result<WeightIndex> ParseWeightIndex(std::string_view text) {
   for (const auto& [name, file] : map->items()) {
     if (!file.is_string()) {
       return DataLossError("weight_map: the file of \"" + name +
-                           "\" is no text");
+                           "\" is not a string");
     }
     const std::string& text = file.get_ref<const std::string&>();
     if (text.empty() || text == "." || text == ".." ||
         text.find('/') != std::string::npos ||
         text.find('\0') != std::string::npos) {
       return DataLossError("weight_map: tensor \"" + name + "\" is in \"" +
-                           text + "\", which is no name of a file beside it");
+                           text + "\", which does not name a file beside it");
     }
     index.file_of[name] = text;
   }
@@ -102,7 +102,7 @@ std::optional<NumberedName> ParseNumberedName(const std::string& name) {
   return std::nullopt;
 }
 
-// Of one set.
+// Adds the missing parts of one set.
 void AddMissingParts(const std::vector<NumberedName>& parts, size_t count_max,
                      std::vector<std::string>& missing) {
   std::set<int64_t> numbers;

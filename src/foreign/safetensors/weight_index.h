@@ -1,4 +1,4 @@
-// A model whose tensors lie in several files. What says which: the index that
+// A model whose tensors lie in several files. They are found by the index that
 // Hugging Face writes beside them, `{"metadata": {...}, "weight_map": {tensor:
 // file}}`, in model.safetensors.index.json and pytorch_model.bin.index.json;
 // and without one the files' names, "model-00001-of-00003.safetensors".
@@ -36,7 +36,7 @@ Result<WeightIndex> ReadWeightIndex(const Place& file);
 Status OfIndexedFiles(const Status& status);
 
 // Which of the files of a directory is its index: `usual`, or the only one that
-// ends with `suffix`; empty when there is none. FailedPrecondition: several.
+// ends with `suffix`; empty when it has none. FailedPrecondition: several.
 Result<std::string> ChooseIndex(const Place& directory,
                                 const std::vector<std::string>& names,
                                 std::string_view suffix,
@@ -53,7 +53,7 @@ Status CheckNoPartIsMissing(const std::vector<std::string>& names);
 
 // Among the names of a directory without an index, those of the files of
 // torch.save that are a model together: "pytorch_model.bin" and its like, or a
-// numbered set. Others (optimizer.pt, training_args.bin) are no weights, or no
+// numbered set. Others (optimizer.pt, training_args.bin) are not weights, or no
 // name says so.
 std::vector<std::string> TorchWeightsIn(const std::vector<std::string>& names);
 

@@ -117,7 +117,7 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
         ": the tree that holdfast keeps there contradicts the "
         "tensors: " +
         why +
-        "; the tensors alone can be read without it (--no-sidecar, "
+        "; the tensors can be read without it (--no-sidecar, "
         "OpenOptions::use_sidecar)");
   }
 
@@ -133,7 +133,7 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
     for (size_t i = 0; i < base_->leaves().size(); ++i) {
       if (used.contains(i) || IsMadeOfSmallValues(i)) continue;
       return Contradiction("tensor " + base_->leaves()[i].name +
-                           " is no leaf of it");
+                           " is not a leaf of it");
     }
     return Status();
   }
@@ -231,7 +231,7 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
       if (is_numeric && base.shape.size() == 1 && *base.dtype == DType::kUint8)
         return Status();
       return Contradiction("tensor " + leaf.stored +
-                           " is no uint8 array of one axis");
+                           " is not a uint8 array of one axis");
     }
     if (!HasElements(leaf.kind) || !is_numeric) {
       return Contradiction("tensor " + leaf.stored + " is a " +

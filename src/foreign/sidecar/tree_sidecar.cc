@@ -82,7 +82,7 @@ class Parser {
   Result<TreeSidecar> Parse(std::string_view text) {
     const Json document =
         Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!document.is_object()) return Bad("it is no JSON object");
+    if (!document.is_object()) return Bad("it is not a JSON object");
     const auto version = document.find("version");
     if (version == document.end() || !version->is_number_integer()) {
       return Bad("it has no version");
@@ -112,7 +112,7 @@ class Parser {
   Status TakeText(const Json& from, const char* name, std::string& out) {
     const auto at = from.find(name);
     if (at == from.end()) return Status();
-    if (!at->is_string()) return Bad(std::string(name) + " is no string");
+    if (!at->is_string()) return Bad(std::string(name) + " is not a string");
     out = at->get<std::string>();
     return Status();
   }
@@ -122,9 +122,9 @@ class Parser {
     sidecar.is_partial = partial != document.end() && *partial == true;
     const auto items = document.find("items");
     if (items != document.end()) {
-      if (!items->is_object()) return Bad("items is no object");
+      if (!items->is_object()) return Bad("items is not an object");
       for (const auto& [name, directory] : items->items()) {
-        if (!directory.is_string()) return Bad("an item is no string");
+        if (!directory.is_string()) return Bad("an item is not a string");
         sidecar.items[name] = directory.get<std::string>();
       }
     }
@@ -136,9 +136,9 @@ class Parser {
         TakeText(document, "value_metadata_tree", sidecar.value_metadata_tree));
     const auto shardings = document.find("shardings");
     if (shardings == document.end()) return Status();
-    if (!shardings->is_array()) return Bad("shardings is no list");
+    if (!shardings->is_array()) return Bad("shardings is not a list");
     for (const Json& text : *shardings) {
-      if (!text.is_string()) return Bad("a sharding is no string");
+      if (!text.is_string()) return Bad("a sharding is not a string");
       shardings_.push_back(text.get<std::string>());
     }
     return Status();
@@ -148,7 +148,7 @@ class Parser {
     const auto key = from.find("key");
     if (key == from.end() || !key->is_array()) return Bad("it has no key");
     for (const Json& part : *key) {
-      if (!part.is_string()) return Bad("a part of its key is no string");
+      if (!part.is_string()) return Bad("a part of its key is not a string");
       leaf.key.push_back(part.get<std::string>());
       leaf_ += (leaf_.empty() ? "" : ".") + leaf.key.back();
     }
@@ -162,14 +162,14 @@ class Parser {
     const auto flags = from.find(name);
     if (flags == from.end()) return Status();
     if (!flags->is_array() || flags->size() != leaf.key.size()) {
-      return Bad(name + " is no list of one bool a key");
+      return Bad(name + " is not a list of one bool a key");
     }
     for (size_t i = 0; i < leaf.key.size(); ++i) {
-      if (!(*flags)[i].is_boolean()) return Bad(name + " is no bool");
+      if (!(*flags)[i].is_boolean()) return Bad(name + " is not a bool");
       if (!(*flags)[i].get<bool>()) continue;
       leaf.key_kinds[i] = kind;
       if (kind == KeyKind::kInteger && !IsIntegerText(leaf.key[i])) {
-        return Bad("its key " + leaf.key[i] + " is no integer");
+        return Bad("its key " + leaf.key[i] + " is not an integer");
       }
     }
     return Status();
@@ -178,7 +178,7 @@ class Parser {
   Status TakeShape(const Json& from, const char* name, Shape& shape) {
     const auto at = from.find(name);
     if (at == from.end() || !at->is_array() || at->size() > kRankMax) {
-      return Bad(std::string(name) + " is no list of at most " +
+      return Bad(std::string(name) + " is not a list of at most " +
                  std::to_string(kRankMax) + " extents");
     }
     for (const Json& extent : *at) {
@@ -220,7 +220,7 @@ class Parser {
 
   Status TakeLeaf(const Json& from, SidecarLeaf& leaf) {
     leaf_.clear();
-    if (!from.is_object()) return Bad("a leaf is no object");
+    if (!from.is_object()) return Bad("a leaf is not an object");
     HF_RETURN_IF_ERROR(TakeKey(from, leaf));
     std::string kind = "array";
     HF_RETURN_IF_ERROR(TakeText(from, "kind", kind));

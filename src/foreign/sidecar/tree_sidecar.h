@@ -7,7 +7,7 @@
 // megatron-zarr: the file kSidecarFile; Orbax: a document of the item's own
 // (own_documents.h), under kSidecarKey.
 // Thread-safety: pure functions of their arguments.
-// Errors: DataLoss for a text that is no sidecar; FailedPrecondition for one
+// Errors: DataLoss for a text that is not a sidecar; FailedPrecondition for one
 // that does not fit the tensors, saying how to read them without it.
 #pragma once
 

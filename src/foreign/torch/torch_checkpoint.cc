@@ -78,7 +78,7 @@ struct TorchLeaves {
   std::vector<std::string> notes;
 };
 
-// What a module's state_dict() has, of the module as it was pickled.
+// The parts of a module's state_dict(), in the module as it was pickled.
 struct ModuleParts {
   std::string class_name;
   std::vector<std::pair<std::string, NodeIndex>> entries;
@@ -97,7 +97,7 @@ const std::vector<NodeIndex>* MappingOf(const pickle::Program& program,
   return is_plain ? &object.pairs : nullptr;
 }
 
-// The value of a text key; null when there is none.
+// The value of a text key; null when it is missing.
 const Node* MemberOf(const pickle::Program& program,
                      const std::vector<NodeIndex>& pairs,
                      std::string_view name) {
@@ -197,7 +197,7 @@ class LeafMaker {
     return AddLeaf(index);
   }
 
-  // What its state_dict() has: the rest of a module is its program's.
+  // Takes the parts of its state_dict(): the rest of a module is its program's.
   Status VisitModule(NodeIndex index, const ModuleParts& module) {
     refused_.Tell(index);
     if (module_depth_ == 0) {
@@ -321,7 +321,8 @@ class LeafMaker {
     return Status();
   }
 
-  // What is left out of a tensor (hooks, attributes) does not matter to it.
+  // Parts of a tensor that are left out (hooks, attributes) do not matter to
+  // it.
   Status Fill(NodeIndex index, ExtentLeaf& leaf) {
     const Node& node = program_.node(index);
     leaf.info.kind = ValueKind::kArray;
@@ -545,7 +546,8 @@ Result<TorchFiles> SetOfIndex(const Place& file) {
   return set;
 }
 
-// What a directory, or a path to an index, stands for; none of a file.
+// The files that a directory, or a path to an index, stands for; none for a
+// file.
 Result<std::optional<TorchFiles>> FindSet(const Place& place) {
   if (IsIndex(place)) {
     HF_ASSIGN_OR_RETURN(TorchFiles set, SetOfIndex(place));

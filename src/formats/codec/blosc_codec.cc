@@ -149,7 +149,7 @@ class BloscDecoder {
     }
     const size_t byte_count = BloscWord(in_, at);
     at += kBloscWordBytes;
-    // A stream of its decoded size is no frame.
+    // A stream of its decoded size is not a frame.
     return byte_count <= in_.size() - at && byte_count != out.size() &&
            DecodeBloscPlanes(in_.substr(at, byte_count), header_.item_bytes,
                              out, context_);
@@ -418,8 +418,8 @@ Result<Bytes> BloscCodec::DecodeBounded(std::string_view in,
     return DecodedSizeError("blosc container", decoded_bytes_max,
                             decoded_bytes);
   }
-  // The header's claim alone justifies no memory: a header of 16 bytes may
-  // claim 2 GiB.
+  // The header's bare claim justifies no memory: a header of 16 bytes may claim
+  // 2 GiB.
   if (decoded_bytes > DecodedBytesMax(in)) {
     return DecodedSizeError("blosc container", decoded_bytes,
                             DecodedBytesMax(in));

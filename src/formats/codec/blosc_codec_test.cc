@@ -70,7 +70,7 @@ TEST(BloscCodecTest, BytesAreThoseOfCBlosc) {
     for (int clevel : {0, 1, 5, 9}) {
       for (int shuffle : {0, 1, 2}) {
         for (size_t item_bytes : {1, 2, 3, 4, 8, 16, 17}) {
-          // Blocks whose items are no multiple of 8, and a rest of an item.
+          // Blocks whose items are not a multiple of 8, and a rest of an item.
           for (size_t size : {127, 128, 5003, 40000}) {
             if (size > 5003 && clevel == 9) continue;  // slow
             const BloscParams params{cname, clevel, shuffle, 0, 0};

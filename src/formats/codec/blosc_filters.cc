@@ -214,7 +214,7 @@ void UnshuffleBytes(size_t item_bytes, std::string_view in, char* out) {
 void ShuffleBits(size_t item_bytes, std::string_view in, char* out,
                  char* scratch) {
   const size_t item_count = in.size() / item_bytes;
-  // c-blosc leaves a count that is no multiple of 8 unfiltered.
+  // c-blosc leaves a count that is not a multiple of 8 unfiltered.
   if (item_count % 8 != 0) return CopyRest(0, in, out);
   const char* bytes = in.data();
   if (item_bytes > 1) {

@@ -3,7 +3,7 @@
 // bit shuffle (bit 0 of all items, then bit 1, ...; c-blosc's bitshuffle).
 //
 // Bytes behind the last whole item stay where they are; and all of them do when
-// the bits of a number of items that is no multiple of 8 are to be shuffled.
+// the bits of a number of items that is not a multiple of 8 are to be shuffled.
 // Thread-safety: pure. Ownership: `out` and `scratch` have room for in.size()
 // bytes; none of the three overlap. Units: bytes. Errors: none.
 #pragma once

@@ -45,7 +45,7 @@ size_t BlockBytesFor(size_t decoded_bytes, size_t item_bytes) {
 }
 
 // Frame, its size and its offset, all planes stored; an empty block (see
-// MakeLonger) and a rest that is no whole item.
+// MakeLonger) and a rest that is less than an item.
 size_t BlockOverheadBytes(size_t item_bytes) {
   return 2 * kBloscWordBytes + kZstdHeaderBytesMax + kZstdChecksumBytes +
          (item_bytes + 2) * kZstdBlockHeaderBytes;
@@ -106,9 +106,9 @@ class PlanesEncoder {
     return EstimateMatchSaving(in, context_, kSearchLevel, kSearchBytesMin);
   }
 
-  // What coding bytes one by one would save, where a search for strings may
-  // save more; 1 where it will not. A search that has just paid off is not
-  // thought about again: the look costs a quarter of it.
+  // The saving of coding bytes one by one, where a search for strings may save
+  // more; 1 where it will not. A search that has just paid off is not thought
+  // about again: the look costs a quarter of it.
   double SavingToBeat(std::string_view planes) const {
     if (has_found_) return EstimateLiteralSaving(planes);
     const double match_saving = MatchSavingOf(planes);

@@ -20,7 +20,8 @@ std::shared_ptr<const BytesCodec> Planes(size_t item_bytes) {
   return MustMake(BloscParams{"zstd", 1, 1, 0, item_bytes, true}, item_bytes);
 }
 
-// Of the planes of all items, each for itself: what order-0 coding can reach.
+// The entropy of the planes of all items, each for itself: what order-0 coding
+// can reach.
 double PlaneEntropyBytes(std::string_view items, size_t item_bytes) {
   double bits = 0;
   for (size_t k = 0; k < item_bytes; ++k) {
@@ -131,7 +132,7 @@ TEST(BloscPlanesTest, WhatRepeatsBecomesSmall) {
   };
   EXPECT_LT(size(std::string(kMany, '\0')), 300u);
   EXPECT_LT(size(Repeated(NormalFloats(5000, 7), kMany)), 30000u);
-  // Half of each: zeros cost next to nothing, the rest what it costs alone.
+  // Half of each: zeros cost next to nothing, the rest what it costs by itself.
   std::string halves = NormalFloats(kMany, 5);
   std::fill_n(halves.begin(), kMany / 2, '\0');
   EXPECT_LT(static_cast<double>(size(halves)), 0.43 * kMany);

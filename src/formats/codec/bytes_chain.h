@@ -36,7 +36,7 @@ Result<std::string_view> DecodeInPlace(BytesCodecSpan codecs,
 // As DecodeBytesChain, into `scratch`, which grows only once the encoded bytes
 // justify it. Only `wanted` needs to be right in the result, the slice of
 // scratch.
-// REQUIRES: scratch is none of context's stages.
+// REQUIRES: scratch is not one of context's stages.
 Result<std::span<char>> DecodeToScratch(BytesCodecSpan codecs,
                                         std::string_view in,
                                         size_t decoded_bytes,

@@ -54,8 +54,8 @@ class CodecContext {
   std::unique_ptr<Impl> impl_;
 };
 
-// A context for each worker of an Executor, made when it first asks. Of may be
-// called by the workers at once, each with its own number. Borrows the token.
+// A context for each worker of an Executor, made when it first asks. Workers
+// may call Of at once, each with its own number. Borrows the token.
 class WorkerContexts {
  public:
   WorkerContexts(int worker_count, const CancelToken* cancel)
@@ -164,8 +164,8 @@ class ChunkCodec {
 
   // Decodes the part of the chunk that starts at `origin` (elements within the
   // chunk) and has target.shape, into target. Checksums inside the encoded
-  // chunk are compared for all of it, but for blosc, whose blocks are read
-  // alone.
+  // chunk are compared for all of it, but for blosc, whose blocks are read one
+  // by one.
   virtual Status Decode(std::string_view encoded, const Shape& origin,
                         const ArrayView& target,
                         CodecContext& context) const = 0;

@@ -303,8 +303,8 @@ struct HuffmanTable::Reader {
   }
 };
 
-// What one look at a stream's next bits does. Each writes up to kBytesMax bytes
-// and touches kSpareBytes more.
+// The effect of one look at a stream's next bits. Each writes up to kBytesMax
+// bytes and touches kSpareBytes more.
 
 struct HuffmanTable::LookForMany {
   static constexpr ptrdiff_t kBytesMax = kEntryBytesMax;

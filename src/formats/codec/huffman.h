@@ -28,8 +28,8 @@ namespace holdfast {
 
 inline constexpr int kHuffmanBitsMax = 11;
 inline constexpr size_t kHuffmanStreamCount = 4;
-// Of four streams: the jump table, the rest of a byte at the end of each, and
-// what is written beyond the last.
+// Spare bytes of four streams: the jump table, the rest of a byte at the end of
+// each, and what is written beyond the last.
 inline constexpr size_t kHuffmanSpareBytes = 6 + kHuffmanStreamCount + 8;
 
 using ByteCounts = std::array<uint32_t, 256>;
@@ -37,15 +37,15 @@ ByteCounts CountBytes(std::string_view in);
 // The bits that bytes of these frequencies take at least, each for itself.
 double EntropyBits(const ByteCounts& counts);
 
-// What an encoder knows: the code of each byte, and how to tell a decoder.
+// The encoder's tables: the code of each byte, and how to tell a decoder.
 class HuffmanCode {
  public:
   // Nullopt when fewer than two bytes are counted, and when the tree cannot be
   // described (as of 256 equally frequent bytes).
   static std::optional<HuffmanCode> Of(const ByteCounts& counts);
 
-  // What Encode takes for bytes of these counts, but for the ends of the
-  // streams; nullopt when one of them has no code.
+  // The bits that Encode takes for bytes of these counts, but for the ends of
+  // the streams; nullopt when one of them has no code.
   std::optional<uint64_t> BitsOf(const ByteCounts& counts) const;
 
   // The Huffman_Tree_Description.
@@ -57,8 +57,8 @@ class HuffmanCode {
   size_t Encode(std::string_view in, char* out) const;
 
  private:
-  // The length of the code in the lower 8 bits, the code above; 0: there is
-  // none.
+  // The length of the code in the lower 8 bits, the code above; 0: it has no
+  // code.
   std::array<uint32_t, 256> codes_{};
   std::string description_;
 };

@@ -226,7 +226,7 @@ WeightCounts Normalise(std::span<const uint8_t> weights, int accuracy_log) {
     counts[w] = std::max(1, seen[w] * total / static_cast<int>(weights.size()));
     left -= counts[w];
   }
-  // What rounding left or took is the most frequent's.
+  // The remainder of rounding goes to the most frequent.
   for (; left < 0; ++left) --*std::max_element(counts.begin(), counts.end());
   *std::max_element(counts.begin(), counts.end()) += left;
   return counts;

@@ -2,7 +2,7 @@
 //
 // A transpose never moves an element: encoding and decoding see the array
 // through permuted strides, and the one copy there may be (into the packed
-// chunk, or out of it) does the rest. Often there is none.
+// chunk, or out of it) does the rest. Often no copy is made.
 
 #include <algorithm>
 #include <cassert>

@@ -277,7 +277,8 @@ TEST(ZstdCodecTest, RejectsEveryTruncation) {
 }
 
 // In a compressed block some flips mean nothing (padding, another offset into
-// the same run); only those may go unseen. In a stored frame there are none.
+// the same run); only those may go unseen. In a stored frame no flip goes
+// unseen.
 TEST(ZstdCodecTest, NoFlippedBitChangesTheContent) {
   for (const std::string& data :
        {RandomBytes(300, 1), NormalBfloat16s(6000, 1), PatternBytes(3000, 1),

@@ -381,7 +381,8 @@ ZstdFrameWriter::ZstdFrameWriter(uint64_t content_bytes, bool checksum,
       write_block_(std::move(write_block)),
       write_(write) {}
 
-// What AddBlock may add to written_ for so much content, carry_ included.
+// The bound on what AddBlock may add to written_ for so much content, carry_
+// included.
 size_t ZstdFrameWriter::CodedBytesMax(size_t content_bytes) const {
   const size_t block_count = content_bytes / kZstdBlockBytesMax + 2;
   const size_t block_bytes = write_block_ ? kZstdBlockBytesMax : 0;

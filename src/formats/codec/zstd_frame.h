@@ -46,7 +46,7 @@ struct ZstdFrameInfo {
 Result<ZstdFrameInfo> InspectZstdFrame(std::string_view in);
 // The same, reading nothing but headers; also the errors of the source.
 Result<ZstdFrameInfo> InspectZstdFrame(EncodedSource& in);
-// What the header alone says. `head` is the start of a frame.
+// The facts in the header only. `head` is the start of a frame.
 Result<ZstdFrameInfo> InspectZstdHeader(std::string_view head);
 // Bytes of `head` that InspectZstdHeader needs at most.
 inline constexpr size_t kZstdHeaderBytesMax = 18;

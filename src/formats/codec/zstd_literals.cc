@@ -24,7 +24,8 @@ constexpr size_t kCodedBytesMin = 256;
 // A tree that costs this much more than a new one would is kept.
 constexpr double kKeptTreeExcess = 1.003;
 
-// What a look at some bytes costs, and shows: windows spread over the block.
+// The cost of a look at some bytes, and what it shows: windows spread over the
+// block.
 constexpr size_t kSampleWindowCount = 8;
 constexpr size_t kSampleWindowBytes = 512;
 // A sample knows the saving to about a thousandth.

@@ -71,7 +71,7 @@ class LiteralsReader {
   explicit LiteralsReader(std::string_view blocks) : rest_(blocks) {}
 
   bool Next(LiteralBlock& block);
-  // What follows the blocks that were read.
+  // The bytes after the blocks that were read.
   std::string_view rest() const { return rest_; }
 
  private:

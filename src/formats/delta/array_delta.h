@@ -29,7 +29,7 @@ struct ChunkDeltaEntry {
   bool operator==(const ChunkDeltaEntry&) const = default;
 };
 
-// Of an array of so many chunks.
+// The bytes of the head for an array of so many chunks.
 uint64_t ArrayDeltaHeadBytes(uint64_t chunk_count);
 std::string WriteArrayDeltaHead(const std::vector<ChunkDeltaEntry>& entries);
 // `head`: ArrayDeltaHeadBytes(chunk_count) bytes; `array_bytes`: of the whole.

@@ -3,7 +3,7 @@
 // A coded chunk is empty (nothing changed), or a byte that says how it is coded
 // and the rest: what few words changed (formats/delta/sparse_delta.h); the
 // differences of all words; or all new words. The latter two are byte planes,
-// as tensors are stored elsewhere: blosc with zstd, or zstd alone for small
+// as tensors are stored elsewhere: blosc with zstd, or only zstd for small
 // chunks and words of one byte.
 //
 // Thread-safety: an object belongs to one thread. Ownership: arguments are
@@ -29,7 +29,7 @@ namespace holdfast {
 
 // Complex numbers are two words.
 WordKind WordKindOf(DType dtype);
-// What tells one content of a chunk from another. Source: doc/deltas.md.
+// Tells one content of a chunk from another. Source: doc/deltas.md.
 uint64_t ChunkHash(std::string_view words);
 
 class ChunkDelta {

@@ -82,7 +82,7 @@ class Groups {
   const Word* At(size_t group) const {
     return IsWhole(group) ? words_ + group * kGroupWords : last_.data();
   }
-  // A bit for each word that is there.
+  // A bit for each word of the group.
   uint64_t ValidAt(size_t group) const {
     return IsWhole(group) ? ~uint64_t{0}
                           : (uint64_t{1} << (word_count_ % kGroupWords)) - 1;
@@ -241,7 +241,7 @@ struct ClassChanges {
 
   // False when a change lies beyond the words.
   bool FindPlaces() {
-    // What is asked for may begin in the last of them.
+    // The range that is asked for may begin in the last of them.
     places.assign(word_count / 64 + 2, 0);
     uint64_t at = 0;
     for (const uint32_t gap : gaps) {
@@ -417,7 +417,7 @@ class NumberWriter {
   std::string all_bits_;
 };
 
-// What the symbols of the stream stand for.
+// Reads the numbers that the symbols of the stream stand for.
 class NumberReader {
  public:
   NumberReader() : decoder_(std::make_unique<RansDecoder>()) {

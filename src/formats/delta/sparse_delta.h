@@ -7,8 +7,8 @@
 // of their old values, which a decoder knows; distances are counted among the
 // words of a class. Distances and differences are symbols
 // (formats/delta/buckets.h) of frequencies of each class's own, coded by
-// formats/delta/rans.h. What the mean costs lies within a few per cent of the
-// entropy given the exponent (bench/results/deltas.md).
+// formats/delta/rans.h. The mean cost lies within a few per cent of the entropy
+// given the exponent (bench/results/deltas.md).
 //
 // The layout, numbers as varints unless they say otherwise:
 //   change count

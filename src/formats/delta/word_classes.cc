@@ -10,7 +10,7 @@ namespace {
 // About what the frequencies of a class take.
 constexpr double kClassBits = 400;
 
-// Of saying which of the words change.
+// The bits to say which of the words change.
 double PlaceBits(const ExponentCount& count) {
   if (count.change_count == 0) return 0;
   const auto words = static_cast<double>(count.word_count);

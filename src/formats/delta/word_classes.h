@@ -14,7 +14,7 @@ namespace holdfast {
 
 inline constexpr size_t kClassCountMax = kThresholdCountMax + 1;
 
-// Of the words of one exponent.
+// The count of the words of one exponent.
 struct ExponentCount {
   uint64_t word_count = 0;
   uint64_t change_count = 0;

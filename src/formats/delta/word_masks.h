@@ -37,7 +37,7 @@ struct Lanes<uint8_t> {
   }
   static __m128i Equal(__m128i a, __m128i b) { return _mm_cmpeq_epi8(a, b); }
   static __m128i Greater(__m128i a, __m128i b) { return _mm_cmpgt_epi8(a, b); }
-  // Of 16 words.
+  // The bits of 16 words.
   static uint32_t Bits(const __m128i* masks) {
     return static_cast<uint32_t>(_mm_movemask_epi8(masks[0]));
   }

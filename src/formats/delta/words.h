@@ -12,7 +12,7 @@ namespace holdfast {
 
 struct WordKind {
   int word_bytes = 1;
-  // Of a float of one sign bit and an exponent above so many bits; -1: another
+  // For a float of one sign bit and an exponent above so many bits; -1: another
   // kind of number.
   int mantissa_bits = -1;
 

@@ -58,6 +58,7 @@ std::vector<LeafEntry> MergeSorted(const std::vector<LeafEntry>& old,
                                    const std::vector<LeafEntry>& added) {
   std::vector<LeafEntry> merged;
   merged.reserve(old.size() + added.size());
+  // std::set_union takes equal elements from its first range.
   std::set_union(
       added.begin(), added.end(), old.begin(), old.end(),
       std::back_inserter(merged),
@@ -132,6 +133,8 @@ class VersionArchiver {
         Insert(written);
         return Status();
       }
+      // A complete node makes room for the new one and goes up one height; an
+      // open one has only been rewritten.
       carried = std::exchange(*at, written);
       if (open) return Status();
     }
@@ -232,6 +235,7 @@ Result<BulkWriteSummary> AppendTo(Database& database,
   const Version newest = manifest.versions.back();
   const uint64_t generation = newest.generation + 1;
   const uint64_t list_span = uint64_t{1} << options.version_tree_arity_log2;
+  // The manifest's own list is full: its versions move into the version tree.
   if ((generation - 1) % list_span == 0) {
     HF_RETURN_IF_ERROR(VersionArchiver(database, appender, list.files, manifest)
                            .Archive(generation));
@@ -239,6 +243,7 @@ Result<BulkWriteSummary> AppendTo(Database& database,
   AddVersion(generation,
              std::max(CommitTimeNs(options), newest.commit_time_ns + 1), tree,
              list.files, manifest);
+  // Values and nodes are in their files before the manifest refers to them.
   HF_ASSIGN_OR_RETURN(std::vector<WrittenFile> files, appender.Finish());
   HF_ASSIGN_OR_RETURN(const uint64_t manifest_byte_count,
                       PublishManifest(database.store(), database.directory(),

@@ -210,6 +210,8 @@ Status BulkWriter::PutStream(size_t index, std::string_view key,
                              const StreamFn& produce) {
   HF_RETURN_IF_ERROR(CheckKeyLength(key));
   HF_RETURN_IF_ERROR(WaitForTurn(index));
+  // next_index_ stays here until the value is known below, so that nothing is
+  // placed behind it meanwhile.
   StreamedValue value(options_.max_inline_value_bytes, appender_);
   Status status = produce([&](std::span<const std::string_view> pieces) {
     return value.Write(pieces);

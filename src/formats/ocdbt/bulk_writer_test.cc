@@ -131,7 +131,7 @@ TEST(BulkWriterTest, OffsetsFollowIndexesAndFilesRollOverAtTarget) {
   options.max_inline_value_bytes = 0;
   options.target_data_file_bytes = 10;
   const auto writer = BulkWriter::Create(&store, "", options);
-  // 4 + 6 reach the target; 25 exceeds it alone; the node follows "e".
+  // 4 + 6 reach the target; 25 exceeds it by itself; the node follows "e".
   const Pairs pairs = {{"e", "1234"},
                        {"d", "123456"},
                        {"c", ""},

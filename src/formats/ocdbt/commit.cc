@@ -177,6 +177,7 @@ Result<BulkWriteSummary> CommitEntries(Store* store,
                                        DataFileAppender& appender,
                                        EntryList& list) {
   HF_ASSIGN_OR_RETURN(const BuiltTree tree, WriteTree(options, appender, list));
+  // Values and nodes are in their files before the manifest refers to them.
   HF_ASSIGN_OR_RETURN(std::vector<WrittenFile> files, appender.Finish());
   Manifest manifest;
   manifest.config = MakeConfig(options);

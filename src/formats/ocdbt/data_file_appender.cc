@@ -66,11 +66,13 @@ void DataFileAppender::EndTurn(File& file) {
   file.closed = IsFull(file);
   if (file.closed) open_[turn_] = nullptr;
   if (!file.closed && turn_bytes_ < kTurnBytes) return;
+  // The next bytes go to another file, so that several are sent at a time.
   turn_ = (turn_ + 1) % open_.size();
   turn_bytes_ = 0;
 }
 
 DataFileAppender::File& DataFileAppender::FileOf(const Reference& place) {
+  // The list may grow meanwhile; the File itself does not move.
   std::lock_guard lock(mutex_);
   return *files_[place.file_index - first_file_index_];
 }
@@ -101,6 +103,7 @@ Status DataFileAppender::AppendStream(std::span<const std::string_view> pieces,
   const uint64_t byte_count = TotalBytes(pieces);
   File& file = FileOf(place);
   {
+    // Before it is written, so that nobody takes the file for complete.
     std::lock_guard lock(mutex_);
     Grow(file, byte_count);
   }

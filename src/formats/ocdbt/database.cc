@@ -76,6 +76,7 @@ class FileSizes {
   Status CheckValue(const ValueRef& value) {
     if (value.is_inline) return Status();
     HF_ASSIGN_OR_RETURN(const uint64_t size, Get(value.file));
+    // Without the sum of the two, which come from a file and may overflow.
     if (value.offset <= size && value.byte_count <= size - value.offset) {
       return Status();
     }
@@ -276,6 +277,7 @@ Subtree Database::RootOf(const VersionRecord& record) {
 
 Result<std::shared_ptr<const TreeLeaf>> Database::LeafOf(std::string_view key) {
   {
+    // Keys that are asked for in a row mostly lie in one leaf.
     std::lock_guard lock(last_leaf_mutex_);
     if (last_leaf_ != nullptr && last_leaf_->Covers(key)) return last_leaf_;
   }

@@ -106,6 +106,7 @@ Result<EntryList> ReadAllEntries(Database& database,
         entry.key = keys->Copy(key);
         if (value.is_inline) {
           entry.SetInline(value.inline_value);
+          // The value lies in its node's memory, which the list keeps.
           if (list.owners.back() != value.owner) {
             list.owners.push_back(value.owner);
           }

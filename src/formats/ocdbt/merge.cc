@@ -108,6 +108,7 @@ Result<BulkWriteSummary> MergeEntries(Store* store,
                                 "\" must end in '/'");
   }
   HF_ASSIGN_OR_RETURN(EntryList joined, Join(children));
+  // Frees the lists; `joined` shares the owners of their keys and values.
   children.clear();
   DataFileAppender appender(store, MakeDataFileOptions(options, directory),
                             &joined.files);

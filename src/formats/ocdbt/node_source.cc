@@ -42,6 +42,8 @@ std::string RangeText(const Store& store, std::string_view path,
 Result<Bytes> ReadFileRange(Store& store, std::string_view path,
                             uint64_t offset, uint64_t byte_count) {
   HF_RETURN_IF_ERROR(CheckDataFilePath(path));
+  // The size is only what a file claims: beyond this it is compared with the
+  // file's before memory is taken for it.
   if (byte_count > kUncheckedReadBytesMax) {
     HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(path));
     if (offset > info.byte_count || byte_count > info.byte_count - offset) {
@@ -174,6 +176,7 @@ void NodeSource::EndRead(const std::string& cache_key,
       cache_byte_count_ += node->memory_byte_count();
       cache_order_.push_front(cache_key);
       cache_[cache_key] = {std::move(node), cache_order_.begin()};
+      // This ends before the new node, the youngest, which fits by itself.
       while (cache_byte_count_ > cache_bytes_max_) DropOldest();
     }
   }

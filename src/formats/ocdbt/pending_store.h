@@ -2,8 +2,8 @@
 // makes them one more generation of it. Reads see the changes.
 //
 // Where there is no database yet, the store is empty and Commit makes one.
-// Thread-safety: any thread; Commit alone. Ownership: shares the base store,
-// owns copies of the changes. Units: bytes.
+// Thread-safety: any thread; Commit needs the store to itself. Ownership:
+// shares the base store, owns copies of the changes. Units: bytes.
 // Errors: as in store.h, database.h and append.h. After a Commit that failed
 // the changes are still pending and the database is as it was.
 #pragma once

@@ -226,6 +226,8 @@ class Walk {
   }
 
   Status VisitLeaf(Frame& frame) {
+    // A hostile tree may refer to one node from many places: the count of keys
+    // that its root states bounds the walk.
     key_count_ += frame.end - frame.next;
     if (key_count_ > keys_max_) {
       return DataLossError(
@@ -302,6 +304,7 @@ Result<std::shared_ptr<const TreeLeaf>> FindLeaf(NodeSource& source,
                                                  const Subtree& root,
                                                  std::string_view key) {
   HF_ASSIGN_OR_RETURN(Frame frame, LoadFrame(source, root));
+  // This ends: LoadFrame refuses a child that is not one lower.
   while (frame.node->height > 0) {
     const size_t after = Bound(frame, key, /*after_equal=*/true);
     if (after == 0) return std::shared_ptr<const TreeLeaf>();

@@ -1,6 +1,6 @@
 // Integers of any size as decimal text, and doubles as Python writes them.
 //
-// Thread-safety: pure functions. Errors: nullopt for what is no number.
+// Thread-safety: pure functions. Errors: nullopt for a malformed number.
 // Integers are two's complement, little endian, as pickles have them.
 #pragma once
 

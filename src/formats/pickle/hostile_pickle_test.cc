@@ -213,7 +213,7 @@ std::vector<HostilePickle> DamagedPickles() {
       {"items under a mark are out of reach", "]N(a.", kDamaged,
        "the stack has 0 values"},
       {"REDUCE of a number", "K\1)R.", kDamaged,
-       "it calls an int, which is no class by its name"},
+       "it calls an int, which is not a class by its name"},
       {"REDUCE of an object", "cmodel\nColor\n(K\1tR)R.", kDamaged,
        "it calls an object"},
       {"REDUCE with a list", "cmodel\nColor\n]R.", kDamaged,
@@ -257,9 +257,9 @@ std::vector<HostilePickle> ForeignPickles() {
        "\x8b" + Little(1000000, 4) + std::string(1000000, '\1') + ".", kDamaged,
        "an int has 1000000 bytes; at most 4096 are read"},
       {"an int of a million digits", "L" + std::string(1000000, '9') + "L\n.",
-       kDamaged, "an int is not written as one of up to 9864 digits"},
-      {"an int of letters", "Iabc\n.", kDamaged, "an int is not written"},
-      {"a float of letters", "Fabc\n.", kDamaged, "a float is not written"},
+       kDamaged, "not the text of an int of up to 9864 digits"},
+      {"an int of letters", "Iabc\n.", kDamaged, "not the text of an int"},
+      {"a float of letters", "Fabc\n.", kDamaged, "not the text of a float"},
       {"a string without quotes", "Sabc\n.", kDamaged, "not in quotes"},
       {"a string with half an escape", "S'\\x1'\n.", kDamaged,
        "a broken escape"},
@@ -319,7 +319,7 @@ std::vector<HostilePickle> WrongObjectPickles() {
       {"a Namespace whose state is a list",
        "\x80\x02"
        "cargparse\nNamespace\n)\x81]b.",
-       kDamaged, "the state of a Namespace is no dict"},
+       kDamaged, "the state of a Namespace is not a dict"},
   };
 }
 

@@ -1,4 +1,5 @@
-// What a pickle may do with a name (module and qualified name) that it holds.
+// The permissions of a pickle for a name (module and qualified name) that it
+// holds.
 //
 // Nothing is ever imported or called. Refusing names keeps a pickle that was
 // made to act from passing as data: whoever reads it learns what it wanted.

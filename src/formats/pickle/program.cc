@@ -147,7 +147,7 @@ class Machine {
   Status StepObject(Opcode opcode);
 
   Status Text(NodeKind kind, Result<std::string_view> text);
-  // A str of Python 2, which becomes bytes when it is no text.
+  // A str of Python 2, which becomes bytes when it is not a text.
   Status OldString(Result<std::string_view> text);
   Status Long(Result<std::string_view> bytes);
   Status TextInt(std::string_view line);
@@ -479,7 +479,7 @@ Status Machine::TextLong(std::string_view line) {
   if (digits.ends_with('L')) digits.remove_suffix(1);
   auto bytes = BytesOfDecimal(digits);
   if (!bytes) {
-    return reader_.Error("an int is not written as one of up to " +
+    return reader_.Error("not the text of an int of up to " +
                          std::to_string(kDigitsMax) + " digits");
   }
   while (bytes->size() > 8 && (bytes->back() == '\0' || bytes->back() == -1) &&
@@ -492,7 +492,7 @@ Status Machine::TextLong(std::string_view line) {
 Status Machine::TextFloat(std::string_view line) {
   Node node{.kind = NodeKind::kFloat};
   const auto number = ParseNumber<double>(line);
-  if (!number) return reader_.Error("a float is not written as one");
+  if (!number) return reader_.Error("not the text of a float");
   node.real = *number;
   return PushNew(std::move(node));
 }
@@ -700,7 +700,7 @@ Status Machine::Instantiate(NodeIndex callee, NodeIndex args,
   }
   if (node(callee).kind != NodeKind::kGlobal) {
     return reader_.Error("it calls " + NameOf(node(callee)) +
-                         ", which is no class by its name");
+                         ", which is not a class by its name");
   }
   if (node(args).kind != NodeKind::kTuple) {
     return reader_.Error("the arguments of an object are " +

@@ -118,8 +118,8 @@ inline constexpr size_t kIntBytesMax = 4096;
 
 struct ProgramOptions {
   bool persistent_ids = false;  // else they are refused
-  // What may not be run becomes a kRefused node where it would have been made,
-  // so that the rest can be read; else it fails the whole.
+  // A call that may not be run becomes a kRefused node where it would have been
+  // made, so that the rest can be read; else it fails the whole.
   bool keeps_refused = false;
   bool* is_cut = nullptr;  // set: it failed as the bytes end too early
 };

@@ -19,7 +19,7 @@ class RefusedParts {
  public:
   explicit RefusedParts(const Program& program);
 
-  // Why the node cannot be made: the first refusal in it; ok: there is none.
+  // Why the node cannot be made: the first refusal in it; ok: it has none.
   Status Below(NodeIndex node) const;
   // All that is refused in the node is told of.
   void Tell(NodeIndex node) { Mark(node, told_); }

@@ -139,7 +139,7 @@ Result<Shape> ParseInts(const Program& program, const Node& node) {
 Result<StorageId> ParseStorageId(const Program& program, const Node& id) {
   if (id.kind != NodeKind::kTuple || id.children.size() < 5 ||
       id.children.size() > 6) {
-    return DataLossError("pickle: a persistent id is no storage's");
+    return DataLossError("pickle: a persistent id does not name a storage");
   }
   const auto part = [&](size_t i) -> const Node& {
     return program.node(id.children[i]);
@@ -288,7 +288,8 @@ std::optional<Rebuild> RebuildOf(const Program& program, const Node& node) {
   return Rebuild{callee->use, &args};
 }
 
-// What _rebuild_from_type_v2(function, type, arguments, state) calls first.
+// The call that _rebuild_from_type_v2(function, type, arguments, state) makes
+// first.
 std::optional<Rebuild> InnerRebuild(const Program& program,
                                     const std::vector<NodeIndex>& args) {
   if (args.size() < 3) return std::nullopt;
@@ -304,7 +305,7 @@ std::optional<Rebuild> InnerRebuild(const Program& program,
 std::optional<Rebuild> Innermost(const Program& program, const Node& node,
                                  std::string_view& want_dtype) {
   std::optional<Rebuild> at = RebuildOf(program, node);
-  // Wrappers are few; a longer chain is no tensor.
+  // Wrappers are few; a longer chain is not a tensor.
   for (int i = 0; at && i < 8; ++i) {
     const auto& args = *at->args;
     switch (at->use) {
@@ -367,9 +368,9 @@ Status CheckHasElements(const Program& program, const Node& node) {
   const std::string name = ClassOf(program, *found);
   if (name.ends_with(".DTensor")) {
     return UnimplementedError(
-        "pickle: a DTensor, of which the file has one rank's part alone; save "
-        "tensor.full_tensor(), or all ranks' with torch.distributed.checkpoint "
-        "or holdfast.torch.save");
+        "pickle: a DTensor, of which the file has only one rank's part; save "
+        "tensor.full_tensor(), or all ranks' parts with "
+        "torch.distributed.checkpoint or holdfast.torch.save");
   }
   return UnimplementedError(
       "pickle: a tensor of class " + name +

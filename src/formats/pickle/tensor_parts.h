@@ -1,10 +1,10 @@
-// What a pickle says about a tensor: dtype, storage, offset, sizes, strides.
-// Not what a subclass makes of them.
+// The description of a tensor in a pickle: dtype, storage, offset, sizes,
+// strides. Not what a subclass makes of them.
 //
 // Thread-safety: pure functions. Ownership: plain values; texts of the program.
 // Units: elements, unless a name ends in _bytes; strides in bytes.
-// Errors: DataLoss (does not fit its storage, or is no tensor), Unimplemented
-// (a dtype or a view that is not read), each saying what.
+// Errors: DataLoss (does not fit its storage, or is not a tensor),
+// Unimplemented (a dtype or a view that is not read), each saying what.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ struct TensorCall {
 };
 // The call by which the value's elements come: its own, or that inside a
 // parameter, a subclass, or a tensor with attributes, whose other parts are
-// left out. Nullopt when the value is no such tensor.
+// left out. Nullopt when the value is not such a tensor.
 std::optional<TensorCall> TensorCallOf(const Program& program,
                                        const Node& node);
 // Every element lies inside the storage.
@@ -58,11 +58,11 @@ Result<TensorParts> ParseTensor(const Program& program, const TensorCall& call);
 // A bare storage, as a tensor of one axis. REQUIRES: a kPersistent.
 Result<TensorParts> ParseStorage(const Program& program, const Node& node);
 
-// Why a value that is a tensor to torch is none here (quantized, or cut by
-// others); ok of anything else.
+// Why a value that is a tensor to torch cannot be one here (quantized, or cut
+// by others); ok of anything else.
 Status CheckHasElements(const Program& program, const Node& node);
 
-// A tuple, list, or torch.Size of ints. DataLoss when it is none.
+// A tuple, list, or torch.Size of ints. DataLoss when it is not.
 Result<Shape> ParseInts(const Program& program, const Node& node);
 
 }  // namespace holdfast::pickle

@@ -32,7 +32,7 @@ Status CheckByteOrder(const ZipReader& zip, const std::string& root) {
   const ZipEntry* entry = zip.Find(root + "byteorder");
   if (entry == nullptr) return {};
   if (entry->byte_count > 16) {
-    return DataLossError("torch file: its byteorder is no word");
+    return DataLossError("torch file: its byteorder is longer than a word");
   }
   HF_ASSIGN_OR_RETURN(const std::string order, zip.Read(*entry));
   if (order == "little") return {};

@@ -331,7 +331,7 @@ TEST(TensorLies, AreRefused) {
                       "0X\3\0\0\0cpuK\4tQK\0K\4\x85K\1\x85\x89NtR."s),
               HasSubstr("a storage has no type"));
   EXPECT_THAT(reading("X\7\0\0\0storageQ."s),
-              HasSubstr("a persistent id is no storage's"));
+              HasSubstr("a persistent id does not name a storage"));
   EXPECT_THAT(reading("ctorch._utils\n_rebuild_other_tensor\n(tR."),
               HasSubstr("torch._utils._rebuild_other_tensor, which holdfast "
                         "does not run"));

@@ -80,7 +80,7 @@ class Builder {
   // Not one a node: of a large program only a small part may be wanted.
   std::unordered_map<NodeIndex, Made> made_;
   uint64_t weight_max_;
-  // Of the node that is being made and of those inside it.
+  // The weight of the node that is being made and of those inside it.
   uint64_t weight_ = 0;
   int depth_ = 0;
   int height_ = 0;
@@ -99,7 +99,8 @@ bool IsBare(const Object& object) {
   return !object.state && object.items.empty() && object.pairs.empty();
 }
 
-// What copyreg makes is made by cls.__new__, not by a call of the class.
+// An object that copyreg makes is made by cls.__new__, not by a call of the
+// class.
 Object Uncalled(Object object) {
   object.is_called = false;
   return object;
@@ -209,7 +210,7 @@ Result<Builder::Values> Builder::MakeItems(const Indices& indices) {
   return values;
 }
 
-// Of equal keys the last one's value counts, at the place of the first.
+// Among equal keys the last one's value counts, at the place of the first.
 Result<Builder::Pairs> Builder::MakePairs(const Indices& indices) {
   Pairs pairs;
   pairs.reserve(indices.size() / 2);
@@ -414,12 +415,12 @@ Result<PickleValue> Builder::MakeNamespace(const Object& object,
   if (!object.state) return PickleValue::Pairs(PickleKind::kNamespace, {});
   const Node& state = node(*object.state);
   if (state.kind != NodeKind::kDict) {
-    return DataLossError("pickle: the state of a Namespace is no dict");
+    return DataLossError("pickle: the state of a Namespace is not a dict");
   }
   HF_ASSIGN_OR_RETURN(Pairs pairs, MakePairs(state.children));
   for (const auto& [key, value] : pairs) {
     if (!key.is(PickleKind::kString)) {
-      return DataLossError("pickle: a Namespace has a name that is no str");
+      return DataLossError("pickle: a Namespace has a name that is not a str");
     }
   }
   return PickleValue::Pairs(PickleKind::kNamespace, std::move(pairs));
@@ -429,7 +430,7 @@ Result<PickleValue> Builder::MakeBytesIO(const Object& object) {
   if (!object.state) return PickleValue::Text(PickleKind::kBytesIO, "");
   const Node& state = node(*object.state);
   if (state.kind != NodeKind::kTuple || state.children.empty()) {
-    return DataLossError("pickle: the state of a BytesIO is no tuple");
+    return DataLossError("pickle: the state of a BytesIO is not a tuple");
   }
   HF_ASSIGN_OR_RETURN(std::string bytes,
                       BytesOfNode(program_, node(state.children[0])));

@@ -44,6 +44,7 @@ Status Array::State::CheckView(const Box& box,
   const size_t rank = metadata.shape.size();
   bool inside = box.origin.size() == rank && box.shape.size() == rank;
   for (size_t i = 0; inside && i < rank; ++i) {
+    // Without a sum of origin and shape, which could overflow.
     inside = box.origin[i] >= 0 && box.shape[i] >= 0 &&
              box.shape[i] <= metadata.shape[i] &&
              box.origin[i] <= metadata.shape[i] - box.shape[i];

@@ -1,12 +1,12 @@
-// Array: a zarr v2 or v3 array in a Store, written by boxes. (What reads boxes
-// of arrays is checkpoint/restore.)
+// Array: a zarr v2 or v3 array in a Store, written by boxes. (Boxes of arrays
+// are read by checkpoint/restore.)
 //
 // Thread-safety: Write may be called from any thread; writes that touch the
 // same chunk must not run at once with each other or with reads of it (a partly
 // covered chunk is read, changed and written back).
 // Ownership: borrows the Store, which must outlive it; copies share the rest.
 // Units: boxes in elements, outermost dimension first.
-// Errors: AlreadyExists for metadata that is there; InvalidArgument for a box
+// Errors: AlreadyExists for existing metadata; InvalidArgument for a box
 // outside the array or a view of another dtype or shape; those of metadata,
 // chunks and the store. A failed Write leaves the array partly written.
 #pragma once

@@ -223,7 +223,7 @@ TEST_F(ArrayTest, ChunksEqualToTheFillValueAreLeftOut) {
       ReadForTest(store_, array, BoxOf({5}), ViewOf(DType::kFloat32, read, {5}))
           .ok());
   EXPECT_EQ(std::memcmp(read.data(), values.data(), 20), 0);
-  // What becomes equal is deleted.
+  // A chunk that becomes equal is deleted.
   values[2] = nan;
   ASSERT_TRUE(array.Write(BoxOf({5}), view).ok());
   EXPECT_THAT(Keys(store_), ElementsAre("a/zarr.json"));

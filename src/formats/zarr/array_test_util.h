@@ -1,5 +1,5 @@
-// What tests of writing read arrays with: one chunk after the other, so slow
-// and so simple that it can be believed.
+// Reads arrays for tests of writing: one chunk after the other, so slow and so
+// simple that it can be believed.
 #pragma once
 
 #include <string>

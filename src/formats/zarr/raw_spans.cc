@@ -73,6 +73,7 @@ Status ForEachRawSpan(const RawPlan& plan,
           static_cast<uint64_t>((plan.box.origin[i] + at[i]) * plan.strides[i]);
     }
     HF_RETURN_IF_ERROR(fn(span));
+    // As an odometer counts: the innermost of the split dimensions first.
     size_t i = plan.split;
     while (i > 0 && ++at[i - 1] == plan.box.shape[i - 1]) at[--i] = 0;
     if (i == 0) return Status();

@@ -118,6 +118,7 @@ bool ChunkReader::WantsRanges(const std::vector<InnerPiece>& pieces) const {
   // that is wanted whole costs one request, unless it is too large to hold.
   const uint64_t entry_count = format_.shard->entry_count();
   if (pieces.size() < entry_count) return true;
+  // Divided, since a product of sizes out of a file may overflow.
   if (entry_count > 1 &&
       entry_count > kWholeShardBytesMax / format_.shard->inner_bytes()) {
     return true;
@@ -331,10 +332,12 @@ Status ChunkReader::ReadShard(const Located& object,
   std::vector<PieceRange> direct;
   std::vector<PieceRange> joined;
   for (const InnerPiece& piece : pieces) {
+    // Entry checks that it lies inside the shard, so that no sum of its offset
+    // and size overflows below.
     const Result<ShardEntry> entry =
         index.Entry(piece.number, object.byte_count);
     if (!entry.ok()) return format_.shard->AtPiece(piece, entry.status());
-    // Known from the index alone: no request.
+    // Known from only the index: no request.
     if (entry->missing()) {
       HF_RETURN_IF_ERROR(format_.shard->MissingPiece(piece, encoded_target));
       continue;

@@ -43,6 +43,7 @@ void Split(const ArrayMetadata& metadata, const Box& box,
     return;
   }
   // Halving the outermost dimension with more than one chunk keeps C order.
+  // There is one, since the box touches more than one chunk.
   size_t i = 0;
   while (TouchedAlong(metadata, box, i).first ==
          TouchedAlong(metadata, box, i).last) {

@@ -231,6 +231,8 @@ Result<EncodedChunk> ShardCodec::Join(std::vector<EncodedInner> inner) const {
     return ResourceExhaustedError("no memory for a shard of " +
                                   std::to_string(copied_bytes) + " bytes");
   }
+  // The index lies first in memory in any case; the order of `pieces` decides
+  // where it is stored.
   EncodeShardIndex(entries, params_.sharding, shard.storage.data());
   const std::string_view index(shard.storage.data(), index_bytes_);
   char* end = shard.storage.data() + index_bytes_;
@@ -319,6 +321,7 @@ Status ShardCodec::EncodeStream(const ChunkElements& chunk, size_t piece_bytes,
   const ChunkGrid grid = {chunk.shape, params_.sharding.chunk_shape};
   HF_RETURN_IF_ERROR(
       ForEachChunk(grid, BoxOf(chunk.shape), [&](const Shape& cell) -> Status {
+        // Counted from 0: the index of a streamable shard is at the end.
         const uint64_t start = byte_count;
         HF_RETURN_IF_ERROR(EncodeInnerStream(PartOf(chunk, grid.ChunkBox(cell)),
                                              piece_bytes, counting, context));
@@ -350,6 +353,7 @@ Result<bool> ShardCodec::DecodeStream(EncodedSource& encoded,
   piece.cell = Shape(params_.grid.size(), 0);
   const Result<ShardEntry> entry = index.Entry(0, shard_bytes);
   if (!entry.ok()) return AtPiece(piece, entry.status());
+  // Decode fills it, or refuses it, as the options say.
   if (entry->missing()) return false;
   EncodedPart inner(encoded, entry->offset, entry->byte_count);
   Result<bool> decoded =

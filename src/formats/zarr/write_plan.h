@@ -1,5 +1,5 @@
 // WritePlan: which chunks a write of a box touches, and whether the box covers
-// each whole (then it is encoded alone) or not (then it is read first).
+// each whole (then it is only encoded) or not (then it is read first).
 //
 // A plan is a value, as ReadPlan. Thread-safety: pure functions. Units:
 // elements.

@@ -30,7 +30,7 @@ struct ZipEntry {
 
 class ZipReader {
  public:
-  // Reads the directory alone.
+  // Reads only the directory.
   static Result<ZipReader> Open(const ByteSource& source,
                                 bool allow_deflated = false);
 
@@ -39,7 +39,7 @@ class ZipReader {
   // False when none of several entries has one: torch.save can leave them out.
   // Nothing is compared then.
   bool has_checksums() const { return has_checksums_; }
-  // Null when there is none.
+  // Null when no entry has this name.
   const ZipEntry* Find(std::string_view name) const;
   // The place of the entry's bytes; its own header is checked.
   Result<uint64_t> DataOffset(const ZipEntry& entry) const;

@@ -29,7 +29,7 @@ class ZipWriter {
   // The entry .data/serialization_id below `root`, a number that tells one
   // content from another, then the directory.
   void Finish(std::string_view root);
-  // The directory alone, as other programs expect it.
+  // Writes only the directory, as other programs expect it.
   void FinishPlain() { PutDirectory(); }
 
   // The place of the next byte in the archive.

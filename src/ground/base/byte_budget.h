@@ -1,8 +1,8 @@
 // ByteBudget: a hard bound on bytes held at once by running work.
 //
-// A request larger than the whole budget is let in alone, when nothing else is
-// held, so that no request can wait forever. Work that can be done piece by
-// piece asks for a few pieces instead.
+// A request larger than the whole budget is let in when nothing else is held,
+// so that no request can wait forever. Work that can be done piece by piece
+// asks for a few pieces instead.
 // Thread-safety: any thread. Units: bytes.
 #pragma once
 
@@ -40,8 +40,8 @@ class ByteBudget {
   // Nullopt where Acquire would block.
   std::optional<Lease> TryAcquire(size_t byte_count);
 
-  // True for a request of this size that would run alone although its work
-  // could be done in pieces.
+  // True for a request of this size that would be the only one running although
+  // its work could be done in pieces.
   bool WantsPieces(size_t byte_count) const;
   // Size of the pieces that such work is cut to; it holds two at a time.
   size_t piece_bytes() const;

@@ -1,4 +1,5 @@
-// What the processor can do beyond what every one of its kind can, asked once.
+// The features of the processor beyond what every one of its kind can, asked
+// once.
 //
 // With HOLDFAST_CPU=plain in the environment it can do nothing more: so tests
 // run the code that other processors run.

@@ -16,7 +16,8 @@
 namespace holdfast {
 namespace {
 
-// True on pool threads and inside any loop: a nested loop then runs alone.
+// True on pool threads and inside any loop: a nested loop then runs in its own
+// thread only.
 thread_local bool in_parallel_loop = false;
 
 int AvailableCpuCount() {

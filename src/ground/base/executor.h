@@ -2,8 +2,8 @@
 // parallel: a blocking loop over independent items.
 //
 // Thread-safety: ParallelFor may be called from any thread; loops started from
-// different threads share the pool. A loop inside a loop runs in the calling
-// worker alone (no deadlock). Where the system gives fewer threads than asked
+// different threads share the pool. A loop inside a loop runs only in the
+// calling worker (no deadlock). Where the system gives fewer threads than asked
 // for, those that there are do the work, in the end the caller's own.
 // Errors: the first failure (lowest index among those seen) is returned; items
 // not yet started are skipped. bad_alloc in an item is ResourceExhausted.

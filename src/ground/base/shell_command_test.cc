@@ -8,8 +8,8 @@
 namespace holdfast {
 namespace {
 
-// What a shell passes for `command` to a program that fails unless its only
-// argument is `want`.
+// Whether a shell passes, for `command`, only `want` to a program, which fails
+// unless that is its only argument.
 bool Passes(const std::string& command, const std::string& path,
             const std::string& want) {
   const auto text = ShellText(command, "{}", "STEP", path);

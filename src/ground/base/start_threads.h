@@ -1,5 +1,5 @@
 // Threads that only help: where the system gives none (limits of processes, of
-// memory), the work is done with fewer, or by the caller alone.
+// memory), the work is done with fewer, or by only the caller.
 //
 // Thread-safety: pure. Ownership: the caller joins what was started.
 // Errors: none; the answer says what there is.
@@ -14,7 +14,7 @@
 
 namespace holdfast {
 
-// A thread that runs fn(), or nullopt when there is none to be had.
+// A thread that runs fn(), or nullopt when the system gives none.
 template <typename Thread = std::thread, typename Fn>
 std::optional<Thread> TryStartThread(Fn&& fn) noexcept {
   try {

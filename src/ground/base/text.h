@@ -1,6 +1,6 @@
 // Small texts of formats and protocols: numbers, letters, hex and base64.
 //
-// ASCII alone: other bytes are no letters, no digits and no spaces.
+// Only ASCII: other bytes are neither letters nor digits nor spaces.
 // Thread-safety: pure functions. Errors: absent for what is not such a text.
 #pragma once
 
@@ -30,7 +30,7 @@ int HexDigit(char c);
 // Two digits a byte, of either case.
 std::optional<std::string> BytesOfHex(std::string_view hex);
 
-// Takes %XX for the byte; anything that is no escape stands for itself.
+// Takes %XX for the byte; anything that is not an escape stands for itself.
 std::string PercentDecoded(std::string_view text);
 
 char LowerCase(char c);

@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-// What is compared with what: equal keys.
+// The key by which replicas are compared: equal keys.
 struct ReplicaKey {
   std::string tensor;
   Shape origin;
@@ -95,7 +95,7 @@ Result<std::vector<ReplicaKey>> KeysOfText(std::string_view text) {
   return keys;
 }
 
-// What one rank has, in the order of its list.
+// The replicas of one rank, in the order of its list.
 struct RankReplicas {
   std::vector<ReplicaKey> keys;
   std::string sums;  // 16 bytes each
@@ -226,7 +226,7 @@ std::string HoldersText(const std::vector<ReplicaHolder>& holders,
   return text + ")";
 }
 
-// What a leaf holds in memory: nothing, unless it has elements.
+// The replicas that a leaf holds in memory: none, unless it has elements.
 std::vector<Replica> ReplicasOfLeaf(const std::string& name, const Tree& leaf) {
   if (!leaf.is_leaf()) return {};
   if (leaf.leaf_kind() == LeafKind::kScalar) {

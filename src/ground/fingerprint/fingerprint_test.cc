@@ -36,7 +36,7 @@ TEST(FingerprintOf, IsTheSameForAnyThreadsAndMemory) {
   EXPECT_NE(*FingerprintOf(square), *whole);
 }
 
-// What each rank of a group reports.
+// The reports of each rank of a group.
 std::vector<ReplicaReport> CompareAll(
     const std::vector<std::vector<Replica>>& by_rank) {
   const auto transports = MakeThreadTransports(by_rank.size());
@@ -82,8 +82,8 @@ TEST(CompareReplicas, ATieNamesAll) {
             "tensor w: rank 0 and rank 1 differ, and none has a majority");
 }
 
-// Ranks 0 and 2 hold the first half, 1 and 3 the second; 3 is damaged. What one
-// rank alone holds is compared with nothing.
+// Ranks 0 and 2 hold the first half, 1 and 3 the second; 3 is damaged. A box
+// that only one rank holds is compared with nothing.
 TEST(CompareReplicas, BoxesAreComparedWithEqualBoxes) {
   const Array whole = Numbers(100, 0);
   const Array damaged = Numbers(50, 51);
@@ -123,7 +123,7 @@ int64_t Uniform(std::mt19937_64& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
-// Of any dtype, of up to 64 elements.
+// A tensor of any dtype, of up to 64 elements.
 Array RandomTensor(std::mt19937_64& random) {
   const auto dtype = static_cast<DType>(Uniform(random, 0, kDTypeCount - 1));
   Shape shape(Uniform(random, 0, 2));
@@ -148,7 +148,7 @@ Array WithOneBitFlipped(std::mt19937_64& random, const Array& array) {
 }
 
 // 20 groups of 4 to 8 ranks, 750 tensors each, two thirds of which have one
-// bit flipped on one rank: exactly these are named, and the rank alone.
+// bit flipped on one rank: exactly these are named, and only the rank.
 TEST(CompareReplicas, TenThousandFlipsOfOneBitAreNamed) {
   std::mt19937_64 random(5);
   int64_t flip_count = 0;

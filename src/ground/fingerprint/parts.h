@@ -19,7 +19,7 @@ struct FingerprintPart {
   Shape array_shape;
 };
 
-// As `parts`.
+// The sums, like `parts`.
 Result<std::vector<FingerprintSum>> SumsOf(
     const std::vector<FingerprintPart>& parts, Executor& executor,
     const CancelToken& cancel);

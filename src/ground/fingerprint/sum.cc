@@ -22,7 +22,8 @@ constexpr size_t kWordBytes = 4;
 constexpr size_t kBlockWords = 1024;
 constexpr size_t kBlockBytes = kWordBytes * kBlockWords;
 
-// What lies in memory with gaps is put together in pieces that fit a cache.
+// Elements that lie in memory with gaps are put together in pieces that fit a
+// cache.
 constexpr uint64_t kPackedBytesMax = 64 << 10;
 // Runs from this length on are not worth that.
 constexpr uint64_t kLongRunBytes = 512;

@@ -12,7 +12,8 @@
 // its bits, both halves change: the difference is c * w * d with odd c and w
 // and 0 < |d| < 2^32. So do they when two bits flip in one block, as the w of
 // a half are all different. Anything else is missed with a chance of about
-// 2^-62 or less. It is no guard against somebody who wants it to be missed.
+// 2^-62 or less. It does not protect against somebody who wants a difference to
+// be missed.
 //
 // Unused bits of sub-byte elements count as zeros, and bools as 0 or 1; floats
 // are their bits, so that -0.0 is not 0.0.
@@ -41,16 +42,16 @@ struct FingerprintSum {
   bool operator==(const FingerprintSum&) const = default;
 };
 
-// What files say that they hold sums of.
+// The name by which files say that they hold these sums.
 inline constexpr std::string_view kFingerprintAlgorithm = "holdfast-linear-1";
 
-// Of `view`, the elements at `origin` (empty: zeros) of an array of
+// The sum of `view`, the elements at `origin` (empty: zeros) of an array of
 // `array_shape`.
 FingerprintSum SumOfBox(const ConstArrayView& view, const Shape& origin,
                         const Shape& array_shape);
 
-// What a fingerprint has besides the sum of the elements, so that equal bits of
-// another dtype or shape differ.
+// The part of a fingerprint besides the sum of the elements, so that equal bits
+// of another dtype or shape differ.
 FingerprintSum TagOf(DType dtype, const Shape& shape);
 
 // 32 lower-case hex digits, `high` first.

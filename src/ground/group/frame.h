@@ -3,7 +3,7 @@
 //   arrival    rank -> 0   where the rank is, and its value or its failure
 //   waiting    0 -> rank   rank 0 has come, and waits for others
 //   answer     0 -> rank   the values it asked for
-//   failure    0 -> rank   why there are none: the call is over
+//   failure    0 -> rank   why it has none: the call is over
 //
 // Format: u8 version, u8 kind, then counts as varints and strings as a varint
 // length and bytes.

@@ -1,6 +1,6 @@
-// What libholdfast_mpi.so gives to holdfast: messages over MPI as a table of C
-// functions, so that the two may be of different compilers, and holdfast does
-// without MPI until it is asked for.
+// The functions that libholdfast_mpi.so gives to holdfast: messages over MPI as
+// a table of C functions, so that the two may be of different compilers, and
+// holdfast does without MPI until it is asked for.
 //
 // Thread-safety: one thread at a time.
 // Ownership: a connection lives until the process exits.

@@ -136,7 +136,7 @@ bool StartedByMpi() {
   const std::optional<long> size =
       NumberFromEnvironment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
   if (size) return *size > 1;
-  // srun with PMIx sets the rank alone.
+  // srun with PMIx sets only the rank.
   return NumberFromEnvironment({"PMIX_RANK"}).has_value();
 }
 

@@ -71,7 +71,7 @@ class MpiMessages : public ProcessTransport {
  private:
   using Key = std::pair<int64_t, std::string>;  // sender, topic
 
-  // Moves one message from MPI to `waiting_`; false: there is none.
+  // Moves one message from MPI to `waiting_`; false: none has come.
   Result<bool> TakeOne() {
     std::array<char, 512> error = {};
     int64_t from = 0;

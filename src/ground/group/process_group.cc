@@ -56,14 +56,14 @@ std::string TopicName(std::string_view name) {
 }
 
 using Values = std::vector<std::string>;
-// What rank 0 makes of all ranks' values.
+// Makes rank 0's answer of all ranks' values.
 using AnswerFunction = Values (*)(Values values, int64_t root);
 
 Values AllOf(Values values, int64_t) { return values; }
 Values OneOf(Values values, int64_t root) { return {std::move(values[root])}; }
 Values NoneOf(Values, int64_t) { return {}; }
 
-// What this rank brings to a meeting, and wants of it.
+// The values that this rank brings to a meeting, and those that it wants.
 struct Visit {
   Meeting meeting;
   std::string value;
@@ -277,7 +277,7 @@ class StarGroup : public ProcessGroup {
     return {std::move(given->values), false, false, {}};
   }
 
-  // Whoever is one of the first few names rank 0 when it does not come.
+  // A rank among the first few names rank 0 when it does not come.
   bool NamesRankZero() const { return (rank_ & (rank_ - 1)) == 0; }
 
   // As the transport's, from rank 0. It comes late when `visit` is not null and
@@ -433,7 +433,7 @@ class StarGroup : public ProcessGroup {
   }
 
   // Where the others were in this call, when they are in a call that rank 0
-  // left out: they began it alone, and gave up waiting.
+  // left out: they began it by themselves, and gave up waiting.
   std::optional<ArrivalFrame> DeadCall(const Visit& visit,
                                        const Collected& collected) {
     if (meeting_ > 0) return std::nullopt;

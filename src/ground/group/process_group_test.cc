@@ -122,7 +122,7 @@ TEST(ProcessGroup, NamesTheRanksThatDoNotCome) {
           },
           {2, 4});
   EXPECT_EQ(told, 3);
-  // Who comes late finds the verdict, and waits for nobody.
+  // A rank that comes late finds the verdict, and waits for nobody.
   const auto late = MakeProcessGroup(transports[4], {.timeout_seconds = 1e9});
   EXPECT_EQ(late->Agree({"commit", "/ckpt/7"}, Status()).ToString(), expected);
 }
@@ -143,7 +143,7 @@ TEST(ProcessGroup, NamesRankZeroWhenItIsSilent) {
 
 // Rank 0 was late itself and then waits for another: those that wait for it
 // must blame the other.
-// What is said on standard error while this lives.
+// The lines said on standard error while this lives.
 class SaidLines {
  public:
   SaidLines() {

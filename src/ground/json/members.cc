@@ -8,7 +8,7 @@ Result<nlohmann::json> ParseJsonObject(std::string_view text) {
   nlohmann::json json =
       nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
-    return DataLossError("the answer is no JSON object");
+    return DataLossError("the answer is not a JSON object");
   }
   return json;
 }

@@ -15,7 +15,7 @@
 namespace holdfast {
 
 Result<nlohmann::json> ParseJsonObject(std::string_view text);
-// "" where there is no such member or it is no string.
+// "" where no such member exists or it is not a string.
 std::string StringMember(const nlohmann::json& json, std::string_view name);
 // A number, or its digits in a string, as Google writes 64 bits.
 std::optional<uint64_t> NumberMember(const nlohmann::json& json,

@@ -14,8 +14,8 @@
 
 namespace holdfast {
 
-// The document; DataLoss when it is none, is no object, or gives a name twice
-// in one object.
+// The document; DataLoss when it is malformed, is not an object, or gives a
+// name twice in one object.
 Result<nlohmann::json> ParseUniqueJson(std::string_view text);
 
 // A whole number of at least 1; absent for anything else.

@@ -4,7 +4,7 @@
 // steps and memory, so that no pattern can run for ever.
 // Thread-safety: const methods may run concurrently.
 // Ownership: a RegexMatch borrows the subject.
-// Errors: InvalidArgument "regular expression 'P': WHY" for what is none;
+// Errors: InvalidArgument "regular expression 'P': WHY" for a malformed one;
 // ResourceExhausted for a match beyond the bounds.
 #pragma once
 

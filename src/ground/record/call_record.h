@@ -4,9 +4,9 @@
 //   return InCall(CallKind::kSave, path, [&] { return SaveTree(...); });
 //
 // A call inside a call is a part of it. A thread that works for a call is on
-// its record (OnCall), by which events know their rank. What is under way for
-// long is looked at by a thread of its own (watchdog.h), and may be published:
-// its state is handed to a function about once an interval.
+// its record (OnCall), by which events know their rank. Work that is under way
+// for long is looked at by a thread of its own (watchdog.h), and may be
+// published: its state is handed to a function about once an interval.
 // Thread-safety: any thread. Ownership: shared; the registry has weak ones.
 // Units: bytes, seconds.
 #pragma once
@@ -65,7 +65,7 @@ class CallRecord {
     double every_seconds = 1;
     std::function<void(const CallState&)> publish;
     std::function<void()> withdraw;  // what was published
-    // What is known of another rank, in words; empty: nothing.
+    // The facts known of another rank, in words; empty: nothing.
     std::function<std::string(int64_t rank)> other;
   };
   // From now on; of a call of one rank from its first phase of 32 MiB on.

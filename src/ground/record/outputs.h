@@ -16,7 +16,7 @@ namespace holdfast {
 void PrepareOutputs();
 // Both, as far as they are asked for. At the end of every call.
 void WriteOutputs();
-// What %r stands for.
+// The rank that %r stands for.
 void SetOutputRank(int64_t rank);
 
 // One event as a line of Chrome's JSON.

@@ -1,5 +1,6 @@
 // Shares the chunks of a list of arrays over ranks that can all read them: each
-// rank gets one contiguous run of about equal bytes, and works it out alone.
+// rank gets one contiguous run of about equal bytes, and works it out by
+// itself.
 //
 //   auto mine = ChunksOfRank({{.chunk_count = 6, .chunk_bytes = 100},
 //                             {.chunk_count = 1, .chunk_bytes = 600}}, 1, 2);

@@ -104,7 +104,7 @@ TEST(ShardBoxes, RefusesMeshesThatAreNone) {
             InvalidArgumentError("mesh: 2 device ids (want 8)").ToString());
 }
 
-// Element by element: which devices hold it, told from the definition alone.
+// Element by element: which devices hold it, told only from the definition.
 bool Holds(const NamedSharding& sharding, const Shape& place,
            const Shape& array_shape, const Shape& element) {
   for (size_t d = 0; d < sharding.spec.size(); ++d) {

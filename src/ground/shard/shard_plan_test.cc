@@ -162,7 +162,7 @@ class Draw {
   std::mt19937 random_;
 };
 
-// What each device holds, and its replica id by counting who came before.
+// The box of each device, and its replica id by counting who came before.
 std::vector<DeviceShard> SlowBoxes(const NamedSharding& sharding,
                                    const Shape& shape) {
   const Mesh& mesh = sharding.mesh;

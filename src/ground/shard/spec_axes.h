@@ -20,7 +20,7 @@ Result<Shape> PartCounts(const NamedSharding& sharding,
                          const Shape& array_shape);
 
 // The digits that end the name of a device, before any "(process=0,...)"; 0
-// when there are none.
+// without any.
 int64_t DeviceNumber(const std::string& device_str);
 
 }  // namespace holdfast

@@ -25,13 +25,14 @@ Status NotAs(const ConstArrayView& view, const std::string& why) {
                               ShapeToString(view.shape) + ": " + why);
 }
 
-// A byte of a file that is no bool must not become one in C++.
+// A byte of a file that is not a bool must not become one in C++.
 Status CheckBools(const ConstArrayView& view) {
   const std::string_view bytes(view.data,
                                static_cast<size_t>(ElementCount(view.shape)));
   const size_t wrong = bytes.find_first_not_of(std::string_view("\0\1", 2));
   if (wrong == std::string_view::npos) return Status();
-  return NotAs(view, "element " + std::to_string(wrong) + " is no bool (got " +
+  return NotAs(view, "element " + std::to_string(wrong) +
+                         " is not a bool (got " +
                          std::to_string(static_cast<uint8_t>(bytes[wrong])) +
                          ", want 0 or 1)");
 }

@@ -122,7 +122,7 @@ TEST(ArrayTest, BorrowKeepsTheOwnerAlive) {
   EXPECT_TRUE(watch.expired());
 }
 
-// What As refuses of the view, in words.
+// The refusal of As for the view, in words.
 template <typename T>
 std::string WhyNot(const ConstArrayView& view) {
   const Result<std::span<const T>> elements = view.As<T>();
@@ -158,7 +158,7 @@ TEST(ArrayTest, AsMakesNoBoolOfAnotherByte) {
   const char bytes[] = {0, 1, 2};
   EXPECT_EQ(WhyNot<bool>({DType::kBool, bytes, {2}, {1}}), "");
   EXPECT_THAT(WhyNot<bool>({DType::kBool, bytes, {3}, {1}}),
-              HasSubstr("element 2 is no bool (got 2, want 0 or 1)"));
+              HasSubstr("element 2 is not a bool (got 2, want 0 or 1)"));
 }
 
 TEST(ArrayTest, OfCopiesValuesWithAShape) {

@@ -139,7 +139,7 @@ std::string Describe(const Operands& operands) {
          ShapeToString(operands.target_layout.strides);
 }
 
-// What the target memory must hold after element-wise `change`.
+// The bytes that the target memory must hold after element-wise `change`.
 std::string Expected(const Operands& operands,
                      const std::function<void(std::string&)>& change) {
   std::string want = operands.target_bytes;

@@ -20,7 +20,7 @@ TEST(DTypeTest, NamesGoBothWays) {
   EXPECT_EQ(names.size(), static_cast<size_t>(kDTypeCount));
 }
 
-// Of each kind and size the type that the name says, and no other.
+// For each kind and size the type that the name says, and no other.
 TEST(DTypeTest, TypesOfCpp) {
   const auto fits = []<typename T>(std::string_view name, T) {
     constexpr DType dtype = DTypeOf<T>::value;

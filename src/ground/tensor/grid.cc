@@ -108,7 +108,7 @@ Shape RowPieceShape(const Shape& shape, size_t item_bytes,
                     size_t piece_bytes_max) {
   Shape piece(shape.size(), 1);
   int64_t left = std::max<int64_t>(
-      // At least one element, even when it alone is larger than a piece may be.
+      // At least one element, even when that is larger than a piece may be.
       1,
       static_cast<int64_t>(piece_bytes_max / std::max<size_t>(1, item_bytes)));
   for (size_t d = shape.size(); d-- > 0;) {

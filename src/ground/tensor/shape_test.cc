@@ -35,7 +35,7 @@ TEST(ShapeTest, ComparesAsAVectorDoes) {
   EXPECT_EQ(short_again, (Shape{1, 2})) << "on the heap or not";
 }
 
-// Of every rank around the inline one: a copy is apart, a move leaves nothing.
+// For every rank around the inline one: a copy is apart, a move leaves nothing.
 TEST(ShapeTest, CopiesAndMoves) {
   for (int64_t rank = 0; rank < 10; ++rank) {
     Shape shape;

@@ -183,7 +183,7 @@ class Unflattener {
     return path[depth].kind == KeyKind::kIndex;
   }
 
-  // Integers come before names, so that 1 and "1" are no neighbours.
+  // Integers come before names, so that 1 and "1" are not neighbours.
   static Status CheckNames(const Tree& node, const KeyPath& path,
                            size_t depth) {
     if (node.size() < 2 || node.key_kind(0) == node.key_kind(node.size() - 1)) {

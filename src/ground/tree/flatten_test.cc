@@ -56,7 +56,7 @@ TEST(Flatten, RichTypesKeepTheEmptyNamedTuple) {
   const auto leaves = Flatten(tree, {.support_rich_types = true});
   ASSERT_TRUE(leaves.ok());
   EXPECT_THAT(Lines(*leaves), ElementsAre("() NamedTuple"));
-  // An empty node of another class is none.
+  // An empty node of another class does not count as one.
   const Tree other = Tree::NamedTuple("", "");
   EXPECT_THAT(Lines(*Flatten(other, {.support_rich_types = true})),
               ElementsAre("() None"));

@@ -7,8 +7,8 @@
 namespace holdfast {
 namespace {
 
-// Of decimal texts without leading zeros: the longer one is larger, and equal
-// lengths are compared digit by digit.
+// Compares decimal texts without leading zeros: the longer one is larger, and
+// equal lengths are compared digit by digit.
 int CompareNumbers(std::string_view a, std::string_view b) {
   const bool a_is_negative = a.starts_with('-');
   if (a_is_negative != b.starts_with('-')) return a_is_negative ? -1 : 1;

@@ -45,7 +45,7 @@ int CompareElements(std::string_view a, KeyKind a_kind, std::string_view b,
 // by value, names by code point, a prefix first. An index sorts before an
 // integer, and that before a name.
 bool KeyPathLess(const KeyPath& a, const KeyPath& b);
-// Negative, 0 or positive, by the keys as text alone, whatever their kinds.
+// Negative, 0 or positive, only by the keys as text, whatever their kinds.
 int CompareKeys(const KeyPath& a, const KeyPath& b);
 
 }  // namespace holdfast

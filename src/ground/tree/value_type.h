@@ -20,7 +20,7 @@ inline constexpr std::string_view kValueTypeList = "List";
 inline constexpr std::string_view kValueTypeTuple = "Tuple";
 inline constexpr std::string_view kValueTypeNamedTuple = "NamedTuple";
 
-// None or an empty container: an entry that lives in `_METADATA` alone.
+// None or an empty container: an entry that lives only in `_METADATA`.
 constexpr bool IsEmptyValueType(std::string_view value_type) {
   return value_type == kValueTypeNone || value_type == kValueTypeDict ||
          value_type == kValueTypeList || value_type == kValueTypeTuple ||

@@ -102,7 +102,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
   }
 
  private:
-  // When it returns Ok, the handler belongs to the caller alone.
+  // When it returns Ok, only the caller has the handler.
   Status BecomeIdle() {
     if (is_closed_) {
       return FailedPreconditionError("the checkpointer is closed");
@@ -156,7 +156,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
   bool is_closed_ = false;
   std::thread thread_;  // joinable: the job has not ended, or was not joined
   mutable std::mutex mutex_;
-  std::shared_ptr<AsyncJob> job_;  // the last one; null: there was none
+  std::shared_ptr<AsyncJob> job_;  // the last one; null before the first
 };
 
 }  // namespace

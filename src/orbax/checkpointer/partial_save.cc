@@ -29,7 +29,8 @@ using Names = std::vector<std::string>;
 
 constexpr std::string_view kPendingInfix = ".pending_";
 constexpr const char* kTreeMember = "tree_metadata";
-// Of the directory itself; the merge makes new ones for all parts.
+// The database files of the directory itself; the merge makes new ones for all
+// parts.
 constexpr std::string_view kDatabaseParts[] = {kManifestFile, "d"};
 
 Status ReplacedError(const std::string& key) {
@@ -301,7 +302,7 @@ Status AddItem(const Place& source, const Place& target,
   return Status();
 }
 
-// What the parts' `_CHECKPOINT_METADATA` say together.
+// The members of the parts' `_CHECKPOINT_METADATA`, put together.
 struct RootMembers {
   Json item_handlers = Json::object();
   Json custom_metadata = Json::object();
@@ -322,7 +323,7 @@ struct RootMembers {
   }
 };
 
-// What follows the last "_" of the part's name.
+// The text after the last "_" of the part's name.
 std::string IdOf(const Place& part) {
   const std::string name = part.name();
   return name.substr(name.rfind('_') + 1);

@@ -1,4 +1,4 @@
-// What the handlers of trees and arrays have in common: a
+// The common part of the handlers of trees and arrays: a
 // PyTreeCheckpointHandler that can be told to stop.
 //
 // Thread-safety: as checkpoint_handler.h. Ownership: owns the handler.

@@ -15,9 +15,9 @@
 
 namespace holdfast {
 
-// The processes that save together, the primary host first; null: this process
-// alone. InvalidArgument for impossible lists of processes, Unimplemented for a
-// primary host that is not the first of them.
+// The processes that save together, the primary host first; null: only this
+// process. InvalidArgument for impossible lists of processes, Unimplemented for
+// a primary host that is not the first of them.
 Result<std::shared_ptr<ProcessGroup>> SavingGroup(
     const MultiprocessingOptions& options);
 

@@ -1,4 +1,4 @@
-// What a step directory says about itself.
+// A step directory's statements about itself.
 #include "engine/commit/layout.h"
 #include "engine/format/checkpoint_metadata.h"
 #include "engine/format/directory_names.h"

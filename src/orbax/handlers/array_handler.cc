@@ -39,7 +39,7 @@ Status CheckJaxArrays(std::span<const Tree* const> values,
     if (type == "jax.Array") continue;
     return InvalidArgumentError("param " + infos[i].name +
                                 ": a leaf of type \"" + type +
-                                "\" is no jax.Array");
+                                "\" is not a jax.Array");
   }
   return Status();
 }

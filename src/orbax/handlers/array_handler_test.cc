@@ -201,7 +201,7 @@ TEST_P(ArrayHandlerTest, OnlyThisProcessCanWrite) {
   EXPECT_TRUE(SerializeNow(any, {value}, {Info("a")}).ok());
   EXPECT_EQ(
       SerializeNow(handler_, {Tree(Int32s({1}, {1}))}, {Info("a")}).message(),
-      "param a: a leaf of type \"np.ndarray\" is no jax.Array");
+      "param a: a leaf of type \"np.ndarray\" is not a jax.Array");
 }
 
 TEST(SingleReplicaArrayHandler, ChecksItsArgsAndReads) {

@@ -13,14 +13,15 @@
 
 namespace holdfast {
 
-// Of work that is done already.
+// The future of work that is done already.
 inline CommitFuture DoneFuture(Status status = {}) {
   std::promise<Status> done;
   done.set_value(std::move(status));
   return done.get_future().share();
 }
 
-// Of `work()` on a thread of its own, or on this one where none can be had.
+// The future of `work()` on a thread of its own, or on this one where the
+// system gives none.
 template <typename Work>
 CommitFuture InBackground(Work work) {
   const auto run = [work = std::move(work)] { return CatchBadAlloc(work); };

@@ -1,4 +1,4 @@
-// What the handlers' tests share: infos, and calls that must work.
+// Shared by the handlers' tests: infos, and calls that must work.
 #pragma once
 
 #include <gmock/gmock.h>

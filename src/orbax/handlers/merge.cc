@@ -116,7 +116,7 @@ Status Merge(const std::string& directory, const OcdbtMergeOptions& wants) {
     HF_ASSIGN_OR_RETURN(ocdbt::MergeChild root, ReadDatabase(*store, ""));
     const Places wanted = PlacesOf(children);
     if (IsMerged(PlacesOf({root}), wanted)) return Status();
-    // What its children have is theirs to say.
+    // The children say what they have themselves.
     std::erase_if(root.entries.entries, [&](const ocdbt::LeafEntry& entry) {
       return HasKey(wanted, std::string(entry.key));
     });

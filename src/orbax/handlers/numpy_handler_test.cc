@@ -58,7 +58,7 @@ TEST_P(NumpyHandlerTest, LaterCallsAddAndReplace) {
             (std::vector<Tree>{other, b}));
 }
 
-// Those of the array that was there would be believed for the new one.
+// The fingerprints of the earlier array would be believed for the new one.
 TEST_P(NumpyHandlerTest, ASavedItemThatItChangesHasNoFingerprintsLeft) {
   const std::string item = scratch_ / "item";
   SaveOptions options;

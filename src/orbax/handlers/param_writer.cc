@@ -68,7 +68,8 @@ SaveOptions SaveOptionsOf(const ParamInfo& way,
   return options;
 }
 
-// Of arrays that are replaced by those of the other zarr format.
+// Removes the metadata of arrays that are replaced by those of the other zarr
+// format.
 Status RemoveOtherMetadata(const SavePlan& plan, Store& store) {
   for (const PlannedArray& array : plan.arrays) {
     HF_RETURN_IF_ERROR(

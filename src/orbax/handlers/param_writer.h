@@ -15,7 +15,7 @@
 namespace holdfast {
 
 // WriteParams of values that go to any places in any ways, in the order of the
-// infos. `args` is empty or has one a value. Leaves that are no arrays or
+// infos. `args` is empty or has one a value. Leaves other than arrays and
 // numbers are InvalidArgument.
 Result<std::vector<WrittenParam>> WriteParams(
     std::span<const Tree* const> values, std::span<const ParamInfo> infos,

@@ -7,7 +7,7 @@
 namespace holdfast {
 namespace {
 
-// Of numbers and arrays.
+// The entries for numbers and arrays.
 std::vector<TypeHandlerRegistry::Entry> ArrayEntries(
     const StandardHandlerOptions& options) {
   NumpyHandler::Options host;

@@ -24,11 +24,11 @@ struct ShardedWish {
   std::string prng_impl;
 };
 
-// There is none: the arguments give no sharding, and none is recorded.
+// The arguments give no sharding, and none is recorded.
 Status NoShardingError();
 
 // One a parameter. At most limiter->bytes_max() bytes of chunks are read at
-// once; a null limiter is no bound.
+// once; a null limiter means no bound.
 Result<std::vector<Tree>> ReadSharded(
     const ParamArrays& params, std::span<const ShardedWish> wishes,
     const std::shared_ptr<LimitInFlightBytes>& limiter);

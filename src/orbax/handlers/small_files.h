@@ -30,8 +30,8 @@ Status AddShardings(Store& store, const ShardingFile& shardings);
 // Empty when there is no file.
 Result<std::vector<ArrayMetadataRecord>> ReadArrayMetadataRecords(
     const CheckedFiles& files);
-// Records that are there stay, those of the same parameters too: as in Orbax
-// the later one counts.
+// Existing records stay, those of the same parameters too: as in Orbax the
+// later one counts.
 Status AddArrayMetadataRecords(Store& store,
                                std::vector<ArrayMetadataRecord> records,
                                int64_t process = 0);

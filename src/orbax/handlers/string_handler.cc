@@ -55,7 +55,7 @@ Result<std::vector<CommitFuture>> StringHandler::Serialize(
     if (!values[i]->is_leaf() || values[i]->leaf_kind() != LeafKind::kString) {
       return InvalidArgumentError(
           "param " + infos[i].name + ": a leaf of type \"" +
-          LeafType::OfLeaf(*values[i]).name + "\" is no string");
+          LeafType::OfLeaf(*values[i]).name + "\" is not a string");
     }
     by_directory[infos[i].parent_dir][infos[i].name] = values[i]->text();
   }

@@ -35,7 +35,7 @@ TEST(StringHandler, NamesWhatIsWrong) {
   StringHandler handler;
   const ParamInfo info = InfoOf(scratch.path(), "a");
   EXPECT_EQ(SerializeNow(handler, {Tree(1)}, {info}).message(),
-            "param a: a leaf of type \"int\" is no string");
+            "param a: a leaf of type \"int\" is not a string");
   EXPECT_EQ(SerializeNow(handler, {Tree("s")}, {ParamInfo()}).message(),
             "Must provide info.parent_dir.");
   Write(handler, {Tree("one")}, {info});

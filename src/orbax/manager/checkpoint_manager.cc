@@ -169,8 +169,8 @@ Status Manager::Load(bool with_metadata) {
   list_.steps.clear();
   for (const ScannedStep& step : steps) {
     if (!step.committed) continue;
-    // A name alone makes no step: it would count as one that is kept, and be
-    // removed as one that is not. In an object store the marker has decided
+    // A name by itself makes no step: it would count as one that is kept, and
+    // be removed as one that is not. In an object store the marker has decided
     // already.
     if (!is_marked) {
       HF_ASSIGN_OR_RETURN(const bool is_checkpoint,

@@ -19,7 +19,7 @@ constexpr const char* kGoldenRoots[] = {
     "mgr_standard_steps", "mgr_step_format",         "mgr_commit_file",
     "mgr_with_tmp_open",  "v1_training_checkpointer"};
 
-// What the writer used; the metrics of these roots are one number, or nested.
+// The writer's options; the metrics of these roots are one number, or nested.
 CheckpointManagerOptions WriterOptions(const GoldenJson& expected) {
   const GoldenJson& writer = expected["writer"]["options"];
   CheckpointManagerOptions options;

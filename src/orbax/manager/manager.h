@@ -3,7 +3,7 @@
 // an asynchronous one.
 //
 // Thread-safety: as CheckpointManager. The thread that finishes a save touches
-// the checkpointer and the disposal alone, and nobody else does until it is
+// only the checkpointer and the disposal, and nobody else does until it is
 // joined.
 #pragma once
 

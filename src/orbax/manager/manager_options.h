@@ -1,4 +1,4 @@
-// What a manager's options come to: Orbax's refusals, and the names of steps;
+// The meaning of a manager's options: Orbax's refusals, and the names of steps;
 // checkpoint_manager.h has the rest.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument with Orbax's texts.

@@ -119,7 +119,7 @@ TEST_P(RemoteManager, ToDeleteOptionsAreOrbaxs) {
   CheckpointManagerOptions options = Options();
   options.todelete_full_path = "trash";
   EXPECT_EQ(CheckpointManager::Make(kRemoteRoot, options).status().code(),
-            StatusCode::kUnimplemented);  // of Google's stores alone
+            StatusCode::kUnimplemented);  // only of Google's stores
   options.todelete_full_path.reset();
   options.todelete_subdir = "trash";
   const auto manager = Make(options);

@@ -63,7 +63,7 @@ void StepRemover::Work() {
   }
 }
 
-// Runs jobs until there are none. REQUIRES: lock holds mutex_.
+// Runs jobs until none are left. REQUIRES: lock holds mutex_.
 void StepRemover::RunJobs(std::unique_lock<std::mutex>& lock) {
   while (!jobs_.empty()) {
     const std::function<Status()> job = std::move(jobs_.front());

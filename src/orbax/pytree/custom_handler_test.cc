@@ -29,7 +29,7 @@ CommitFuture Done(Status status) {
   return promise.get_future().share();
 }
 
-// What its calls were, for the tests.
+// The handler's calls, for the tests.
 struct Calls {
   std::vector<std::string> log;
   std::vector<ParamInfo> infos;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kVariable = "HOLDFAST_COMPRESSION";
 
-// Of the environment; zstd where it says nothing.
+// The compression of the environment; zstd where it says nothing.
 Result<Compression> DefaultCompression() {
   const char* const name = std::getenv(kVariable);
   if (name == nullptr || *name == '\0') return Compression::kZstd;

@@ -79,7 +79,7 @@ class Reader {
     return Status();
   }
 
-  // The stored array, or Orbax's words for why there is none.
+  // The stored array, or Orbax's words for why it is missing.
   Result<size_t> ArrayLeaf(const LeafRequest& request) const {
     const std::optional<size_t> index =
         context_.source == nullptr ? std::nullopt
@@ -160,7 +160,7 @@ class Reader {
     return Status();
   }
 
-  // What of the box is stored is read; the rest is zero.
+  // The stored part of the box is read; the rest is zero.
   void AddBox(size_t index, const Box& box, Array& array) {
     const ArrayView view = array.mutable_view();
     const std::optional<Box> stored =

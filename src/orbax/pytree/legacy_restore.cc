@@ -122,7 +122,7 @@ Result<std::vector<LegacyLeaf>> LeavesOfTransformed(const Tree& structure,
     if (info == nullptr) {
       return InvalidArgumentError("legacy_transform_fn: the leaf of " +
                                   KeyPathRepr(leaves[i].request.path) +
-                                  " in param_infos is no ParamInfo");
+                                  " in param_infos is not a ParamInfo");
     }
     leaves[i].request.info = *info;
   }

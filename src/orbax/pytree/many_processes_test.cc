@@ -43,7 +43,7 @@ Array PartOf(const Array& whole, const Box& box) {
   return part;
 }
 
-// What rank `rank` of a program with one device a process saves.
+// The tree that rank `rank` of a program with one device a process saves.
 Tree TreeOfRank(const NamedSharding& sharding, int64_t rank) {
   const Array whole = Numbers();
   const ShardPlanner planner = *ShardPlanner::OfRank(sharding, {}, rank);

@@ -159,7 +159,7 @@ TEST_F(RestoreArgsTest, ArgumentsOfNoLeafAreRefused) {
             "restore_args: no parameter is named \"ww\"");
 }
 
-// Of 64 chunks only that of the box is read.
+// Among 64 chunks only that of the box is read.
 TEST(ReadBoxes, OnlyNeededBytesAreRead) {
   const ScratchDirectory scratch;
   PyTreeSaveArgs save{.item = Tree::Dict({{"w", Iota({64, 1024})}})};

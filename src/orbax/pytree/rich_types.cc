@@ -117,7 +117,7 @@ class Parser {
 Result<Tree> ParseRichTree(std::string_view text, const RichLeafFn& leaf) {
   // Sorted members, which are found fast in dicts of any width.
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_discarded()) return MalformedError({}, "is no JSON");
+  if (json.is_discarded()) return MalformedError({}, "is not JSON");
   return Parser(leaf).Parse(json);
 }
 

@@ -26,8 +26,8 @@ struct PreparedSave {
   SaveOptions options;
   std::optional<ProcessPart> part;  // absent: one process saves the item
   bool is_copy = false;             // of the item's arrays: they may change now
-  // Of parts.tree, where it is needed before the handlers write; else it is
-  // made by who writes.
+  // The plan of parts.tree, where it is needed before the handlers write; else
+  // the writer makes it.
   std::optional<SavePlan> plan;
 };
 
@@ -44,8 +44,8 @@ Result<std::shared_ptr<PreparedSave>> PrepareSave(
 Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
                                                   bool is_primary = true);
 
-// Waits for `futures` and writes the rest. Of one process, which finalizes the
-// handlers first, that makes the item complete.
+// Waits for `futures` and writes the rest. Called by one process, which
+// finalizes the handlers first, that makes the item complete.
 Status WritePrepared(const PreparedSave& prepared,
                      const std::vector<CommitFuture>& futures);
 

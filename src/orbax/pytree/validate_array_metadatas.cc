@@ -160,7 +160,7 @@ Status CheckField(const ProcessRows& reference, const ProcessRows& other,
 
 using RowsByName = std::map<std::string_view, const SerializedArrayMetadata*>;
 
-// Of several rows of one parameter the last counts.
+// Among several rows of one parameter the last counts.
 RowsByName ByName(const Rows& rows) {
   RowsByName by_name;
   for (const SerializedArrayMetadata& row : rows)

@@ -58,7 +58,7 @@ class BackwardRule {
 
   Rule& rule() { return rule_; }
 
-  // The first of the item's keys; null when there is none.
+  // The first of the item's keys; null when it has none.
   Result<const TreePath*> OutputOf(const std::string& key) {
     if (!is_matched_) {
       is_matched_ = true;

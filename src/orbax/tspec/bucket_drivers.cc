@@ -86,7 +86,7 @@ Status ReadCredentials(const Json& object, KvStoreSpec& spec) {
                         type == "profile" || type == "imds" || type == "ecs";
   if (!is_known) {
     return InvalidArgumentError("\"" + type +
-                                "\" is no registered credentials provider");
+                                "\" is not a registered credentials provider");
   }
   return ReadOptionalString(*member, "profile", spec.profile);
 }

@@ -45,7 +45,7 @@ Status S3Url(std::string_view rest, KvStoreSpec& spec);
 Status ParseHttp(const zarr::Json& object, KvStoreSpec& spec);
 Status HttpUrl(std::string_view rest, KvStoreSpec& spec);
 Status HttpsUrl(std::string_view rest, KvStoreSpec& spec);
-// Of all of these.
+// Opens the drivers of all of these.
 Result<OpenedKvStore> OpenRemote(const KvStoreSpec& spec,
                                  const OpenSpecOptions& options);
 

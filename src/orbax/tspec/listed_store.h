@@ -4,7 +4,7 @@
 // A spec may lead into a checkpoint: to an item's database, or to the directory
 // of one parameter of it. The list is looked for when something is read first.
 // A write makes it untrue: it is removed then, as by any handler that writes
-// into a checkpoint, and reads are as those of the store alone.
+// into a checkpoint, and reads are then those of the plain store.
 // Thread-safety: any thread. Ownership: owns its stores. Units: bytes.
 // Errors: those of the store and of engine/check/checked_store.h.
 #pragma once

@@ -20,7 +20,7 @@ inline std::optional<uint64_t> NumberHeader(const HttpHeaders& headers,
   return ParseNumber<uint64_t>(FindHeader(headers, name).value_or(""));
 }
 
-// Of an HTTP date.
+// The time of an HTTP date.
 inline std::optional<int64_t> TimeHeaderNs(const HttpHeaders& headers,
                                            std::string_view name) {
   const auto seconds = ParseHttpDate(FindHeader(headers, name).value_or(""));

@@ -118,7 +118,7 @@ struct BucketTraits {
 // How a bucket is reached, for people: never a secret.
 struct BucketAccess {
   std::string endpoint;  // "https://s3.eu-west-1.amazonaws.com"
-  std::string region;    // "" where there is none
+  std::string region;    // "" if it has none
   // The kind of credentials and their owner: "environment, access key
   // AKIA…WXYZ", "none (anonymous)".
   std::string credentials;

@@ -109,8 +109,8 @@ Status BucketStore::List(
     HF_ASSIGN_OR_RETURN(const ListPage page, bucket_->List(request));
     for (const ObjectEntry& entry : page.objects) {
       if (!entry.key.starts_with(request.prefix)) continue;
-      // A bucket may hold keys that are no key of a Store ("a//b"): they are
-      // not ours.
+      // A bucket may hold keys that a Store cannot have ("a//b"): they are not
+      // ours.
       const std::string_view key =
           std::string_view(entry.key).substr(root_.size());
       if (!CheckKey(key).ok()) continue;

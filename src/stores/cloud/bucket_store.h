@@ -3,7 +3,7 @@
 // Reads: a large range is split and its parts are asked for at once; a batch is
 // one round trip. The store remembers the version of each object that it saw
 // first, by Stat, Read or List, and reads no other: an object that somebody
-// replaces meanwhile is DataLoss, never a mix. What it writes itself it
+// replaces meanwhile is DataLoss, never a mix. Objects that it writes itself it
 // remembers anew.
 // Writes: what may be queued (WriteOptions::may_queue, or neither sync nor
 // atomic nor must_create; ObjectWriter::Finish without sync) is copied and sent
@@ -11,8 +11,8 @@
 // failure once, and so do later queued writes. Other calls of this store wait
 // for what is queued under their keys. Large objects are sent in parts. All
 // that lies in memory for writes is bounded by `buffered_bytes_max`; beyond it
-// writes wait. Listings leave out what is no key of a Store: "a/" (markers of
-// directories), "a//b" and the like. Thread-safety: any thread. Ownership:
+// writes wait. Listings leave out keys that a Store cannot have: "a/" (markers
+// of directories), "a//b" and the like. Thread-safety: any thread. Ownership:
 // shares the bucket; the destructor waits for what is queued. Units: bytes.
 // Errors: as in store.h and bucket.h; DataLoss "changed while being read".
 #pragma once

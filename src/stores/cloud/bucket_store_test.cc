@@ -237,7 +237,7 @@ TEST_F(BucketStoreTest, FlushTellsTheFirstFailureOnce) {
   });
   ASSERT_TRUE(store.Write("bad", "x", {.may_queue = true}).ok());
   EXPECT_EQ(Contents(store, "bad"), "<NOT_FOUND>");
-  // Whoever goes on writing learns early.
+  // A caller that goes on writing learns early.
   EXPECT_EQ(store.Write("good", "x", {.may_queue = true}).code(),
             StatusCode::kPermissionDenied);
   EXPECT_TRUE(store.Write("good", "x").ok());

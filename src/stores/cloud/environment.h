@@ -1,4 +1,5 @@
-// What the stores' own tools read of the machine: variables and small files.
+// The parts of the machine that the stores' own tools read: variables and small
+// files.
 //
 // Thread-safety: reads the environment. Units: bytes. Errors: errno's numbers.
 #pragma once

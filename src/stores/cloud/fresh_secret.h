@@ -47,14 +47,14 @@ class FreshSecret {
     return Renew(current);
   }
 
-  // What was last fetched; null before the first. Never waits.
+  // The secret that was last fetched; null before the first. Never waits.
   Pointer Current() const {
     const std::lock_guard lock(mutex_);
     return current_;
   }
 
-  // The server says that `stale` is no good any more: fetches anew, unless that
-  // was done already.
+  // The server says that `stale` is not valid any more: fetches anew, unless
+  // that was done already.
   Result<Pointer> Renew(const Pointer& stale) {
     const std::lock_guard lock(fetch_mutex_);
     return FetchAnew(stale);

@@ -34,8 +34,7 @@ std::string WebVersion(const HttpHeaders& headers, uint64_t total_bytes) {
 }
 
 void AddVersionHeader(std::string_view version, HttpHeaders& headers) {
-  // A size is no condition that a server understands: it is compared
-  // afterwards.
+  // A server understands no condition on a size: it is compared afterwards.
   if (version.empty() || version.starts_with(kSizeOnly)) return;
   if (version.starts_with(kModified)) {
     version.remove_prefix(kModified.size());
@@ -176,7 +175,7 @@ Result<ObjectEntry> HttpBucket::Head(std::string_view key) {
   if (answer.status == 200 && length) {
     return EntryOf(key, answer.headers, *length);
   }
-  // A presigned URL is signed for GET alone, and some servers know no HEAD.
+  // A presigned URL is signed only for GET, and some servers know no HEAD.
   const bool may_know_get = answer.status == 200 || answer.status == 400 ||
                             answer.status == 403 || answer.status == 405 ||
                             answer.status == 501;

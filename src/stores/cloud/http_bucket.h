@@ -5,7 +5,7 @@
 // (presigned URLs, shared access signatures) is appended to every request and
 // never shown.
 // The version of a file is its ETag, if it is a strong one; else the time of
-// its last change with its size; else its size alone, and a file that is
+// its last change with its size; else only its size, and a file that is
 // rewritten with as many bytes is then not noticed. Weak ETags say nothing of
 // bytes and are not looked at. Reads of a version carry If-Match or
 // If-Unmodified-Since rather than If-Range, whose failure would be answered
@@ -27,7 +27,7 @@
 
 namespace holdfast {
 
-// InvalidArgument for what is no http:// or https:// URL. No I/O.
+// InvalidArgument for anything but an http:// or https:// URL. No I/O.
 // `headers` go with every request to the root's own server, and to no other
 // that it redirects to.
 Result<std::shared_ptr<Bucket>> OpenHttpBucket(const std::string& root_url,

@@ -27,18 +27,18 @@ struct RangeGet {
   std::span<char> target;  // empty: the answer's body
 };
 
-// What differs between servers.
+// The differences between servers.
 class RangeServer {
  public:
   virtual ~RangeServer() = default;
 
   virtual std::string UrlOf(std::string_view key) const = 0;
   virtual Status CheckReadKey(std::string_view key) const = 0;
-  // What a read to an object's end asks for first. What is left is asked for in
-  // more requests, of the same version.
+  // The bytes that a read to an object's end asks for first. The rest is asked
+  // for in more requests, of the same version.
   virtual uint64_t open_bytes() const = 0;
-  // True: a whole object is asked for without a Range, so that an empty one is
-  // no exception; a longer one than `open_bytes` is a failure to send.
+  // True: a whole object is asked for without a Range, so that an empty one
+  // needs no special case; a longer one than `open_bytes` is a failure to send.
   virtual bool gives_whole_objects() const { return false; }
   // All of the request but its Range, its target and its cancel token.
   virtual HttpRequest ToHttp(const RangeGet& read) const = 0;

@@ -1,11 +1,11 @@
 // SeenVersions: which version of each key a store saw first, so that everything
 // it reads of an object is of one version.
 //
-// What the store writes itself counts anew. While a write is under way, or when
-// two overlapped, nobody knows what is there: nothing is then known of the key
-// until a read finds it. The epoch of a key changes with each of this store's
-// own writes: a read that met another version than the known one looks whether
-// its key's epoch changed meanwhile.
+// Objects that the store writes itself count anew. While a write is under way,
+// or when two overlapped, nobody knows what is there: nothing is then known of
+// the key until a read finds it. The epoch of a key changes with each of this
+// store's own writes: a read that met another version than the known one looks
+// whether its key's epoch changed meanwhile.
 // Thread-safety: any thread. Ownership: owns its texts. Errors: none.
 #pragma once
 

@@ -81,7 +81,7 @@ TEST(PartBufferTest, BlocksThatNobodyWroteAreZero) {
   EXPECT_EQ(buffer.held_bytes(), 0u);
 }
 
-// What an object costs in requests.
+// The requests that an object costs.
 TEST(UploadWriterTest, SmallObjectsAreOnePut) {
   const auto bucket = std::make_shared<FaultBucket>(
       std::make_shared<MemoryBucket>(PartsOf(1000, false)));

@@ -12,7 +12,7 @@ namespace holdfast {
 
 // `asked`, else the first of HOLDFAST_CA_BUNDLE, AWS_CA_BUNDLE, SSL_CERT_FILE,
 // CURL_CA_BUNDLE that is set, else the system's file (Debian, Fedora and RHEL,
-// SUSE, Alpine); "" when there is none: libcurl's own choice.
+// SUSE, Alpine); "" without any: libcurl's own choice.
 Result<std::string> FindCaBundle(const std::string& asked);
 
 }  // namespace holdfast

@@ -37,7 +37,7 @@ constexpr int kHedgesMax = 2;  // of one request
 // byte is given up for another.
 constexpr milliseconds kSilence{1'000};
 constexpr int kSilenceFactor = 3;
-// Of a request of which no others are known.
+// The lag allowed while no comparable request has finished yet.
 constexpr std::chrono::microseconds kUnknownLag{3'000'000};
 constexpr milliseconds kIdleWait{600'000};
 constexpr milliseconds kLogEvery{10'000};
@@ -706,7 +706,7 @@ void ClientLoop::Finish(ActiveList::iterator active,
 
 void ClientLoop::FinishTransfer(TransferPtr transfer,
                                 Result<HttpResponse> result) {
-  // What cannot be kept for want of memory is not.
+  // Entries that cannot be kept for want of memory are dropped.
   (void)CatchBadAlloc([&] {
     Record(*transfer);
     return Status();

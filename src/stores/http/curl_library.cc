@@ -85,7 +85,7 @@ Result<CurlCalls> LoadCurlFrom(const std::vector<std::string>& files) {
     }
     CurlCalls calls = {};
     if (!FindCalls(library, calls)) {
-      tried += file + ": is no libcurl of 7.68 or later";
+      tried += file + ": not a libcurl of 7.68 or later";
       continue;
     }
     if (calls.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {

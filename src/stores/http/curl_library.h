@@ -7,8 +7,8 @@
 // libcurl.so.4, libcurl-gnutls.so.4, the file given to SetLibcurlFile
 // (stores/http/libcurl_file.h).
 // Once loaded it stays until the process exits.
-// Thread-safety: any thread. Errors: FailedPrecondition when there is none, or
-// one older than 7.68, with what to install.
+// Thread-safety: any thread. Errors: FailedPrecondition when it is missing or
+// older than 7.68, with what to install.
 #pragma once
 
 #define CURL_DISABLE_TYPECHECK 1

@@ -612,7 +612,7 @@ TEST(HttpClientTest, ASecondCopyOvertakesTheOneThatLags) {
   EXPECT_EQ(answer->target_bytes, 8u);
   EXPECT_EQ(target, "12345678");
   EXPECT_EQ(client.counters().hedges, hedges_before + 1);
-  // Without leave there is none.
+  // Without leave no second copy is sent.
   lagging_count = 0;
   request.may_hedge = false;
   request.deadline = milliseconds(300);

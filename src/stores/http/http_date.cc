@@ -10,7 +10,7 @@ constexpr int64_t kNsPerSecond = 1'000'000'000;
 // Later nanoseconds do not fit in 63 bits much longer.
 constexpr int kIsoYearMax = 2200;
 
-// The number of `count` digits at `offset`; negative when it is none.
+// The number of `count` digits at `offset`; negative when it is malformed.
 int DigitsAt(std::string_view text, size_t offset, size_t count) {
   int number = 0;
   for (const char c : text.substr(offset, count)) {
@@ -20,7 +20,7 @@ int DigitsAt(std::string_view text, size_t offset, size_t count) {
   return number;
 }
 
-// Counted from 1; 0 when the name is no month.
+// Counted from 1; 0 when the name is unknown.
 int MonthNumber(std::string_view name) {
   constexpr std::array<std::string_view, 12> kNames = {
       "Jan", "Feb", "Mar", "Apr", "May", "Jun",

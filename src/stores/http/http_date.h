@@ -2,7 +2,7 @@
 // the answers of stores.
 //
 // Thread-safety: pure functions. Units: seconds since 1970, UTC.
-// Errors: absent where the text is no date of the years 1970 to 9999.
+// Errors: absent where the text is not a date of the years 1970 to 9999.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ std::optional<microseconds> LatencyBook::LagsAfter(uint64_t byte_count) const {
   return std::max(*rank * 3, kLeast);
 }
 
-// Of a size of which little is known: far beyond all that was seen.
+// The lag for a size of which little is known: far beyond all that was seen.
 std::optional<microseconds> LatencyBook::LagsBeyondAny() const {
   constexpr microseconds kLeast{100'000};
   microseconds longest{0};

@@ -103,7 +103,7 @@ TEST(InFlightLimitTest, HalvesOnceARoundAndGrowsByOneARound) {
   const uint64_t first = limit.epoch();
   limit.OnThrottled(first);
   EXPECT_EQ(limit.limit(), 8);
-  // Of the same round: nothing new.
+  // Throttled in the same round: nothing new.
   limit.OnThrottled(first);
   EXPECT_EQ(limit.limit(), 8);
   for (int i = 0; i < 7; ++i) limit.OnAnswer();
@@ -124,7 +124,7 @@ TEST(LatencyBookTest, KnowsALaggardAmongItsKind) {
   book.Add(1000, microseconds(50'000));
   EXPECT_EQ(book.LagsAfter(1000), microseconds(150'000));
   EXPECT_EQ(book.LagsAfter(520), microseconds(150'000));
-  // Of a size that nobody has asked for: far beyond all others.
+  // For a size that nobody has asked for: far beyond all others.
   EXPECT_EQ(book.LagsAfter(100'000), microseconds(200'000));
   // One slow one among many does not move it, and old ones are forgotten.
   book.Add(1000, microseconds(9'000'000));

@@ -47,7 +47,7 @@ Result<DirectoryEntries> ListEntries(Bucket& bucket,
       }
     }
     for (const std::string& below : page.prefixes) {
-      if (below.size() < prefix.size() + 2) continue;  // "//" is no name
+      if (below.size() < prefix.size() + 2) continue;  // "//" is not a name
       entries.directories.push_back(
           below.substr(prefix.size(), below.size() - prefix.size() - 1));
     }

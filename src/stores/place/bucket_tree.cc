@@ -235,8 +235,8 @@ Status PublishInBucket(const BucketPlace& source, const BucketPlace& target,
   }
   Bucket& bucket = *source.bucket;
   // Data first, markers last: the target is a checkpoint only when all of it is
-  // there. Then the source loses its markers first, so that it is none any more
-  // before it loses data.
+  // there. Then the source loses its markers first, so that it stops being a
+  // checkpoint before it loses data.
   HF_RETURN_IF_ERROR(CopyAll(bucket, others, from, to, may_go_on));
   HF_RETURN_IF_ERROR(CopyAll(bucket, markers, from, to, may_go_on));
   HF_RETURN_IF_ERROR(Ask(may_go_on));

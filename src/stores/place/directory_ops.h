@@ -1,6 +1,6 @@
-// What checkpoints ask of directories, whether they are of a file system or of
-// an object store: the functions of stores/storage/directory_ops.h for any
-// place.
+// Operations on directories that checkpoints need, whether they are of a file
+// system or of an object store: the functions of stores/storage/directory_ops.h
+// for any place.
 //
 // In an object store a directory is what keys have in common: "a/" exists while
 // an object has a key below it. So making one only asks whether the name is

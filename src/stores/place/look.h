@@ -45,7 +45,7 @@ namespace holdfast {
 inline constexpr int kFlatPagesMax = 2;
 inline constexpr uint64_t kFetchedBytesMax = 64 << 20;
 
-// What of a checkpoint is asked for.
+// The parts of a checkpoint that are asked for.
 enum class LookFor : uint8_t {
   kValues,  // all
   kLeaves,  // names, shapes and dtypes: no values, no `_CHECKPOINT_METADATA`

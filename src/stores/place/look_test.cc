@@ -66,7 +66,7 @@ TEST_F(LookTest, OneListAndOneBatchAnswerAnOpening) {
   EXPECT_EQ(RoundTrips(), 3u);
 }
 
-// What is fetched along when `first` is read.
+// The files that are fetched along when `first` is read.
 class LookForTest : public LookTest {
  protected:
   static constexpr const char* kKeys[] = {"_CHECKPOINT_METADATA",
@@ -111,7 +111,7 @@ TEST_F(LookForTest, LeavesWantNoValues) {
   EXPECT_THAT(FetchedWith("_HOLDFAST_DIGESTS", LookFor::kLeaves),
               ElementsAre("_HOLDFAST_DIGESTS", "_METADATA", "d/root",
                           "manifest.ocdbt", "metrics/metrics"));
-  // Who asks for one of the others gets the rest with it.
+  // A reader that asks for one of the others gets the rest with it.
   EXPECT_THAT(
       FetchedWith("_CHECKPOINT_METADATA", LookFor::kLeaves),
       ElementsAre("_CHECKPOINT_METADATA", "_HOLDFAST_DIGESTS", "_METADATA",

@@ -23,7 +23,7 @@
 
 namespace holdfast {
 
-// What a URL names: an object, or the directory of objects below it.
+// The place that a URL names: an object, or the directory of objects below it.
 struct BucketPlace {
   std::shared_ptr<Bucket> bucket;
   std::string key;  // "" for the whole bucket; no slash at either end
@@ -72,7 +72,7 @@ class Place {
 
   // For place/ and those who speak to buckets.
   Result<BucketPlace> InBucket() const;
-  // The Look that covers this place; null when there is none.
+  // The Look that covers this place; null without one.
   const std::shared_ptr<Look>& look() const { return look_; }
   Place WithLook(const std::shared_ptr<Look>& look) const;
 

@@ -1,5 +1,6 @@
-// What a writer asks of an object store beyond files: whether the server
-// honours conditions, and the removal of uploads that killed writers left.
+// The checks that a writer asks of an object store beyond files: whether the
+// server honours conditions, and the removal of uploads that killed writers
+// left.
 //
 // Thread-safety: any thread. Ownership: none.
 // Errors: FailedPrecondition (conditions are ignored), those of the bucket.

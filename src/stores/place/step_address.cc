@@ -22,7 +22,7 @@ bool TakePrefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// Of 's', 'm', 'h', 'd', 'w'; 0 for any other.
+// The seconds of 's', 'm', 'h', 'd', 'w'; 0 for any other.
 int64_t SecondsOfUnit(char unit) {
   switch (unit) {
     case 's':
@@ -103,7 +103,7 @@ std::optional<StepAddress> ParseStepAddress(const std::string& path,
   size_t at = UrlRoot(path).size();
   while ((at = path.find('@', at)) != std::string::npos) {
     const std::string_view text = std::string_view(path).substr(at + 1);
-    // Of all forms a metric's alone may hold slashes.
+    // Among all forms only a metric's may hold slashes.
     if (auto address = ParseForm(text, now_ns)) {
       address->root = at == 0 ? "." : path.substr(0, at);
       return address;

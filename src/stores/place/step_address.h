@@ -2,12 +2,12 @@
 // `run@2h ago`, `run@2026-11-01`, `run@2026-11-01T12:00`, `run@best:loss`
 // (smallest), `run@best:max:accuracy` (largest).
 //
-// What stands before the '@' is the root. The '@' is in the last part of the
-// path, and never in the root of a URL; the name of a metric alone may hold
-// slashes. Times are UTC.
+// The text before the '@' is the root. The '@' is in the last part of the path,
+// and never in the root of a URL; only the name of a metric may hold slashes.
+// Times are UTC.
 //
 // Thread-safety: pure functions, but for CheckNamesNoStep, which may look.
-// Units: nanoseconds since 1970-01-01 UTC. Errors: absent for what is no
+// Units: nanoseconds since 1970-01-01 UTC. Errors: absent for anything but an
 // address; InvalidArgument of CheckNamesNoStep.
 #pragma once
 
@@ -33,7 +33,7 @@ struct StepAddress {
   bool is_largest = false;
 };
 
-// What the forms are, for messages.
+// The forms of addresses, for messages.
 inline constexpr std::string_view kStepAddressForms =
     "@step=N, @latest, @2h ago (s, m, h, d, w), @2026-11-01, "
     "@2026-11-01T12:00 (UTC), @best:METRIC (smallest) and @best:max:METRIC";

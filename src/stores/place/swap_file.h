@@ -36,7 +36,7 @@ struct FileState {
 Result<FileState> ReadFileState(const Place& file);
 
 // Deletes the file if its content is `expected`. FailedPrecondition when it is
-// another; ok when there is none. Where the server cannot delete on a
+// another; ok when it is missing. Where the server cannot delete on a
 // condition, a write between the look and the deletion is lost.
 Status DeleteFileIf(const Place& file, std::string_view expected);
 

@@ -100,7 +100,7 @@ Status DirectoryLock::Remove(const std::string& path) {
   return Status();
 }
 
-// Forked children share the lock. Closing the descriptor alone would leave it
+// Forked children share the lock. Just closing the descriptor would leave it
 // held by them.
 void DirectoryLock::Unlock() {
   if (is_held()) (void)::flock(fd_.get(), LOCK_UN);

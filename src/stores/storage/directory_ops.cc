@@ -47,9 +47,9 @@ bool IsNobodysEntry(int directory, const dirent& item) {
   return is_directory != may_be_file;
 }
 
-// Readers know by this file that the directory of a save without a marker is no
-// checkpoint. It is removed last, so that a half-removed directory is never
-// taken for one.
+// Readers know by this file that the directory of a save without a marker is
+// not a checkpoint. It is removed last, so that a half-removed directory is
+// never taken for one.
 constexpr std::string_view kRemovedLast = "_CHECKPOINT_METADATA";
 
 class TreeRemover {
@@ -131,8 +131,8 @@ bool IsOneFileSystem(const std::string& a, const std::string& b) {
          first.st_dev == second.st_dev;
 }
 
-// Some file systems know no such call; others, as overlays, have directories
-// that are none of theirs.
+// Some file systems know no such call; others, as overlays, have directories of
+// other file systems.
 Status PublishError(int error, const std::string& from, const std::string& to) {
   const Status status = ErrnoStatus(error, "publish " + from + " as", to);
   const bool has_no_renames = error == ENOSYS || error == EOPNOTSUPP ||

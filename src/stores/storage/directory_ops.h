@@ -47,7 +47,7 @@ Status SyncFile(const std::string& path);
 
 // Renames the directory `source` to `target` in one step and makes that
 // durable. AlreadyExists when anything is at `target`; FailedPrecondition when
-// `source` is no directory. If it fails after the rename ("sync directory"),
+// `source` is not a directory. If it fails after the rename ("sync directory"),
 // the target is visible but may not outlast a power loss.
 // Unimplemented, saying so, on file systems that rename no directories. Where
 // renames know no flags, an empty directory that somebody makes at `target` at

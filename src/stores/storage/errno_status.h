@@ -10,7 +10,7 @@
 
 namespace holdfast {
 
-// What the caller should do about `error`:
+// The code that says what the caller should do about `error`:
 //   ENOENT, ENOTDIR            NotFound
 //   EEXIST                     AlreadyExists
 //   EACCES, EPERM, EROFS       PermissionDenied

@@ -40,10 +40,10 @@ int Retrying(Call call) {
   return 0;
 }
 
-// Maps memory that nobody has touched, all at once. Of the processor time of
-// reading 256 MiB of the page cache into new memory, half was the faults of its
-// pages one by one; this takes 15 to 20 % of the whole. Memory that is there
-// would be looked through in vain, at a quarter more: its first page tells.
+// Maps memory that nobody has touched, all at once. In reading 256 MiB of the
+// page cache into new memory, half of the processor time was the faults of its
+// pages one by one; this takes 15 to 20 % of the whole. Existing pages would be
+// looked through in vain, at a quarter more: the first one tells.
 void MapAhead(std::span<char> target) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(target.data());
@@ -52,7 +52,7 @@ void MapAhead(std::span<char> target) {
   unsigned char is_there = 0;
   auto* const start = target.data() + (first - begin);
   if (first >= last || ::mincore(start, page, &is_there) != 0) return;
-  // What it cannot do, the faults do.
+  // Pages that it cannot map are mapped by the faults.
   if ((is_there & 1) == 0) ::madvise(start, last - first, MADV_POPULATE_WRITE);
 }
 

@@ -94,8 +94,9 @@ class Lister {
     return 0;
   }
 
-  // What is gone, or a link that leads to nothing that may be listed. Not so a
-  // system that cannot tell: then a file would be missing without a word.
+  // The entry is gone, or is a link that leads to nothing that may be listed.
+  // A system that cannot tell gives another error: passed over, a file would be
+  // missing without a word.
   static bool IsNothing(int error) {
     return error == ENOENT || error == ENOTDIR || error == ELOOP ||
            error == EXDEV || error == EACCES || error == ENAMETOOLONG;

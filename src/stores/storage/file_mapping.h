@@ -8,7 +8,7 @@
 // Thread-safety: immutable; the memory follows the callers' rules.
 // Ownership: a mapping needs neither the name nor the descriptor of its file.
 // Units: bytes.
-// Errors: those of opening the file; NotFound for what is no regular file;
+// Errors: those of opening the file; NotFound for anything but a regular file;
 // DataLoss for a range that is not inside it; ResourceExhausted where the
 // system has no room for another mapping.
 #pragma once

@@ -378,7 +378,7 @@ Status FileStore::Delete(std::string_view key) {
   const std::string place = Describe(key);
   const int error =
       calls_.Unlink(directory->get(), std::string(LastPart(key)), place);
-  // A directory is no object, so there is nothing to delete.
+  // A directory is not an object, so there is nothing to delete.
   if (error == ENOENT || error == EISDIR) return {};
   if (error != 0) return ErrnoStatus(error, "delete", place);
   NoteNewName(key);

@@ -118,8 +118,8 @@ class FileStore : public Store {
   // Directories outside the root that hold a name made by MakeRoot and not yet
   // synced, deepest first.
   std::vector<std::string> root_parents_;
-  // SyncNames takes it alone: a write must not call a name durable before the
-  // directories that SyncNames took are synced. Writes that sync their own
+  // SyncNames takes it exclusively: a write must not call a name durable before
+  // the directories that SyncNames took are synced. Writes that sync their own
   // names share it.
   std::shared_mutex sync_mutex_;
 };

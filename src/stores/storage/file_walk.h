@@ -1,7 +1,7 @@
 // Walks the files below a directory, with their sizes.
 //
-// Symbolic links and everything else that is no regular file are left out, and
-// never followed. What disappears meanwhile is left out.
+// Symbolic links and everything else but regular files are left out, and never
+// followed. Entries that disappear meanwhile are left out.
 // Thread-safety: any thread. Ownership: none. Units: bytes.
 // Errors: errno_status.h, with the path; NotFound when there is no such
 // directory.

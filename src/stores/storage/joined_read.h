@@ -23,7 +23,7 @@ struct JoinedRange {
 struct JoinOptions {
   // Gaps up to this are read through.
   uint64_t gap_bytes_max = 1'000'000;
-  // A joined read ends here; a longer range is read alone.
+  // A joined read ends here; a longer range is read by itself.
   uint64_t joined_bytes_max = 8 << 20;
   // Bound of the bytes of one batch.
   uint64_t batch_bytes_max = 64 << 20;

@@ -65,8 +65,8 @@ std::optional<struct stat> FileAt(int directory, const std::string& name) {
   return info;
 }
 
-// What takes a file's place is read by those who could read that. 0 or an
-// errno.
+// A file that takes another's place is read by those who could read that. 0 or
+// an errno.
 int KeepAccess(const std::optional<struct stat>& replaced, int fd) {
   return replaced ? KeepAccessOf(*replaced, fd) : 0;
 }
@@ -150,7 +150,8 @@ Status NewFile::Fail(int error, std::string_view what) {
 Status NewFile::CheckLive() const {
   if (!dead_) return {};
   std::string why = ": the writer is finished or has failed";
-  // Of several threads' failures any may be the one that is reported.
+  // When several threads fail any of the failures may be the one that is
+  // reported.
   if (error_ != 0) why += ": " + std::generic_category().message(error_);
   return FailedPreconditionError("write " + path_ + why);
 }

@@ -5,7 +5,7 @@
 // Hidden names are ".<name>.holdfast-tmp.<16 hex digits>", the name cut so that
 // the whole fits 255 bytes. No listing shows them. The destructor removes a
 // file that was not published, so only a killed process leaves any.
-// Thread-safety: WriteAt from any thread; the rest alone.
+// Thread-safety: WriteAt from any thread; the rest from one thread at a time.
 // Ownership: owns its descriptors; borrows the FileCalls. Units: bytes.
 // Errors: as errno_status.h, with the target's path.
 #pragma once

@@ -2,7 +2,8 @@
 // any thread, and joins them into one Bytes. The memory and the fault store
 // build their objects with it.
 //
-// Thread-safety: Add from any thread; Join alone.
+// Thread-safety: Add from any thread; Join from one thread, without any Add
+// meanwhile.
 // Ownership: owns copies of the pieces. Units: bytes.
 // Errors: ResourceExhausted when memory is short.
 #pragma once

@@ -21,7 +21,7 @@ Result<std::unique_ptr<PositionedFile>> PositionedFile::Open(
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "stat", path);
   if (!S_ISREG(info.st_mode)) {
-    return FailedPreconditionError(path + " is no regular file");
+    return FailedPreconditionError(path + " is not a regular file");
   }
   std::unique_ptr<PositionedFile> file(
       new PositionedFile(std::move(path), std::move(fd)));

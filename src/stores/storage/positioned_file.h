@@ -3,7 +3,8 @@
 //
 // Unlike an ObjectWriter it has its name from the start: for directories that
 // are not yet what they will be.
-// Thread-safety: WriteAt from any thread; everything else alone.
+// Thread-safety: WriteAt from any thread; everything else from one thread at a
+// time.
 // Units: bytes. Errors: errno_status.h, with the path.
 #pragma once
 

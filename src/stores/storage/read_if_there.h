@@ -12,7 +12,7 @@
 
 namespace holdfast {
 
-// What `parse` makes of the object; nullopt when there is none.
+// The result of `parse` for the object; nullopt when it is missing.
 template <typename T>
 Result<std::optional<T>> ReadIfThere(Store& store, std::string_view key,
                                      Result<T> (*parse)(std::string_view)) {
@@ -24,7 +24,7 @@ Result<std::optional<T>> ReadIfThere(Store& store, std::string_view key,
   return std::optional<T>(std::move(parsed).value());
 }
 
-// As ReadIfThere; T() when there is none.
+// Like ReadIfThere; T() when it is missing.
 template <typename T>
 Result<T> ReadOrEmpty(Store& store, std::string_view key,
                       Result<T> (*parse)(std::string_view)) {

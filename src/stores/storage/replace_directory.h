@@ -12,11 +12,11 @@
 namespace holdfast::local {
 
 // Gives the directory `source` the name of the directory `target`, durably.
-// Returns the path where the one that was there is now: `source`, or, on file
-// systems that cannot exchange names, `aside`, where nothing is before. There
-// two renames do it: between them nothing is at `target`, and both directories
-// have names. If it fails after a rename ("sync directory"), the names may have
-// changed; otherwise they are as before.
+// Returns the path where the old one is now: `source`, or, on file systems that
+// cannot exchange names, `aside`, where nothing is before. There two renames do
+// it: between them nothing is at `target`, and both directories have names. If
+// it fails after a rename ("sync directory"), the names may have changed;
+// otherwise they are as before.
 Result<std::string> ReplaceDirectory(const std::string& source,
                                      const std::string& target,
                                      const std::string& aside);

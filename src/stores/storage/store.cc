@@ -25,7 +25,7 @@ std::string Quote(std::string_view key) {
   return quoted + (key.size() > kQuotedBytesMax ? "…\"" : "\"");
 }
 
-// What is wrong with one part of a key; null when nothing is.
+// Says what is wrong with one part of a key; null when nothing is.
 const char* PartProblem(std::string_view part) {
   if (part.empty())
     return "has an empty part (a leading, trailing or double '/')";

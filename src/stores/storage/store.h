@@ -40,7 +40,8 @@ struct ByteRange {
 
 struct ObjectInfo {
   uint64_t byte_count = 0;
-  // Of the last change, nanoseconds since 1970; 0: not known, or not asked for.
+  // The time of the last change, nanoseconds since 1970; 0: not known, or not
+  // asked for.
   int64_t modified_ns = 0;
 };
 

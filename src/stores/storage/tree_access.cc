@@ -22,12 +22,12 @@ constexpr uint32_t kAccessBits = 0777;
 constexpr uint32_t kOthersBits = 0077;
 constexpr uint32_t kReadBits = 0444;
 
-// Who may read a file may enter the directory that is made of it.
+// Users who may read a file may enter the directory that is made of it.
 uint32_t DirectoryBitsOfFile(uint32_t bits) {
   return bits | ((bits & kReadBits) >> 2);
 }
 
-// Who may not enter the directory cannot read a file in it.
+// Users who may not enter the directory cannot read a file in it.
 uint32_t FileBitsInDirectory(uint32_t bits, uint32_t directory_bits) {
   uint32_t entered = 0;
   for (const uint32_t one : {0100u, 0010u, 0001u}) {
@@ -48,8 +48,8 @@ void NarrowBy(const std::string& path, bool is_directory, TreeAccess& access) {
   }
 }
 
-// What a new directory has, as far as the umask decides. Asking umask() itself
-// would change it for other threads.
+// The permissions of a new directory, as far as the umask decides. Asking
+// umask() itself would change it for other threads.
 uint32_t NewDirectoryBits() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -62,7 +62,8 @@ uint32_t NewDirectoryBits() {
   return 0700;
 }
 
-// Of an open file or directory that is `info` now. 0 or an errno.
+// Sets the access of an open file or directory that is `info` now. 0 or an
+// errno.
 int SetAccess(int fd, const struct stat& info, uint32_t bits, gid_t group) {
   if (group != info.st_gid && ::fchown(fd, -1, group) != 0) {
     // The group that it has instead may do what anybody may.
@@ -88,7 +89,7 @@ std::optional<TreeAccess> AccessOfTree(const std::string& path) {
     return access;
   }
   access.top_bits = access.directory_bits = bits;
-  // What cannot be listed is bounded by the directory itself.
+  // A tree that cannot be listed is bounded by the directory itself.
   const auto tree = local::ListTree(path);
   if (!tree.ok()) return access;
   for (const std::string& name : tree->directories) {

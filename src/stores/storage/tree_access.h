@@ -1,10 +1,10 @@
 // TreeAccess: who may read and write the files of a checkpoint on disk, so that
-// a copy of it, and what takes its place, is no wider.
+// a copy of it, and a checkpoint that takes its place, opens it to nobody else.
 //
-// What a save makes anew has the permissions that the umask says. What it
-// replaces keeps those that it had; what it copies from bounds those of the
-// copy. A checkpoint that will be narrower than the umask says grows in a
-// directory that only its owner may enter.
+// A checkpoint that a save makes anew has the permissions that the umask says.
+// One that replaces another keeps the permissions of that; those of a copy are
+// bounded by those of its sources. A checkpoint that will be narrower than the
+// umask says grows in a directory that only its owner may enter.
 //
 // Thread-safety: pure functions of the file system. Ownership: a value.
 // Units: permission bits (0777).
@@ -33,7 +33,8 @@ struct TreeAccess {
   std::optional<uint32_t> group_id;  // of the path
 };
 
-// Of a file or a directory; nullopt for what is not there, and for a URL.
+// The access of a file or a directory; nullopt for a missing one, and for a
+// URL.
 std::optional<TreeAccess> AccessOfTree(const std::string& path);
 
 // How a new file or directory with all below it gets its permissions.
@@ -46,7 +47,7 @@ class AccessRule {
 
   void BoundBy(const std::vector<std::string>& sources);
 
-  // Whether the umask decides alone.
+  // Whether only the umask decides.
   bool is_plain() const { return !kept_ && !bound_; }
   // Whether others may enter less than the new directory at `path` lets them.
   Result<bool> IsNarrower(const std::string& path) const;
@@ -66,7 +67,8 @@ class AccessRule {
   std::optional<TreeAccess> bound_;  // of the sources
 };
 
-// Of what a path on disk leads to; 0777 when nothing is there.
+// The permission bits of what a path on disk leads to; 0777 when nothing is
+// there.
 uint32_t BitsAt(const std::string& path);
 
 // Gives the new file `fd` the permissions of the one that it takes the place

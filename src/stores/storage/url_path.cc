@@ -43,7 +43,7 @@ int HubNameCount(std::string_view names) {
   if (begin == std::string_view::npos) return count;
   const std::string_view name =
       names.substr(begin, names.find('/', begin) - begin);
-  // Of all revisions these alone are written with slashes: refs/pr/1.
+  // Among all revisions only these are written with slashes: refs/pr/1.
   if (name.ends_with("@refs")) count += 2;
   return count;
 }
@@ -105,8 +105,8 @@ bool IsAbsoluteOrUrl(std::string_view path) {
 
 std::string AbsolutePath(const std::string& path) {
   if (IsUrl(path)) return NormalizedUrl(path);
-  // What no shell has expanded stays, so that the Place that it becomes refuses
-  // it.
+  // A "~" that no shell has expanded stays, so that the Place that it becomes
+  // refuses it.
   if (path == "~" || path.starts_with("~/")) return path;
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);

@@ -12,8 +12,8 @@ namespace holdfast {
 bool IsUrl(std::string_view path);
 // "gs" of "gs://b/x", lower case; "" of what is no URL.
 std::string UrlScheme(std::string_view path);
-// What a URL's path is below: "gs://b" of "gs://b/x"; of a model hub all that
-// names the repository and its revision: "hf://org/model@main",
+// The root that a URL's path is below: "gs://b" of "gs://b/x"; of a model hub
+// all that names the repository and its revision: "hf://org/model@main",
 // "hf://datasets/org/name@refs/pr/1". "" of what is no URL.
 std::string UrlRoot(std::string_view url);
 

@@ -1,4 +1,4 @@
-// What the parts of a run take under a policy, and the checks of both.
+// The costs of the parts of a run under a policy, and the checks of both.
 //
 // Thread-safety: values, pure functions. Units: seconds, bytes.
 // Errors: InvalidArgument naming the number.
@@ -28,8 +28,8 @@ struct GoodputCosts {
   }
 };
 
-// What a simulation may do, in looks at one step that is kept or one host that
-// is lost (some 20 ns each); a save or a failure is as many as
+// The work that a simulation may do, in looks at one step that is kept or one
+// host that is lost (some 20 ns each); a save or a failure is as many as
 // kGoodputEventWork.
 inline constexpr uint64_t kGoodputWorkMax = 100'000'000;
 inline constexpr uint64_t kGoodputEventWork = 5;

@@ -20,7 +20,7 @@ double UncoveredShare(const GoodputModel& model, const GoodputPolicy& policy,
   const double group_size =
       static_cast<double>(policy.data_shards + policy.parity_shards);
   const double lost_per_second = model.lost_share / model.host_mtbf_seconds;
-  // Of the others, a Poisson number is lost meanwhile.
+  // Among the others, a Poisson number is lost meanwhile.
   const double expected = (group_size - 1) * lost_per_second * window;
   double covered = 0;
   double term = std::exp(-expected);
@@ -70,7 +70,7 @@ Result<GoodputResult> EstimateGoodput(const GoodputModel& model,
                                  uncovered * costs.shared_restore_seconds;
   const double cycle_seconds =
       1 / rate + UntilDone(model.restart_seconds + restore_seconds, rate);
-  // What lies between the newest step of the shared tier and the failure.
+  // The time between the newest step of the shared tier and the failure.
   const double shared_gap_seconds =
       policy.shared_every == 0
           ? model.simulated_seconds / 2
@@ -92,7 +92,8 @@ constexpr int64_t kDataShards[] = {2, 3, 4, 6, 7, 8, 10, 14, 16, 30, 62};
 constexpr int64_t kParityShards[] = {0, 1, 2, 3, 4};
 // Plans that differ by less are equal: the one that copies least is taken.
 constexpr double kEqualGoodput = 1e-4;
-// Of the formula's best, which is not the last word.
+// The number of the formula's best that are simulated: the formula is not the
+// last word.
 constexpr size_t kSimulatedCount = 12;
 
 bool IsBetter(const GoodputPlan& a, const GoodputPlan& b) {

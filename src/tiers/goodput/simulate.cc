@@ -139,7 +139,7 @@ class Simulation {
     saved_at_ = now_;
   }
 
-  // What has become of the steps that were saved, by now.
+  // Settles what has become of the steps that were saved, by now.
   void Settle() {
     if (!kept_.empty() && !kept_.back().is_protected &&
         now_ >= saved_at_ + costs_.write_seconds + costs_.protect_seconds) {

@@ -50,6 +50,7 @@ uint64_t BlockFiles::BytesOf(int64_t block) const {
 
 Result<std::vector<BlockFiles::Piece>> BlockFiles::PiecesOf(
     uint64_t offset, uint64_t byte_count) const {
+  // The first comparison keeps the difference in the second from wrapping.
   if (offset > byte_count_ || byte_count > byte_count_ - offset) {
     return OutOfRangeError("blocks of " + directory_ + ": " +
                            std::to_string(byte_count) + " bytes at offset " +
@@ -57,6 +58,8 @@ Result<std::vector<BlockFiles::Piece>> BlockFiles::PiecesOf(
                            std::to_string(byte_count_) + " bytes)");
   }
   std::vector<Piece> pieces;
+  // Empty files share their start with the next file: the last of them is
+  // meant.
   size_t file = std::upper_bound(starts_.begin(), starts_.end(), offset) -
                 starts_.begin() - 1;
   while (byte_count > 0) {
@@ -207,7 +210,7 @@ Result<std::vector<int64_t>> FindBadBlocks(BlockFiles& files,
   std::vector<char> is_bad(blocks.size());
   HF_RETURN_IF_ERROR(ForEachBlock(
       blocks, files, thread_count, [&](size_t i, std::span<char> bytes) {
-        // What cannot be read is as good as lost, whatever the reason.
+        // An unreadable block is as good as lost, whatever the reason.
         const Result<uint32_t> sum = files.SumBlock(blocks[i], bytes);
         is_bad[i] = !sum.ok() || *sum != sums[i];
         return Status();

@@ -30,7 +30,7 @@ class BlockFiles {
   uint64_t byte_count() const { return byte_count_; }
   uint64_t block_bytes() const { return block_bytes_; }
   int64_t block_count() const;
-  // Of the last block it may be less than block_bytes().
+  // The bytes of a block; the last block may have less than block_bytes().
   uint64_t BytesOf(int64_t block) const;
 
   // OutOfRange beyond the end.
@@ -47,7 +47,7 @@ class BlockFiles {
                                            uint64_t byte_count);
   // Files are made, and given their size, as they are needed.
   Status WriteBlock(int64_t block, std::string_view bytes);
-  // What was written, and the names, are on stable storage.
+  // Makes all that was written, and the names, durable.
   Status Sync();
 
  private:

@@ -59,7 +59,7 @@ Status BlockMaker::ReadShard(const StripeShard& shard,
   return peers_.ReadUnchecked(member.holder, range, target);
 }
 
-// Of parity only its holder has the sum; what is made of it is checked.
+// For parity only its holder has the sum; shards made of it are checked.
 Status BlockMaker::CheckShard(const StripeShard& shard,
                               std::span<const char> bytes) const {
   if (shard.is_parity) return Status();

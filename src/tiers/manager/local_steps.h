@@ -1,9 +1,9 @@
 // LocalSteps: the steps of one run in this host's directory of the local tier.
 //
 // A step grows as `<name>.tmp` and gets its name when all of it is on stable
-// storage; it goes by a rename to `<name>.removing`. What a dead process left
-// under such names is removed by the next. The directory is locked: one process
-// uses it at a time.
+// storage; it goes by a rename to `<name>.removing`. Leftovers of a dead
+// process under such names are removed by the next. The directory is locked:
+// one process uses it at a time.
 // Thread-safety: any thread. Ownership: the lock. Units: bytes.
 // Errors: AlreadyExists (another process uses the directory), those of
 // stores/storage/directory_ops.h.
@@ -29,7 +29,7 @@ class LocalSteps {
   const std::string& path() const { return path_; }
   std::string PathOf(const TierMember& member) const;
   std::string TemporaryPathOf(const TierMember& member) const;
-  // What has its name; oldest first.
+  // The members that have their name; oldest first.
   Result<std::vector<TierMember>> List() const;
   bool IsProtected(const TierMember& member) const;
 
@@ -44,7 +44,7 @@ class LocalSteps {
 
   // Bytes that its file system has left.
   Result<uint64_t> FreeBytes() const;
-  // Of all files of a step that has its name.
+  // The bytes of all files of a step that has its name.
   uint64_t BytesOf(const TierMember& member) const;
 
  private:

@@ -229,7 +229,7 @@ Result<RankReport> DecodeRankReport(std::string_view bytes) {
   Cursor cursor(bytes);
   RankReport report;
   if (!ReadReport(cursor, report) || !IsSound(report)) {
-    return DataLossError("a report of what is left of a step is none");
+    return DataLossError("the report of what is left of a step is malformed");
   }
   return report;
 }

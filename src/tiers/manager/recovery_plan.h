@@ -3,7 +3,7 @@
 // Every rank looks at what it has (RankReport), all ranks tell all, and each
 // makes the same plan of the same reports: nobody decides for others.
 // Thread-safety: values, pure functions.
-// Errors: DataLoss for bytes that are no report.
+// Errors: DataLoss for bytes that are not a report.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace holdfast {
 
-// What a rank has of one member of the save. Blocks ascending.
+// The part of one member of the save that a rank has. Blocks ascending.
 struct MemberReport {
   int64_t rank = 0;  // of the save
   bool is_protected = false;
@@ -26,7 +26,7 @@ struct MemberReport {
   std::vector<int64_t> bad_parity;
 };
 
-// What is known of a parity group without its records.
+// The facts known of a parity group without its records.
 struct GroupShape {
   int64_t group = 0;
   std::vector<uint64_t> data_bytes;  // in member order
@@ -35,7 +35,7 @@ struct GroupShape {
 struct RankReport {
   std::vector<MemberReport> members;  // whose group record is readable
   std::vector<GroupShape> shapes;     // of their groups
-  // Of the save; empty where there is no member.
+  // The groups of the save; empty where no member is left.
   std::vector<std::vector<int64_t>> groups;
   int64_t parity_count = 0;
   uint64_t block_bytes = 0;

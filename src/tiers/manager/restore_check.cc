@@ -20,7 +20,7 @@
 namespace holdfast {
 namespace {
 
-// What a rank tells the others of its part.
+// The facts that a rank tells the others of its part.
 struct SavedPart {
   std::string item;
   RankReport report;
@@ -44,7 +44,7 @@ std::string EncodeSavedPart(const SavedPart& part) {
 
 Result<SavedPart> DecodeSavedPart(std::string_view bytes) {
   const auto refuse = [] {
-    return DataLossError("what a rank tells of its part of a step is nothing");
+    return DataLossError("a rank's account of its part of a step is malformed");
   };
   Cursor cursor(bytes);
   SavedPart part;

@@ -37,7 +37,7 @@ Result<BlockRange> DecodeBlockRange(std::string_view bytes) {
                        cursor.remaining() == 0 && kind <= 1;
   const auto member = ParseDirectoryName(name);
   if (!is_read || !member) {
-    return InvalidArgumentError("a request for blocks that is none");
+    return InvalidArgumentError("the request for blocks is malformed");
   }
   range.member = *member;
   range.kind = static_cast<BlockKind>(kind);
@@ -75,6 +75,7 @@ Result<ServedSteps::Opened> ServedSteps::Open(const TierMember& member) {
       path + "/" + std::string(kTierFilesDirectory),
       opened.group->members[index].files, opened.group->block_bytes);
   opened.parity = ParityFilesOf(path, *opened.group, index);
+  // Where another thread was faster, its entry stays.
   const std::lock_guard lock(mutex_);
   return opened_.emplace(member, std::move(opened)).first->second;
 }

@@ -45,7 +45,7 @@ class ServedSteps {
   Status Read(const BlockRange& range, std::span<char> target);
   // A file of the step's directory itself.
   Result<Bytes> ReadFile(const TierMember& member, std::string_view name);
-  // Of a step whose files have changed, or are gone.
+  // Forgets a step whose files have changed, or are gone.
   void Forget(const TierMember& member);
 
  private:

@@ -24,7 +24,8 @@ nlohmann::ordered_json TierJsonOf(const TierRun& run, const TierStep& step) {
             {"save_id", step.save_id}}}};
 }
 
-// What a step says of the manager that saved it; what it does not is left.
+// Reads a step's statement about the manager that saved it; members that it
+// lacks keep their values.
 void ReadTierStep(const std::string& path, const std::string& run,
                   TierStep& step) {
   const Result<Bytes> text = StoreAt(path)->Read(kCheckpointMetadataFile);
@@ -106,6 +107,7 @@ Status CopyMember(TierRun& run, const TierMember& member, Store& store) {
                       run.served->DataOf(member));
   PlannedGroup whole = WholeGroup(*group);
   const int64_t index = group->IndexOf(member.rank);
+  // This rank has the member, whichever rank has written it.
   whole.members[index].holder = run.rank();
   HF_ASSIGN_OR_RETURN(
       const std::unique_ptr<BlockMaker> maker,
@@ -142,8 +144,8 @@ Result<CopiedMembers> CopyMembers(TierRun& run, const TierStep& step,
   return copied;
 }
 
-// What those say who have members: rank 0 need not be one of them, where a step
-// of an earlier run is copied.
+// Gathers the answers of those who have members: rank 0 need not be one of
+// them, where a step of an earlier run is copied.
 Result<CopiedMembers> GatherCopied(ProcessGroup& group, const std::string& root,
                                    const CopiedMembers& mine) {
   std::string text;
@@ -171,7 +173,7 @@ Status FinishCopiedItem(const TierRun& run, const TierStep& step,
                                     static_cast<int64_t>(copied.rank_count)));
 }
 
-// A step of an earlier timeline is replaced; one that is there already stays.
+// A step of an earlier timeline is replaced; one of this timeline stays.
 Result<bool> IsThere(const TierRun& run, const TierStep& step) {
   HF_ASSIGN_OR_RETURN(const std::vector<SharedStep> steps,
                       ListSharedSteps(run.options));
@@ -181,7 +183,8 @@ Result<bool> IsThere(const TierRun& run, const TierStep& step) {
     if (shared.step.epoch == 0 || shared.step > step) {
       return AlreadyExistsError(run.options.shared.directory + "/" +
                                 shared.name +
-                                " exists, and is no earlier save of this run");
+                                " exists, and is not an earlier save of this "
+                                "run");
     }
   }
   return false;
@@ -191,6 +194,7 @@ Status CopyStep(TierRun& run, ProcessGroup& group, const TierStep& step) {
   const std::string& root = run.options.shared.directory;
   PendingSaveOptions begin;
   begin.group = &group;
+  // IsThere has made sure that only a save of an earlier timeline is there.
   begin.overwrite = true;
   begin.sync = run.options.save.sync;
   begin.commit_mode = run.options.save.commit_mode;

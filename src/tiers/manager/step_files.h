@@ -2,7 +2,8 @@
 // they are: a bucket that is only read from.
 //
 // Files of this host are read from its disk, others are asked of their holders.
-// What puts the members' parts together (FinishItem) is made in memory.
+// The file that puts the members' parts together (FinishItem) is made in
+// memory.
 // Thread-safety: after Finish any thread. Ownership: borrows the peers, which
 // outlive every reader. Units: bytes.
 // Errors: those of TierPeers and of FinishItem; writes are Unimplemented.

@@ -190,7 +190,7 @@ Result<PeerAnswer> TierPeers::Answer(std::string_view request) {
       uint64_t from = 0;
       std::string topic;
       if (!ReadVarint64(cursor, from) || !ReadString(cursor, topic)) {
-        return InvalidArgumentError("a message that is none");
+        return InvalidArgumentError("the message is malformed");
       }
       mailbox_->Put(static_cast<int64_t>(from), std::move(topic),
                     std::string(rest.substr(cursor.offset())));
@@ -208,7 +208,8 @@ Result<PeerAnswer> TierPeers::Answer(std::string_view request) {
           ReadString(cursor, directory) && ReadString(cursor, name);
       const auto member = ParseDirectoryName(directory);
       if (!is_read || !member) {
-        return InvalidArgumentError("a request for a file that is none");
+        return InvalidArgumentError(
+            "the peer asked for a name that is not a file of a step");
       }
       HF_ASSIGN_OR_RETURN(Bytes bytes, steps_->ReadFile(*member, name));
       return PeerAnswer(std::move(bytes));
@@ -254,6 +255,8 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
                              std::span<char> target, AnswerCheck check) {
   {
     const std::lock_guard lock(lost_mutex_);
+    // A rank that has not answered is not asked for a while: each try may take
+    // as long as an answer may.
     const auto lost = lost_.find(rank);
     if (lost != lost_.end() && WaitClock::now() < lost->second.until) {
       return lost->second.status;
@@ -266,6 +269,8 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
     auto answer = client_->Call(peer, request, SecondsUntil(deadline), target,
                                 &cancel_, check);
     const StatusCode code = answer.status().code();
+    // The peer holds too many answers for slow readers, and asks to be asked
+    // again.
     if (code == StatusCode::kResourceExhausted &&
         SecondsUntil(deadline) > kRetrySeconds) {
       std::this_thread::sleep_for(WaitTime(kRetrySeconds));

@@ -31,7 +31,7 @@ namespace holdfast {
 
 class TierPeers {
  public:
-  // All ranks of `group` call it. Null: a rank alone, which has no server.
+  // All ranks of `group` call it. Null: a single rank, which has no server.
   static Result<std::unique_ptr<TierPeers>> Start(
       const TieredManagerOptions& options, ServedSteps* steps,
       ProcessGroup* group);

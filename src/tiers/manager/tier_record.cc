@@ -290,7 +290,7 @@ Result<std::vector<TierFile>> DecodeFileList(std::string_view bytes) {
   Cursor cursor(bytes);
   std::vector<TierFile> files;
   if (!ReadFiles(cursor, files) || cursor.remaining() != 0) {
-    return NoRecord("a list of files that is none");
+    return NoRecord("the list of files is malformed");
   }
   return files;
 }

@@ -1,4 +1,4 @@
-// What a host keeps about a step of the local tier, as bytes.
+// The records of a host about a step of the local tier, as bytes.
 //
 //   `<step>.<epoch>.<save id>.r<rank>/`  what rank `rank` of the save wrote
 //     files/…    its part of the checkpoint, as SaveItemPart writes it
@@ -10,8 +10,8 @@
 // A record is a magic line, varints, strings, little-endian CRC-32Cs, and the
 // CRC-32C of all that.
 // Thread-safety: values, pure functions. Units: bytes.
-// Errors: DataLoss for bytes that are no record; nothing is allocated that the
-// bytes do not hold.
+// Errors: DataLoss for bytes that are not a record; nothing is allocated that
+// the bytes do not hold.
 #pragma once
 
 #include <compare>
@@ -35,7 +35,7 @@ struct TierStep {
   auto operator<=>(const TierStep&) const = default;
 };
 
-// What one rank of a save wrote.
+// The part that one rank of a save wrote.
 struct TierMember {
   TierStep step;
   int64_t rank = 0;
@@ -85,7 +85,7 @@ struct GroupRecord {
 std::string EncodeGroupRecord(const GroupRecord& record);
 Result<GroupRecord> DecodeGroupRecord(std::string_view bytes);
 
-// Of a member alone, without a checksum: for messages.
+// The list of a single member, without a checksum: for messages.
 std::string EncodeFileList(const std::vector<TierFile>& files);
 Result<std::vector<TierFile>> DecodeFileList(std::string_view bytes);
 

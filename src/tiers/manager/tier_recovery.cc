@@ -48,6 +48,8 @@ class Recovery {
         holders_ = plan.holders();
         break;
       }
+      // Blocks that were good at the look have turned out bad: a new look sees
+      // it, and the next plan does without them.
       if (repaired.code() != StatusCode::kDataLoss) return repaired;
       recovered.why_not = std::string(repaired.message());
       if (attempt + 1 == kAttemptCount) return recovered;
@@ -77,7 +79,7 @@ class Recovery {
     return PlanRecovery(reports);
   }
 
-  // Every block that this rank has is read. What cannot be, whatever the
+  // Every block that this rank has is read. An unreadable block, whatever the
   // reason, is as good as lost.
   RankReport Look() {
     RankReport report;
@@ -190,7 +192,7 @@ class Recovery {
     return group_.Agree(At("rebuilt"), run_all(&Recovery::MarkRepaired));
   }
 
-  // The record of the task's group, from any member that is there.
+  // The record of the task's group, from any member of it.
   Result<std::shared_ptr<const GroupRecord>> RecordFor(const Task& task) {
     Status failure = DataLossError("no member of the group is left");
     for (const PlannedMember& member : task.group->members) {
@@ -250,6 +252,7 @@ class Recovery {
     if (member.is_lost()) {
       blocks = AllBlocks(files->block_count());
     } else if (blocks.size() < sums.size()) {
+      // Blocks that stay keep their sums.
       HF_ASSIGN_OR_RETURN(sums, SumsOf(me));
     } else if (blocks.empty()) {
       return Status();
@@ -334,7 +337,7 @@ class Recovery {
       std::string record;
       if (!ReadVarint64(cursor, rank) || rank >= files.size() ||
           !ReadString(cursor, item) || !ReadString(cursor, record)) {
-        return DataLossError("a list of a step's files is none");
+        return DataLossError("the list of a step's files is malformed");
       }
       HF_ASSIGN_OR_RETURN(files[rank], DecodeFileList(record));
     }

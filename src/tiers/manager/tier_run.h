@@ -1,4 +1,4 @@
-// What the parts of a TieredManager share: options, this host's steps, the
+// Shared by the parts of a TieredManager: options, this host's steps, the
 // peers, who is in which parity group.
 //
 // Thread-safety: const members and what is guarded here from any thread; the
@@ -49,7 +49,7 @@ struct TierRun {
 // any rank nothing of it is left here. `step` is the same on all.
 Status SaveToLocalTier(TierRun& run, ProcessGroup& group, const TierStep& step,
                        const Tree& tree, const TieredSaveOptions& options);
-// InvalidArgument for a file beside the tree that is no plain path below the
+// InvalidArgument for a file beside the tree that is not a plain path below the
 // step, lies in the tree's directory, or has a name of the checkpoint's own.
 Status CheckOwnFiles(const std::map<std::string, std::string>& files,
                      const std::string& item);

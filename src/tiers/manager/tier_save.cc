@@ -100,7 +100,7 @@ int64_t GroupIndexOf(const TierRun& run) {
   return 0;
 }
 
-// The records of this rank's group, by a meeting of the group alone.
+// The records of this rank's group, by a meeting of only the group.
 Result<GroupRecord> ExchangeRecords(TierRun& run, ProcessGroup& group,
                                     const TierStep& step,
                                     const MemberRecord& mine) {
@@ -158,6 +158,7 @@ Status StoreParity(TierRun& run, const TierMember& me,
                                                              target);
                                   }));
   HF_RETURN_IF_ERROR(files->Sync());
+  // The sums come last: without them a recovery takes no block for good.
   FileStore store(directory);
   HF_RETURN_IF_ERROR(store.Write(kTierSumsFile, EncodeSums(sums)));
   const std::lock_guard lock(run.mutex);
@@ -178,7 +179,7 @@ Status Protect(TierRun& run, ProcessGroup& group, const TierMember& me,
   return Status();
 }
 
-// As well as it can: what stays is no protected step.
+// As well as it can: a member that stays is not a protected step.
 void RemoveMember(TierRun& run, const TierMember& member) {
   run.served->Forget(member);
   const Status removed = run.steps->Remove(member);
@@ -189,6 +190,7 @@ Status SaveMember(TierRun& run, ProcessGroup& group, const TierMember& me,
                   const Tree& tree, const TieredSaveOptions& options) {
   Stopwatch watch;
   const Result<MemberRecord> mine = WriteMember(run, me, tree, options);
+  // No rank gives its part a name before all have written theirs.
   HF_RETURN_IF_ERROR(group.Agree({"write", run.options.run}, mine.status()));
   const Result<GroupRecord> exchanged =
       ExchangeRecords(run, group, me.step, *mine);
@@ -217,10 +219,12 @@ std::vector<KeptStep> KeptStepsOf(TierRun& run,
                                   bool has_bytes) {
   std::vector<KeptStep> kept;
   for (const TierMember& member : members) {
+    // List sorts by step, so that members of one step follow each other.
     if (kept.empty() || kept.back().step != member.step) {
       kept.push_back({member.step, true, false, 0});
     }
     KeptStep& step = kept.back();
+    // A step counts as protected when all of its members on this host are.
     step.is_protected = step.is_protected && run.steps->IsProtected(member);
     // Only a bound asks for it, and it costs a walk of the files.
     if (has_bytes) step.byte_count += run.steps->BytesOf(member);
@@ -256,7 +260,7 @@ Status SaveToLocalTier(TierRun& run, ProcessGroup& group, const TierStep& step,
   const TierMember me{step, run.rank()};
   const Status saved = SaveMember(run, group, me, tree, options);
   if (saved.ok()) return saved;
-  // What has its name stays: others may have protected it already.
+  // A member that has its name stays: others may have protected it already.
   static_cast<void>(run.steps->Abandon(me));
   return saved;
 }

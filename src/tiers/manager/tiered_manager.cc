@@ -40,7 +40,7 @@ struct Candidate {
   }
 };
 
-// What a rank knows when a restore begins, for the others.
+// The inventory of a rank when a restore begins, for the others.
 struct Inventory {
   std::vector<TierMember> members;
   std::vector<SharedStep> shared;  // rank 0's
@@ -63,6 +63,7 @@ std::string EncodeInventory(const Inventory& inventory) {
 }
 
 bool ReadInventory(Cursor& cursor, Inventory& inventory) {
+  // A count is believed only as far as the bytes can hold so many entries.
   uint64_t count = 0;
   if (!ReadVarint64(cursor, count) || count > cursor.remaining()) return false;
   for (uint64_t i = 0; i < count; ++i) {
@@ -120,7 +121,7 @@ Status CheckOptions(const TieredManagerOptions& options) {
   }
   if (!CheckKey(options.item).ok() ||
       options.item.find('/') != std::string::npos) {
-    return refuse("item \"" + options.item + "\" is no plain name");
+    return refuse("item \"" + options.item + "\" is not a plain name");
   }
   if (options.save.also) return refuse("save.also is not supported");
   return Status();
@@ -298,6 +299,7 @@ Result<bool> TieredManagerImpl::Save(int64_t step, const Tree& tree,
     return InvalidArgumentError("tiered manager: there is no shared tier");
   }
   if (!options.force && !ShouldSave(step)) return false;
+  // The save before is over then, and its failure is this call's.
   HF_RETURN_IF_ERROR(WaitProtected());
   saver_ = std::thread([this, step, tree, options] {
     save_status_ = CatchBadAlloc([&] { return SaveStep(step, tree, options); });
@@ -338,6 +340,7 @@ Status TieredManagerImpl::WaitProtected() {
 
 void TieredManagerImpl::StartDrain(const TierStep& step) {
   {
+    // Before it is queued, so that it is not retired before it is copied.
     const std::lock_guard lock(run_.mutex);
     run_.in_use.insert(step);
   }
@@ -356,9 +359,11 @@ void TieredManagerImpl::DrainAll() {
                         [&] { return !to_drain_.empty() || is_closing_; });
     if (to_drain_.empty()) return;
     const TierStep step = to_drain_.front();
+    // A copy takes long: StartDrain goes on meanwhile.
     lock.unlock();
     const Status status = CatchBadAlloc([&] { return Drain(step); });
     {
+      // Never held together with drain_mutex_.
       const std::lock_guard run_lock(run_.mutex);
       run_.in_use.erase(step);
     }
@@ -407,7 +412,7 @@ Result<std::vector<Candidate>> TieredManagerImpl::FindCandidates(
     Inventory theirs;
     Cursor cursor(bytes);
     if (!ReadInventory(cursor, theirs)) {
-      return DataLossError("a list of a rank's steps is none");
+      return DataLossError("the list of a rank's steps is malformed");
     }
     for (const TierMember& member : theirs.members) {
       candidates.push_back({member.step, true, ""});
@@ -470,7 +475,7 @@ Status TieredManagerImpl::OpenShared(const Candidate& candidate,
 Result<TierRestore> TieredManagerImpl::Open(
     std::optional<int64_t> step, const std::vector<std::string>& skip) {
   HF_RETURN_IF_ERROR(CheckOpen());
-  // What a save that has failed left is no step.
+  // The leftovers of a failed save are not a step.
   const Status saved = WaitProtected();
   if (!saved.ok()) run_.Warn(std::string(saved.message()));
   return CatchBadAlloc([&] {
@@ -505,7 +510,7 @@ Result<TierRestore> TieredManagerImpl::OpenInCall(
         " tier is skipped: " + std::string(opened.message()));
     if (run_.rank() == 0) run_.Warn(restore.notes.back());
   }
-  // Who is told that there is no step begins anew.
+  // A run that is told that there is no step begins anew.
   if (!restore.notes.empty()) {
     return DataLossError(NoStepText(step, restore.notes));
   }
@@ -575,8 +580,9 @@ Status TieredManagerImpl::Close() {
     drain_changed_.notify_all();
   }
   if (drainer_.joinable()) drainer_.join();
-  // Nobody goes while others still read from it. Who has the answer goes, and
-  // may be gone before rank 0 knows that it came: so a failure means nothing.
+  // Nobody goes while others still read from it. A rank that has the answer
+  // goes, and may be gone before rank 0 knows that it came: so a failure means
+  // nothing.
   if (control_ != nullptr) {
     static_cast<void>(control_->Agree(
         {"close", run_.options.run, kFarewellSeconds}, Status()));

@@ -102,7 +102,7 @@ TEST(StepsToRemoveTest, KeepsTheLastProtectedStepWhatever) {
   EXPECT_THAT(StepsToRemove(steps, 1, 0), IsEmpty());
   steps = {{step(1), false, false, 1}, {step(2), false, false, 1}};
   EXPECT_THAT(StepsToRemove(steps, 1, 1), IsEmpty());
-  // What failed before the newest protected step is of no use.
+  // A step that failed before the newest protected step is of no use.
   steps = {{step(1), false, false, 1}, {step(2), true, false, 1}};
   EXPECT_THAT(StepsToRemove(steps, 5, 0), ElementsAre(step(1)));
 }
@@ -516,7 +516,7 @@ TEST_F(TieredManagerTest, AnOldTimelineNeverWins) {
     fs::rename(HostPath(host), HostPath(host) + ".old");
     fs::create_directories(HostPath(host));
   }
-  // Its run knows of step 100 by one host alone.
+  // Its run knows of step 100 only by one host.
   fs::rename(HostPath(0) + ".old", HostPath(0));
   RunOk({0, 1, 2, 4}, SaveSteps({60}));
   fs::remove_all(HostPath(4));

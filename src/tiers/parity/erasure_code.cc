@@ -12,8 +12,8 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kShardCountMax = 255;
-// What isa-l's code takes at a time: its counts are ints, and its vectors are
-// whole ones of the widest registers.
+// The bytes that isa-l's code takes at a time: its counts are ints, and its
+// vectors are whole ones of the widest registers.
 constexpr size_t kVectorBytes = 64;
 constexpr size_t kRunBytesMax = size_t{1} << 30;
 
@@ -79,6 +79,7 @@ ErasureCode::ErasureCode(int64_t data_count, int64_t parity_count)
   const auto n = static_cast<size_t>(data_count);
   const auto m = static_cast<size_t>(parity_count);
   if (m == 1) {
+    // A single parity is the XOR of the data.
     coefficients_.assign(n, 1);
     return;
   }
@@ -118,7 +119,7 @@ void AddProduct(uint8_t coefficient, std::span<const char> source,
   while (source.size() - done >= kVectorBytes) {
     const size_t left = source.size() - done;
     const size_t count = std::min(left - left % kVectorBytes, kRunBytesMax);
-    // isa-l writes to the target alone, whatever its types say.
+    // isa-l writes only to the target, whatever its types say.
     auto* const from = const_cast<unsigned char*>(
         reinterpret_cast<const unsigned char*>(source.data() + done));
     auto* const to = reinterpret_cast<unsigned char*>(target.data() + done);
@@ -127,6 +128,7 @@ void AddProduct(uint8_t coefficient, std::span<const char> source,
   }
   for (; done < source.size(); ++done) {
     const auto byte = static_cast<unsigned char>(source[done]);
+    // A byte's product is the sum of those of its two halves.
     const int product = table[byte & 15] ^ table[size_t{16} + (byte >> 4)];
     target[done] = static_cast<char>(target[done] ^ product);
   }
@@ -148,6 +150,7 @@ Result<std::vector<ErasureCode::Term>> ErasureCode::TermsOf(
     return InvalidArgumentError("an erasure code has no shard " +
                                 std::to_string(wanted));
   }
+  // The wanted shard is made of the others, even where it is available.
   is_there[static_cast<size_t>(wanted)] = false;
   // As many parities as data shards are missing say what these are.
   std::vector<size_t> missing, parities;
@@ -170,7 +173,7 @@ Result<std::vector<ErasureCode::Term>> ErasureCode::TermsOf(
   const std::vector<uint8_t> inverse = InverseOf(std::move(square), side);
 
   // `wanted` as a sum of data shards, in which each missing one is replaced by
-  // a sum of parities and of data shards that are there.
+  // a sum of parities and of existing data shards.
   const auto factor = [&](size_t data) -> uint8_t {
     const auto w = static_cast<size_t>(wanted);
     return w < n ? w == data : coefficients_[(w - n) * n + data];

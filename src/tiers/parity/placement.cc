@@ -34,6 +34,7 @@ int64_t GroupCount(int64_t rank_count, int64_t group_size,
                    int64_t parity_count) {
   const int64_t nearest = (rank_count + group_size / 2) / group_size;
   const int64_t least = (rank_count + kGroupSizeMax - 1) / kGroupSizeMax;
+  // 1 at least: CheckPlacement wants more ranks than parities.
   const int64_t most = rank_count / (parity_count + 1);
   return std::min(std::max(nearest, least), most);
 }

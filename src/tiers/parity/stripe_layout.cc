@@ -50,6 +50,7 @@ StripeLayout::StripeLayout(std::vector<uint64_t> data_bytes,
   }
   const int64_t row_count = (blocks_max + data_count_ - 1) / data_count_;
   for (int64_t i = 0; i < member_count(); ++i) {
+    // The last block that has bytes decides how many there are.
     for (int64_t q = row_count * parity_count_; q-- > 0;) {
       const int64_t t = Wrapped(i - q % parity_count_);
       const uint64_t byte_count = StripeBytes(q / parity_count_, t);

@@ -1,5 +1,5 @@
 // StripeLayout: where the parity of a group of members lies, worked out by any
-// of them alone.
+// of them by itself.
 //
 // A group has g = n + m members, each with data of its own, cut into blocks of
 // block_bytes (the last is shorter). Row r has g stripes t = 0..g-1, each of n

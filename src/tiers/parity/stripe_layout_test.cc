@@ -46,7 +46,7 @@ TEST(StripeLayoutTest, ASmallGroupByHand) {
   EXPECT_EQ(BlockOf(stripe.shards[0]), Block(0, false, 0));
   EXPECT_EQ(BlockOf(stripe.shards[1]), Block(1, false, 1));
   EXPECT_EQ(BlockOf(stripe.shards[2]), Block(2, true, 0));
-  // Row 1 has member 0's block 2 of 5 bytes alone: t = 2, on member 2 again.
+  // Row 1 has only member 0's block 2 of 5 bytes: t = 2, on member 2 again.
   const auto last = layout.OfData(0, 2);
   EXPECT_EQ(last.byte_count, 5u);
   EXPECT_EQ(last.shards[0].offset, 20u);
@@ -74,7 +74,7 @@ void CheckStripes(const std::map<std::vector<Block>, int64_t>& stripes,
   }
 }
 
-// What the rules in the header say, checked for all blocks of a group.
+// The rules in the header, checked for all blocks of a group.
 void CheckLayout(const std::vector<uint64_t>& sizes, int64_t m,
                  uint64_t block_bytes) {
   const StripeLayout layout = Laid(sizes, m, block_bytes);

@@ -28,7 +28,7 @@ struct PeerClient::Question {
   AnswerCheck check;
 };
 
-// What became of one try.
+// The outcome of one try.
 struct PeerClient::Attempt {
   uint64_t answer_bytes = 0;  // received
   bool keeps_connection = false;
@@ -114,6 +114,7 @@ Result<Bytes> PeerClient::CallOnce(PeerSocket& socket, const Question& question,
   const bool is_ok = answer.code == StatusCode::kOk;
   const bool fills = is_ok && !target.empty();
   const uint64_t byte_count = answer.payload_bytes;
+  // Before any byte comes, so that none is written past the target.
   if (fills && byte_count != target.size()) {
     return DataLossError("the answer has another size (got " +
                          std::to_string(byte_count) + " bytes, want " +
@@ -168,11 +169,14 @@ Result<Bytes> PeerClient::CallInTurn(const PeerAddress& peer,
     pool.idle.pop_back();
   }
   lock.unlock();
+  // From here on `turn` gives the right back, however this ends.
   Turn turn(*this, pool);
   if (kept && kept->IsQuiet()) {
     Attempt attempt;
     auto answer = CallOnce(*kept, question, wait, attempt);
     if (attempt.keeps_connection) turn.Keep(*std::move(kept));
+    // The peer may have ended a kept connection while it was idle: when no byte
+    // of an answer has come, the request goes over a new one.
     const bool was_dead = answer.status().code() == StatusCode::kUnavailable &&
                           !attempt.keeps_connection &&
                           attempt.answer_bytes == 0;

@@ -6,13 +6,13 @@
 // Thread-safety: any thread, several calls at once; those to one peer beyond
 // connections_per_peer_max wait for each other.
 // Ownership: has its connections, which no call may outlive. Units: bytes,
-// seconds. Errors: each names the peer. What the peer's function answered, with
-// its code; DeadlineExceeded without the whole answer in time (or without a
-// connection in connect_seconds_max); Unavailable where the peer refuses, ends
-// or loses the connection, or has no address; PermissionDenied where it has
-// another secret; DataLoss for an answer that is damaged, of another size than
-// the target, or none of this protocol; FailedPrecondition for another version
-// of it; ResourceExhausted for one that is too large.
+// seconds. Errors: each names the peer. The failure of the peer's function,
+// with its code; DeadlineExceeded without the whole answer in time (or without
+// a connection in connect_seconds_max); Unavailable where the peer refuses,
+// ends or loses the connection, or has no address; PermissionDenied where it
+// has another secret; DataLoss for an answer that is damaged, of another size
+// than the target, or none of this protocol; FailedPrecondition for another
+// version of it; ResourceExhausted for one that is too large.
 // After fork() the child must leave it alone.
 #pragma once
 
@@ -46,8 +46,8 @@ struct PeerClientOptions {
   uint64_t answer_bytes_max = 64 << 20;
 };
 
-// Who compares an answer with a checksum. Where it is this class (kHere), an
-// answer that comes without one is DataLoss.
+// Says where an answer's checksum is verified. With kHere this class does it,
+// and an answer without one is DataLoss.
 enum class AnswerCheck { kHere, kByCaller };
 
 class PeerClient {

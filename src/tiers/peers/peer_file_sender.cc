@@ -28,7 +28,7 @@ void BlockPipeSignal() {
   static_cast<void>(is_blocked);
 }
 
-// Of the socket, not of a file.
+// True for an error of the socket, not of a file.
 bool IsConnectionError(int error) {
   return error == EPIPE || error == ECONNRESET || error == ETIMEDOUT ||
          error == ENOTCONN || error == EBADF || error == EHOSTUNREACH ||
@@ -74,6 +74,7 @@ PeerFileSender::Progress PeerFileSender::Send(int socket) {
       auto offset = static_cast<off_t>(piece.offset);
       ssize_t sent =
           ::sendfile(socket, piece.descriptor, &offset, piece.byte_count);
+      // Nothing sent, and no error: the file ends before the piece does.
       const bool is_of_file =
           sent == 0 || (sent < 0 && errno != EAGAIN && errno != EINTR &&
                         !IsConnectionError(errno));

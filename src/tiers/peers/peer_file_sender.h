@@ -1,9 +1,10 @@
 // PeerFileSender: an answer that is made of pieces of files, on its way from
 // the page cache into a connection (sendfile), without a copy in this process.
 //
-// What sendfile cannot send is read and sent; bytes that cannot be read, since
-// the file was cut or its disk fails, are sent as zeros: the answer's size has
-// been said. So these answers are for those who have a checksum of the bytes.
+// A piece that sendfile cannot send is read and sent; bytes that cannot be
+// read, since the file was cut or its disk fails, are sent as zeros: the
+// answer's size has been said. So these answers are for those who have a
+// checksum of the bytes.
 // Thread-safety: one call at a time. Ownership: shares the files, borrows the
 // socket. Units: bytes.
 #pragma once

@@ -30,7 +30,7 @@ std::string EncodePeerHello(std::string_view nonce) {
 Result<std::string_view> ParsePeerHello(std::string_view bytes) {
   assert(bytes.size() == kPeerHelloBytes);
   if (!bytes.starts_with(kPeerMagic)) {
-    return DataLossError("what answers there is no holdfast");
+    return DataLossError("the server there is not holdfast");
   }
   const auto version = LoadLittle<uint16_t>(bytes.data() + kPeerMagic.size());
   if (version != kPeerVersion) {

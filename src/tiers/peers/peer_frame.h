@@ -1,4 +1,4 @@
-// What two processes say to each other over one connection, as bytes.
+// The messages of two processes over one connection, as bytes.
 //
 //   hello     client -> server   magic, version, nonce of the client
 //   welcome   server -> client   magic, version, nonce of the server, proof
@@ -8,15 +8,15 @@
 //
 // A proof is the HMAC-SHA256, under the secret, of the prover's side and both
 // nonces: each side knows that the other has the secret, and nothing that was
-// said once can be said again. What follows is neither encrypted nor signed.
+// said once can be said again. Later messages are neither encrypted nor signed.
 // Head: u8 kind, u8 status code, u8 flags, u8 zero, u32 CRC-32C of the
 // payload, u64 size of the payload, u32 CRC-32C of the 16 bytes before. The
 // payload of an answer whose code is not ok is the message. Flags: 1, for an
 // answer that is ok and whose payload has no checksum (the field is 0).
 // Little-endian.
 // Thread-safety: pure functions. Units: bytes.
-// Errors: DataLoss for bytes that are none of these, FailedPrecondition for
-// another version. Nothing is allocated that the bytes do not hold.
+// Errors: DataLoss for malformed bytes, FailedPrecondition for another version.
+// Nothing is allocated that the bytes do not hold.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ inline constexpr size_t kPeerProofBytes = 32;
 inline constexpr size_t kPeerHelloBytes = 8 + kPeerNonceBytes;
 inline constexpr size_t kPeerWelcomeBytes = kPeerHelloBytes + kPeerProofBytes;
 inline constexpr size_t kPeerHeadBytes = 20;
-// Of the message of a failure; the server cuts longer ones.
+// The bound on the message of a failure; the server cuts longer ones.
 inline constexpr uint64_t kPeerMessageBytesMax = 64 << 10;
 
 std::string RandomPeerNonce();
@@ -53,8 +53,8 @@ bool IsSameProof(std::string_view a, std::string_view b);
 enum class PeerFrameKind : uint8_t { kRequest = 'q', kAnswer = 'a' };
 struct PeerFrameHead {
   PeerFrameKind kind = PeerFrameKind::kRequest;
-  StatusCode code = StatusCode::kOk;  // not ok in answers alone
-  bool has_crc = true;                // false in answers that are ok alone
+  StatusCode code = StatusCode::kOk;  // not ok only in answers
+  bool has_crc = true;                // false only in answers that are ok
   uint32_t payload_crc = 0;
   uint64_t payload_bytes = 0;
 };

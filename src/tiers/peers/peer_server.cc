@@ -47,7 +47,7 @@ std::chrono::milliseconds PeerMilliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
-// What all connections of a server share.
+// Shared by all connections of a server.
 struct PeerShared {
   PeerServerOptions options;
   PeerServer::Handler handler;
@@ -58,7 +58,8 @@ struct PeerShared {
   std::atomic<bool> is_stopping{false};
 };
 
-// One connection. What it waits for holds it; nothing waited for, it goes.
+// One connection. Its pending operations hold it; when none are pending, it
+// goes.
 class PeerSession : public std::enable_shared_from_this<PeerSession> {
  public:
   PeerSession(tcp::socket socket, PeerShared& shared)
@@ -78,8 +79,8 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
   void End() { stream_.close(); }
 
   void Begin() {
-    // What a client has not taken goes with the connection: the system would
-    // keep megabytes for one that does not read.
+    // Bytes that a client has not taken go with the connection: the system
+    // would keep megabytes for one that does not read.
     error_code ignored;
     stream_.socket().set_option(asio::socket_base::linger(true, 0), ignored);
     stream_.socket().native_non_blocking(true, ignored);
@@ -132,6 +133,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
   void OnProof() {
     if (!IsSameProof({head_.data(), kPeerProofBytes}, wanted_proof_)) return;
     const int count_max = shared_.options.connection_count_max;
+    // Nothing is pending then, so that the session and its connection go.
     if (shared_.connection_count >= count_max) return;
     is_stranger_ = false;
     --shared_.stranger_count;
@@ -166,6 +168,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
   }
 
   void OnRequest() {
+    // The handler may take its time: no timer closes the connection meanwhile.
     stream_.expires_never();
     asio::post(shared_.workers, [self = shared_from_this()] {
       if (self->shared_.is_stopping) return;
@@ -318,8 +321,8 @@ class PeerServer::Rep {
         shared_{options, std::move(handler), workers_},
         acceptor_(io_) {}
 
-  // Sessions refer to all members. What workers hold comes back to `io_`, which
-  // lets go of the rest.
+  // Sessions refer to all members. Sessions that workers hold come back to
+  // `io_`, which lets go of the rest.
   ~Rep() {
     shared_.is_stopping = true;
     io_.stop();
@@ -380,7 +383,7 @@ class PeerServer::Rep {
     });
   }
 
-  // Whoever was first of those that are strangers still; null: there is none.
+  // The first of those that are strangers still; null without any.
   std::shared_ptr<PeerSession> OldestStranger() {
     while (!strangers_.empty()) {
       auto session = strangers_.front().lock();

@@ -48,7 +48,7 @@ struct PeerServerOptions {
   // For the rest of a request that has begun, for every 256 KiB of an answer,
   // and until a reader of files takes more.
   double stall_seconds_max = 30;
-  // Of clients that know the secret; others are turned away at once.
+  // The bound on clients that know the secret; others are turned away at once.
   int connection_count_max = 1024;
   // At most an eighth of the descriptors that the process may have.
   int stranger_count_max = 256;

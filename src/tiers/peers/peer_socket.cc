@@ -186,6 +186,7 @@ Result<PeerSocket> PeerSocket::Connect(const std::string& host, uint16_t port,
   Status last = UnavailableError("the name has no address");
   for (size_t i = 0; i < addresses.size(); ++i) {
     const auto now = WaitClock::now();
+    // An address that never answers leaves time for the others.
     const auto share = (wait.deadline - now) /
                        static_cast<WaitClock::rep>(addresses.size() - i);
     SetPort(addresses[i], port);
@@ -199,6 +200,7 @@ Result<PeerSocket> PeerSocket::Connect(const std::string& host, uint16_t port,
 }
 
 bool PeerSocket::IsQuiet() const {
+  // Where bytes, or the end, have come unasked, the connection is of no use.
   char byte;
   return ::recv(descriptor_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
          (errno == EAGAIN || errno == EWOULDBLOCK);
@@ -225,6 +227,7 @@ Result<bool> PeerSocket::Send(std::string_view first, std::string_view second,
     }
     HF_ASSIGN_OR_RETURN(const short events,
                         WaitForSocket(descriptor_, POLLIN | POLLOUT, wait));
+    // An answer to half a request is a refusal, and is to be read.
     if ((events & POLLIN) != 0) return false;
   }
   return true;
@@ -233,7 +236,7 @@ Result<bool> PeerSocket::Send(std::string_view first, std::string_view second,
 Status PeerSocket::Receive(char* target, uint64_t byte_count,
                            const PeerWait& wait, uint64_t& received_bytes) {
   bool has_wake_bytes = false;
-  // What never stops coming may not outlast the deadline either.
+  // Bytes that never stop coming may not outlast the deadline either.
   for (uint64_t done = 0; done < byte_count;) {
     HF_RETURN_IF_ERROR(wait.Check());
     const ssize_t got =

@@ -51,7 +51,7 @@ std::string Named(uint16_t port) {
   return "rank 3 (127.0.0.1:" + std::to_string(port) + "): ";
 }
 
-// What a client makes of a peer that does as the script says.
+// The result of a client for a peer that does as the script says.
 Status CallRaw(RawPeer::Script script, double timeout_seconds = kEnough,
                std::span<char> target = {}) {
   const RawPeer peer(std::move(script));

@@ -32,7 +32,7 @@ inline PeerWait LongWait() {
   return {WaitClock::now() + std::chrono::seconds(60)};
 }
 
-// What comes first; less when the connection ends.
+// The bytes that come first; less when the connection ends.
 inline std::string ReceiveText(PeerSocket& socket, size_t byte_count) {
   std::string text(byte_count, '\0');
   uint64_t received = 0;

@@ -107,7 +107,7 @@ TEST_F(DriftTest, DoesNotDependOnThreadsAndReadsWhatIsSelected) {
   ASSERT_TRUE(one.ok() && four.ok());
   ASSERT_EQ(one->leaves.size(), 1u);
   EXPECT_EQ(one->leaves[0].moved, four->leaves[0].moved);
-  // Of two uniform numbers: E[(a-b)^2] = 1/6, E[a^2] = 1/3.
+  // For two uniform numbers: E[(a-b)^2] = 1/6, E[a^2] = 1/3.
   EXPECT_NEAR(one->leaves[0].relative(), std::sqrt(0.5), 1e-3);
   const std::atomic<bool> cancel{true};
   options.run.cancel = &cancel;

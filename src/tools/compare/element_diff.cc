@@ -1,4 +1,4 @@
-// Blocks of equal bytes are passed over. Of other blocks the numbers are taken
+// Blocks of equal bytes are passed over. In other blocks the numbers are taken
 // into float64, two at a time, which is exact for all but 64-bit integers;
 // those have a loop of their own. Pairs of different dtypes go through long
 // double, which holds both.

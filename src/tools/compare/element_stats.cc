@@ -84,8 +84,8 @@ class BlockSummer {
   Lane lanes_[2];
 };
 
-// Finite numbers alone; nullopt when others are among them, or squares that
-// are too large. REQUIRES: `count` is a multiple of 4.
+// Only finite numbers; nullopt when others are among them, or squares that are
+// too large. REQUIRES: `count` is a multiple of 4.
 std::optional<BlockSums> SumFinite(const double* numbers, size_t count) {
   DoublePair sum[2]{}, squares[2]{};
   DoublePair min = BothOf(kPlusInfinity), max = BothOf(-kPlusInfinity);

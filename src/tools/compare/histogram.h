@@ -14,8 +14,8 @@ namespace holdfast {
 
 // Adds to `histogram` a sample of `count` elements that are a part of a tensor
 // of `tensor_count`: of the whole tensor about kHistogramSample are counted, in
-// runs spread evenly; all, where it has no more. Of complex numbers their
-// moduli.
+// runs spread evenly; all, where it has no more. For complex numbers their
+// moduli are counted.
 inline constexpr uint64_t kHistogramSample = 1 << 16;
 void SampleHistogram(DType dtype, const char* elements, size_t count,
                      uint64_t tensor_count, MagnitudeHistogram& histogram);

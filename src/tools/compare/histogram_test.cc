@@ -33,7 +33,7 @@ TEST(Histogram, CountsBySignAndPowerOfTwo) {
   EXPECT_EQ(found.counts[Bin(0)], 2u);
   EXPECT_EQ(found.counts[Bin(1)], 1u);
   EXPECT_EQ(found.counts[Bin(-2, true)], 2u);
-  // What is too small or too large is at the ends.
+  // Numbers that are too small or too large are at the ends.
   EXPECT_EQ(found.counts[Bin(H::kExponentMin)], 1u);
   EXPECT_EQ(found.counts.back(), 1u);
   EXPECT_EQ(found.counts.front(), 1u);

@@ -1,5 +1,5 @@
-// What the slabs of a tensor give, joined in the order of the slabs whatever
-// order they come in, so that sums do not depend on threads.
+// The results of the slabs of a tensor, joined in the order of the slabs
+// whatever order they come in, so that sums do not depend on threads.
 //
 // Thread-safety: one thread at a time.
 #pragma once

@@ -178,7 +178,7 @@ class Planner {
   std::unordered_map<std::string, size_t> by_key_;
 };
 
-// What would be ignored beside `average`, or without it.
+// Refuses options that would be ignored beside `average`, or without it.
 Status CheckGoTogether(const std::vector<MergePart>& parts,
                        const MergeOptions& options) {
   if (!options.average) {

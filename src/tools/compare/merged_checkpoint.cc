@@ -27,7 +27,7 @@ void AddTo(const Stats& from, Stats& sum) {
 // sum = weight * numbers, or more of it.
 void AddWeighted(const double* numbers, size_t count, double weight,
                  bool is_first, double* sum) {
-  // The first is no addition to 0, which would lose the sign of -0.0.
+  // The first is not added to 0, which would lose the sign of -0.0.
   if (is_first) {
     for (size_t i = 0; i < count; ++i) sum[i] = weight * numbers[i];
     return;

@@ -1,4 +1,5 @@
-// What elements would take if they were saved with Compression::kPlanes.
+// Estimates the bytes that elements would take if they were saved with
+// Compression::kPlanes.
 //
 // Thread-safety: calls may run concurrently. Units: bytes.
 #pragma once

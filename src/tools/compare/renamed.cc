@@ -146,7 +146,7 @@ class Candidates {
   std::vector<RenameCandidate> list_;
 };
 
-// Leaves of `mine` that alone stand in diffs and have their like in `others`.
+// Leaves that only `mine` has in diffs and that have their like in `others`.
 std::vector<size_t> LeavesOnlyIn(DiffVerdict verdict, const Checkpoint& mine,
                                  const std::vector<LeafDiff>& diffs,
                                  const std::map<std::string, int>& others) {

@@ -1,7 +1,7 @@
 // Leaves that only one side has, paired where they hold the same value.
 //
 // Thread-safety: pure functions. Units: bytes.
-// Errors: Cancelled. What cannot be read has no partner.
+// Errors: Cancelled. A leaf that cannot be read has no partner.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // Tensors of one or two checkpoints read slab by slab, by all threads of a Run,
 // within its budget.
 //
-// What a slab takes is leased before it is read: the slabs of both sides, and
-// as much again for the reader, which is told so. Small tensors are read
+// The memory of a slab is leased before it is read: the slabs of both sides,
+// and as much again for the reader, which is told so. Small tensors are read
 // several at a time. Thread-safety: the functions of SlabWork are called by
 // several threads. Ownership: borrows everything for the call. Units: bytes;
 // slabs are numbered within their tensor. Errors: Cancelled. Any other failure

@@ -2,9 +2,9 @@
 // small enough to be held.
 //
 // A slab is made of whole chunks where they fit, so that no chunk is decoded
-// twice, and has the whole of the last axes otherwise. The cut depends on
-// shape, chunks and sizes alone, never on threads. Slabs are computed, not
-// listed: a shape out of a file may be any size.
+// twice, and has the whole of the last axes otherwise. The cut depends only on
+// shape, chunks and sizes, never on threads. Slabs are computed, not listed: a
+// shape out of a file may be any size.
 // Thread-safety: values. Units: elements; bytes where the name says so.
 #pragma once
 

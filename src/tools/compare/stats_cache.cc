@@ -49,7 +49,7 @@ std::string ChecksumText(std::string_view text) {
 uint64_t BitsOf(double number) { return std::bit_cast<uint64_t>(number); }
 double DoubleOf(uint64_t bits) { return std::bit_cast<double>(bits); }
 
-// What a min, a max or an absmax of such a tensor is.
+// The dtype of a min, a max or an absmax of such a tensor.
 DType ExtremeDType(DType dtype, bool is_magnitude) {
   switch (DTypeKindOf(dtype)) {
     case DTypeKind::kFloat:
@@ -138,7 +138,7 @@ bool FromNumbers(const Numbers& numbers, LeafStats& leaf) {
 }
 
 Result<Section> ParseSection(const Json& json) {
-  const Status bad = DataLossError("a section is none");
+  const Status bad = DataLossError("a section is malformed");
   if (!json.is_object() || !json.contains("used") || !json.contains("leaves")) {
     return bad;
   }
@@ -192,7 +192,7 @@ class StatsCache::Impl {
     if (!is_changed_) return Status();
     if (is_other_file_) {
       return FailedPreconditionError(
-          place_.path() + ": is no cache of statistics, and is not replaced");
+          place_.path() + ": not a cache of statistics, so it is not replaced");
     }
     const std::string text = Text();
     HF_RETURN_IF_ERROR(place_.parent().OpenStore()->Write(
@@ -234,21 +234,21 @@ class StatsCache::Impl {
     if (file.empty()) return Status();
     if (!file.starts_with(kMagic) || file.size() < kHeadBytes) {
       is_other_file_ = !kMagic.starts_with(file.substr(0, kMagic.size()));
-      return DataLossError("is no cache of statistics");
+      return DataLossError("not a cache of statistics");
     }
     const std::string_view text = file.substr(kHeadBytes);
     if (file.substr(kMagic.size(), 8) != ChecksumText(text)) {
-      return DataLossError("its checksum is another one");
+      return DataLossError("its checksum does not match");
     }
     HF_ASSIGN_OR_RETURN(const Json json, ParseJsonText(text));
-    if (!json.is_object()) return DataLossError("is no JSON object");
+    if (!json.is_object()) return DataLossError("not a JSON object");
     for (const auto& [key, value] : json.items()) {
       HF_ASSIGN_OR_RETURN(sections_[key], ParseSection(value));
     }
     return Status();
   }
 
-  // What was used last, as much as there may be.
+  // The sections that were used last, as many as there may be.
   std::string Text() const {
     std::vector<std::pair<int64_t, std::string>> order;
     for (const auto& [key, section] : sections_) {

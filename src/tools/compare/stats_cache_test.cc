@@ -42,7 +42,7 @@ class StatsCacheTest : public ::testing::Test {
     ASSERT_TRUE(saved.ok()) << saved.status().ToString();
   }
 
-  // What is read for it, in bytes, and what comes of it.
+  // The bytes that are read for it, and the result.
   StatsResult Measure(const std::string& name, StatsCache& cache) {
     const auto checkpoint = Open(root_ + "/" + name);
     EXPECT_TRUE(checkpoint.ok());
@@ -171,7 +171,7 @@ TEST_F(StatsCacheTest, NeverReplacesWhatIsNoCache) {
   SaveStep("1", 1);
   PutText("somebody's weights");
   StatsCache cache(file_);
-  EXPECT_THAT(cache.warning(), HasSubstr("is no cache of statistics"));
+  EXPECT_THAT(cache.warning(), HasSubstr("not a cache of statistics"));
   Measure("1", cache);
   EXPECT_EQ(cache.Write().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(Text(), "somebody's weights");

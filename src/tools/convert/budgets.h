@@ -2,7 +2,7 @@
 // wait, the memory that reading and writing hold beside them, and a rest for
 // everything without an account.
 //
-// Thread-safety: a value. Units: bytes; 0 is no bound.
+// Thread-safety: a value. Units: bytes; 0 means no bound.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Budgets {
     write_bytes = std::max<uint64_t>(1, bytes_max / 4);
   }
 
-  // Of one pass over the source.
+  // The options of one pass over the source.
   RunOptions ReadOptions(const RunOptions& run) const {
     return {.thread_count = run.thread_count,
             .in_flight_bytes_max = read_bytes,

@@ -25,9 +25,9 @@ struct CheckOptions {
   RunOptions run;            // of each pass
   ProgressFn progress;       // of the whole; may be empty
   uint64_t bytes_max = 0;    // compared at a time
-  bool checks_small = true;  // also all that is no array
-  // False: the format knows names alone, in which keys are joined, and perhaps
-  // no dtype of a leaf that is no array.
+  bool checks_small = true;  // also all leaves other than arrays
+  // False: the format knows only names, in which keys are joined, and perhaps
+  // no dtype of a leaf other than an array.
   bool has_keys = true;
 };
 

@@ -5,8 +5,8 @@
 // order: its units. Neighbours in that order make a batch. The first that asks
 // for a unit of a batch has all of it read in one pass, in which every stored
 // chunk is decoded once; the others find it there. A unit's memory is given
-// back when it has been asked for. Whoever asks for something else, or out of
-// order, gets it by a read of its own: slower, and never a wait.
+// back when it has been asked for. A caller that asks for something else, or
+// out of order, gets it by a read of its own: slower, and never a wait.
 // Thread-safety: Read from any thread.
 // Ownership: borrows the source.
 // Units: bytes. Errors: those of Checkpoint::ReadInto.
@@ -116,7 +116,7 @@ class ChunkFeed {
   std::condition_variable loaded_;
   std::vector<Batch> batches_;
   std::vector<Waiting> waiting_;      // by unit
-  std::vector<bool> is_passed_over_;  // by unit: was read alone
+  std::vector<bool> is_passed_over_;  // by unit: was read by itself
   uint64_t waiting_bytes_ = 0;
   uint64_t waiting_bytes_peak_ = 0;
   uint64_t stored_bytes_ = 0;

@@ -20,7 +20,8 @@
 namespace holdfast {
 namespace {
 
-// What takes its own source's place keeps its name, whatever that says.
+// A target that takes its own source's place keeps its name, whatever that
+// says.
 Result<Format> FormatOf(const Checkpoint& source, const std::string& target,
                         const ConvertOptions& options) {
   if (Place(target).Absolute().path() == source.info().path) {
@@ -198,7 +199,7 @@ Result<ConvertResult> ConvertOpened(const Checkpoint& source,
   if (options.sharding) {
     return InvalidArgumentError("convert to " +
                                 std::string(FormatName(format)) +
-                                ": a sharding is for Orbax's formats alone");
+                                ": only Orbax's formats take a sharding");
   }
   HF_ASSIGN_OR_RETURN(FormatAccess access, AccessOf(format));
   return ConvertToFormat(source, source_hash, target, options,

@@ -402,7 +402,7 @@ TEST_F(FormatConvert, TheTargetsNameSaysTheFormat) {
   EXPECT_FALSE(fs::exists(PathOf("n.safetensors")));
 }
 
-// What the new format has no place for is refused, not ignored.
+// Options that the new format has no place for are refused, not ignored.
 TEST_F(FormatConvert, OptionsOfOtherFormatsAreRefused) {
   ConvertOptions zarr, directories, packed, cut, bounded;
   zarr.zarr_format = 3;
@@ -436,7 +436,7 @@ TEST_F(FormatConvert, OptionsOfOtherFormatsAreRefused) {
   EXPECT_FALSE(fs::exists(PathOf("n")));
 }
 
-// A file that would be several is none.
+// A file that would be several is refused.
 TEST_F(FormatConvert, OneFileIsNotCutIntoSeveral) {
   options_.format.reset();
   options_.shard_bytes_max = 1;

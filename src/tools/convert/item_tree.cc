@@ -61,7 +61,7 @@ class TreeMaker {
                      stored.layout->format.metadata.shape);
   }
 
-  // Nothing: the sidecar alone has it.
+  // Nothing: only the sidecar has it.
   Result<std::optional<Tree>> MappedTree(const MappedLeaf& mapped,
                                          std::vector<SidecarLeaf>& sidecar) {
     const TargetLeaf& leaf = *mapped.leaf;

@@ -84,7 +84,7 @@ FoundJournal ParseJournal(std::string_view text) {
                                               : TakeRecord(*payload, found));
     rest.remove_prefix(end + 1);
     if (!is_good) {
-      // The last line alone may be half on disk.
+      // Only the last line may be half on disk.
       if (!rest.empty() || is_first) return found;
       break;
     }

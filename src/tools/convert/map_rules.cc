@@ -17,13 +17,13 @@ std::string_view Trimmed(std::string_view text) {
 Result<std::vector<LeafMap::Rename>> RenamesOfJson(std::string_view text) {
   const auto table = nlohmann::ordered_json::parse(text, nullptr, false);
   if (!table.is_object()) {
-    return InvalidArgumentError("rename table: it is no JSON object");
+    return InvalidArgumentError("rename table: it is not a JSON object");
   }
   std::vector<LeafMap::Rename> rules;
   for (const auto& [old_name, new_name] : table.items()) {
     if (!new_name.is_string()) {
       return InvalidArgumentError("rename table: the new name of \"" +
-                                  old_name + "\" is no string");
+                                  old_name + "\" is not a string");
     }
     rules.push_back({old_name, new_name.get<std::string>(), true});
   }

@@ -129,7 +129,7 @@ class OrbaxConverter {
     });
   }
 
-  // A save replaces Orbax's checkpoints alone.
+  // A save replaces only Orbax's checkpoints.
   Result<bool> ReplacesForeign() const {
     if (!options_.overwrite) return false;
     HF_ASSIGN_OR_RETURN(const ForeignFormat format,
@@ -150,7 +150,7 @@ class OrbaxConverter {
     return format != ForeignFormat::kNone;
   }
 
-  // What is read must stay until it has been compared.
+  // The source must stay until it has been compared.
   bool ReplacesSource() const {
     if (!options_.overwrite || group_ != nullptr || referred_ != nullptr) {
       return false;

@@ -221,7 +221,7 @@ class Planner {
         name += (name.empty() ? "" : ".") + key;
       }
       plan_.report.notes.push_back(
-          name + (is_array ? ": has no elements, so that the sidecar alone "
+          name + (is_array ? ": has no elements, so that only the sidecar "
                              "has it"
                            : ": its bytes are an array of uint8; the sidecar "
                              "has its kind"));

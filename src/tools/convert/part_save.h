@@ -19,7 +19,7 @@ inline constexpr int64_t kSavePartsMax = 256;
 // How many parts an item of `bytes` has, none of much more than part_bytes.
 int64_t PartCount(uint64_t bytes, uint64_t part_bytes);
 
-// What each part of an item writes.
+// The plans of what each part of an item writes.
 Result<std::vector<SavePlan>> PlanSaveParts(const Tree& tree,
                                             const SaveOptions& options,
                                             uint64_t part_bytes);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kConfigFile = "config.json";
 
-// Empty: there is none.
+// Empty: it has none.
 Result<std::string> ReadConfig(const Place& checkpoint) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(checkpoint));
   const Place directory = is_directory ? checkpoint : checkpoint.parent();

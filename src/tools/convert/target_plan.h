@@ -1,6 +1,6 @@
-// What a file of a foreign format is made from: the leaves that are wanted,
-// under names that the format can hold, with the values of those that are no
-// arrays.
+// The parts that a file of a foreign format is made from: the leaves that are
+// wanted, under names that the format can hold, with the values of those other
+// than arrays.
 //
 // Thread-safety: any thread. Ownership: a plan is a value; `names` and `map`
 // are borrowed for the call. Errors: those of MapLeaves, and of reading small
@@ -23,12 +23,12 @@ struct TargetPlanRequest {
   bool keeps_chunks = false;  // as of MapLeaves
   TargetOptions target;
 };
-// What became of the leaves is put into `report`.
+// The changes of the leaves are put into `report`.
 Result<TargetPlan> MakeTargetPlan(const Checkpoint& source,
                                   const TargetPlanRequest& request,
                                   ConvertReport& report);
 
-// Reads the values of leaves that are no arrays.
+// Reads the values of leaves other than arrays.
 Status FillTexts(const Checkpoint& source, TargetPlan& plan);
 
 }  // namespace holdfast

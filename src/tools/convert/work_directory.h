@@ -4,7 +4,7 @@
 // Thread-safety: one thread. Ownership: holds a lock on the directory, which
 // keeps a second conversion to the same target out.
 // Errors: AlreadyExists (`Destination P already exists.`, or another conversion
-// is running), FailedPrecondition (overwrite of something that is no
+// is running), FailedPrecondition (overwrite of something other than a
 // checkpoint), those of the file system.
 #pragma once
 
@@ -29,7 +29,7 @@ class WorkDirectory {
     bool overwrite = false;
     bool restart = false;
     bool sync = true;
-    // What the target is a copy of: it gives nobody more permissions.
+    // The paths that the target is a copy of: it gives nobody more permissions.
     std::vector<std::string> copies_of;
     std::string result_id = "";  // as PendingSaveOptions
   };
@@ -89,7 +89,7 @@ class WorkDirectory {
   bool is_worth_keeping_ = false;
 };
 
-// What a conversion of the source copies from.
+// The paths that a conversion of the source copies from.
 std::vector<std::string> SourcePathsOf(const Checkpoint& source,
                                        const ConvertOptions& options);
 

@@ -157,7 +157,7 @@ class UnitCopier {
   }
 
  private:
-  // --- What is there already.
+  // --- Existing files.
 
   bool AddsMarker() const {
     return !target_.is_local() && unit_.is_orbax &&
@@ -751,7 +751,7 @@ class TreeCopier {
     return ErrnoStatus(errno, "create directory", target);
   }
 
-  // A file that is there and equal stays.
+  // An existing, equal file stays.
   Status CopyLoose(const std::vector<std::string>& names) {
     FileCopier copier(source_, run_);
     const std::string directory =
@@ -823,7 +823,7 @@ class TreeCopier {
     return source_.is_local() ? BitsAt(source_.PathOf(*file.source)) : 0777;
   }
 
-  // What not everybody may read grows where only the owner may enter.
+  // Files that not everybody may read grow where only the owner may enter.
   Status CopyClosed(const std::vector<FileCopy>& files,
                     const std::string& directory, FileCopier& copier) const {
     const std::string work = directory + "/.holdfast-copy-closed";

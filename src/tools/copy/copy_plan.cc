@@ -121,7 +121,7 @@ class Planner {
     const std::string_view above = DirectoryPart(directory);
     const std::string_view above_name =
         above.empty() ? place_name_ : FileOf(above);
-    // A step is no item of a step.
+    // A step is not an item of a step.
     const bool is_step = StepOfName(above_name).has_value() &&
                          !StepOfName(FileOf(directory)).has_value();
     return std::string(is_step ? above : directory);

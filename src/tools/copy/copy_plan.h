@@ -1,5 +1,5 @@
-// The order in which a copy of a tree is made: a value, computed from names
-// alone.
+// The order in which a copy of a tree is made: a value, computed only from
+// names.
 //
 // A unit is a topmost directory that holds a checkpoint: it is published as a
 // whole. Its files come in three waves: what its heads point to, the heads
@@ -45,7 +45,8 @@ TreeCopyPlan PlanTreeCopy(const std::vector<ListedFile>& files,
 // True when only a checkpoint's directory holds a file of this name.
 bool IsUnitSign(std::string_view file_name);
 
-// True for leases and journals, which are no part of the directory they lie in.
+// True for leases and journals, which are not part of the directory they lie
+// in.
 bool IsScaffold(std::string_view path);
 
 // Behind the name of a directory where a copy grows.

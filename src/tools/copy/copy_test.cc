@@ -186,7 +186,7 @@ TEST_F(CopyTest, DamageIsNotCopied) {
     if (name == "commit_success.txt") continue;
     const std::string path = source + "/" + name;
     for (const size_t at : {size_t{0}, good.size() / 2, good.size() - 1}) {
-      // What lies in nobody's range: the nodes of the process's own database.
+      // Bytes in nobody's range: the nodes of the process's own database.
       if (name.starts_with("ocdbt.process_0/d/") && at >= 4 * (9 << 19)) {
         continue;
       }
@@ -326,7 +326,8 @@ uint32_t ModeOf(const std::string& path) {
   return static_cast<uint32_t>(fs::status(path).permissions()) & 0777;
 }
 
-// Who may not read the source may not read its copy, nor what a copy replaces.
+// Users who may not read the source may not read its copy, nor what a copy
+// replaces.
 TEST_F(CopyTest, ACopyIsNoWiderThanItsSourceOrWhatItReplaces) {
   SaveAt("run/0", 0, 9);
   SaveAt("run/1", 1, 9);
@@ -397,7 +398,7 @@ TEST_F(CopyTest, VerifyReadsTheCopy) {
   verify.verify = true;
   const std::string source = SaveAt("7", 1, 1000);
   EXPECT_TRUE(MustCopy(source, Local("t/7"), verify).is_verified);
-  // Damage that was there before the copy.
+  // Damage from before the copy.
   for (const auto& entry : fs::recursive_directory_iterator(source)) {
     if (entry.path().filename() != "_METADATA") continue;
     std::ofstream(entry.path(), std::ios::app) << " ";
@@ -508,7 +509,7 @@ TEST_F(CopyTest, ASourceThatChangesIsNoMix) {
   EXPECT_FALSE(fs::exists(Local("t/7")));
 }
 
-// What a web server is like: nothing is listed.
+// A web server behaves so: nothing is listed.
 TEST_F(CopyTest, DigestsNameTheFilesWhereNothingIsListed) {
   const std::string source = SaveAt("7", 1, 1000);
   MemoryBucketOptions options = MemoryBucketOptions::S3Like();
@@ -577,7 +578,7 @@ TEST_F(CopyTest, DoctorFindsWhatIsMissing) {
   EXPECT_EQ(faults_->counters().of(BucketRequest::kPut), 0u);
 }
 
-// What a server says of sizes takes no memory before bytes come.
+// A size that a server claims takes no memory before bytes come.
 TEST_F(CopyTest, SizesAreAServersWord) {
   const auto boast = [](BoastingBucket::Sizes sizes) {
     const auto bucket = std::make_shared<BoastingBucket>(std::move(sizes));
@@ -630,7 +631,7 @@ TEST_F(CopyTest, LinksThatLeadOutAreRefused) {
   refusal("../secret/file", "leads out");
   refusal(Local("secret"), "leads out");
   refusal(source + "/d", "leads to a directory");
-  // A name that begins as the source's does is no part of it.
+  // A name that begins as the source's does is not part of it.
   Write("ckpt-2/file", "nor this");
   refusal(Local("ckpt-2/file"), "leads out");
 }

@@ -29,13 +29,13 @@ namespace {
 // How many names of leaves or metrics an error repeats.
 constexpr size_t kNamesShownMax = 8;
 
-// As `git bisect run` takes what a command ends with.
+// The exit code as `git bisect run` takes it.
 constexpr int kSkipCode = 125;
 constexpr int kBadCodeMax = 127;
 // Tells the command of a bisection the step's path.
 constexpr std::string_view kStepVariable = "HOLDFAST_STEP";
 
-// What a command says that ended with `status`, as of waitpid.
+// The answer of a command that ended with `status`, as of waitpid.
 Result<StepAnswer> AnswerOf(int status) {
   if (!WIFEXITED(status)) {
     return CancelledError("--run: the command was ended by signal " +
@@ -71,7 +71,7 @@ Result<std::vector<BisectStep>> RangeOf(const std::string& root,
   const Place place = Place(root).Absolute();
   std::vector<BisectStep> steps;
   for (const ScannedStep& step : scanned) {
-    // Of two directories of one step the last one, as Open takes it.
+    // When a step has two directories the last one counts, as Open takes it.
     if (!steps.empty() && steps.back().step == step.step) steps.pop_back();
     steps.push_back({step.step, step.name, (place / step.name).path()});
   }
@@ -262,7 +262,7 @@ class StepValues {
     return value;
   }
 
-  // Damage of the step is no failure.
+  // Damage of the step does not fail the call.
   Result<bool> OpenStep() {
     if (checkpoint_ != nullptr) return true;
     auto opened = Open(path_, {.stored_sizes = false});

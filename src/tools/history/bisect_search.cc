@@ -29,7 +29,7 @@ class Search {
     return probe_(i);
   }
 
-  // What is skipped at an end makes its neighbour the end.
+  // A skipped step at an end makes its neighbour the end.
   Result<Kind> LookAtEnds() {
     size_t end = is_asked_.size();
     StepVerdict verdict = StepVerdict::kSkip;

@@ -264,7 +264,8 @@ Result<std::optional<bool>> Predicate::EvaluateNode(
     if (inside) inside = !*inside;
     return inside;
   }
-  // What one of them is, all are: false for "and", true for "or".
+  // The value of one of them that decides for all: false for "and", true for
+  // "or".
   const bool decides = at.kind == NodeKind::kOr;
   std::optional<bool> all = !decides;
   for (const size_t child : at.children) {

@@ -1,4 +1,4 @@
-// What makes a step bad, as a text: `nan(params.*) or metric(loss) > 9`.
+// The predicate of a bad step, as a text: `nan(params.*) or metric(loss) > 9`.
 //
 //   or := and { "or" and }     and := not { "and" not }
 //   not := "not" not | "(" or ")" | term
@@ -8,8 +8,8 @@
 // An argument is a glob over names of leaves (holdfast/tools/glob.h), or the
 // name of a metric; in quotes, or up to its parenthesis. The functions are of
 // all elements of all leaves that the glob selects, as if they were one tensor:
-// nan, inf (how many; alone: whether any), zeros (their share), l2, max, min,
-// mean, absmax (of the finite elements); and metric.
+// nan, inf (how many; without a comparison: whether any), zeros (their share),
+// l2, max, min, mean, absmax (of the finite elements); and metric.
 //
 // A term whose value is not there is neither true nor false. It decides nothing
 // where the others do: `false and` it is false, `true or` it is true. Terms are

@@ -11,7 +11,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// What a predicate is of these values, and which of them it has asked for.
+// The verdict of a predicate on these values, and which of them it has asked
+// for.
 struct Judged {
   std::optional<bool> is_bad;
   std::vector<std::string> asked;

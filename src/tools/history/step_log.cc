@@ -77,7 +77,7 @@ Status AddMoved(const std::vector<StepInfo>& steps, const LogOptions& options,
 }
 
 Result<StepLog> ReadLog(const std::string& root, const LogOptions& options) {
-  // What moved needs the step before the oldest, too, wherever that is.
+  // The moves of the oldest need the step before it, too, wherever that is.
   HF_ASSIGN_OR_RETURN(
       std::vector<StepInfo> steps,
       ListNewestSteps(root, CommitMode::kAuto,

@@ -21,7 +21,7 @@ namespace holdfast {
 
 class ChangeRecorder {
  public:
-  // What is below `root`, which exists, is the record's start.
+  // The files below `root`, which exists, are the record's start.
   explicit ChangeRecorder(const std::string& root);
 
   struct Place {
@@ -29,14 +29,14 @@ class ChangeRecorder {
     std::string name;
     NodeId node = kNoNode;  // what is there
   };
-  // What a call's names mean before it is made.
+  // The meaning of a call's names before it is made.
   struct Before {
     Place from;
     Place to;
   };
   Before Look(const FileCall& call) const;
-  // After it was made and has returned `result`, which is no error. Of kCreate
-  // the result is a descriptor of this process.
+  // After it was made and has returned `result`, other than an error. For
+  // kCreate the result is a descriptor of this process.
   void Note(const FileCall& call, const Before& before, long result);
 
   void Add(DiskChange change) { record_.changes.push_back(std::move(change)); }

@@ -33,7 +33,7 @@ std::string_view LossName(Loss loss);
 
 // Says of a pending change, by its index, that it survives whatever is lost.
 using KeptFn = std::function<bool(size_t index)>;
-// What is left of the changes that `model` holds as not safe.
+// The state that is left of the changes that `model` holds as not safe.
 DiskState StateAfter(const DiskModel& model, Loss loss, uint64_t seed,
                      const KeptFn& kept = {});
 

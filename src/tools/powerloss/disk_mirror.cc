@@ -33,7 +33,7 @@ Status WriteShown(const std::string& path, const std::string& text) {
   return is_written ? Status() : ErrnoStatus(error, "write", path);
 }
 
-// What is of one kind can be rewritten; links are made anew.
+// An entry of the same kind can be rewritten; links are made anew.
 bool IsSameKind(const FileBytes& a, const FileBytes& b) {
   return (a == nullptr) == (b == nullptr) &&
          (IsLink(a) || IsLink(b) ? a && b && *a == *b : true);
@@ -104,7 +104,7 @@ std::string ReadWhole(const std::string& path) {
   std::error_code error;
   const fs::path target = fs::read_symlink(path, error);
   if (!error) return std::string(kLinkMark) + target.string();
-  // Who opens a pipe waits for its other end.
+  // Opening a pipe waits for its other end.
   if (!fs::is_regular_file(path, error)) return "";
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

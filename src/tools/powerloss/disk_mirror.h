@@ -29,7 +29,7 @@ class MemoryDirectory {
   std::string path_;
 };
 
-// Of every file that a DiskMirror shows: the model keeps no times.
+// The time of every file that a DiskMirror shows: the model keeps no times.
 inline constexpr timespec kModelTime = {1700000000, 0};
 
 class DiskMirror {

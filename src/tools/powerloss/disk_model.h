@@ -31,8 +31,8 @@ using FileBytes = std::shared_ptr<const std::string>;
 inline constexpr std::string_view kLinkMark = "\1symbolic link to ";
 using Files = std::map<std::string, FileBytes>;
 
-// Of all that lies below `prefix` ("": everything): equal files give equal
-// ones.
+// The fingerprint of all that lies below `prefix` ("": everything): equal files
+// give equal ones.
 using Fingerprint = std::pair<uint64_t, uint64_t>;
 Fingerprint FingerprintOf(const Files& files, const std::string& prefix);
 
@@ -61,7 +61,7 @@ struct DiskChange {
   bool is_data() const { return kind == Kind::kWrite || kind == Kind::kResize; }
 };
 
-// What is there, all of it.
+// The whole state of a disk.
 class DiskState {
  public:
   DiskState() { directories_[kRootNode]; }
@@ -86,7 +86,7 @@ class DiskState {
   std::map<NodeId, std::map<std::string, NodeId>> directories_;
 };
 
-// What is safe, and the changes that are not, in their order.
+// The safe state, and the changes that are not safe, in their order.
 class DiskModel {
  public:
   explicit DiskModel(DiskState start) : safe_(std::move(start)) {}
@@ -109,7 +109,7 @@ class DiskModel {
  private:
   struct Pending {
     DiskChange change;
-    // Of a change of names: which of its directories were synced since.
+    // For a change of names: which of its directories were synced since.
     bool parent_is_synced = false;
     bool to_parent_is_synced = false;
   };

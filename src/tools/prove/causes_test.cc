@@ -107,7 +107,7 @@ TEST(CauseFinder, SaysWhereNoSyncHelps) {
   EXPECT_NE(RisksOf(record).find("damaged; "), std::string::npos);
 }
 
-// A state that lacks two syncs is no reason for one that lacks a single one.
+// A state that lacks two syncs is not a reason for one that lacks a single one.
 TEST(CauseFinder, CountsEachStateOnce) {
   DiskRecord record = OneStep();
   record.changes.push_back(Sync(kRootNode));

@@ -55,7 +55,7 @@ void AddSteps(const std::string& directory, const std::string& prefix,
 }
 
 bool IsThere(const Content& content, const std::string& path) {
-  // A directory that holds nothing that could be one is none.
+  // A directory that holds nothing that could be one does not count.
   std::error_code ignored;
   return fs::exists(path, ignored) &&
          (content.problem.empty() || !fs::is_directory(path, ignored) ||
@@ -84,7 +84,7 @@ Places FindPlaces(const std::string& root) {
       steps.insert(step.name);
     }
   } else {
-    // A composite's items are no roots, but roots may look like items.
+    // A composite's items are not roots, but roots may look like items.
     places.is_itself =
         !HasRootOfSteps(root) && ContentAt(root, root).problem.empty();
   }

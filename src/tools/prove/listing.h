@@ -23,7 +23,7 @@ struct Places {
 // As they are in `root` now, by what is sound there.
 Places FindPlaces(const std::string& root);
 
-// What one checkpoint holds.
+// The contents of one checkpoint.
 struct Content {
   std::string digest;   // of all leaves; empty: it cannot be loaded
   std::string problem;  // why
@@ -32,7 +32,7 @@ struct Content {
 };
 // By path below the directory; "." is itself.
 using Listing = std::map<std::string, Content>;
-// All committed steps, and all others that are there.
+// All committed steps, and all other existing ones.
 Listing ListCheckpoints(const std::string& root, const Places& places);
 
 // The same for states of a disk, each of which is looked at once.

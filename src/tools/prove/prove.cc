@@ -118,7 +118,7 @@ class Proof {
     return Status();
   }
 
-  // What the run had listed after each of its changes.
+  // Lists what the run had after each of its changes.
   Status ListAll() {
     HF_RETURN_IF_ERROR(Locate());
     DiskState state = run_.record.start;

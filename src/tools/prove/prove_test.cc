@@ -117,7 +117,7 @@ TEST_F(ProveCrashTest, TakesASample) {
 }
 
 TEST_F(ProveCrashTest, AsksTheUsersProgram) {
-  // What "new" was renamed over must be there, old or new, and whole.
+  // The file that "new" was renamed over must be there, old or new, and whole.
   const std::string check = "test ! -e {root}/a || grep -qx whole {root}/a";
   const std::string save = "echo whole > b; ";
   const auto bad = ProveCrash(Shell(save + "mv b a", check));

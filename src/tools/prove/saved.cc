@@ -18,7 +18,7 @@ Listing Sound(const Listing& listing) {
   return sound;
 }
 
-// Of each checkpoint that came to be listed, or changed: after how many
+// For each checkpoint that came to be listed, or changed: after how many
 // changes, and after how many the file or directory was made that it is.
 struct Appearance {
   size_t prefix;
@@ -94,7 +94,8 @@ std::vector<CrashFinding> JudgeListing(const Listing& found, size_t prefix,
       const auto it = listing.find(name);
       return it != listing.end() && it->second == content;
     };
-    // What comes and goes between two points is known by its moments alone.
+    // An entry that comes and goes between two points is known only by its
+    // moments.
     const bool is_known =
         before.saved.contains(name) || after.saved.contains(name)
             ? is_in(before.saved) || is_in(after.saved)

@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-// What had been saved when so many changes were made.
+// The saves that had finished when so many changes were made.
 struct SavePoint {
   size_t prefix = 0;
   Listing saved;  // none of them damaged
@@ -32,7 +32,7 @@ struct CrashFinding {
   std::string detail;
 };
 
-// What is wrong with a state that was found after `prefix` changes, at most one
+// The findings about a state that was found after `prefix` changes, at most one
 // finding a checkpoint.
 std::vector<CrashFinding> JudgeListing(const Listing& found, size_t prefix,
                                        const std::vector<SavePoint>& points,

@@ -70,7 +70,7 @@ class TraceFilter {
     Load(offsetof(seccomp_data, args) + 8 * static_cast<size_t>(index));
   }
   void Return(uint32_t action) { Add(BPF_RET | BPF_K, action, 0, 0); }
-  // The next `skipped` instructions are for `value` alone.
+  // The next `skipped` instructions are only for `value`.
   void OnlyFor(uint32_t value, uint8_t skipped) {
     Add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped);
   }
@@ -377,7 +377,7 @@ bool InstallTraceFilter() {
 #endif
   TraceSharedMaps(filter);
   TraceClones(filter);
-  // What it would do goes past all calls; who is refused it uses them.
+  // Its work goes past all calls; a program that is refused it uses them.
   filter.OnlyFor(kIoUringSetup, 1);
   filter.Return(SECCOMP_RET_ERRNO | ENOSYS);
   filter.Return(SECCOMP_RET_ALLOW);

@@ -1,8 +1,8 @@
 // Which system calls of a traced process may change files, and what they mean.
 //
-// Linux on x86-64 and aarch64 alone.
+// Only Linux on x86-64 and aarch64.
 // Thread-safety: pure, but for what it reads from the stopped process.
-// Errors: absent for what is no such call, or cannot be read.
+// Errors: absent for another call, or one that cannot be read.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ struct TraceeCall {
   uint64_t length = 0;
 };
 
-// Of the thread `tid`, which stands before the call.
+// The call of the thread `tid`, which stands before it.
 std::optional<TraceeCall> DecodeCall(int tid, const SystemCall& call);
 
 // From now on this process, and all that come of it, stop before each of them

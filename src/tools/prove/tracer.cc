@@ -307,7 +307,7 @@ std::vector<NodeId> CallNotes::NodesAt(int tid, const TraceeCall& call) const {
   return own.empty() ? others : own;
 }
 
-// What a call has changed is no change through memory.
+// A change by a call is not a change through memory.
 void CallNotes::ForgetMapped(int fd) {
   const auto it = mapped_.find(recorder_.NodeOfFd(fd));
   if (it == mapped_.end()) return;

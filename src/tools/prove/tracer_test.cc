@@ -44,7 +44,7 @@ void WriteAll(int fd, const std::string& text) {
        static_cast<ssize_t>(text.size()));
 }
 
-// What a traced process does, in the root as its current directory.
+// The calls of a traced process, in the root as its current directory.
 void ActWrites() {
   const int fd = MustOpen("a", O_CREAT | O_RDWR);
   iovec pieces[] = {{const_cast<char*>("12"), 2},

@@ -79,7 +79,7 @@ class SideParser {
   Status TakeName(std::string name) {
     if (name == kRest && is_inside_) return Refuse("... inside a group");
     if (name != kRest && !IsAxisName(name)) {
-      return Refuse("\"" + name + "\" is no name of an axis");
+      return Refuse("\"" + name + "\" is not an axis's name");
     }
     if (!names_.insert(name).second) {
       return Refuse("axis " + name + " stands there twice");
@@ -231,7 +231,8 @@ class AxisResolver {
       return InvalidArgumentError("more than " + std::to_string(kRankMax) +
                                   " axes");
     }
-    // Of the largest element; what has no elements has extents all the same.
+    // The bytes of the largest element; an array without elements has extents
+    // all the same.
     uint64_t bytes = 16;
     for (const int64_t size : map_.sizes) {
       bytes = SaturatingProduct(bytes, std::max<int64_t>(size, 1));
@@ -483,7 +484,7 @@ Status ForEachAxisBox(const AxisAtoms& axes, const Shape& sizes,
     }
     PlacedBox placed{BoxAround(axes, sizes, one), {}, offset};
     for (const auto& axis : axes) {
-      // Of the innermost atom that has steps.
+      // The stride of the innermost atom that has steps.
       int64_t stride = 0;
       for (const size_t atom : axis) {
         if (one.shape[atom] > 1) stride = atoms.strides[atom];

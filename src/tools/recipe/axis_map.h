@@ -91,7 +91,7 @@ uint64_t CountAtomBoxes(const AxisAtoms& axes, const Shape& sizes,
 // How a box of atoms becomes boxes of axes.
 struct AxisCut {
   // The atoms that are taken one step at a time, in the order of the axes:
-  // those whose steps are no neighbours on their axis, or lie elsewhere than
+  // those whose steps are not neighbours on their axis, or lie elsewhere than
   // their axis' stride says.
   std::vector<size_t> atoms;
   uint64_t box_count = 1;  // saturates

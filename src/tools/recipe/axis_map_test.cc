@@ -61,7 +61,7 @@ TEST(AxisMap, NeighboursStayTogether) {
   EXPECT_EQ(boxes("(h d) i -> i h d", {4, 6}), 1u);
   EXPECT_EQ(boxes("h d i -> i (h d)", {2, 3, 6}), 1u);
   EXPECT_EQ(boxes("h d i -> (h d i) 1", {2, 3, 6}), 1u);
-  // The halves of RoPE: a step of d is no neighbour of the next one.
+  // The halves of RoPE: a step of d does not lie next to the next one.
   EXPECT_EQ(boxes("(h two d) i -> (h d two) i", {12, 6}), 6u);
   EXPECT_EQ(boxes("h i -> (i h)", {2, 6}), 6u);
   EXPECT_EQ(boxes("h i -> (i h)", {2, 1}), 1u);

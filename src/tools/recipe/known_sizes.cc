@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kConfigBytesMax = size_t{16} << 20;
 
-// The member that "a.b" names; null where there is none.
+// The member that "a.b" names; null where it is missing.
 const nlohmann::json* FindMember(const nlohmann::json& config,
                                  std::string_view path) {
   const nlohmann::json* at = &config;
@@ -34,7 +34,7 @@ Result<nlohmann::json> ParseConfig(const std::string& text) {
     config = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   }
   if (config.is_object()) return config;
-  return InvalidArgumentError("recipe: config.json is no JSON object");
+  return InvalidArgumentError("recipe: config.json is not a JSON object");
 }
 
 // The first of the sources that says something.

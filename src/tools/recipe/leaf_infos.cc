@@ -26,7 +26,7 @@ Shape AtomChunks(const AxisMap& map, const Shape& chunk_shape) {
   return chunks;
 }
 
-// What of the target is best read at once, as the source's chunks say.
+// The part of the target that is best read at once, as the source's chunks say.
 Shape TargetChunkShape(const AxisMap& map, const Shape& chunk_shape) {
   const Shape chunks = AtomChunks(map, chunk_shape);
   Shape target;

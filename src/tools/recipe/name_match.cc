@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// The text as an expression that matches it alone.
+// The text as an expression that matches only it.
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {

@@ -384,7 +384,7 @@ class RecipePlanner {
     return Status();
   }
 
-  // What is stacked has one shape and dtype; what is changed is an array.
+  // Stacked leaves have one shape and dtype; a changed leaf is an array.
   Status CheckAlike(const RecipeRule& rule,
                     const std::vector<size_t>& leaves) const {
     const bool changes = rule.axes || rule.cast || rule.dequantize;
@@ -454,7 +454,7 @@ class RecipePlanner {
     if (!HasElements(scale.kind) || !scale.dtype ||
         DTypeKindOf(*scale.dtype) == DTypeKind::kComplex) {
       return InvalidArgumentError("its scale " + Quoted(scale.name) +
-                                  " is no array of real numbers");
+                                  " is not an array of real numbers");
     }
     ScaleArrays fits;
     fits.block = block;

@@ -1,5 +1,5 @@
-// What a recipe makes of a checkpoint's leaves, worked out from their infos
-// alone.
+// The leaves that a recipe makes of a checkpoint's leaves, worked out only from
+// their infos.
 //
 // Thread-safety: pure function and values. Units: elements.
 // Errors: InvalidArgument, naming rule and leaves.
@@ -25,8 +25,8 @@ struct ScaleArrays {
   bool is_single = false;
 };
 
-// The arrays that one combination of a rule's placeholders is made of; one leaf
-// that is no array, as it is.
+// The arrays that one combination of a rule's placeholders is made of; or one
+// leaf other than an array, as it is.
 struct SourceStack {
   // Leaves of the source, in C order of map.stacked.
   std::vector<size_t> leaves;

@@ -116,7 +116,7 @@ RandomRule MakeRule(std::mt19937& random) {
   return rule;
 }
 
-// What the axes of one name are at: the twin's only notion of an element.
+// The positions of the axes of one name: the twin's only notion of an element.
 using At = std::map<std::string, int64_t>;
 
 // Calls fn with every combination of the names.
@@ -534,7 +534,7 @@ TEST(RecipeCheckpoint, ScalesWithoutBlocksAreOfTheWholeOrOfRows) {
 }
 
 TEST(RecipeCheckpoint, LargeArraysGoThroughInPieces) {
-  // Columns are no runs of the source: 16 MiB are streamed.
+  // Columns are not runs of the source: 16 MiB are streamed.
   const Shape shape = {2048, 2048};
   const Array elements = CountingArray(shape);
   const auto seen =

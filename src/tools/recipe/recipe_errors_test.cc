@@ -1,4 +1,4 @@
-// What is wrong with a recipe, alone and with a source: every message.
+// The faults of a recipe, by itself and with a source: every message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// The message of a document that is no recipe.
+// The message of a document that is not a recipe.
 std::string ParseError(const std::string& text) {
   const auto recipe = Recipe::Parse(text);
   if (recipe.ok()) return "it is one";
@@ -32,8 +32,8 @@ TEST(RecipeErrors, OfTheDocument) {
             "1)");
   EXPECT_EQ(ParseError(R"({"recipe": 1})"), "recipe: it has no list \"rules\"");
   EXPECT_EQ(ParseError(R"({"recipe": 1, "rules": [], "rule": []})"),
-            "recipe: \"rule\" is no member (want recipe, about, sizes, rules, "
-            "rest)");
+            "recipe: \"rule\" is not a member (want recipe, about, sizes, "
+            "rules, rest)");
   EXPECT_EQ(ParseError(R"({"recipe": 1, "rules": [], "rest": "all"})"),
             "recipe: \"rest\" (got \"all\", want \"keep\" or \"drop\")");
   EXPECT_EQ(ParseError(R"({"recipe": 1, "rules": [], "about": 1})"),
@@ -56,19 +56,21 @@ TEST(RecipeErrors, OfOneRule) {
   EXPECT_EQ(RulesError(R"({"from": "a", "to": []})"),
             "recipe: rule 1 (a): \"to\" is empty");
   EXPECT_EQ(RulesError(R"({"from": "a", "to": "b", "axis": ""})"),
-            "recipe: rule 1 (a): \"axis\" is no member (want from, to, axes, "
-            "cast, names, else, optional, dequantize)");
+            "recipe: rule 1 (a): \"axis\" is not a member (want from, to, "
+            "axes, cast, names, else, optional, dequantize)");
   EXPECT_EQ(RulesError(R"({"drop": "a", "to": "b"})"),
-            "recipe: rule 1 (a): \"to\" is no member (want drop, optional)");
+            "recipe: rule 1 (a): \"to\" is not a member (want drop, "
+            "optional)");
   EXPECT_EQ(RulesError(R"({"from": "a", "to": "b", "optional": 1})"),
             "recipe: rule 1 (a): \"optional\" is a number, want true or false");
   EXPECT_EQ(RulesError(R"({"from": "a", "to": "b", "cast": "half"})"),
-            "recipe: rule 1 (a): \"half\" is no dtype");
+            "recipe: rule 1 (a): \"half\" is not a dtype");
   EXPECT_EQ(RulesError(R"({"match": "(", "to": "b"})"),
             "recipe: rule 1 ((): regular expression '(': missing ), "
             "unterminated subpattern at position 0");
   EXPECT_EQ(RulesError(R"({"from": "a", "to": "b", "dequantize": 1})"),
-            "recipe: rule 1 (a): \"dequantize\" is no object with a \"scale\"");
+            "recipe: rule 1 (a): \"dequantize\" is not an object with a "
+            "\"scale\"");
   EXPECT_EQ(RulesError(R"({"from": "a", "to": "b",
                            "dequantize": {"scale": "s", "block": [0]}})"),
             "recipe: rule 1 (a): \"block\" has 0, want a whole number above 0");
@@ -80,7 +82,8 @@ TEST(RecipeErrors, OfNames) {
   EXPECT_EQ(RulesError(R"({"from": "a.{", "to": "b"})"),
             "recipe: rule 1 (a.{): \"a.{\": a { is not closed");
   EXPECT_EQ(RulesError(R"({"from": "a.{0}", "to": "b"})"),
-            "recipe: rule 1 (a.{0}): \"a.{0}\": {0} is no placeholder's name");
+            "recipe: rule 1 (a.{0}): \"a.{0}\": {0} is not a placeholder's "
+            "name");
   EXPECT_EQ(RulesError(R"({"from": "{n}.{n}", "to": "b"})"),
             "recipe: rule 1 ({n}.{n}): \"{n}.{n}\": {n} stands there twice");
   EXPECT_EQ(RulesError(R"({"from": "{n}{m}", "to": "b"})"),
@@ -96,7 +99,8 @@ TEST(RecipeErrors, OfNames) {
             "recipe: rule 1 (a.{n}): \"else\" (got the placeholders {}, want "
             "{n})");
   EXPECT_EQ(RulesError(R"({"from": "a", "to": "b", "names": {"n": ["q"]}})"),
-            "recipe: rule 1 (a): \"names\" has {n}, which is no placeholder");
+            "recipe: rule 1 (a): \"names\" has {n}, which is not a "
+            "placeholder");
   EXPECT_EQ(RulesError(R"({"from": "a.{n}", "to": "b.{n}",
                            "names": {"n": ["q", "q"]}})"),
             "recipe: rule 1 (a.{n}): \"names\" of {n}: \"q\" is there twice, "
@@ -119,23 +123,23 @@ TEST(RecipeErrors, OfAxes) {
   EXPECT_EQ(error("(... a) -> a ..."),
             "recipe: rule 1 (a): \"(... a) \": ... inside a group");
   EXPECT_EQ(error("a-b -> a"),
-            "recipe: rule 1 (a): \"a-b \": \"a-b\" is no name of an axis");
+            "recipe: rule 1 (a): \"a-b \": \"a-b\" is not an axis's name");
   EXPECT_EQ(error("a b -> a"),
-            "recipe: rule 1 (a): axis b is on the left alone (want every name "
+            "recipe: rule 1 (a): axis b is only on the left (want every name "
             "once on either side)");
   EXPECT_EQ(error("a -> a ..."),
-            "recipe: rule 1 (a): axis ... is on the right alone (want every "
+            "recipe: rule 1 (a): axis ... is only on the right (want every "
             "name once on either side)");
   EXPECT_EQ(RulesError(R"({"from": "a.{n}", "to": "b"})"),
-            "recipe: rule 1 (a.{n}): {n} is in \"from\" alone (want \"axes\" "
+            "recipe: rule 1 (a.{n}): {n} is only in \"from\" (want \"axes\" "
             "that say where its axis is)");
   EXPECT_EQ(RulesError(R"({"from": "a", "to": "b.{n}"})"),
-            "recipe: rule 1 (a): {n} is in \"to\" alone (want \"axes\" that "
+            "recipe: rule 1 (a): {n} is only in \"to\" (want \"axes\" that "
             "say where its axis is)");
   EXPECT_EQ(RulesError(R"({"from": "a.{n}", "to": "b.{n}",
                            "axes": "n x -> n x"})"),
-            "recipe: rule 1 (a.{n}): {n} is in \"from\", so that it is no axis "
-            "on that side of \"axes\"");
+            "recipe: rule 1 (a.{n}): {n} is in \"from\", so that it is not an "
+            "axis on that side of \"axes\"");
 }
 
 TEST(RecipeErrors, Backwards) {
@@ -221,7 +225,7 @@ TEST(RecipeErrors, NumbersHaveNoGaps) {
   EXPECT_EQ(SourceError(stack, {{"0.9223372036854775807.w", {2}}}),
             "recipe: rule 2 ({l}.{e}.w): leaf \"0.0.w\" is missing (want every "
             "combination of {l}, {e}, from 0)");
-  // A number with a leading zero, or too large, is none.
+  // A number with a leading zero, or one that is too large, does not count.
   EXPECT_EQ(
       SourceError(stack, {{"0.00.w", {2}}, {"0.9223372036854775808.w", {2}}}),
       "recipe: rule 2 ({l}.{e}.w): it takes no leaf (want \"optional\": "
@@ -300,7 +304,7 @@ TEST(RecipeErrors, SizesDivide) {
             "whole number above 0)");
   options.config_json = "[]";
   EXPECT_EQ(SourceError(heads, w, options),
-            "recipe: config.json is no JSON object");
+            "recipe: config.json is not a JSON object");
   EXPECT_EQ(SourceError(heads, {{"w", {10}}}),
             "recipe: rule 2 (w): leaf \"w\": the pattern is of arrays with 2 "
             "axes (got shape (10,))");

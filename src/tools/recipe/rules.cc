@@ -15,7 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kTextBytesMax = size_t{1} << 20;
-// Of a name, a pattern and the like: a recipe makes many names of one.
+// The bound on a name, a pattern and the like: a recipe makes many names of
+// one.
 constexpr size_t kStringBytesMax = 4096;
 constexpr size_t kRulesMax = size_t{1} << 16;
 
@@ -60,7 +61,7 @@ class TemplateParser {
     const bool is_name = as_axis.ok() && as_axis->source.size() == 1 &&
                          as_axis->source[0] == std::vector<std::string>{name} &&
                          name != "...";
-    if (!is_name) return Refuse("{" + name + "} is no placeholder's name");
+    if (!is_name) return Refuse("{" + name + "} is not a placeholder's name");
     if (!names_.insert(name).second) {
       return Refuse("{" + name + "} stands there twice");
     }
@@ -130,7 +131,8 @@ Status CheckSide(const RecipeRule& rule, const AxisNames& axes,
   for (const std::string& name : placeholders) {
     if (!names.insert(name).second) {
       return rule.Error("{" + name + "} is in \"" + side +
-                        "\", so that it is no axis on that side of \"axes\"");
+                        "\", so that it is not an axis on that side of "
+                        "\"axes\"");
     }
   }
   return Status();
@@ -141,8 +143,8 @@ Status CheckOnBothSides(const RecipeRule& rule, const std::set<std::string>& a,
                         const std::string& side) {
   for (const std::string& name : a) {
     if (!b.contains(name)) {
-      return rule.Error("axis " + name + " is on the " + side +
-                        " alone (want every name once on either side)");
+      return rule.Error("axis " + name + " is only on the " + side +
+                        " (want every name once on either side)");
     }
   }
   return Status();
@@ -152,9 +154,9 @@ Status CheckAxes(const RecipeRule& rule) {
   if (!rule.axes) {
     const auto& lost = rule.stacked.empty() ? rule.split : rule.stacked;
     if (lost.empty()) return Status();
-    return rule.Error("{" + lost[0] + "} is in \"" +
+    return rule.Error("{" + lost[0] + "} is only in \"" +
                       (rule.stacked.empty() ? "to" : "from") +
-                      "\" alone (want \"axes\" that say where its axis is)");
+                      "\" (want \"axes\" that say where its axis is)");
   }
   std::set<std::string> left, right;
   HF_RETURN_IF_ERROR(
@@ -199,7 +201,8 @@ Status CompleteRule(RecipeRule& rule) {
   }
   for (const auto& [name, texts] : rule.names) {
     if (Has(rule.from_names, name) || Has(rule.to_names, name)) continue;
-    return rule.Error("\"names\" has {" + name + "}, which is no placeholder");
+    return rule.Error("\"names\" has {" + name +
+                      "}, which is not a placeholder");
   }
   return CheckAxes(rule);
 }
@@ -243,7 +246,7 @@ Status CheckMembers(const Json& object,
                     const std::vector<std::string>& allowed) {
   for (const auto& [name, value] : object.items()) {
     if (Has(allowed, name)) continue;
-    return InvalidArgumentError("\"" + name + "\" is no member (want " +
+    return InvalidArgumentError("\"" + name + "\" is not a member (want " +
                                 Joined(allowed, ", ") + ")");
   }
   return Status();
@@ -345,7 +348,7 @@ class RuleParser {
                           TextsOf(texts, placeholder));
       std::set<std::string> once;
       for (const std::string& text : parsed) {
-        // A text that is no run of keys would make empty ones.
+        // A text that is not a run of keys would make empty ones.
         HF_RETURN_IF_ERROR(TemplateParser(text, false).Parse().status());
         if (text.find('{') == std::string::npos && once.insert(text).second) {
           continue;
@@ -361,7 +364,7 @@ class RuleParser {
   Status ParseDequantize(const Json& json) {
     if (!json.is_object() || !json.contains("scale")) {
       return InvalidArgumentError(
-          "\"dequantize\" is no object with a \"scale\"");
+          "\"dequantize\" is not an object with a \"scale\"");
     }
     HF_RETURN_IF_ERROR(CheckMembers(json, {"scale", "block"}));
     DequantizeRule dequantize;
@@ -370,7 +373,7 @@ class RuleParser {
     HF_ASSIGN_OR_RETURN(dequantize.scale, TemplateParser(scale, false).Parse());
     const Json block = json.value("block", Json::array());
     if (!block.is_array() || block.size() > kRankMax) {
-      return InvalidArgumentError("\"block\" is no list of extents");
+      return InvalidArgumentError("\"block\" is not a list of extents");
     }
     for (const Json& extent : block) {
       HF_ASSIGN_OR_RETURN(const int64_t count, CountOf(extent, "block"));
@@ -391,7 +394,7 @@ class RuleParser {
                           TextOf(json_["cast"], "cast"));
       rule_.cast = DTypeFromName(name);
       if (!rule_.cast) {
-        return InvalidArgumentError("\"" + name + "\" is no dtype");
+        return InvalidArgumentError("\"" + name + "\" is not a dtype");
       }
     }
     return Status();

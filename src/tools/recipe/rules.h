@@ -56,13 +56,13 @@ struct RecipeRule {
   std::string pattern;
   std::vector<std::string> match_to;
 
-  // The placeholders of `from`, of `from` alone, and of `to`, of `to` alone.
+  // The placeholders of `from`, of only `from`, and of `to`, of only `to`.
   std::vector<std::string> from_names, stacked;
   std::vector<std::string> to_names, split;
 
   // An error in it.
   Status Error(const std::string& why) const;
-  // What goes wrong for it, in front of it its number and name.
+  // The rule's error, with its number and name in front.
   Status InContext(const Status& status) const;
 };
 

@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// Of one piece, and of all that are read at once.
+// The bytes of one piece, and of all that are read at once.
 constexpr uint64_t kPieceBytesMax = uint64_t{4} << 20;
 constexpr uint64_t kBatchBytesMax = uint64_t{32} << 20;
 constexpr size_t kBatchPieceCountMax = 4096;
@@ -107,7 +107,7 @@ size_t AtomToHalve(const SourceStack& stack, const Box& atoms,
   return stack.map.sizes.size();
 }
 
-// What is asked for is the leaf's elements, which are rounded to its dtype
+// The caller asks for the leaf's elements, which are rounded to its dtype
 // before they become anything else.
 Status PlacePiece(LeafPiece& piece) {
   const SourceStack& stack = *piece.stack;

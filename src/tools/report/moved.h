@@ -2,8 +2,8 @@
 //
 // A strip has one character a pair of neighbouring steps: '0' where nothing
 // moved, '-' where nothing can be compared, and 'A' to 'z' for the logarithm of
-// the relative change (LeafDrift::relative), from 1e-8 to 10. Of modules all of
-// their tensors count together. The newest pairs alone are there: 64 at most,
+// the relative change (LeafDrift::relative), from 1e-8 to 10. For a module all
+// of its tensors count together. Only the newest pairs are shown: 64 at most,
 // and as many as take 400,000 characters.
 // Thread-safety: any thread. Ownership: borrows everything for the call.
 // Errors: Cancelled; a step that cannot be read has '-'.

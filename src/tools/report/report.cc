@@ -17,7 +17,7 @@
 namespace holdfast {
 namespace {
 
-// `page` with each "{{name}}" replaced. What goes in is not looked at again.
+// `page` with each "{{name}}" replaced. Inserted text is not looked at again.
 std::string Filled(
     std::string_view page,
     std::span<const std::pair<std::string_view, std::string_view>> parts) {

@@ -1,15 +1,16 @@
-// What a report shows, as the JSON that its page reads.
+// The data that a report shows, as the JSON that its page reads.
 //
 // Compact, since there may be many leaves: a module is [key, [child, ...]], a
 // leaf [key, kind, dtype, shape, stored bytes, decoded bytes, chunks, chunk
 // shape, codecs, statistics, difference]. Kinds, dtypes and codecs are numbers
-// in the lists "kinds", "dtypes" and "codecs", -1 where there are none.
-// Statistics: 0, or a text why there are none, or [zeros, NaNs, infinities,
+// in the lists "kinds", "dtypes" and "codecs", -1 where it has none.
+// Statistics: 0, or a text why they are missing, or [zeros, NaNs, infinities,
 // min, max, mean, std, l2, first bin, bins]; a bin is a character, '0' for none
 // and 'A' to 'z' for its logarithm beside the largest's. Difference: 0, or
 // [what, largest absolute error, share of elements]. Numbers are rounded to six
-// digits; null is no number. "moved" has names of steps, and strips (moved.h)
-// of the root, then of each child with those below it, and so on.
+// digits; null stands for a missing number. "moved" has names of steps, and
+// strips (moved.h) of the root, then of each child with those below it, and so
+// on.
 //
 // Thread-safety: pure functions. Errors: none.
 #pragma once

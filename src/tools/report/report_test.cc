@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 
-// What the page's script reads.
+// The data that the page's script reads.
 Json DataOf(const std::string& html) {
   const std::string open = "type=\"application/json\">";
   const size_t begin = html.find(open) + open.size();
@@ -139,7 +139,7 @@ TEST_F(ReportTest, ShowsWhatMovedFromStepToStep) {
   EXPECT_EQ(of_w[1], MovedCharacter(5 / 8473.2));
   EXPECT_EQ(strips[name == "w" ? 3 : 2], "000");
   EXPECT_EQ(strips[4], "---");  // a text
-  // What is in the cache gives the same page.
+  // The cached numbers give the same page.
   EXPECT_EQ(MakeReport(Path("run"), options)->html, report->html);
   EXPECT_EQ(MovedCharacter(1e-9), 'A');
   EXPECT_EQ(MovedCharacter(std::numeric_limits<double>::infinity()), 'z');

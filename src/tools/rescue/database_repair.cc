@@ -29,7 +29,7 @@ constexpr uint64_t kComparedBytesMax = uint64_t{1} << 20;
 constexpr size_t kNotesMax = 100;
 constexpr uint64_t kNodeCacheBytes = uint64_t{64} << 20;
 
-// What one piece of evidence says of a key.
+// The claim that one piece of evidence makes about a key.
 struct Claim {
   Rank rank = Rank::kFound;
   bool is_disputed = false;

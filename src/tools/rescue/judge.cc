@@ -44,7 +44,7 @@ Status TextStatus(const Checkpoint& checkpoint, size_t leaf) {
   HF_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(leaf));
   if (checkpoint.leaves()[leaf].kind != ValueKind::kObject) return Status();
   const Status parsed = ReadTorchFile(text).status();
-  // A pickle that may not call what it wants to is none that can be written.
+  // A pickle that may not call what it wants to cannot be written either.
   return parsed.code() == StatusCode::kPermissionDenied
              ? DataLossError(std::string(parsed.message()))
              : parsed;

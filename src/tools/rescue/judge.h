@@ -2,7 +2,7 @@
 // and everything that its format can check is checked.
 //
 // Thread-safety: one call a checkpoint. Units: bytes.
-// Errors: failures that are no damage (IsDamage), which say nothing about the
+// Errors: failures other than damage (IsDamage), which say nothing about the
 // bytes.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace holdfast {
 
-// What is wrong with a leaf; ok: it is whole.
+// Says what is wrong with a leaf; ok: it is whole.
 struct Verdict {
   Status status;
   std::string file;  // below the checkpoint, or its whole path; may be empty
@@ -34,7 +34,7 @@ Result<std::vector<Verdict>> JudgeOrbax(const Checkpoint& checkpoint,
                                         const RunOptions& run,
                                         std::vector<std::string>& notes);
 
-// Of some leaves of any checkpoint, by reading them; the others are whole.
+// Judges some leaves of any checkpoint, by reading them; the others are whole.
 Result<std::vector<Verdict>> JudgeByReading(const Checkpoint& checkpoint,
                                             const std::vector<size_t>& leaves,
                                             const RunOptions& run);

@@ -77,8 +77,8 @@ class Scanner {
     return ScannedNode{kind, offset, byte_count};
   }
 
-  // Of bytes that only look like the head of a node, a hostile file has as many
-  // as it likes: it gets a bound.
+  // A hostile file may have any number of bytes that only look like the head of
+  // a node: they get a bound.
   Result<bool> HasGoodCrc(const ScannedNode& node) {
     if (node.byte_count > crc_bytes_left_) return false;
     crc_bytes_left_ -= node.byte_count;

@@ -304,7 +304,7 @@ class OrbaxRepairer {
     return parsed.ok();
   }
 
-  // What the arrays of the item are called, as far as anything says so.
+  // The names of the item's arrays, as far as anything says so.
   std::vector<std::string> NamesOf(const std::string& directory,
                                    const std::optional<TreeMetadata>& tree) {
     std::vector<std::string> names;
@@ -415,8 +415,7 @@ class OrbaxRepairer {
         });
   }
 
-  // Lets the checkpoint count as committed, and as one of the items that are
-  // there.
+  // Lets the checkpoint count as committed, and as one of the existing items.
   void RepairCheckpointMetadata() {
     const std::string path(kCheckpointMetadataFile);
     if (!files_->Has(path)) return;
@@ -446,7 +445,7 @@ class OrbaxRepairer {
     }
   }
 
-  // A marker alone is no item.
+  // A marker by itself does not make an item.
   bool HoldsNothing(const std::string& directory) const {
     return std::ranges::all_of(
         files_->Below(directory), [&](const std::string& path) {

@@ -35,18 +35,18 @@ class RepairedFiles final : public ReadOnlyBucket {
   // Paths below the directory.
   using Files = std::map<std::string, File, std::less<>>;
 
-  // Of a directory, or of a file and nothing beside it.
+  // The files of a directory, or a single file and nothing beside it.
   static Result<std::shared_ptr<RepairedFiles>> Of(const Place& source);
 
   const Files& files() const { return files_; }
   bool Has(std::string_view path) const { return files_.contains(path); }
   // Files whose paths begin with `prefix`.
   std::vector<std::string> Below(std::string_view prefix) const;
-  // Whether anything was edited, or the source's own name says that it is no
+  // Whether anything was edited, or the source's own name says that it is not a
   // checkpoint yet.
   bool is_edited() const { return is_edited_; }
 
-  // Of a path; false: there is none.
+  // Hides a path; false: it does not exist.
   bool Hide(const std::string& path);
   void HideBelow(const std::string& prefix);
   // Whether the content is Put's.

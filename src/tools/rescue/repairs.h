@@ -11,7 +11,7 @@
 //
 // Thread-safety: one thread a checkpoint. Ownership: edits `files`.
 // Units: bytes. Errors: Cancelled, ResourceExhausted, and failures of the store
-// that are no damage.
+// other than damage.
 #pragma once
 
 #include <memory>

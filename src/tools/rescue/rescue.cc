@@ -62,7 +62,7 @@ class Rescuer {
   }
 
  private:
-  // 1. What can be opened.
+  // 1. The parts that can be opened.
 
   Status OpenSource() {
     const Place target = Place(target_path_).Absolute();
@@ -86,8 +86,8 @@ class Rescuer {
     return CheckIsNoDelta();
   }
 
-  // A delta, and a view, stand on files elsewhere, which are found from their
-  // own place alone.
+  // A delta, and a view, stand on files elsewhere, which are found only from
+  // their own place.
   bool OpenChain() {
     auto opened = OpenPlace(place_, open_);
     if (!opened.ok()) return false;
@@ -154,8 +154,8 @@ class Rescuer {
                              "dtypes that their files give them");
   }
 
-  // What stands for files that can be read without it: an index of shards, and
-  // the documents by which Megatron's arrays are more than arrays.
+  // Hides files whose contents can be read without them: an index of shards,
+  // and the documents by which Megatron's arrays are more than arrays.
   bool HideHeads() {
     bool has_hidden = false;
     for (const std::string& path : files_->Below("")) {
@@ -217,7 +217,7 @@ class Rescuer {
     return files_ == nullptr ? text : files_->WithSourcePath(std::move(text));
   }
 
-  // Of a file that is named by its whole path.
+  // Shortens the name of a file that is given by its whole path.
   std::string Relative(const std::string& file) const {
     const std::string path = Plain(file);
     for (const std::string& above : {place_.path(), place_.parent().path()}) {
@@ -226,7 +226,7 @@ class Rescuer {
     return path;
   }
 
-  // 2. What of it is whole.
+  // 2. The parts of it that are whole.
 
   Status JudgeSource() {
     std::vector<size_t> all(checkpoint_->leaves().size());
@@ -298,7 +298,7 @@ class Rescuer {
     }
   }
 
-  // 4. What is lost, out of a neighbouring step.
+  // 4. The lost parts, out of a neighbouring step.
 
   Status Fill() {
     HF_ASSIGN_OR_RETURN(Opened fill, Open(options_.fill));
@@ -374,7 +374,8 @@ class Rescuer {
       HF_RETURN_IF_ERROR(run_.cancel().Check());
     }
     Result<ConvertResult> written = ConvertChosen();
-    // What could be opened is a tree, whatever handler is named for it.
+    // Everything that could be opened is a tree, whatever handler is named for
+    // it.
     if (written.status().code() == StatusCode::kUnimplemented) {
       keeps_handlers_ = false;
       written = ConvertChosen();
@@ -407,8 +408,8 @@ class Rescuer {
     return ConvertFrom(rescued, target_path_, convert);
   }
 
-  // What could be read when it was judged, and cannot be read as the conversion
-  // reads it.
+  // Drops what could be read when it was judged, and cannot be read as the
+  // conversion reads it.
   Status DropUnreadable(const Status& why) {
     std::vector<size_t> leaves;
     for (const JoinedLeaf& leaf : chosen_) {

@@ -21,7 +21,7 @@ namespace {
 // A name may say any number.
 constexpr size_t kShardCountMax = 100'000;
 
-// Where the data end, as the header says; 0 for what is no header.
+// Where the data end, as the header says; 0 for a malformed header.
 uint64_t ClaimedDataBytes(std::string_view json) {
   const auto header = nlohmann::json::parse(json, nullptr, false);
   uint64_t end = 0;
@@ -59,7 +59,7 @@ class WeightsRepairer {
       : files_(files), repairs_(repairs) {}
 
   Status Run() {
-    // Of a damaged head it cannot be said; there is nothing to do then.
+    // With a damaged header the format is unknown, and nothing can be repaired.
     const auto format = FindForeignFormat(RepairedFiles::PlaceOf(files_));
     if (!format.ok() || (*format != ForeignFormat::kSafetensors &&
                          *format != ForeignFormat::kTorchFile)) {
@@ -155,7 +155,7 @@ class WeightsRepairer {
     if (gone.empty()) return;
     left.metadata = index->metadata;
     NoteGone(*index, gone, left);
-    // What it has of files is now in the list of lost leaves.
+    // Its lost files are now in the list of lost leaves.
     std::erase_if(repairs_.lost,
                   [](const LostLeaf& lost) { return lost.leaf.empty(); });
     if (left.file_of.empty()) {

@@ -142,8 +142,8 @@ class MemberScan {
     return std::optional<uint64_t>();
   }
 
-  // What is held of the file from `at` on: a few bytes at least, where there
-  // are any. A file that is made of false headers gets a bound.
+  // The bytes held of the file from `at` on: a few at least, unless the file
+  // ends there. A file that is made of false headers gets a bound.
   Result<std::string_view> BlockAt(uint64_t at) {
     constexpr uint64_t kLeastBytes = 64;
     const uint64_t held_end = block_offset_ + block_.size();
@@ -161,7 +161,7 @@ class MemberScan {
     return block_.view().substr(at - block_offset_);
   }
 
-  // Nullopt for what is no header.
+  // Nullopt for a malformed header.
   Result<std::optional<Member>> MemberAt(uint64_t offset) {
     HF_ASSIGN_OR_RETURN(const Bytes head, Read(offset, pickle::kLocalBytes));
     if (head.size() < pickle::kLocalBytes) return std::optional<Member>();
@@ -237,7 +237,7 @@ class MemberScan {
   }
 
   // Sets what the member's descriptor says, and gives its size; nullopt when it
-  // is no descriptor of this member.
+  // is not a descriptor of this member.
   static std::optional<size_t> ReadDescriptor(std::string_view bytes,
                                               uint64_t distance,
                                               Member& member) {

@@ -1,5 +1,5 @@
-// What a request asks for and what is answered, as values; the texts of HTTP
-// that a reader of files needs: targets, ranges, entity tags (RFC 9110).
+// A request and its answer, as values; the texts of HTTP that a reader of files
+// needs: targets, ranges, entity tags (RFC 9110).
 //
 // Thread-safety: pure functions. Units: bytes.
 // Errors: nullopt for what breaks a rule.
@@ -32,7 +32,7 @@ std::string EscapeHtml(std::string_view text);
 struct ServedRequest {
   bool is_head = false;
   ServedTarget target;
-  // Of the fields that are known here, in lower case.
+  // The fields that are known here, in lower case.
   std::map<std::string, std::string, std::less<>> fields;
 
   std::string_view Field(std::string_view name) const {
@@ -61,8 +61,9 @@ struct ServedRange {
   uint64_t byte_count = 0;
 };
 enum class RangeKind : uint8_t { kWhole, kPart, kOutside };
-// What of `byte_count` bytes a Range field asks for. More ranges than one, and
-// what is no range of bytes, ask for the whole, as the RFC allows.
+// The part of `byte_count` bytes that a Range field asks for. Several ranges,
+// and anything that is not a range of bytes, ask for the whole, as the RFC
+// allows.
 RangeKind ParseRange(std::string_view field, uint64_t byte_count,
                      ServedRange& range);
 // Whether a list of tags ("*" too) has this one; weak ones are equal to it only

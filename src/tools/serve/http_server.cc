@@ -54,7 +54,7 @@ std::chrono::milliseconds Milliseconds(double seconds) {
 
 class Session;
 
-// What all connections of a server share.
+// Shared by all connections of a server.
 struct Shared {
   HttpServerOptions options;
   HttpServer::AnswerFn answer;
@@ -129,7 +129,7 @@ class Session : public std::enable_shared_from_this<Session> {
             make_error_code(http::error::bad_target).category() &&
         error != http::error::end_of_stream &&
         error != http::error::partial_message) {
-      return Refuse(400, "this is no request that is understood\n");
+      return Refuse(400, "the request is not understood\n");
     }
     if (error) return Close();
     const auto& message = parser_->get();
@@ -147,7 +147,7 @@ class Session : public std::enable_shared_from_this<Session> {
     }
     const auto target = message.target();
     auto parsed = ParseTarget({target.data(), target.size()});
-    if (!parsed) return Refuse(400, "the target is no path\n");
+    if (!parsed) return Refuse(400, "the target is not a path\n");
     ServedRequest request;
     request.is_head = is_head_ = message.method() == http::verb::head;
     request.target = *std::move(parsed);
@@ -305,8 +305,8 @@ class BeastServer final : public HttpServer {
     shared_.options.client_count_max = ClientCountMax(options.client_count_max);
   }
 
-  // Sessions refer to all members. What workers hold comes back to `io_`, which
-  // lets go of the rest.
+  // Sessions refer to all members. Sessions that workers hold come back to
+  // `io_`, which lets go of the rest.
   ~BeastServer() override {
     shared_.is_stopping = true;
     io_.stop();
@@ -347,7 +347,7 @@ class BeastServer final : public HttpServer {
       if (is_full && shared_.silent.empty()) {
         TurnAway(std::move(socket));
       } else {
-        // Whoever only connects, and asks for nothing, keeps nobody out.
+        // A client that only connects, and asks for nothing, keeps nobody out.
         if (is_full) shared_.silent.front()->GiveUp();
         std::make_shared<Session>(std::move(socket), shared_)->ReadRequest();
       }

@@ -3,12 +3,12 @@
 // One thread has all connections (Boost.Beast); the function, and the reading
 // of contents, run on a few others. A connection has at most one request under
 // way, one piece of its answer in memory, and a time for everything: for the
-// header as a whole, for the next request, for each piece. Of bodies of
-// requests none is read. A content that fails in the middle ends the
-// connection, so that its reader misses bytes instead of getting wrong ones.
-// Connections take at most half of the process's descriptors. Once they are as
-// many as may be, one more takes the place of the oldest that has not asked for
-// anything yet, or is turned away (503).
+// header as a whole, for the next request, for each piece. Bodies of requests
+// are never read. A content that fails in the middle ends the connection, so
+// that its reader misses bytes instead of getting wrong ones. Connections take
+// at most half of the process's descriptors. Once they are as many as may be,
+// one more takes the place of the oldest that has not asked for anything yet,
+// or is turned away (503).
 // Thread-safety: any thread; the function is called from several at once.
 // Ownership: keeps the function until it goes; then no call is under way.
 // Units: bytes, seconds.

@@ -384,7 +384,7 @@ TEST_F(ServeTest, TheStepThatIsNewestNowIsServed) {
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
 }
 
-// Whoever reads by ranges gets one step, whatever comes meanwhile.
+// A client that reads by ranges gets one step, whatever comes meanwhile.
 TEST_F(ServeTest, AnAddressWithoutAStepStaysWithItsStep) {
   Start();
   const std::string before = FieldOf(Get("/"), "ETag");

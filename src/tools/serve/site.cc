@@ -134,8 +134,9 @@ ServedResponse Redirect(int status, const ServedRequest& request,
   return response;
 }
 
-// What is asked for first of what several requests read: here a newer step may
-// take over. Everything else goes on with what an earlier answer began.
+// Whether the request is the first of several that read one thing: here a newer
+// step may take over. Everything else goes on with what an earlier answer
+// began.
 bool BeginsReading(const ServedRequest& request, const std::string& path) {
   if (!request.Field("range").empty()) return false;
   if (path.ends_with('/')) return true;
@@ -149,8 +150,8 @@ bool BeginsReading(const ServedRequest& request, const std::string& path) {
   return false;
 }
 
-// Who reads a step: those whose answers are under way, and when one of those
-// who may come back was last here. Any thread.
+// The readers of a step: those whose answers are under way, and when one of
+// those who may come back was last here. Any thread.
 class Readers {
  public:
   void Touch() { last_ = Clock::now().time_since_epoch().count(); }
@@ -159,8 +160,8 @@ class Readers {
     return count_ == 0 && Clock::now() - last > duration;
   }
 
-  // The reading of one answer's bytes, which ends with the answer. Whoever did
-  // not get all of it may come for the rest.
+  // The reading of one answer's bytes, which ends with the answer. A client
+  // that did not get all of it may come for the rest.
   class Reading {
    public:
     Reading(std::shared_ptr<Readers> readers, uint64_t end)
@@ -250,7 +251,7 @@ class OpenSite final : public Site {
     Clock::time_point looked_at;
     uint64_t used = 0;
   };
-  // What was served of a mount and step, and when something else began to be.
+  // The files served of a mount and step, and when other ones began to be.
   struct Seen {
     std::string tag;
     std::optional<Clock::time_point> changed_at;
@@ -293,7 +294,7 @@ class OpenSite final : public Site {
         [&, &wanted = name](const Mount& one) { return one.name == wanted; });
     if (mount == mounts_.end()) {
       return TextResponse(404,
-                          "nothing that is served is named " + name + "\n");
+                          "nothing served here is named " + name + "\n");
     }
     const bool ends_in_slash = request.target.path.ends_with('/');
     if (rest.empty()) {
@@ -321,7 +322,7 @@ class OpenSite final : public Site {
     for (const char c : step) {
       if (c < '0' || c > '9' || step.size() > 18) {
         return NotFoundError("\"" + std::string(step) +
-                             "\" is no number of a step, nor " +
+                             "\" is neither the number of a step nor " +
                              std::string(kNewest));
       }
       number = number * 10 + (c - '0');
@@ -465,7 +466,8 @@ class OpenSite final : public Site {
     const bool ends_in_slash = path.ends_with('/');
     const std::string name =
         ends_in_slash ? path.substr(0, path.size() - 1) : path;
-    // What goes on with what an earlier answer began, whichever that was.
+    // Whether the request goes on with what an earlier answer began, whichever
+    // that was.
     const bool goes_on = !BeginsReading(request, path) &&
                          request.Field("if-match").empty() &&
                          request.Field("if-range").empty();
@@ -485,7 +487,7 @@ class OpenSite final : public Site {
       if (!ends_in_slash) return ToDirectory(request);
       return AnswerDirectory(request, **files, name);
     }
-    if (ends_in_slash) return TextResponse(404, name + " is no directory\n");
+    if (ends_in_slash) return TextResponse(404, name + " is not a directory\n");
     if (goes_on && HasJustChanged(mount, step)) return OfAnother();
     const std::shared_ptr<const VirtualFiles> kept = *files;
     const auto reading = std::make_shared<Readers::Reading>(
@@ -540,7 +542,7 @@ class OpenSite final : public Site {
     const auto asked = request.target.query.find("statistics");
     const bool statistics =
         asked != request.target.query.end() && asked->second == "1";
-    // Of where its links lead, too.
+    // The tag also covers where its links lead.
     const std::string tag = (*files)->Tag(
         mount.name + "/" + (step.empty() ? std::string(kNewest) : step) +
         (statistics ? "?statistics" : ""));
@@ -592,7 +594,7 @@ class OpenSite final : public Site {
     return html;
   }
 
-  // What can be had of the checkpoint besides the page, at its foot.
+  // Adds at the page's foot what else can be had of the checkpoint.
   static std::string WithLinks(std::string html, const Mount& mount,
                                std::string_view step) {
     const std::string base =

@@ -48,7 +48,7 @@ ViewOptions ByCopies() {
   return options;
 }
 
-// Of both kinds of stores.
+// Runs with both kinds of stores.
 class BucketViewTest : public ::testing::TestWithParam<bool> {
  protected:
   BucketViewTest() {

@@ -23,7 +23,7 @@ struct ChunkLimits {
   uint64_t chunk_bytes_target = uint64_t{8} << 20;
   // An array of more than kFewChunks chunks has none smaller than this.
   uint64_t chunk_bytes_min = 64 << 10;
-  // zarr 2 knows C and Fortran order alone.
+  // zarr 2 knows only C and Fortran order.
   bool any_order = true;
 };
 inline constexpr int64_t kFewChunks = 1024;
@@ -39,7 +39,8 @@ struct ChunkLayout {
     uint32_t extent = 0;  // of those given
     uint64_t offset = 0;  // in its file
   };
-  // Of all chunks, in C order of their grid; each of the chunk's bytes.
+  // The ranges of all chunks, in C order of their grid; each of the chunk's
+  // bytes.
   std::vector<Range> ranges;
 };
 

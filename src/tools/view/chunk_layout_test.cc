@@ -179,7 +179,7 @@ TEST(ChunkLayout, CutsLargeTensorsAlongTheirOutermostAxis) {
   EXPECT_EQ(layout.ranges[3].offset, 100u + 750 * 4096);
 }
 
-// A prime number of rows, each of which alone would be too small a chunk.
+// A prime number of rows, each of which would be too small a chunk.
 TEST(ChunkLayout, KeepsWholeWhatNoDivisorCuts) {
   const Shape shape{32003, 1024};
   const Extent extent = Whole(shape);

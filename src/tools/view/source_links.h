@@ -33,7 +33,7 @@ class SourceNames {
   // The number of the file at `path` (absolute, or a URL) in rows().
   Result<uint32_t> Add(const std::string& path);
   std::shared_ptr<const std::vector<SourceFile>> rows() const { return rows_; }
-  // Of objects, as rows(): what a copy has to be of.
+  // The versions of objects, as rows(): the ones that a copy has to be of.
   const std::vector<std::string>& versions() const { return versions_; }
 
  private:

@@ -131,7 +131,8 @@ class Viewer {
     chunks->metadata = MetadataOf(dtype, info.shape, layout);
     HF_RETURN_IF_ERROR(AddRanges(ItemOf(leaf), found, layout, *chunks));
     if (is_summed) TakeDigests(found, layout, *chunks);
-    // What was cut otherwise has sums of its own, of bytes that are right now.
+    // Chunks that were cut otherwise have sums of their own, of bytes that are
+    // right now.
     if (chunks->digests.empty() && (options_.checksums || is_summed)) {
       HF_RETURN_IF_ERROR(SumRanges(*chunks));
     }
@@ -236,7 +237,7 @@ class Viewer {
     return Status();
   }
 
-  // Of the directory that the file is in.
+  // The store of the directory that the file is in.
   Result<Store*> CheckedStoreOf(const SourceFile& file) {
     const Place directory = Place(file.from).parent();
     std::shared_ptr<Store>& store = stores_[directory.path()];
@@ -250,7 +251,7 @@ class Viewer {
     return store.get();
   }
 
-  // What the server is to copy costs money and time, so it must be asked for.
+  // A copy by the server costs money and time, so it must be asked for.
   Status CheckCopies(const std::string& target) const {
     if (!IsUrl(target) || options_.link == LinkKind::kCopy) return Status();
     uint64_t file_count = 0, byte_count = 0;
@@ -288,7 +289,7 @@ class Viewer {
                     : Status();
   }
 
-  // What links lead to must not have gone, or become another's, meanwhile.
+  // The targets of links must not have gone, or become another's, meanwhile.
   Status CheckSourcesStayed() const {
     if (options_.link != LinkKind::kSymbolic) return Status();
     for (const auto& [item, names] : sources_) {
@@ -307,7 +308,7 @@ class Viewer {
     return Status();
   }
 
-  // A file with checksums of some of its chunks alone would pass for one with
+  // A file with checksums of only some of its chunks would pass for one with
   // all of them, of which the time does not matter.
   void DropPartialDigests(const std::string& item) {
     const auto& arrays = made_[item];

@@ -204,7 +204,7 @@ TEST_F(ViewTest, ASourceThatChangedIsNoticed) {
   ASSERT_EQ(verified->damages.size(), 1u);
   EXPECT_THAT(verified->damages[0].status.ToString(),
               HasSubstr("model.safetensors has changed"));
-  // Who asks for no checks gets what is there.
+  // A reader that asks for no checks gets the bytes as they are.
   EXPECT_TRUE(Open(Path("view"), {.verify = false}).ok());
 
   std::ofstream(source, std::ios::binary | std::ios::app) << "x";
@@ -230,7 +230,7 @@ TEST_F(ViewTest, ChecksumsFindAFlippedBit) {
   EXPECT_EQ(Load(Path("view")).status().code(), StatusCode::kDataLoss);
 }
 
-// As `holdfast cp` or `cp -r` leave it: other times, equal bytes.
+// Copied as `holdfast cp` or `cp -r` leave it: other times, equal bytes.
 TEST_F(ViewTest, AViewWithItsFilesMayBeCopied) {
   const std::string source = Source(Format::kSafetensors, "model.safetensors");
   const std::vector<std::string> want = LinesOf(source);

@@ -40,7 +40,7 @@ void NameIndex::AddDirectory(const std::string& name) {
 Status NameIndex::AddFile(const std::string& name, uint64_t byte_count,
                           size_t number) {
   if (!StaysInside(name)) {
-    return InvalidArgumentError("\"" + name + "\" is no path inside");
+    return InvalidArgumentError("\"" + name + "\" is not a path inside");
   }
   if (directories_.contains(name) ||
       !files_.emplace(name, File{byte_count, number}).second) {

@@ -31,7 +31,7 @@ class FileTree {
 // The names of files, and of the directories that they lie in.
 class NameIndex {
  public:
-  // AlreadyExists for a name that is there, or that is a directory of others;
+  // AlreadyExists for an existing name, or that is a directory of others;
   // InvalidArgument for one that would lead elsewhere (StaysInside).
   Status AddFile(const std::string& name, uint64_t byte_count, size_t number);
   void AddDirectory(const std::string& name);
@@ -50,7 +50,7 @@ class NameIndex {
   };
   std::map<std::string, File, std::less<>> files_;
   std::set<std::string, std::less<>> directories_ = {""};
-  // Of each directory the last parts of what is in it.
+  // For each directory the last parts of what is in it.
   std::map<std::string, std::set<std::string>, std::less<>> children_;
 };
 

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// Of a block, beside its bytes: many are tiny.
+// The bytes that a block takes beside its own: many are tiny.
 constexpr uint64_t kEntryBytes = 256;
 
 }  // namespace

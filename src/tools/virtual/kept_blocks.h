@@ -22,7 +22,7 @@ namespace holdfast {
 
 class KeptBlocks {
  public:
-  // What is kept, and what is being made, beside blocks that are in use.
+  // The bytes of blocks kept, and being made, beside blocks that are in use.
   explicit KeptBlocks(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
   using Key = std::pair<uint64_t, uint64_t>;

@@ -4,7 +4,7 @@
 // Links of a local checkpoint that lead out of it are followed only to the
 // files that a view says it refers to; others are left out, since whoever made
 // the checkpoint must not choose which files of this machine are read.
-// What leads to a directory, or nowhere, is left out, too.
+// Links to a directory, or to nowhere, are left out, too.
 // Thread-safety: any thread. Ownership: a value of the listing.
 // Units: bytes. Errors: those of listing and of the store; DataLoss for a file
 // that is another by now, is damaged, or is listed and gone, and for the

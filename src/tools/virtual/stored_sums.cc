@@ -139,7 +139,7 @@ Status StoredSums::AddList(const TreeListing& listing, const ListedFile& list) {
   if (!digests.ok()) return digests.status().WithContext(listing.PathOf(list));
   const std::string directory =
       list.name.substr(0, list.name.size() - kDigestFile.size());
-  // What has been parsed is what the list's own checksum is of.
+  // The list's own checksum is of the bytes that have been parsed.
   AddWhole(list.name, text.size(), Crc32c(text));
   for (const FileDigest& row : digests->files) {
     AddWhole(directory + row.path, row.byte_count, row.crc32c);
@@ -189,8 +189,8 @@ void StoredSums::AddValues(const std::string& directory, DigestFile digests) {
   }
 }
 
-// What the database's reader reads of files by parts are its nodes. One that is
-// damaged hides those below it, which then nobody reads.
+// The parts of files that the database's reader reads are its nodes. One that
+// is damaged hides those below it, which then nobody reads.
 Status StoredSums::AddNodes(const TreeListing& listing,
                             const ListedFile& manifest) {
   RangeRecorder recorder(StoreAt(listing.place));
@@ -215,7 +215,7 @@ Status StoredSums::AddNodes(const TreeListing& listing,
   return Status();
 }
 
-// What a link leads to that is not followed is there.
+// The target of a link that is not followed exists.
 void StoredSums::FindGone(const TreeListing& listing) {
   for (const auto& [name, file] : files_) {
     if (listing.Find(name) != nullptr) continue;
@@ -326,7 +326,7 @@ Status StoredSums::CheckRow(const Row& row, uint64_t offset,
       return DiffersAt(begin, crc, (*blocks)[number]);
     }
     if (block.data() != whole.data()) continue;
-    // What was checked is what is given.
+    // The checked bytes are the ones that are given.
     const uint64_t first = std::max(begin, offset);
     std::memcpy(target.data() + (first - offset),
                 whole.data() + (first - begin),

@@ -30,12 +30,12 @@ namespace holdfast {
 
 class StoredSums {
  public:
-  // Of all lists in `listing`, which covers the checkpoint; of a checkpoint
-  // with a list also of the nodes of its databases.
+  // The sums of all lists in `listing`, which covers the checkpoint; for a
+  // checkpoint with a list also of the nodes of its databases.
   static Result<std::unique_ptr<const StoredSums>> Read(
       const TreeListing& listing);
 
-  // Of what the files hold now.
+  // The sums of what the files hold now.
   static Result<std::unique_ptr<const StoredSums>> Sum(
       const TreeListing& listing);
 
@@ -66,13 +66,13 @@ class StoredSums {
     std::optional<uint32_t> tail;
     // The CRC is of all but the last four bytes, which are that CRC.
     bool is_node = false;
-    // And it is known by them alone.
+    // And it is known only by them.
     bool is_own_sum = false;
     uint64_t block_bytes = 0;
     mutable Crcs blocks;  // null: not summed yet; guarded by mutex_
   };
   struct File {
-    // Of each list that has any, by offset.
+    // The rows of each list that has any, by offset.
     std::vector<std::vector<Row>> lists;
     // The size, where a list says it.
     std::optional<uint64_t> byte_count;

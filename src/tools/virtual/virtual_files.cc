@@ -186,8 +186,8 @@ class CheckpointFiles final : public VirtualFiles {
 Result<std::unique_ptr<VirtualFiles>> VirtualFiles::Open(
     const std::string& path, const VirtualFilesOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<VirtualFiles>> {
-    // What is opened and what is listed must be one checkpoint: where another
-    // may just have got the name, both are done again until nothing moves.
+    // The opened and the listed checkpoint must be the same: where another may
+    // just have taken the name, both are done again until nothing moves.
     constexpr int kAttemptsMax = 5;
     std::string listed;
     for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {

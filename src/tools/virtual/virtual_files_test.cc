@@ -325,7 +325,7 @@ TEST_F(VirtualFilesTest, AStoredFileThatIsGoneOrCutIsDamage) {
   EXPECT_TRUE(files->List("files/deep").ok());
 }
 
-// What is kept in memory is of the checkpoint that was there.
+// The bytes kept in memory are those of the earlier checkpoint.
 TEST_F(VirtualFilesTest, KeptBytesOfAReplacedCheckpointAreNotGiven) {
   const auto save = [&](float value) {
     SaveOptions options;

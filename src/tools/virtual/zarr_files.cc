@@ -264,7 +264,7 @@ class ZarrFiles final : public FileTree {
     return chunk.array->planned->source.CopyTo(box, Subview(whole, inside));
   }
 
-  // Of a chunk that is not kept: its memory is taken for this read alone.
+  // Reads a chunk that is not kept: its memory is taken only for this read.
   Status ReadLargeChunk(const Chunk& chunk, uint64_t offset,
                         std::span<char> target) const {
     Buffer buffer = Buffer::TryAllocate(chunk.array->chunk_bytes());

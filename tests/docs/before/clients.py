@@ -1,4 +1,4 @@
-# What the snippets of doc/clients.md speak of.
+# The names that the snippets of doc/clients.md use.
 import pathlib
 
 pathlib.Path("train.py").write_text(

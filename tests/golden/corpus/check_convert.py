@@ -24,7 +24,7 @@ import tarfile
 import tempfile
 import zlib
 
-# What holdfast refuses to convert, in a part of its words.
+# Checkpoints that holdfast refuses to convert, with a part of its words.
 REFUSED = {
     "legacy_0523_zero_size": "Cannot save arrays with zero size",
     "legacy_053_aggregate_rich": "holds bytes, which only old formats can",

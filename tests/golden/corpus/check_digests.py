@@ -177,7 +177,7 @@ def expected_leaf(leaf):
 
 
 def compare_leaf(want, got):
-    """What differs between the two rows, or None."""
+    """The difference between the two rows, or None."""
     if got["kind"] not in want["kinds"]:
         return f"kind {got['kind']!r}, want {sorted(want['kinds'])}"
     for field in ("key", "dtype", "shape", "sha256"):

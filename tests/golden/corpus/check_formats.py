@@ -31,7 +31,8 @@ FORMATS = ("orbax", "orbax-v1", "megatron-zarr", "safetensors", "dcp",
 FIELDS = ("name", "key", "kind", "dtype", "shape", "sha256", "prng_impl")
 # Formats that are one file, and how its name ends.
 FILES = {"safetensors": ".safetensors", "npz": ".npz"}
-# What holdfast refuses to convert, whatever the target: in a part of its words.
+# Checkpoints that holdfast refuses to convert, whatever the target: with a part
+# of its words.
 REFUSED = {
     "mgr_composite": ("neither a tree nor JSON",
                       "TypeHandler", "no reader"),

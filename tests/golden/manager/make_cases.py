@@ -222,7 +222,7 @@ def step_of(name):
 
 
 def name_cases():
-    """What Orbax makes of NAMES."""
+    """The names that Orbax makes of NAMES."""
     with tempfile.TemporaryDirectory() as root:
         base = epath.Path(root)
         for name in NAMES:

@@ -221,7 +221,7 @@ def error_differs(want: dict[str, Any], got: Any, checks_code: bool) -> str:
 
 
 class Warnings(logging.Handler):
-    """What was logged as a warning."""
+    """The messages that were logged as warnings."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -587,7 +587,7 @@ def load_options(case: dict[str, Any]) -> dict[str, Any]:
 def outcome(
     case: dict[str, Any], rank: int, result: Any, ckpt: Path, normal: Any
 ) -> dict[str, Any]:
-    """What a rank's load gave, as the corpus writes it."""
+    """The result of a rank's load, as the corpus writes it."""
     if isinstance(result, BaseException):
         return error_of(result, ckpt)
     got: dict[str, Any] = {"status": "ok"}
@@ -610,7 +610,7 @@ def in_processes(
 ) -> list[dict[str, Any]]:
     """Does `work` on each of as many ranks; what each has to say.
 
-    Of the package only its name, kind of arrays and Python matter.
+    Only the package's name, kind of arrays and Python matter.
     """
     with tempfile.TemporaryDirectory() as directory:
         scratch = Path(directory)
@@ -698,7 +698,7 @@ def saved_here(
 def save_state(
     package: Package, expected: dict[str, Any], rank: int
 ) -> dict[str, Any]:
-    """What a rank passed to the recorded save."""
+    """The arguments that a rank passed to the recorded save."""
     tables = {k: global_data(t) for k, t in expected["tensors"].items()}
     recorded = expected["save"]
     common = {

@@ -1,4 +1,4 @@
-"""What a strategy is, and which is the default for a back end and version."""
+"""Strategies, and which is the default for a back end and version."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CheckpointDir = str | os.PathLike[str]
 
 
 class StrategyAction(Enum):
-    """What a strategy does."""
+    """The actions of a strategy."""
 
     LOAD_COMMON = "load_common"
     LOAD_SHARDED = "load_sharded"
@@ -41,7 +41,7 @@ class StrategyAction(Enum):
 default_strategies: dict[str, dict[tuple[Any, Any], Any]] = {
     action.value: {} for action in StrategyAction
 }
-# What registers the strategies of a back end, once one is asked for.
+# Functions that register the strategies of a back end once one is asked for.
 _back_ends: dict[str, tuple[Callable[[], None], ...]] = {}
 
 
@@ -55,7 +55,7 @@ def get_default_strategy(
 ) -> Any:
     """The strategy registered for a back end and version.
 
-    Raises CheckpointingException when there is none.
+    Raises CheckpointingException when none is registered.
     """
     if type(backend) is str:
         for register in _back_ends.get(backend, ()):
@@ -71,8 +71,8 @@ def get_default_strategy(
 
 
 def load_strategies(given: Any) -> list[Any]:
-    """What a load of sharded tensors may use: `given`, or one of the defaults
-    where that names none.
+    """The strategies that a load of sharded tensors may use: `given`, or one of
+    the defaults where that names none.
     """
     if given is not None and not isinstance(given, tuple):
         return [given]
@@ -95,7 +95,7 @@ def register_default_strategy(
 
 
 class LoadStrategyBase(ABC):
-    """What loads."""
+    """The base of strategies that load."""
 
     @abstractmethod
     def check_backend_compatibility(self, loaded_backend: Any) -> None:
@@ -112,7 +112,8 @@ class LoadStrategyBase(ABC):
 
 
 class SaveStrategyBase(ABC):  # noqa: B024
-    """What saves, in the format of a back end and version."""
+    """The base of strategies that save, in the format of a back end and
+    version."""
 
     def __init__(self, backend: str, version: int) -> None:
         self.backend = backend

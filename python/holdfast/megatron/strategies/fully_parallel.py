@@ -65,7 +65,7 @@ class FullyParallelSaveStrategyWrapper(AsyncSaveShardedStrategy):
         self.parallelization_group = parallelization_group
         self.do_cache_distribution = do_cache_distribution
         self.cached_distribution: ShardDistribution | None = None
-        # A rank alone in its group caches None.
+        # A group of one caches None.
         self._has_cached = False
 
     def async_save(
@@ -147,7 +147,7 @@ class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
         self.do_cache_distribution = do_cache_distribution
         self.exchange_algo = exchange_algo
         self.cached_distribution: ShardDistribution | None = None
-        # A rank alone in its group caches None.
+        # A group of one caches None.
         self._has_cached = False
 
     # It meets the other ranks after the request has been checked.

@@ -186,8 +186,8 @@ class StoredTensor:
             or math.prod(self.cell_shape) != self.shape[-1]
         ):
             raise errors.DataLossError(
-                f"{_METADATA}: {self.key}: {self.shape} is no flattened form"
-                f" of {self.true_shape}"
+                f"{_METADATA}: {self.key}: {self.shape} is not a flattened"
+                f" form of {self.true_shape}"
             )
 
     @property
@@ -203,7 +203,7 @@ def _ints(value: Any) -> Shape:
     if not isinstance(value, (tuple, list)) or not all(
         isinstance(each, int) and each >= 0 for each in value
     ):
-        raise errors.DataLossError(f"{_METADATA}: {value!r} is no shape")
+        raise errors.DataLossError(f"{_METADATA}: {value!r} is not a shape")
     return tuple(int(each) for each in value)
 
 
@@ -216,7 +216,7 @@ def _dtype_in(properties: Any) -> str:
 
 
 class Records:
-    """What `.metadata` says, and the records it leads to.
+    """The contents of `.metadata`, and the records it leads to.
 
     Raises CheckpointingException when it is not there, DataLossError for one
     that contradicts itself or points outside its directory.
@@ -267,7 +267,7 @@ class Records:
         value = self._record(unique_key, None)
         if not isinstance(value, list) or len(value) != 1:
             raise errors.DataLossError(
-                f"{self._directory}: {unique_key}: a record that is no list of"
+                f"{self._directory}: {unique_key}: the record is not a list of"
                 " one object"
             )
         return value[0]

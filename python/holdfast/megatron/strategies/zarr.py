@@ -143,7 +143,7 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
         """Writes the main replicas' tensors; all ranks call it.
 
         Raises CheckpointingException: an array exists already or has not been
-        created, an axis does not divide, a key that is no name of a directory;
+        created, an axis does not divide, a key that cannot name a directory;
         KeyError for a dtype that the format lacks.
         """
         adopt_megatron_core()
@@ -363,7 +363,7 @@ def _open_zarr_array_verbose(
 ) -> ZarrArray:
     """The array at `path`; `mode` is "r" or "r+".
 
-    Raises CheckpointingException when there is none.
+    Raises CheckpointingException when it does not exist.
     """
     if mode not in ("r", "r+"):
         raise ValueError(f"mode: got {mode!r}, want 'r' or 'r+'")

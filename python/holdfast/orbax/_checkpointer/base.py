@@ -149,7 +149,8 @@ class Checkpointer(AbstractCheckpointer):
         record_event(f"/jax/orbax/{kind}/init")
 
     def get_temporary_path(self, directory: PathLike) -> TemporaryPath:
-        """What a save to a directory writes into, not made yet.
+        """The temporary path that a save to a directory writes into, not made
+        yet.
 
         Args:
             directory: absolute path of the checkpoint to be.
@@ -213,7 +214,7 @@ class Checkpointer(AbstractCheckpointer):
         Args:
             directory: absolute path of the checkpoint to make.
             *args: the handler's CheckpointArgs, or what they are made of.
-            force: replace a checkpoint that is there.
+            force: replace an existing checkpoint.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
             save_context: what the caller has spent on the save before; it goes
                 into what jax's listeners are told.

@@ -21,7 +21,7 @@ def handler_path(path: PathLike) -> Any:
     """The path object that a user's handler is given.
 
     An `etils.epath.Path` in programs that use etils, as with Orbax; else a
-    `pathlib.Path`. Of a URL a RemotePath, with the same methods.
+    `pathlib.Path`. A URL gives a RemotePath, with the same methods.
     """
     return as_path(path)
 

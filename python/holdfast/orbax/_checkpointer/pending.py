@@ -107,7 +107,8 @@ class CommitOptions:
         )
 
     def store(self) -> Any:
-        """What writes `_CHECKPOINT_METADATA` where the engine does not."""
+        """The store that writes `_CHECKPOINT_METADATA` where the engine does
+        not."""
         return self.metadata_store or metadata_store(
             enable_write=True, blocking_write=True
         )

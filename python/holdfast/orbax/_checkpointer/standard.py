@@ -97,7 +97,7 @@ class StandardCheckpointer(AsyncCheckpointer):
             directory: absolute path of the checkpoint to make.
             state: a tree of arrays and numbers.
             save_args: a tree like it of SaveArgs.
-            force: replace a checkpoint that is there.
+            force: replace an existing checkpoint.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What stands for those names of Orbax that do not work."""
+"""Stand-ins for those names of Orbax that do not work."""
 
 from __future__ import annotations
 

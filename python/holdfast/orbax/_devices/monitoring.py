@@ -55,7 +55,7 @@ def timed(*names: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class SaveContext:
-    """What a save's caller has spent on it before, in seconds.
+    """The time that a save's caller has spent on it before, in seconds.
 
     Attributes:
         checkpoint_start_time: when it began, as `time.time` has it.
@@ -116,7 +116,7 @@ class MonitoredOperation:
         self.begun()
 
     def begun(self) -> None:
-        """As `started`, where nobody was waited for."""
+        """Like `started`, where nobody was waited for."""
         if is_primary_host(self._primary_host):
             record_event(f"{self._name}/start")
             if self._is_save:
@@ -231,7 +231,7 @@ class Transfer:
         record_scalar(name, value, **facts)
 
     def _record_worker(self, kind: str) -> None:
-        """What this process has done of the jax.Arrays."""
+        """Counts the work of this process on the jax.Arrays."""
         if self._jax_bytes == 0:
             return
         worker = f"/jax/orbax/{kind}/worker"

@@ -76,7 +76,8 @@ def pieces(
 
     Args:
         arrays: or ShapeDtypeStructs.
-        memory_limit_bytes: of a run, on one device; larger arrays go alone.
+        memory_limit_bytes: of a run, on one device; larger arrays go by
+            themselves.
             None: what is free, by `memory_scaling_factor`.
         memory_scaling_factor: the share of free memory.
 

@@ -1,1 +1,1 @@
-"""What handlers of items share: their interface, and items that are trees."""
+"""Handlers of items: their interface, and items that are trees."""

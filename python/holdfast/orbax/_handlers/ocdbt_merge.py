@@ -24,8 +24,8 @@ async def merge_ocdbt_per_process_files(
 ) -> None:
     """Merges `ocdbt.process_*` into the database of the directory.
 
-    The merged database refers to their values, so they must stay. If there are
-    none, nothing is done.
+    The merged database refers to their values, so they must stay. If none
+    exist, nothing is done.
 
     Args:
         directory: the item's.

@@ -215,17 +215,18 @@ class Describer:
         dtype: Any,
         storage: StorageMetadata,
     ) -> Any:
-        """What stands for an array; `value_type` is the recorded text."""
+        """The metadata that stand for an array; `value_type` is the recorded
+        text."""
         return ArrayMetadata(
             name, self._directory, shape, sharding, dtype, storage
         )
 
     def scalar(self, name: str, dtype: Any) -> Any:
-        """What stands for a number."""
+        """The metadata that stand for a number."""
         return ScalarMetadata(name, self._directory, dtype=dtype)
 
     def string(self, name: str) -> Any:
-        """What stands for a text."""
+        """The metadata that stand for a text."""
         return StringMetadata(name, self._directory)
 
     def _sharding(self, name: str, text: str) -> Any | None:

@@ -381,7 +381,7 @@ class _HandlerTable:
         """The leaf's handler; None if the engine does its work.
 
         Raises:
-            ValueError: there is none.
+            ValueError: no handler serves it.
         """
         kind = type(leaf)
         if kind not in self._others:
@@ -509,7 +509,7 @@ def _engine_args(
     """Parameter name -> arguments, of the engine's leaves that have any.
 
     Raises:
-        AttributeError: a dtype that is no numpy dtype.
+        AttributeError: a dtype that is not a numpy dtype.
     """
     if all(leaf_args is None for leaf_args in args):
         return {}
@@ -552,7 +552,7 @@ def _check_array(
     """Refuses an array that has nothing to save here.
 
     Raises:
-        ValueError: it has zero size; it is one process's alone.
+        ValueError: it has zero size; only one process has it.
     """
     leaf = flat.leaves[i]
     is_numpy = isinstance(leaf, np.ndarray)

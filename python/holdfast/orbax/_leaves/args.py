@@ -158,7 +158,7 @@ class ArrayRestoreArgs(RestoreArgs):
 
 @dataclasses.dataclass
 class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
-    """As `ArrayRestoreArgs`, for SingleReplicaArrayHandler.
+    """Like `ArrayRestoreArgs`, for SingleReplicaArrayHandler.
 
     Attributes:
         single_replica_sharding: deprecated; the devices of one replica follow

@@ -33,7 +33,7 @@ def engine_args(args: SaveArgs) -> EngineSaveArgs:
     Orbax's own SaveArgs have no shapes of chunks.
 
     Raises:
-        AttributeError: a dtype that is no numpy dtype.
+        AttributeError: a dtype that is not a numpy dtype.
     """
     dtype = args.dtype
     name = None
@@ -166,7 +166,7 @@ def await_paths_now(infos: Sequence[ParamInfo]) -> None:
 
 
 async def await_paths(infos: Sequence[ParamInfo]) -> None:
-    """As `await_paths_now`, in a coroutine."""
+    """Like `await_paths_now`, in a coroutine."""
     for info in infos:
         await info.await_path_creation()
 

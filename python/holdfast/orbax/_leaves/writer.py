@@ -1,6 +1,6 @@
 """Writes arrays of parameters into a directory, without a tree around them.
 
-What handlers of single types do: their arrays go to `ocdbt.process_0` (or to
+Used by handlers of single types: their arrays go to `ocdbt.process_0` (or to
 files), where a merge or the save of the item finds them.
 """
 

@@ -61,8 +61,8 @@ def legacy_args(
             name, or None.
         options: likewise.
         is_single: steps hold a single item.
-        is_save: else a step is restored, of which an item may have options
-            alone.
+        is_save: else a step is restored, of which an item may have only
+            options.
 
     Raises:
         ValueError: an item whose handler is not known.
@@ -99,7 +99,7 @@ def default_item(items: Composite) -> Any:
     """The single item.
 
     Raises:
-        ValueError: there is none.
+        ValueError: it does not exist.
     """
     if DEFAULT_ITEM_NAME not in items:
         raise ValueError(

@@ -75,7 +75,7 @@ class CheckpointManagerOptions:
             when the manager is made.
         deltas: store most steps as what has changed since the one before
             (`doc/deltas.md`); None: every step whole. Not Orbax's, which reads
-            whole steps alone. One process only.
+            only whole steps. One process only.
         fingerprints: store 128 bits for the elements of each array
             (`doc/fingerprints.md`), beside what Orbax reads. Not Orbax's.
 

@@ -1,4 +1,4 @@
-"""The steps of a run: those that are there, and what policies say of them.
+"""The steps of a run: those that exist, and what policies say of them.
 
 CheckpointManager and the Checkpointer of `v1.training` both stand on it.
 """
@@ -65,7 +65,7 @@ def step_number(step: Any) -> int:
 
 
 class _Facts:
-    """What the directories of steps say, read when somebody asks."""
+    """The facts in the directories of steps, read when somebody asks."""
 
     def __init__(self, paths: Iterable[Any]) -> None:
         self._paths = [os.fspath(path) for path in paths]

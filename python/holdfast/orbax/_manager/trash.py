@@ -1,7 +1,7 @@
 """Removes the files of steps without making anybody wait.
 
-A step has gone by then: `_engine.dispose_of_steps`. What a program that ends
-too early leaves, the next one removes: `leftovers`.
+A step has gone by then: `_engine.dispose_of_steps`. The next program removes
+the leftovers of one that ends too early: `leftovers`.
 """
 
 from __future__ import annotations

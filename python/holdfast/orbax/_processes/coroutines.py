@@ -33,7 +33,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def run_in_new_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, which would keep Ctrl-C from a coroutine that never
+    """Like `asyncio.run`, which would keep Ctrl-C from a coroutine that never
     waits, as the engine's calls."""
     loop = asyncio.new_event_loop()
     try:

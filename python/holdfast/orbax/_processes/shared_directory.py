@@ -24,7 +24,7 @@ class SharedDirectory:
     Thread-safety: any thread may begin; otherwise one thread at a time.
     """
 
-    # Of a path in the error for one that is relative.
+    # Added to a path in the error for one that is relative.
     _SHOWN_SUFFIX = ""
 
     def __init__(
@@ -70,7 +70,8 @@ class SharedDirectory:
             )
 
     def begin(self) -> Pending | None:
-        """What the first call makes, on the primary; None elsewhere.
+        """The directory that the first call makes, on the primary; None
+        elsewhere.
 
         Raises:
             NotADirectoryError: a parent is a file.

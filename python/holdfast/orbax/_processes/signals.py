@@ -2,7 +2,7 @@
 
 A save says which signals will come, under a key of its own; a handler that
 writes in the background waits for these. They go through the key-value store of
-`jax.distributed`, or one in this process if there is none.
+`jax.distributed`, or one in this process without it.
 
 Units: seconds.
 """
@@ -68,13 +68,13 @@ class LocalStore:
             self._changed.notify_all()
 
     def get(self, key: str, timeout_secs: float) -> str | None:
-        """The value that is there, or comes in time; else None."""
+        """The existing value, or one that comes in time; else None."""
         with self._changed:
             self._changed.wait_for(lambda: key in self._values, timeout_secs)
             return self._values.get(key)
 
     def find(self, key: str) -> str | None:
-        """The value that is there; else None."""
+        """The existing value; else None."""
         return self.get(key, 0)
 
     def remove_below(self, prefix: str) -> None:
@@ -95,7 +95,7 @@ class JaxStore:
         self._client.key_value_set(key, value, allow_overwrite=True)
 
     def get(self, key: str, timeout_secs: float) -> str | None:
-        """The value that is there, or comes in time; else None."""
+        """The existing value, or one that comes in time; else None."""
         timeout_ms = max(1, int(1000 * timeout_secs))
         try:
             text: str = self._client.blocking_key_value_get(key, timeout_ms)
@@ -106,7 +106,7 @@ class JaxStore:
         return text
 
     def find(self, key: str) -> str | None:
-        """The value that is there; else None."""
+        """The existing value; else None."""
         if not hasattr(self._client, "key_value_try_get"):
             return self.get(key, 0)  # older releases of jax
         try:

@@ -164,7 +164,7 @@ def _parameters(
         return ParamInfo(
             name=".".join(names),
             parent_dir=directory,
-            # Values that are no entries are here already.
+            # Values other than entries are here already.
             skip_deserialize=getattr(entry, "skip_deserialize", True),
             is_ocdbt_checkpoint=stored.where.use_ocdbt,
             byte_limiter=options.byte_limiter,

@@ -138,14 +138,14 @@ class Source:
         """Dicts and lists of n values, of empty containers too.
 
         Raises:
-            ValueError: there are none, or keys of a node disagree.
+            ValueError: the tree has no leaves, or keys of a node disagree.
         """
         if not values:
             raise ValueError(NO_LEAVES)
         return self.checkpoint.nest(values)
 
     def tree_of(self, values: list[Any], options: PyTreeMetadataOptions) -> Any:
-        """As `nest`, with `support_rich_types` in the recorded containers."""
+        """Like `nest`, with `support_rich_types` in the recorded containers."""
         if options.support_rich_types and self.value_metadata_tree:
             return self.checkpoint.nest(values, namedtuple_type)
         return self.nest(values)
@@ -159,7 +159,7 @@ class Source:
         return entries
 
     def rich_entry_tree(self) -> Any | None:
-        """As `entry_tree`, in the containers that were saved.
+        """Like `entry_tree`, in the containers that were saved.
 
         None where they are not recorded.
 
@@ -274,7 +274,7 @@ class NamedArrays:
         path: the item's.
         use_ocdbt: they lie in a database.
         metadata_key: name of their metadata files.
-        by_name: those that are there.
+        by_name: the existing ones.
     """
 
     path: str

@@ -206,8 +206,8 @@ def _whole_tree(
 ) -> Any:
     """The tree as the engine loads it; `...` where a leaf needs more.
 
-    A failure is no error here: the way by plans meets it again, and says it in
-    Orbax's words.
+    A failure does not count here: the way by plans meets it again, and says it
+    in Orbax's words.
     """
     types = source.checkpoint.value_types
     is_plain = all(_is_plain(kind, skipped, kinds) for kind, skipped in types)
@@ -340,7 +340,8 @@ def _trim_to_item(
     """Entries and arguments of the item's leaves only; `...` for others."""
     template = _zeros_for_empties(structure.serialize(item))
     entries = trimmed(template, entries, strict=False)
-    # What is alike already stays: a flax State makes States of the dicts in it.
+    # A value that is alike already stays: a flax State makes States of the
+    # dicts in it.
     if restore_args is not None and not structure.is_alike_up_to(
         item, restore_args
     ):

@@ -9,8 +9,8 @@ from typing import Any
 class Composite(Mapping[str, Any]):
     """An immutable mapping of item names, whose names are attributes too.
 
-    A name that this class itself has (`keys`, `items`) is found as `[name]`
-    alone.
+    A name that this class itself has (`keys`, `items`) is found only as
+    `[name]`.
     """
 
     _items: dict[str, Any]

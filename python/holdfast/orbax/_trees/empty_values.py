@@ -62,7 +62,7 @@ def get_empty_value_typestr(
     """The text that `_METADATA` has for an empty value.
 
     Raises:
-        ValueError: the value is none of those.
+        ValueError: the value is not one of those.
     """
     if not is_supported_empty_value(value, pytree_metadata_options):
         raise ValueError(

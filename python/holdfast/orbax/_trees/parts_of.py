@@ -30,7 +30,7 @@ class UnexpectedPlaceholderError(Error):
 
 
 class PartsOf:
-    """The leaves that are there, and the shape of the whole tree.
+    """The existing leaves, and the shape of the whole tree.
 
     Thread-safety: immutable.
     """
@@ -158,7 +158,7 @@ class PartsOf:
         """The parts of a subtree.
 
         Raises:
-            ValueError: there is none.
+            ValueError: the tree has no such path.
         """
         return PartsOf(
             _at_path(self._template, path),
@@ -193,7 +193,7 @@ def _at_path(tree: Any, path: tuple[str | int, ...]) -> Any:
     """The subtree at a path.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the tree has no such path.
     """
     for i, key in enumerate(path):
         for entry, child in children_with_keys(tree) or []:

@@ -66,7 +66,7 @@ class FlatTree:
 
     Attributes:
         tree: the original.
-        leaves: in JAX's order; empty containers are none.
+        leaves: in JAX's order; empty containers do not count.
     """
 
     tree: Any

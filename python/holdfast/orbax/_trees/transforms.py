@@ -1,6 +1,6 @@
 """Decides which stored leaves a restore with transforms reads, and how.
 
-Pure: decided from keys alone, before anything is read. The rules run backwards
+Pure: decided only from keys, before anything is read. The rules run backwards
 here, from the keys of the caller's item to the keys of the checkpoint.
 """
 
@@ -50,7 +50,7 @@ def plan_transforms(
     Raises:
         ValueError: a `multi_value_fn` that does not name its inputs.
         KeyError: a leaf is needed for which `restore_args` has nothing.
-        re.error: a key of `transforms` is no regular expression.
+        re.error: a key of `transforms` is not a regular expression.
     """
     wanted = to_flat_dict(item, keep_empty_nodes=True)
     outputs = [("/".join(names), names) for names in wanted]

@@ -92,7 +92,7 @@ class Store:
         array_metadatas: Sequence[Any],
         process_index: int,
     ) -> None:
-        """As `write_now`."""
+        """Like `write_now`."""
         self.write_now(checkpoint_dir, array_metadatas, process_index)
 
     def read_now(self, checkpoint_dir: Any) -> dict[int, list[Any]] | None:
@@ -112,7 +112,7 @@ class Store:
     async def read(
         self, checkpoint_dir: Any, process_index: int | None = None
     ) -> dict[int, list[Any]] | list[Any] | None:
-        """As `read_now`; of one process its list alone."""
+        """Like `read_now`; for one process only its list."""
         found = self.read_now(checkpoint_dir)
         if process_index is None or found is None:
             return found
@@ -143,7 +143,7 @@ class Validator:
 
 
 def validate_item(validator: Any, store: Any, directory: Any) -> None:
-    """Shows the validator the written metadata; does nothing if there is none.
+    """Shows the validator the written metadata; does nothing without any.
 
     Raises:
         ValueError: what the validator refuses.

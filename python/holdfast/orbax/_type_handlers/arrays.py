@@ -343,7 +343,7 @@ class ArrayHandler(TypeHandler):
 
 
 def refuse_host_local(array: Any, name: str, typestr: str) -> None:
-    """Refuses an array of this process alone, where there are others.
+    """Refuses an array of only this process, where there are others.
 
     Args:
         array: a jax.Array.
@@ -375,7 +375,7 @@ def _data_of(array: Any) -> Any:
 
 
 def _is_replicated(sharding: Any) -> bool:
-    """Whether devices may hold the same values, by the sharding alone."""
+    """Whether devices may hold the same values, judged only by the sharding."""
     jax = require_jax("a sharding")
     if isinstance(sharding, jax.sharding.NamedSharding):
         spec = sharding.spec

@@ -121,7 +121,7 @@ class TypeHandlerRegistry(Protocol):
         """The handler of a type, or of a handler's text.
 
         Raises:
-            ValueError: there is none.
+            ValueError: no handler serves it.
         """
 
     def has(self, ty: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Stored parameters of one directory, found by their names alone."""
+"""Stored parameters of one directory, found by only their names."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Parameters:
     def array_metadata(
         self, shardings: Sequence[Any] | None = None
     ) -> list[ArrayMetadata]:
-        """What is stored.
+        """The metadata of the stored parameters.
 
         Args:
             shardings: n ShardingMetadata or None.

@@ -91,7 +91,7 @@ class _TypeHandlerRegistryImpl:
         """The handler of a type, or of a handler's text.
 
         Raises:
-            ValueError: there is none.
+            ValueError: no handler serves it.
         """
         if isinstance(ty, str):
             if ty in self._typestr_registry:
@@ -114,7 +114,7 @@ class _TypeHandlerRegistryImpl:
 def create_type_handler_registry(
     *handlers: tuple[Any, TypeHandler],
 ) -> TypeHandlerRegistry:
-    """A registry of these (type, handler) pairs alone."""
+    """A registry of only these (type, handler) pairs."""
     return _TypeHandlerRegistryImpl(*handlers)
 
 
@@ -190,7 +190,7 @@ def get_type_handler(ty: Any) -> TypeHandler:
     """The shared registry's handler of a type, or of a handler's text.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no handler serves it.
     """
     return GLOBAL_TYPE_HANDLER_REGISTRY.get(ty)
 

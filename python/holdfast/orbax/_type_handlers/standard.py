@@ -274,7 +274,7 @@ class PlaceholderHandler(TypeHandler):
         return type(self) is PlaceholderHandler
 
     async def metadata(self, infos: Sequence[ParamInfo]) -> Sequence[Any]:
-        """There is none.
+        """Placeholders have none.
 
         Raises:
             NotImplementedError: always.

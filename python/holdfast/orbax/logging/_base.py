@@ -39,8 +39,8 @@ class CompositeLogger(AbstractLogger):
         """Makes one.
 
         Args:
-            *loggers: others than CompositeLoggers; what is no logger is left
-                out, with a warning.
+            *loggers: others than CompositeLoggers; anything else is left out,
+                with a warning.
         """
         self._known_loggers = [x for x in loggers if _is_usable(x)]
 

@@ -90,7 +90,7 @@ def write_root_metadata(directory: str, custom_metadata: Any) -> None:
 
 
 def serialize_root_metadata(metadata: RootMetadata) -> dict[str, Any]:
-    """What the file holds.
+    """The document of the file.
 
     Raises:
         ValueError: a field has other keys than text.

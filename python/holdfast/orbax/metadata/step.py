@@ -217,7 +217,7 @@ def get_step_metadata(path: str | os.PathLike[str]) -> StepMetadata:
     """The metadata of the checkpoint at `path`, without its items'.
 
     Raises:
-        ValueError: there is none that can be read.
+        ValueError: no readable one exists.
     """
     directory = os.fspath(path)
     data = read_step_metadata(directory)

@@ -193,7 +193,7 @@ class _TreeMetadataImpl:
         return pairs, aux
 
     def tree_flatten(self) -> tuple[Any, Any]:
-        """As `tree_flatten_with_keys`, without the keys."""
+        """Like `tree_flatten_with_keys`, without the keys."""
         pairs, aux = self.tree_flatten_with_keys()
         return [child for _, child in pairs], aux
 

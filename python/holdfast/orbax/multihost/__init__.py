@@ -212,7 +212,7 @@ def get_jax_distributed_client() -> Any:
     """The client of `jax.distributed`.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no client exists.
     """
     if not is_jax_distributed_client_initialized():
         raise ValueError(
@@ -246,7 +246,7 @@ def is_pathways_backend() -> bool:
 
 
 def _client() -> Any | None:
-    """What runs jax's devices; None without jax."""
+    """The client that runs jax's devices; None without jax."""
     jax = imported_jax()
     return None if jax is None else jax.devices()[0].client
 
@@ -443,7 +443,7 @@ def initialize_runtime_to_distributed_ids() -> None:
 def _distributed_id() -> int:
     if _counts_itself():
         return 0
-    get_jax_distributed_client()  # refuses where there is none
+    get_jax_distributed_client()  # refuses without a client
     state = _global_state()
     assert state is not None
     return int(state.process_id)

@@ -41,7 +41,7 @@ class OcdbtProcessSpec:
         """The spec of a subdirectory's name.
 
         Raises:
-            ValueError: it is no such name.
+            ValueError: it is not such a name.
         """
         match = re.fullmatch(
             rf"{re.escape(PROCESS_SUBDIR_PREFIX)}"

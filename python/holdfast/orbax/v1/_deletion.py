@@ -52,8 +52,8 @@ def delete(
     Raises:
         FileNotFoundError: there is nothing to delete, and not `missing_ok`.
         NotADirectoryError: the path is a file.
-        InvalidLayoutError: the path is no checkpoint, but a checkpointable or
-            something else; or it has no named checkpointables.
+        InvalidLayoutError: the path is not a checkpoint, but a checkpointable
+            or something else; or it has no named checkpointables.
         ValueError: a name that cannot be one, the only checkpointable that is
             left, or a path that is a link.
         DeletionRecoveryError: another checkpointable is being deleted.
@@ -70,7 +70,7 @@ def delete_async(
     checkpointable_name: str | None = None,
     missing_ok: bool = False,
 ) -> AsyncResponse[bool]:
-    """As `delete`, but removes files in the background.
+    """Like `delete`, but removes files in the background.
 
     When the call returns, readers no longer see the deleted part.
     """
@@ -151,7 +151,7 @@ def start_deletion(
 
 
 def _publish(plan: _Plan, context: Context, remover: Remover) -> None:
-    """What is deleted is gone for readers."""
+    """Makes the deleted part invisible to readers."""
     path = _files.abspath(plan.path)
     if plan.name is None:
         root, name = _files.dirname(path), os.path.basename(path)

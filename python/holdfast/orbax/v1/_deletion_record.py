@@ -39,7 +39,7 @@ def check_deletable_name(name: Any) -> None:
     """Checks that a name is one directory of a user's.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: it is not a text.
         ValueError: it is not.
     """
     if not isinstance(name, str):

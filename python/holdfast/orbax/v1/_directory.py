@@ -216,7 +216,7 @@ def _join(path: Any, other: Any) -> Any:
     """A path below.
 
     Raises:
-        TypeError: `other` is no path.
+        TypeError: `other` is not a path.
     """
     if not isinstance(other, str | os.PathLike):
         raise TypeError(f"Expected PathLike, got {type(other)}.")

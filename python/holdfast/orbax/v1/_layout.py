@@ -1,4 +1,4 @@
-"""Telling checkpoints of the v1 and the older layout apart, by names alone.
+"""Tells checkpoints of the v1 and the older layout apart, only by names.
 
 A v1 checkpoint is a directory with `orbax.checkpoint` whose subdirectories are
 the checkpointables. An older one either has such subdirectories too, or is a
@@ -262,7 +262,7 @@ def open_layout(path: Any, context: Context) -> Layout | SafetensorsCheckpoint:
     """The checkpoint at a path, of the kind that the context asks for.
 
     Raises:
-        InvalidLayoutError: there is none; the cause says why.
+        InvalidLayoutError: it has no known layout; the cause says why.
     """
     kind = context.checkpoint_layout
     if kind is CheckpointLayout.AUTO:

@@ -24,7 +24,7 @@ def check_state(state: Any) -> None:
     """Checks the types of a tree's leaves before it is saved.
 
     Raises:
-        ValueError: a type that is no leaf, or keys that do not compare.
+        ValueError: a type that is not a leaf, or keys that do not compare.
     """
     # One of each type stands for all of them.
     for leaf in {type(leaf): leaf for leaf in tree_leaves(state)}.values():

@@ -57,7 +57,7 @@ class ProtoHandler(CheckpointableHandler[Any, Any]):
         Raises:
             ValueError: no class is given.
             FileNotFoundError: there is no such file.
-            google.protobuf.text_format.ParseError: it is no such message.
+            google.protobuf.text_format.ParseError: it is not such a message.
         """
         if abstract_checkpointable is None:
             raise ValueError(

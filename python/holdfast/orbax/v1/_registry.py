@@ -36,7 +36,7 @@ class CheckpointableHandlerRegistry(Protocol):
             secondary_typestrs: recorded names of handlers it can load after.
 
         Raises:
-            ValueError: `handler_type` is no class.
+            ValueError: `handler_type` is not a class.
             AlreadyExistsError: there is such an entry.
         """
         ...
@@ -45,7 +45,7 @@ class CheckpointableHandlerRegistry(Protocol):
         """The handler that is only for this name.
 
         Raises:
-            NoEntryError: there is none.
+            NoEntryError: no entry has this name.
         """
         ...
 
@@ -67,7 +67,7 @@ class CheckpointableHandlerRegistry(Protocol):
 class _DefaultCheckpointableHandlerRegistry(CheckpointableHandlerRegistry):
     """A registry of its own entries.
 
-    An entry with a name is used for the checkpointable of that name alone.
+    An entry with a name is used only for the checkpointable of that name.
     """
 
     def __init__(

@@ -72,7 +72,8 @@ class BackgroundResponse(Future[T]):
         return error
 
     def failure(self) -> BaseException | None:
-        """As `exception`, for those who say it on."""
+        """Like `exception`, but does not mark the error as seen; for
+        callers that report it further."""
         return super().exception()
 
     def on_complete(self, callback: Callable[[T], object]) -> None:

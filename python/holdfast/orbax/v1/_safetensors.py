@@ -1,7 +1,8 @@
 """Checkpoints of safetensors: a file, or a directory of files, to be read.
 
-The engine reads headers and elements, and checks both. What is here is which
-files are read, Orbax's words for what it refuses, and the caller's request.
+The engine reads headers and elements, and checks both. This module decides
+which files are read, and has Orbax's words for what it refuses, and the
+caller's request.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _OPENED_AT_ONCE = 16
 
 
 def is_safetensors(path: Any) -> bool:
-    """By names alone: such a file, or a directory that holds one."""
+    """Judged only by names: such a file, or a directory that holds one."""
     if not _files.exists(path):
         return False
     return os.fspath(path).endswith(SUFFIX) or bool(_files_in(path))
@@ -354,7 +355,8 @@ def _check_request(tensors: dict[str, _Tensor], abstract: Any) -> None:
 
 
 def _slot(tensor: _Tensor, abstract: Any | None) -> Slot:
-    """What is read of a tensor: for a numpy array, or this process's parts."""
+    """The slot that a tensor is read into: for a numpy array, or this process's
+    parts."""
     if abstract is None:
         origin = (0,) * len(tensor.shape)
         buffer = Buffer(origin, tensor.shape, tensor.dtype)

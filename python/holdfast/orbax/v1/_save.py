@@ -1,8 +1,8 @@
 """`save` and its relatives: one checkpoint of named checkpointables.
 
-What must happen before the call returns (checking, and copying what may
-change) is apart from what may happen in the background (writing). Until the
-last moment nothing exists at the destination.
+Work that must happen before the call returns (checking, and copying what may
+change) is apart from work that may happen in the background (writing). Until
+the last moment nothing exists at the destination.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def save_async(
     overwrite: bool = False,
     custom_metadata: JsonType | None = None,
 ) -> AsyncResponse[None]:
-    """As `save`, but writes in the background.
+    """Like `save`, but writes in the background.
 
     Everything that may change is copied before the call returns. Arguments and
     errors are those of `save`; errors of writing are raised by `result()`.
@@ -116,7 +116,7 @@ def save_checkpointables_async(
     overwrite: bool = False,
     custom_metadata: JsonType | None = None,
 ) -> AsyncResponse[None]:
-    """As `save_checkpointables`, but writes in the background."""
+    """Like `save_checkpointables`, but writes in the background."""
     return Save(path, checkpointables, overwrite, custom_metadata).start(
         _nothing
     )
@@ -140,7 +140,7 @@ class Save:
         overwrite: see there.
         custom_metadata: see there.
         state: the tree, if that is all that is saved.
-        metrics: of a step; None: it is no step, or has none.
+        metrics: of a step; None: it is not a step, or has no metrics.
         is_step: of a training run, which are laid out as they always were.
 
     Raises:
@@ -334,7 +334,7 @@ def _metadata_json(custom_metadata: Any) -> str:
     """The text of the user's metadata, "" for none.
 
     Raises:
-        ValueError: it is no dict with text for keys.
+        ValueError: it is not a dict with text for keys.
         TypeError: `json` does not take it.
     """
     checked = check_json_object(custom_metadata)

@@ -1,4 +1,4 @@
-"""What a handler knows of the save that calls it: whether it goes on after the
+"""The state of a save that a handler can ask for: whether it goes on after the
 handler's call has returned, and whether it has been cancelled since."""
 
 from __future__ import annotations

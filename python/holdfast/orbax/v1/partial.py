@@ -78,7 +78,7 @@ def save(
 def save_async(
     path: Any, state: Any, *, custom_metadata: JsonType | None = None
 ) -> AsyncResponse[None]:
-    """As `save`, but writes in the background.
+    """Like `save`, but writes in the background.
 
     Waits for an earlier save of the session.
     """

@@ -120,11 +120,14 @@ Status ReadKeys(BodyReader& reader, std::span<const KeyLengths> lengths,
     HF_RETURN_IF_ERROR(reader.ReadBytes(lengths[i].suffix, suffix));
     if (i == 0) {
       if (!suffix.empty()) std::memcpy(next, suffix.data(), suffix.size());
+      // CheckKeyLengths has seen to it that the first key is as long as
+      // `shared`.
       previous = {next + shared, suffix.size() - shared};
       next += suffix.size();
       set(i, previous);
       continue;
     }
+    // Not negative: `shared` is the least of the prefixes.
     const size_t kept = lengths[i].prefix - shared;
     // Keys must rise, or binary searches in the node would miss some.
     if (previous.substr(kept) >= suffix) {

@@ -6,7 +6,7 @@
 
 namespace holdfast::ocdbt {
 
-// What the commit times of a test count from.
+// The commit times of a test count from this.
 inline constexpr uint64_t kTimeNs = 1700000000000000000;
 
 }  // namespace holdfast::ocdbt

@@ -57,6 +57,7 @@ Status CheckPrefix(const BodyReader& reader, size_t index,
 Status CheckLength(const BodyReader& reader, size_t index,
                    const PathLengths& here, uint64_t transitive_byte_count) {
   const uint64_t length = uint64_t{here.prefix} + here.suffix;
+  // Not negative: ReadDataFileTable has bounded the transitive base.
   const uint64_t length_max = kPathBytesMax - transitive_byte_count;
   const std::string name = "path_length[" + std::to_string(index) + "] = ";
   const std::string sum = "prefix_length(" + std::to_string(here.prefix) +

@@ -1,8 +1,8 @@
 // The table of data files that a manifest or a node refers to, and references
 // into them.
 //
-// A path is base + relative, joined as plain bytes. What lies in the file and
-// refers to further files inherits the base path. Here every base path starts
+// A path is base + relative, joined as plain bytes. Paths of the further files
+// that the file refers to inherit the base path. Here every base path starts
 // with that of the object the table was found in, so `path` is the whole place
 // of the file in the base store.
 //

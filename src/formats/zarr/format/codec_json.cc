@@ -447,7 +447,7 @@ Json ToJsonV2(const BloscParams& params) {
 }
 
 Json ToJsonV2(const Crc32cParams&) {
-  assert(false && "crc32c is no v2 compressor");
+  assert(false && "crc32c is not a v2 compressor");
   return nullptr;
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Refusals of TensorStore that come from the metadata alone have its text in
-// the table.
+// Refusals of TensorStore that come only from the metadata have its text in the
+// table.
 bool RefusedByMetadata(const MalformedCase& test_case) {
   return !test_case.accepted && !test_case.expected.empty();
 }

@@ -105,7 +105,7 @@ std::string_view MetadataKey(int zarr_format);
 bool IsMetadataKey(std::string_view key);
 
 // All array->array steps of the grid's chunks as one permutation, for v2 order
-// 'F' and v3 transposes alike. Identity when there is none.
+// 'F' and v3 transposes alike. Identity without any.
 std::vector<int> ChunkPermutation(const ArrayMetadata& metadata);
 bool IsIdentity(const std::vector<int>& permutation);
 // result[i] = shape[permutation[i]].
@@ -128,8 +128,8 @@ ArrayMetadata OrbaxV2(const Shape& shape, DType dtype, const Shape& chunk_shape,
 // One inner chunk a shard.
 ArrayMetadata OrbaxV3(const Shape& shape, DType dtype, const Shape& chunk_shape,
                       Compression compression, int fast_level = kFastLevel);
-// Of chunks that are their elements, little endian in C order, and nothing
-// else: neither codecs nor shards.
+// The metadata of chunks that are their elements, little endian in C order, and
+// nothing else: neither codecs nor shards.
 ArrayMetadata RawMetadata(int zarr_format, const Shape& shape, DType dtype,
                           const Shape& chunk_shape);
 

@@ -73,6 +73,7 @@ Result<ShardEntry> ShardIndex::Entry(uint64_t number,
       InEndian(LoadLittle<uint64_t>(stored), endian_),
       InEndian(LoadLittle<uint64_t>(stored + 8), endian_)};
   if (entry.missing()) return entry;
+  // Unsigned: where it wraps, one of the two is refused below.
   const uint64_t end = entry.offset + entry.byte_count;
   // TensorStore keeps sizes in an int64.
   constexpr uint64_t kInt64Max = ~uint64_t{0} >> 1;

@@ -24,7 +24,8 @@ Status NeedSafeUrl(const FileJson& json, const char* name, std::string& url) {
   HF_RETURN_IF_ERROR(NeedText(json, name, url));
   if (IsSafeForSecrets(url)) return Status();
   return InvalidArgumentError(std::string(name) +
-                              " is no https address: no secret is sent there");
+                              " is not an https address: no secret is sent "
+                              "there");
 }
 
 Status ReadTokenUri(const FileJson& json, CredentialFile& file) {
@@ -54,7 +55,7 @@ Status ReadSubjectFormat(const FileJson& source, SubjectTokenSource& subject) {
   const auto format = source.find("format");
   if (format == source.end()) return Status();
   if (!format->is_object()) {
-    return InvalidArgumentError("credential_source.format is no object");
+    return InvalidArgumentError("credential_source.format is not an object");
   }
   if (StringMember(*format, "type") != "json") return Status();
   return NeedText(*format, "subject_token_field_name", subject.json_field);

@@ -50,7 +50,7 @@ struct CredentialFile {
   std::string subject_token_type;
   std::string workforce_user_project;
   SubjectTokenSource subject;
-  // For kImpersonated; for kExternalAccount "" when there is none.
+  // For kImpersonated; for kExternalAccount "" without one.
   std::string impersonation_url;
   std::vector<std::string> delegates;
   std::shared_ptr<const CredentialFile> source;  // kImpersonated

@@ -85,14 +85,14 @@ class GcsApi {
   // Failures have no action in front.
   std::vector<Result<HttpResponse>> SendAll(std::span<HttpRequest> requests);
 
-  // The meaning of an answer that is no success.
+  // The meaning of an answer other than a success.
   Status Error(const GcsAction& action, const HttpResponse& answer) const;
   Status Error(const GcsAction& action, int status,
                std::string_view body) const;
   // A failure that is not the server's, with the action in front.
   Status Context(const GcsAction& action, const Status& status) const;
 
-  // The time of the last answer's Date; 0 when there was none.
+  // The time of the last answer's Date; 0 without one.
   int64_t server_time_ns() const { return clock_.now_ns(); }
 
  private:

@@ -1,7 +1,7 @@
 // Batches: many calls of the JSON API in one multipart/mixed request.
 //
 // Thread-safety: pure functions. Units: calls, at most kGcsBatchCallsMax.
-// Errors: DataLoss (an answer that is no such batch, or does not answer each
+// Errors: DataLoss (an answer that is not such a batch, or does not answer each
 // call once).
 #pragma once
 

@@ -71,7 +71,7 @@ TEST_F(GcsBucketTest, AConditionalPutWhoseAnswerIsLostKnowsItself) {
   EXPECT_EQ(fake_.Count("insert"), 2);
 }
 
-// The same bytes from a rival are no success of ours.
+// The same bytes from a rival are not a success of ours.
 TEST_F(GcsBucketTest, ARivalWithTheSameBytesIsStillARival) {
   ASSERT_TRUE(
       PutText(*bucket_, "rival/marker", "same", Condition::Absent()).ok());
@@ -116,8 +116,8 @@ TEST_F(GcsBucketTest, ALongCopyGoesOnWithItsToken) {
 
 TEST_F(GcsBucketTest, APartKeptInPiecesIsSentOn) {
   const std::string text = Pattern(bucket_->part_bytes(0) + 3'000'000, 5);
-  // Of the first part: a piece that is no multiple of the unit, one that is,
-  // and nothing at all; of the last part a piece.
+  // For the first part: a piece that is not a multiple of the unit, one that
+  // is, and nothing at all; for the last part a piece.
   fake_.Tell("persist", R"({"bytes":[300000,1048576,0,16777216,1000000]})");
   const Status status = Upload("parts/pieces", text);
   ASSERT_TRUE(status.ok()) << status.ToString();
@@ -228,7 +228,7 @@ TEST_F(GcsBucketTest, WhoMayReadButNotListIsTold) {
   EXPECT_EQ(page.status().code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(page.status().message()),
               HasSubstr("grant storage.objects.list"));
-  // What is absent cannot be told from what is forbidden.
+  // An absent object cannot be told from a forbidden one.
   EXPECT_EQ(bucket_->Head("only/absent").status().code(),
             StatusCode::kPermissionDenied);
 }

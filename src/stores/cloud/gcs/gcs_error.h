@@ -1,4 +1,4 @@
-// The meaning of answers of Google Cloud Storage that are no success, in words
+// The meaning of answers of Google Cloud Storage other than successes, in words
 // that say what to do.
 //
 // Thread-safety: pure functions. Units: none.

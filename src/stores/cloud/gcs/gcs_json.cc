@@ -13,7 +13,9 @@ namespace {
 using Json = nlohmann::json;
 
 Result<GcsObject> ObjectOf(const Json& json) {
-  if (!json.is_object()) return DataLossError("an object is no JSON object");
+  if (!json.is_object()) {
+    return DataLossError("the listing has an entry that is not a JSON object");
+  }
   GcsObject object;
   object.entry.key = StringMember(json, "name");
   const auto size = NumberMember(json, "size");
@@ -73,7 +75,7 @@ Result<ListPage> ParseGcsListPage(std::string_view json) {
   ListPage page;
   const auto items = answer.find("items");
   if (items != answer.end()) {
-    if (!items->is_array()) return DataLossError("items are no list");
+    if (!items->is_array()) return DataLossError("items is not a list");
     page.objects.reserve(items->size());
     for (const Json& item : *items) {
       HF_ASSIGN_OR_RETURN(GcsObject object, ObjectOf(item));
@@ -82,9 +84,9 @@ Result<ListPage> ParseGcsListPage(std::string_view json) {
   }
   const auto prefixes = answer.find("prefixes");
   if (prefixes != answer.end()) {
-    if (!prefixes->is_array()) return DataLossError("prefixes are no list");
+    if (!prefixes->is_array()) return DataLossError("prefixes is not a list");
     for (const Json& prefix : *prefixes) {
-      if (!prefix.is_string()) return DataLossError("a prefix is no string");
+      if (!prefix.is_string()) return DataLossError("a prefix is not a string");
       page.prefixes.push_back(prefix.get<std::string>());
     }
     std::sort(page.prefixes.begin(), page.prefixes.end());

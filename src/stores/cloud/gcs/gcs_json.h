@@ -1,8 +1,9 @@
-// What Google Cloud Storage answers, from JSON to structs.
+// The answers of Google Cloud Storage, from JSON to structs.
 //
 // Thread-safety: pure functions. Units: bytes; nanoseconds since 1970.
-// Errors: DataLoss (an answer that is no JSON, lacks what it must have, or has
-// a number that is none), without the answer's text: it may hold anything.
+// Errors: DataLoss (an answer that is not JSON, lacks a member that it must
+// have, or has a malformed number), without the answer's text: it may hold
+// anything.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ Result<GcsObject> ParseGcsObject(std::string_view json);
 // Objects must be in the order of their keys.
 Result<ListPage> ParseGcsListPage(std::string_view json);
 Result<GcsRewrite> ParseGcsRewrite(std::string_view json);
-// The location in a bucket's answer, in lower case ("europe-west4"); "" when
-// there is none.
+// The location in a bucket's answer, in lower case ("europe-west4"); "" when it
+// is missing.
 std::string ParseGcsLocation(std::string_view json);
 // Takes any body: JSON in Google's form, or plain text.
 GcsRefusal ParseGcsRefusal(std::string_view body);

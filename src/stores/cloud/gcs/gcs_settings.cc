@@ -21,7 +21,7 @@ Result<std::string> CheckEndpoint(std::string text, const std::string& source) {
   if ((url->scheme != "http" && url->scheme != "https") || url->host.empty() ||
       !url->query.empty()) {
     return InvalidArgumentError(source + ": " + RedactUrl(text) +
-                                " is no http(s) address of a server");
+                                " is not an http(s) address of a server");
   }
   return WithoutTrailingSlashes(std::move(text));
 }

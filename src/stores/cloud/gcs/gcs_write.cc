@@ -158,8 +158,8 @@ bool IsPassing(int status) {
   return status == 401 || status == 408 || status == 429 || status >= 500;
 }
 
-// What one batch's answer says about its keys. Keys that may go better alone
-// are put into `again`.
+// The results of one batch's answer for its keys. Keys that may go better by
+// themselves are put into `again`.
 Status FinishBatch(GcsApi& api, std::span<const std::string> keys,
                    const HttpResponse& answer,
                    std::vector<std::string>& again) {

@@ -64,7 +64,7 @@ Result<std::string> MakeSignedJwt(const JwtClaims& claims,
   const PrivateKey key = ReadPrivateKey(private_key_pem);
   if (key == nullptr || EVP_PKEY_base_id(key.get()) != EVP_PKEY_RSA) {
     return InvalidArgumentError(
-        "private_key is no RSA private key in PEM without a password");
+        "private_key is not an RSA private key in PEM without a password");
   }
   nlohmann::json header = {{"alg", "RS256"}, {"typ", "JWT"}};
   if (!claims.key_id.empty()) header["kid"] = claims.key_id;

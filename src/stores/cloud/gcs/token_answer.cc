@@ -50,7 +50,7 @@ Result<GcsToken> ParseImpersonationAnswer(std::string_view text) {
     return DataLossError("the answer has no expireTime");
   }
   const auto ns = ParseIsoTime(expires->get_ref<const std::string&>());
-  if (!ns) return DataLossError("expireTime is no time");
+  if (!ns) return DataLossError("expireTime is not a time");
   token.expires_ns = *ns;
   return token;
 }

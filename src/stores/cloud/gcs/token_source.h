@@ -4,8 +4,8 @@
 // source keeps the client and what it was made of alive.
 // Units: nanoseconds since 1970.
 // Errors: PermissionDenied (refused; the message says by whom and why, and
-// what to do), InvalidArgument (a file that is no credentials), Unavailable
-// (an endpoint that does not answer), DataLoss (an answer that is no token).
+// what to do), InvalidArgument (a file without credentials), Unavailable
+// (an endpoint that does not answer), DataLoss (an answer without a token).
 // No message holds a token, a key or an assertion.
 #pragma once
 
@@ -48,8 +48,8 @@ TokenFetch FetchFromMetadataServer(std::string base,
 // Takes the first of: anonymous (asked for), GOOGLE_AUTH_TOKEN_FOR_TESTING,
 // nothing for an emulator, GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the
 // metadata server. Otherwise anonymous, and `where` lists the places looked at.
-// Credentials that are there but no good are an error: nothing else is tried.
-// Asks the metadata server, which may take 3 seconds where there is none.
+// Existing but useless credentials are an error: nothing else is tried. Asks
+// the metadata server, which may take 3 seconds where no such server exists.
 Result<TokenSource> FindTokenSource(const Environment& environment,
                                     bool anonymous, bool is_emulator,
                                     const std::shared_ptr<HttpClient>& client,

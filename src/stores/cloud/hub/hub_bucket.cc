@@ -102,8 +102,8 @@ std::string HubBucket::TokenInWords() const {
              : "the token is that of " + settings_.token_source;
 }
 
-// The hub says in a header what it means; statuses alone are ambiguous, so that
-// nobody learns which private repositories there are.
+// The hub says in a header what it means; the bare statuses are ambiguous, so
+// that nobody learns which private repositories there are.
 Status HubBucket::Refusal(const HttpResponse& answer) const {
   const std::string where = "open " + root_ + ": ";
   const std::string_view code =
@@ -231,7 +231,7 @@ Result<ObjectEntry> HubBucket::Head(std::string_view key) {
   return EntryOf(*commit, key);
 }
 
-// The request for the web server, whose versions are none of the hub's.
+// The request for the web server, whose versions are not the hub's.
 Result<GetRequest> HubBucket::ToAsk(const HubCommit& commit,
                                     const GetRequest& request) const {
   HF_ASSIGN_OR_RETURN(const ObjectEntry file, EntryOf(commit, request.key));

@@ -26,8 +26,8 @@
 
 namespace holdfast {
 
-// `root`: "hf://org/model@revision". InvalidArgument for what is no such name.
-// Reads the environment and the file of the token, and asks nobody.
+// `root`: "hf://org/model@revision". InvalidArgument for anything else. Reads
+// the environment and the file of the token, and asks nobody.
 Result<std::shared_ptr<Bucket>> OpenHubBucket(
     const std::string& root, const RemoteOptions& options,
     const Environment& environment = ProcessEnvironment());

@@ -4,8 +4,8 @@
 //   <cache>/models--org--model/refs/main            a commit
 //   <cache>/models--org--model/snapshots/<commit>/  links to ../../blobs/…
 //
-// Thread-safety: reads the file system. Errors: none; what is not there, or is
-// not as it should be, is no snapshot.
+// Thread-safety: reads the file system. Errors: none; a directory that is
+// missing, or is not as it should be, does not count as a snapshot.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace holdfast {
 
-// The absolute path of the snapshot; "" where there is none. It may lack files
-// that the repository has.
+// The absolute path of the snapshot; "" without one. It may lack files that the
+// repository has.
 std::string FindHubSnapshot(const std::string& cache_directory,
                             const HubName& name);
 

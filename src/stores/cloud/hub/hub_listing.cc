@@ -17,7 +17,7 @@ constexpr size_t kPathBytesMax = 1024;
 constexpr uint64_t kFileBytesMax = std::numeric_limits<int64_t>::max();
 
 Status AddEntry(const nlohmann::json& entry, HubFiles& files) {
-  if (!entry.is_object()) return DataLossError("an entry is no JSON object");
+  if (!entry.is_object()) return DataLossError("an entry is not a JSON object");
   if (StringMember(entry, "type") != "file") return {};
   const std::string path = StringMember(entry, "path");
   if (path.size() > kPathBytesMax || !CheckKey(path).ok()) {
@@ -54,7 +54,7 @@ std::string_view TakeUpTo(char end, std::string_view& text) {
 Status AddTreePage(std::string_view text, HubFiles& files) {
   const nlohmann::json page =
       nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!page.is_array()) return DataLossError("the answer is no JSON array");
+  if (!page.is_array()) return DataLossError("the answer is not a JSON array");
   for (const nlohmann::json& entry : page) {
     HF_RETURN_IF_ERROR(AddEntry(entry, files));
   }

@@ -1,9 +1,10 @@
-// What the hub's API says of a repository: its files at a commit, page by page.
+// The listing of a repository by the hub's API: its files at a commit, page by
+// page.
 //
 // Nothing that a server says is trusted: paths, sizes and pages are checked and
 // counted.
 // Thread-safety: pure functions. Units: bytes.
-// Errors: DataLoss (an answer that is none).
+// Errors: DataLoss (a malformed answer).
 #pragma once
 
 #include <cstdint>

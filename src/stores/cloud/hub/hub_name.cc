@@ -69,12 +69,12 @@ Result<HubName> ParseHubRoot(std::string_view root) {
   }
   if (!IsPartOfId(std::string_view(name.id).substr(0, slash)) ||
       !IsPartOfId(std::string_view(name.id).substr(slash + 1))) {
-    return BadName(root, "\"" + name.id + "\" is no name of a repository");
+    return BadName(root, "\"" + name.id + "\" is not a repository's name");
   }
   if (at == rest.npos) return name;
   name.revision = PercentDecoded(rest.substr(at + 1));
   if (!IsRevision(name.revision)) {
-    return BadName(root, "what follows '@' is no name of a revision");
+    return BadName(root, "what follows '@' is not a revision's name");
   }
   return name;
 }

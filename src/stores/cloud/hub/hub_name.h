@@ -21,7 +21,7 @@ struct HubName {
   std::string id;               // "org/model"
   std::string revision = "main";
 
-  // "datasets/org/name", and of a model its id alone: as in URLs of pages.
+  // "datasets/org/name", and for a model only its id: as in URLs of pages.
   std::string page() const;
   // "models--org--model".
   std::string cache_folder() const;

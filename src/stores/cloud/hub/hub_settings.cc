@@ -69,7 +69,7 @@ Result<HubSettings> ReadHubSettings(const RemoteOptions& options,
   if ((url->scheme != "http" && url->scheme != "https") ||
       !url->query.empty()) {
     return InvalidArgumentError("HF_ENDPOINT: " + RedactUrl(settings.endpoint) +
-                                " is no http(s) address of a server");
+                                " is not an http(s) address of a server");
   }
   settings.token_source = "none";
   if (!options.anonymous) FindToken(environment, settings);

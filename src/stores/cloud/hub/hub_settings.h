@@ -2,8 +2,8 @@
 // machine, read from the environment as huggingface_hub reads it.
 //
 // Thread-safety: reads the environment. Errors: InvalidArgument (HF_ENDPOINT is
-// no address), FailedPrecondition (a token that cannot be one); a token is in
-// no message.
+// not an address), FailedPrecondition (a token that cannot be one); a token is
+// in no message.
 #pragma once
 
 #include <string>

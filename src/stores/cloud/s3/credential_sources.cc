@@ -265,7 +265,7 @@ Result<AwsCredentials> ParseJsonCredentials(std::string_view json,
   if (!expiry.empty()) {
     const auto expires_ns = ParseIsoTime(expiry);
     if (!expires_ns) {
-      return DataLossError(source + ": Expiration is no ISO 8601 time");
+      return DataLossError(source + ": Expiration is not an ISO 8601 time");
     }
     credentials.expires_ns = *expires_ns;
   }

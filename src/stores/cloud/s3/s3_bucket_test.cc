@@ -162,7 +162,7 @@ TEST_F(S3BucketTest, AnswersThatWereNotAskedForAreDataLoss) {
   const Status ignored = read({200, {}, "0123456789"}, {2, 3});
   EXPECT_EQ(ignored.code(), StatusCode::kDataLoss);
   EXPECT_THAT(ignored.ToString(), HasSubstr("the server ignores ranges"));
-  // What is exactly the wanted bytes is good, whatever its status.
+  // An answer of exactly the wanted bytes is good, whatever its status.
   EXPECT_TRUE(read({200, {}, "abc"}, {0, 3}).ok());
   EXPECT_TRUE(read({200, right, "cde"}, {2, 3}).ok());
   for (const char* range : {"bytes 3-5/10", "bytes 2-5/10", "bytes 2-4/*",
@@ -345,7 +345,7 @@ TEST_F(S3BucketTest, ConditionsThatDoNotHold) {
 // A server that acts on a write and loses its first answer.
 struct LosesAnAnswer {
   std::mutex mutex;
-  std::string write_id;  // of the object that is there
+  std::string write_id;  // of the existing object
 
   TestAnswer operator()(const TestRequest& request) {
     const std::lock_guard lock(mutex);
@@ -455,7 +455,7 @@ TEST_F(S3BucketTest, ListsAsAsked) {
   EXPECT_THAT(Requests().at(1).target, EndsWith("continuation-token=t%2F1"));
 }
 
-// Of a server that looks at the source's version, and of one that does not.
+// With a server that looks at the source's version, and with one that does not.
 TEST_F(S3BucketTest, CopiesAreOfTheWantedVersion) {
   for (const bool looks : {true, false}) {
     for (const bool is_changed : {false, true}) {

@@ -59,8 +59,8 @@ class S3Connection {
   std::vector<Result<HttpResponse>> SendAll(
       std::span<const S3Request> requests);
 
-  // For requests that XML answers with status 200: sends, and parses it. What
-  // the parser says of it gets `where` in front.
+  // For requests that XML answers with status 200: sends, and parses it. The
+  // parser's error gets `where` in front.
   template <typename Parse>
   auto Ask(const S3Request& request, const std::string& where, Parse parse)
       -> decltype(parse(std::string_view())) {

@@ -343,8 +343,8 @@ TEST(S3CredentialsTest, AreRenewedBeforeTheyExpire) {
   counting.now_ns += 2 * kMinuteNs;
   EXPECT_EQ((*credentials.Get())->keys.access_key_id, "K2");
   EXPECT_EQ(credentials.Current()->keys.access_key_id, "K2");
-  // While the old ones are good, a failure to renew them is none; and it is not
-  // tried at once again.
+  // While the old ones are good, a failure to renew them does not count; and it
+  // is not tried at once again.
   counting.fails = true;
   counting.now_ns += 51 * kMinuteNs;
   EXPECT_EQ((*credentials.Get())->keys.access_key_id, "K2");

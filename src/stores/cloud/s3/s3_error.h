@@ -27,8 +27,8 @@ struct S3Attempt {
 };
 
 // "s3://b/k: reading: AccessDenied (status 403): Access Denied: … (credentials:
-// environment (AWS_ACCESS_KEY_ID), key …WXYZ; request id …)". What the server
-// says is cut at 300 bytes, and left out where it repeats a secret.
+// environment (AWS_ACCESS_KEY_ID), key …WXYZ; request id …)". The server's
+// message is cut at 300 bytes, and left out where it repeats a secret.
 Status S3Failure(const S3Attempt& attempt, int status, const S3Error& error);
 
 // "environment (AWS_ACCESS_KEY_ID), key …WXYZ".

@@ -50,7 +50,7 @@ Result<std::string> PutObject(S3Connection& connection, std::string_view key,
 
 Status DeleteObject(S3Connection& connection, std::string_view key,
                     const Condition& condition);
-// What the answer to such a request says.
+// Judges the answer to such a request.
 Status JudgeDelete(const S3Connection& connection, const S3Request& request,
                    const Result<HttpResponse>& response,
                    const Condition& condition);

@@ -47,7 +47,7 @@ std::string ChildText(const pugi::xml_node& node, const char* name) {
 
 Result<uint64_t> ParseSize(std::string_view text, std::string_view what) {
   const auto number = ParseNumber<uint64_t>(text);
-  if (!number) return NotTheXmlOf(what, "a size that is no number");
+  if (!number) return NotTheXmlOf(what, "a size that is not a number");
   return *number;
 }
 

@@ -30,8 +30,8 @@ struct S3Error {
   std::string region;    // of AuthorizationHeaderMalformed
   std::string endpoint;  // of PermanentRedirect
 };
-// Never fails: what is no error document gives an empty S3Error. Understands
-// STS's <ErrorResponse><Error> as well.
+// Never fails: a text other than an error document gives an empty S3Error.
+// Understands STS's <ErrorResponse><Error> as well.
 S3Error ParseS3Error(std::string_view xml);
 // Whether the document's root is <Error>: S3 may answer so with status 200.
 bool IsErrorDocument(std::string_view xml);

@@ -209,7 +209,7 @@ TEST(S3XmlTest, ETagsHaveNoQuotes) {
   EXPECT_EQ(UnquoteETag("\"a-1\""), "a-1");
   EXPECT_EQ(UnquoteETag("W/\"a\""), "a");
   EXPECT_EQ(UnquoteETag("a"), "a");
-  // What goes into a header again must not end it.
+  // A tag that goes into a header again must not end it.
   EXPECT_EQ(UnquoteETag("\"a\r\nX: y\""), "aX:y");
 }
 

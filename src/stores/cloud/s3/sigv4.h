@@ -4,7 +4,7 @@
 // Thread-safety: functions are pure; a SigningKeyCache may be used by any
 // threads. Ownership: everything is copied or borrowed for the call. Units:
 // seconds since 1970.
-// Errors: InvalidArgument (a URL that is none), Internal (OpenSSL refuses).
+// Errors: InvalidArgument (a malformed URL), Internal (OpenSSL refuses).
 // Secrets appear in no message.
 #pragma once
 
@@ -33,7 +33,7 @@ inline constexpr std::string_view kUnsignedPayload = "UNSIGNED-PAYLOAD";
 std::string Sha256Hex(std::span<const std::string_view> pieces);
 std::string Sha256Hex(std::string_view text);
 
-// What is signed with one key for one request.
+// The facts signed with one key for one request.
 struct SigningScope {
   std::string region;
   std::string service = "s3";
@@ -64,7 +64,7 @@ class SigningKeyCache {
 };
 
 // Adds X-Amz-Date, X-Amz-Content-Sha256 (for s3), X-Amz-Security-Token and
-// Authorization; those that were there already are replaced.
+// Authorization; existing ones are replaced.
 Status SignV4(const AwsKeys& keys, const SigningScope& scope,
               std::string_view payload_hash, SigningKeyCache& cache,
               HttpRequest& request);

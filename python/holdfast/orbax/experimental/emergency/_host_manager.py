@@ -1,4 +1,4 @@
-"""What managers whose steps lie on the hosts have in common."""
+"""The common part of managers whose steps lie on the hosts."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class CheckpointManager(AbstractCheckpointManager):
                 shardings, or arrays.
             options: CheckpointManagerOptions.
             metadata: the run's, a JSON object.
-            logger: hears of saves by one slice alone.
+            logger: hears of saves by only one slice.
             item_handlers: of the data set.
             handler_registry: of the data set.
             persistent_non_replicated_directory: where the data set's state

@@ -149,7 +149,7 @@ def consistent_restore_mesh_to_global_mesh(state: Any, shardings: Any) -> Any:
 
 
 def sync_global_data(local_data: dict[str, Any]) -> list[dict[str, Any]]:
-    """What each process gives, a JSON object, by process. All call it."""
+    """The JSON objects that the processes give, by process. All call it."""
     return exchanged(local_data, "sync_global_data", 600.0)
 
 
@@ -212,7 +212,7 @@ class ProcessMetadataCheckpointHandler(AsyncCheckpointHandler):
 @register_with_handler(ProcessMetadataCheckpointHandler, for_save=True)
 @dataclasses.dataclass
 class ProcessMetadataSaveArgs(CheckpointArgs):
-    """What to save.
+    """The mesh to save.
 
     Attributes:
         global_mesh: all devices.

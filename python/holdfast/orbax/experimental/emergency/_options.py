@@ -110,7 +110,7 @@ class CheckpointManagerOptions:
         cleanup_tmp_directories: remove persistent steps that were never
             committed.
         enable_async_checkpointing: save in the background.
-        async_options: of saves by one slice alone.
+        async_options: of saves by only one slice.
         multiprocessing_options: how processes wait for each other.
         single_host_load_and_broadcast: nothing; accepted because Orbax has it.
     """

@@ -190,7 +190,7 @@ class CheckpointManager(HostManager):
             abstract_state: what `restore` gives where its arguments name no
                 tree.
             local_directory: this process's own; made if it does not exist.
-            persistent_directory: of all processes; None: there is none.
+            persistent_directory: of all processes; None: no such directory.
             options: CheckpointManagerOptions.
         """
         options = options or CheckpointManagerOptions()

@@ -1,4 +1,4 @@
-"""ReplicatorCheckpointManager: steps on the hosts alone.
+"""ReplicatorCheckpointManager: steps on only the hosts.
 
 Orbax's trusts a service of Google Kubernetes Engine to copy the files of lost
 hosts back and to shared storage. Here parity between the hosts does that.
@@ -58,7 +58,7 @@ class ReplicatorCheckpointManagerOptions:
         should_save_fn: called with the step and the latest one, instead of the
             interval.
         preservation_policy: `LatestN`; None: steps stay until there is no room.
-        use_colocated_python: refused: Pathways alone has it.
+        use_colocated_python: refused: only Pathways has it.
         enable_async_checkpointing: save in the background.
         save_concurrent_gb: nothing; accepted because Orbax has it.
         restore_concurrent_gb: nothing; accepted because Orbax has it.
@@ -267,7 +267,7 @@ class ReplicatorCheckpointManager(HostManager):
     def check_for_errors(self) -> None:
         """Raises what a finished save of a data set raised.
 
-        What other saves raised comes with the next, and with waiting.
+        Errors of other saves come with the next, and with waiting.
         """
         if self._dataset is not None:
             self._dataset.check_for_errors()

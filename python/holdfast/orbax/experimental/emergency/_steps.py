@@ -1,8 +1,8 @@
 """The steps of an emergency manager: on the hosts, and on shared storage.
 
-What is saved lies on a `holdfast.TieredManager`. When to save and what to keep
-of persistent steps are the rules of the drop-in's CheckpointManager, which
-knows the persistent directory; only its saves are the tiers'.
+Saved steps lie on a `holdfast.TieredManager`. When to save and what to keep of
+persistent steps are the rules of the drop-in's CheckpointManager, which knows
+the persistent directory; only its saves are the tiers'.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def slice_of_process(mesh: Any, axis: int) -> int:
 
 
 def exchanged(value: Any, place: str, timeout_seconds: float) -> list[Any]:
-    """What each process gives, a JSON value, by process."""
+    """The JSON values that the processes give, by process."""
     group = _process_group.process_group("auto")
     if group is None:
         return [value]
@@ -95,8 +95,8 @@ def kept_count(policy: PreservationPolicy | None, count: int | None) -> int:
     if isinstance(policy, LatestN) and policy.n is not None:
         return max(1, policy.n)
     raise NotImplementedError(
-        f"preservation_policy: {policy!r} of local steps; the hosts keep the"
-        " newest steps alone: give LatestN, or max_to_keep"
+        f"preservation_policy: {policy!r} for local steps; the hosts keep only"
+        " the newest steps: give LatestN, or max_to_keep"
     )
 
 
@@ -105,7 +105,7 @@ def local_rules(
     should_save_fn: Any,
     save_decision_policy: SaveDecisionPolicy | None,
 ) -> Run:
-    """When to save local steps; and those that are there."""
+    """The rules when to save local steps; and the existing ones."""
     options = CheckpointManagerOptions(
         save_interval_steps=interval,
         should_save_fn=should_save_fn,
@@ -289,7 +289,7 @@ class TierSteps:
         """A step, or the newest that verifies, as the target says.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: it does not exist.
         """
         return self.restore_with(lambda _: target, step)
 

@@ -32,7 +32,7 @@ class NameFormat(Protocol, Generic[MetadataT_co]):
         """One committed step in `base_path`.
 
         Raises:
-            ValueError: there is none.
+            ValueError: it does not exist.
         """
 
 

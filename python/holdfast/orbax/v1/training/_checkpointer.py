@@ -212,7 +212,7 @@ class Checkpointer(StepReader, OlderNames):
         metrics: Any | None = None,
         custom_metadata: Any | None = None,
     ) -> AsyncResponse[bool] | None:
-        """As `save`, but writes in the background.
+        """Like `save`, but writes in the background.
 
         Everything that may change is copied before the call returns. A save
         that still goes on is waited for.
@@ -240,7 +240,7 @@ class Checkpointer(StepReader, OlderNames):
         metrics: Any | None = None,
         custom_metadata: Any | None = None,
     ) -> bool:
-        """As `save`, of several things; see
+        """Like `save`, of several things; see
         `holdfast.orbax.v1.save_checkpointables`."""
         options = force, overwrite, metrics, custom_metadata
         return self._save(False, step, checkpointables, *options) is not None
@@ -255,7 +255,7 @@ class Checkpointer(StepReader, OlderNames):
         metrics: Any | None = None,
         custom_metadata: Any | None = None,
     ) -> AsyncResponse[bool] | None:
-        """As `save_async`, of several things."""
+        """Like `save_async`, of several things."""
         options = force, overwrite, metrics, custom_metadata
         response: AsyncResponse[bool] | None
         response = self._save(True, step, checkpointables, *options)
@@ -324,7 +324,7 @@ class Checkpointer(StepReader, OlderNames):
         checkpointable_name: str | None = None,
         missing_ok: bool = False,
     ) -> AsyncResponse[bool]:
-        """As `delete`, but removes files in the background.
+        """Like `delete`, but removes files in the background.
 
         A step is gone when the call returns. Later saves and deletions wait.
         """
@@ -376,7 +376,7 @@ class Checkpointer(StepReader, OlderNames):
         self._run.wait()
 
     def close(self) -> None:
-        """As `wait`; also waits until what retention removed is gone."""
+        """Like `wait`; also waits until what retention removed is gone."""
         try:
             self.wait()
         finally:

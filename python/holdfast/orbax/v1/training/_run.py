@@ -165,7 +165,7 @@ class SavingRun(Run):
         """The facts about a step; None: about the one with the largest number.
 
         Raises:
-            StepNotFoundError: there is none.
+            StepNotFoundError: no such step exists.
         """
         infos = self.by_number()
         if step is None:
@@ -190,7 +190,7 @@ class SavingRun(Run):
         return self._directory / self._names.build_name(step)
 
     def _found_path(self, step: int) -> Any | None:
-        """The path of a committed step; None if there is none."""
+        """The path of a committed step; None if it does not exist."""
         try:
             return self._names.find_step(self._directory, step).path
         except ValueError:
@@ -234,7 +234,7 @@ class SavingRun(Run):
         save = Save(
             path,
             request.checkpointables,
-            # A directory that is there but is not a step was never committed.
+            # An existing directory that is not a step was never committed.
             request.overwrite or _files.lexists(path),
             request.custom_metadata,
             metrics=request.metrics,

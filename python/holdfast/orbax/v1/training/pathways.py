@@ -38,4 +38,4 @@ class Snapshotter:
 
     @property
     def latest(self) -> Any:
-        """What `training.CheckpointMetadata` tells of the last copy."""
+        """The answer of `training.CheckpointMetadata` about the last copy."""

@@ -1,4 +1,4 @@
-"""What transformations share."""
+"""Helpers that transformations share."""
 
 from __future__ import annotations
 

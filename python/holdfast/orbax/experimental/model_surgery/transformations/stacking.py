@@ -94,7 +94,7 @@ def _grouped(
 
     Raises:
         ValueError: a pattern that has not one group.
-        AssertionError: a group that is no number; a number that comes twice.
+        AssertionError: a group that is not a number; a number that comes twice.
     """
     groups: dict[str, _Numbered] = collections.defaultdict(dict)
     rest = {}
@@ -152,7 +152,7 @@ def _stacked(
 def _stacked_by_device(
     jax: Any, values: list[Any], axis: int, sharding: Any
 ) -> Any:
-    """The stack of host arrays, of which each device gets its part alone."""
+    """The stack of host arrays, of which each device gets only its part."""
     shape = list(values[0].shape)
     shape.insert(axis, len(values))
 
