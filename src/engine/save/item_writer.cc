@@ -123,12 +123,12 @@ Status WriteTreeFiles(const SavePlan& plan,
   HF_RETURN_IF_ERROR(WriteStrings(plan, std::move(strings), files));
   TreeMetadata metadata = MakeTreeMetadata(plan, write_shapes);
   HF_ASSIGN_OR_RETURN(metadata.custom_metadata,
-                      ParseJsonObject(plan.options->item_custom_metadata,
+                      ParseJsonOption(plan.options->item_custom_metadata,
                                       "item_custom_metadata"));
   TakeOwnDocuments(metadata.custom_metadata);  // of another item
   HF_ASSIGN_OR_RETURN(
       metadata.documents,
-      ParseJsonObject(plan.options->item_documents, "item_documents"));
+      ParseJsonOption(plan.options->item_documents, "item_documents"));
   return files.Write(kTreeMetadataFile, SerializeTreeMetadata(metadata));
 }
 

@@ -50,10 +50,10 @@ Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record) {
                       ParseHandlers(record.item_handlers_json));
   HF_ASSIGN_OR_RETURN(
       nlohmann::ordered_json custom_metadata,
-      ParseJsonObject(record.custom_metadata, "custom_metadata"));
+      ParseJsonOption(record.custom_metadata, "custom_metadata"));
   TakeOwnDocuments(custom_metadata);  // of another checkpoint
   HF_ASSIGN_OR_RETURN(const nlohmann::ordered_json documents,
-                      ParseJsonObject(record.documents, "documents"));
+                      ParseJsonOption(record.documents, "documents"));
   if (!documents.is_null()) custom_metadata.update(documents);
   if (!custom_metadata.is_null()) {
     parsed.custom_metadata = std::move(custom_metadata);

@@ -36,7 +36,7 @@ int64_t DefaultDataFileBytes(const std::string& directory) {
                           : SaveOptions().ocdbt_target_data_file_bytes;
 }
 
-Result<nlohmann::ordered_json> ParseJsonObject(const std::string& text,
+Result<nlohmann::ordered_json> ParseJsonOption(const std::string& text,
                                                const char* what) {
   if (text.empty()) return nlohmann::ordered_json();
   Result<nlohmann::ordered_json> json = ParseJsonText(text);

@@ -29,7 +29,7 @@ int64_t DefaultDataFileBytes(const std::string& directory);
 
 // Null for empty text; InvalidArgument, naming `what`, for anything that is not
 // an object.
-Result<nlohmann::ordered_json> ParseJsonObject(const std::string& text,
+Result<nlohmann::ordered_json> ParseJsonOption(const std::string& text,
                                                const char* what);
 
 // The options to put together the parts that ranks 0 to `rank_count` save so.

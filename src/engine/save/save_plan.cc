@@ -258,8 +258,8 @@ Status CheckOptions(const SaveOptions& options) {
         std::to_string(options.ocdbt_target_data_file_bytes));
   }
   HF_RETURN_IF_ERROR(
-      ParseJsonObject(options.item_documents, "item_documents").status());
-  return ParseJsonObject(options.item_custom_metadata, "item_custom_metadata")
+      ParseJsonOption(options.item_documents, "item_documents").status());
+  return ParseJsonOption(options.item_custom_metadata, "item_custom_metadata")
       .status();
 }
 

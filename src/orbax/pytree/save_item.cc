@@ -46,7 +46,7 @@ Result<SaveOptions> EngineOptions(const PyTreeSettings& settings,
   options.support_rich_types =
       settings.options.pytree_metadata_options.support_rich_types;
   HF_RETURN_IF_ERROR(
-      ParseJsonObject(args.custom_metadata, "custom_metadata").status());
+      ParseJsonOption(args.custom_metadata, "custom_metadata").status());
   return options;
 }
 
