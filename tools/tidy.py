@@ -6,12 +6,12 @@ usage: tidy.py [--root DIR]
 C++: 80 columns, at most 1000 lines a file, at most 70 lines a function, no
 tabs, a header opens with a comment and has #pragma once. Everything: no
 trailing blanks, a newline at the end, no forbidden words. Errors, help,
-comments, docstrings and pages are in plain words (plain_words.py). Every *_test.cc is
-where CMake's glob finds it. Names in the unnamed namespaces of a folder's
-sources, and of its tests, are unique, so that HOLDFAST_UNITY cannot take one
-for another. A function may be longer only when tools/long_functions.txt lists
-it, and then no longer than listed there: the list only shrinks. Prints
-file:line; exit status 1 when there is a problem.
+comments, docstrings and pages are in plain words (plain_words.py). Every
+*_test.cc is where CMake's glob finds it. Names in the unnamed namespaces of a
+folder's sources, and of its tests, are unique, so that HOLDFAST_UNITY cannot
+take one for another. A function may be longer only when
+tools/long_functions.txt lists it, and then no longer than listed there: the
+list only shrinks. Prints file:line; exit status 1 when there is a problem.
 """
 
 import argparse

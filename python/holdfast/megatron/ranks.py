@@ -1,7 +1,7 @@
 """The ranks that save or load one checkpoint together.
 
 They are the processes of torch.distributed where that is initialised, threads
-of this process in `save_ranks` and `load_ranks`, and else only this process.
+of this process in `run_in_threads`, and else only this process.
 They exchange metadata only, in meetings. A call in which they meet ends with a
 meeting, so that a failure of one, wherever, is the failure of the call on all;
 one that does not come in time is named.
