@@ -14,6 +14,7 @@
 #include "crash/judge.h"
 #include "crash/libc_calls.h"
 #include "crash/scenarios.h"
+#include "holdfast/detail/commit.h"
 #include "tools/powerloss/disk_mirror.h"
 
 namespace holdfast {

@@ -9,6 +9,7 @@
 #include "crash/libc_calls.h"
 #include "crash/model_times.h"
 #include "ground/base/status_macros.h"
+#include "holdfast/detail/commit.h"
 #include "twins/local_ranks.h"
 
 namespace holdfast {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "crash/libc_calls.h"
+#include "holdfast/detail/commit.h"
 #include "holdfast/holdfast.h"
 #include "holdfast/orbax/orbax.h"
 #include "holdfast/tools/tools.h"

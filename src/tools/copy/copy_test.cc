@@ -535,49 +535,6 @@ TEST_F(CopyTest, CancelLeavesNothingWithAName) {
   EXPECT_FALSE(fs::exists(Local("t/7")));
 }
 
-TEST_F(CopyTest, DoctorFindsWhatIsMissing) {
-  const auto outcome = [](const Diagnosis& found, std::string_view name) {
-    for (const RemoteCheck& check : found.checks) {
-      if (check.name == name)
-        return std::string(CheckOutcomeName(check.outcome));
-    }
-    return std::string("none");
-  };
-  const auto fine = Diagnose("mem://b/run");
-  ASSERT_TRUE(fine.ok()) << fine.status().ToString();
-  EXPECT_FALSE(fine->has_failed());
-  for (const char* const name :
-       {"list", "read", "write", "conditional write", "multipart", "delete"}) {
-    EXPECT_EQ(outcome(*fine, name), "fine") << name;
-  }
-  EXPECT_EQ(memory_->object_count(), 0u);
-  EXPECT_GT(fine->latency_seconds, 0);
-
-  faults_->SetFaults({.ignores_conditions = true});
-  const auto ignoring = Diagnose("mem://b/run");
-  EXPECT_EQ(outcome(*ignoring, "conditional write"), "failed");
-  EXPECT_TRUE(ignoring->has_failed());
-
-  faults_->SetFaults({});
-  faults_->SetHook([](BucketRequest kind, std::string_view) {
-    return kind == BucketRequest::kList || kind == BucketRequest::kPut
-               ? PermissionDeniedError("no")
-               : Status();
-  });
-  const auto denied = Diagnose("mem://b/run");
-  faults_->SetHook({});
-  EXPECT_EQ(outcome(*denied, "list"), "failed");
-  EXPECT_EQ(outcome(*denied, "write"), "failed");
-  EXPECT_EQ(outcome(*denied, "delete"), "skipped");
-  EXPECT_EQ(Diagnose("/a/path").status().code(), StatusCode::kInvalidArgument);
-
-  DiagnoseOptions read_only;
-  read_only.read_only = true;
-  faults_->ResetCounters();
-  EXPECT_EQ(outcome(*Diagnose("mem://b/run", read_only), "write"), "skipped");
-  EXPECT_EQ(faults_->counters().of(BucketRequest::kPut), 0u);
-}
-
 // A size that a server claims takes no memory before bytes come.
 TEST_F(CopyTest, SizesAreAServersWord) {
   const auto boast = [](BoastingBucket::Sizes sizes) {
