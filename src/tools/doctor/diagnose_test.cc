@@ -1,4 +1,4 @@
-// Diagnose before a bucket in memory; tests/remote/test_cli.py has real servers.
+// Diagnose before a bucket in memory; tests/remote/test_cli.py has real ones.
 #include <gtest/gtest.h>
 
 #include <memory>
