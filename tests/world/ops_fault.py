@@ -210,7 +210,8 @@ def _look(
             raise Failure(
                 "lost", f"{old.kind}, beside", f"{place}: {error}"
             ) from error
-        if isinstance(error, holdfast.errors.DataLossError):
+        is_view = any(need.is_view for need in old.needs)
+        if isinstance(error, holdfast.errors.DataLossError) and not is_view:
             text = f"{place}: {error}"
             raise Failure("false alarm", "beside", text) from error
         return
