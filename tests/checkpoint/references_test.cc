@@ -521,6 +521,12 @@ TEST_F(References, AStepIsNotTakenForItsOwnBase) {
   const auto loaded = Load(other + "/1");
   EXPECT_EQ(loaded.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(loaded.status().message(), HasSubstr(Path(1)));
+  // Not even when nothing else has its name.
+  SaveChain(1);
+  fs::create_directories(directory_ / "third");
+  fs::copy(Path(1), directory_ / "third/0", fs::copy_options::recursive);
+  EXPECT_EQ(Load(directory_ / "third/0").status().code(),
+            StatusCode::kNotFound);
 }
 
 // Without checksums it knows its source by the time of the file.

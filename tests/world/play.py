@@ -63,6 +63,16 @@ class Plan:
     then: Callable[[], None] | None = None
 
 
+def _lasting(names: set[str]) -> set[str]:
+    """Without the trash, and what a copy that was killed left, which the next
+    one to the same place clears away."""
+    return {
+        name
+        for name in names
+        if name != ".holdfast_trash" and not name.endswith("-copy-tmp")
+    }
+
+
 class World:
     """One folder, its model, and the counts of what was done in it."""
 
@@ -201,7 +211,7 @@ class World:
             return
         for root, names in before.items():
             now = self.names(root)
-            if now - {".holdfast_trash"} != names - {".holdfast_trash"}:
+            if _lasting(now) != _lasting(names):
                 raise Failure(
                     "changed by a refusal",
                     plan.what,

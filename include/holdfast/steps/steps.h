@@ -197,6 +197,8 @@ struct PruneRow {
   ScannedStep step;
   uint64_t bytes = 0;
   std::vector<std::string> kept_by;  // labels; none: it goes
+  // It may refer to other steps, as deltas and views do.
+  bool may_refer = false;
 };
 
 // A directory of the root that is not one of its steps, whatever its name.

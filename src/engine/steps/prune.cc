@@ -146,15 +146,22 @@ Status ListOthers(const Place& root, const std::vector<PruneRow>& rows,
   return Status();
 }
 
-// The files of each step; all steps are walked at once.
+// The files of each step, and whether it may refer to others; all steps are
+// walked at once.
 Result<std::vector<std::vector<WalkedFile>>> FilesOf(
-    const Place& root, const std::vector<PruneRow>& rows) {
+    const Place& root, std::vector<PruneRow>& rows) {
   std::vector<std::vector<WalkedFile>> files(rows.size());
   Executor executor;
   HF_RETURN_IF_ERROR(executor.ParallelFor(rows.size(), [&](size_t i, int) {
     const Place step = root / rows[i].step.name;
+    PruneRow& row = rows[i];
     const Status walked = WalkFiles(
-        step, [&](const WalkedFile& file) { files[i].push_back(file); });
+        step,
+        [&](const WalkedFile& file) {
+          if (file.path.ends_with(kBaseFile)) row.may_refer = true;
+          files[i].push_back(file);
+        },
+        [&](const std::string&) { row.may_refer = true; });
     // Another process removed it meanwhile: nothing to count.
     return walked.code() == StatusCode::kNotFound ? Status() : walked;
   }));
@@ -276,11 +283,14 @@ Result<std::vector<std::string>> Prune(const std::string& root,
                                        const PrunePlan& plan) {
   const std::string base = AbsolutePath(root);
   std::vector<std::string> names;
+  std::set<std::string> referrers;
   for (const PruneRow& row : plan.rows) {
     if (!row.kept_by.empty()) continue;
     HF_ASSIGN_OR_RETURN(const bool is_checkpoint,
                         HoldsCheckpoint(base + "/" + row.step.name));
-    if (is_checkpoint) names.push_back(row.step.name);
+    if (!is_checkpoint) continue;
+    names.push_back(row.step.name);
+    if (row.may_refer) referrers.insert(row.step.name);
   }
   if (names.empty()) return names;
   // A delta may have been made since the plan.
@@ -288,10 +298,17 @@ Result<std::vector<std::string>> Prune(const std::string& root,
   HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(base, names));
   for (const auto& [name, by] : needed) std::erase(names, name);
   HF_RETURN_IF_ERROR(CheckSomethingStays(base, plan));
-  // Cut off midway, this leaves no delta without its base.
-  HF_ASSIGN_OR_RETURN(
-      const std::vector<std::string> paths,
-      TrashSteps(base, ReferrersFirst(base, names), TrashUse::kKeep));
+  // Cut off midway, this leaves no delta without its base: steps that refer to
+  // others go first, in their own order, and then those that refer to none.
+  std::vector<std::string> order;
+  std::vector<std::string> last;
+  for (const std::string& name : names) {
+    (referrers.contains(name) ? order : last).push_back(name);
+  }
+  order = ReferrersFirst(base, order);
+  order.insert(order.end(), last.begin(), last.end());
+  HF_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                      TrashSteps(base, order, TrashUse::kKeep));
   return names;
 }
 

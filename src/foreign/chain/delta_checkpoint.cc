@@ -576,7 +576,11 @@ struct FoundBase {
 // failure at the likeliest place where there is something.
 Result<FoundBase> FindBase(const Layer& layer, const OpenStepFn& open_step) {
   const DeltaInfo& info = *layer.step.delta;
-  Status failure = DataLossError(layer.place.path() + ": it names no base");
+  Status failure =
+      info.base.path.empty()
+          ? DataLossError(layer.place.path() + ": it names no base")
+          : NotFoundError(layer.place.path() + ": its base, the step " +
+                          info.base.path + ", is not beside it any more");
   bool has_tried = false;
   for (const Place& place : PlacesOfBase(layer.place, info.base)) {
     Result<OpenedStep> step = open_step(place, info.item);

@@ -1,5 +1,5 @@
 // WalkFiles for any place; see stores/storage/file_walk.h. Objects have no
-// device, inode or links: 0, 0 and 1.
+// device, inode or links: 0, 0 and 1; `on_link` is never called for them.
 //
 // Thread-safety, ownership, units, errors: of stores/storage/file_walk.h and
 // stores/cloud/bucket.h.
@@ -16,6 +16,7 @@ namespace holdfast {
 using local::WalkedFile;
 
 Status WalkFiles(const Place& directory,
-                 const std::function<void(const WalkedFile&)>& fn);
+                 const std::function<void(const WalkedFile&)>& fn,
+                 const std::function<void(const std::string&)>& on_link = {});
 
 }  // namespace holdfast

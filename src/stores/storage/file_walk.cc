@@ -18,8 +18,9 @@ namespace {
 class FileWalker {
  public:
   FileWalker(const std::string& root,
-             const std::function<void(const WalkedFile&)>& fn)
-      : root_(root), fn_(fn) {}
+             const std::function<void(const WalkedFile&)>& fn,
+             const std::function<void(const std::string&)>& on_link)
+      : root_(root), fn_(fn), on_link_(on_link) {}
 
   Status Run() {
     HF_RETURN_IF_ERROR(VisitDirectory("", /*may_be_gone=*/false));
@@ -56,6 +57,7 @@ class FileWalker {
     // The same for an entry: somebody removed it.
     if (::fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
     std::string path = parent.empty() ? name : parent + "/" + name;
+    if (S_ISLNK(info.st_mode) && on_link_) on_link_(path);
     if (S_ISDIR(info.st_mode)) waiting_.push_back(std::move(path));
     if (!S_ISREG(info.st_mode)) return;
     fn_({std::move(path), static_cast<uint64_t>(info.st_size), info.st_dev,
@@ -64,14 +66,16 @@ class FileWalker {
 
   const std::string& root_;
   const std::function<void(const WalkedFile&)>& fn_;
+  const std::function<void(const std::string&)>& on_link_;
   std::vector<std::string> waiting_;
 };
 
 }  // namespace
 
 Status WalkFiles(const std::string& directory,
-                 const std::function<void(const WalkedFile&)>& fn) {
-  return FileWalker(directory, fn).Run();
+                 const std::function<void(const WalkedFile&)>& fn,
+                 const std::function<void(const std::string&)>& on_link) {
+  return FileWalker(directory, fn, on_link).Run();
 }
 
 }  // namespace holdfast::local

@@ -1,7 +1,7 @@
 // Walks the files below a directory, with their sizes.
 //
-// Symbolic links and everything else but regular files are left out, and never
-// followed. Entries that disappear meanwhile are left out.
+// Everything else but regular files is left out; symbolic links are told of where
+// somebody asks (`on_link`), and never followed. Entries that disappear meanwhile are left out.
 // Thread-safety: any thread. Ownership: none. Units: bytes.
 // Errors: errno_status.h, with the path; NotFound when there is no such
 // directory.
@@ -24,8 +24,9 @@ struct WalkedFile {
   uint64_t link_count = 1;
 };
 
-// Files come in no order.
+// Files come in no order. `on_link` gets the path of each link.
 Status WalkFiles(const std::string& directory,
-                 const std::function<void(const WalkedFile&)>& fn);
+                 const std::function<void(const WalkedFile&)>& fn,
+                 const std::function<void(const std::string&)>& on_link = {});
 
 }  // namespace holdfast::local
