@@ -856,25 +856,6 @@ class SaveRule:
         self, step: Any, previous_steps: Sequence[Any], context: Any
     ) -> bool: ...
 
-def trash_steps(
-    root: str, names: list[str], *, keep: bool = False
-) -> list[str]:
-    """`holdfast::TrashSteps`: `trash_step` of several, made durable together.
-
-    Gives the paths in the trash; names that are gone already are left out.
-    """
-
-def trash_step(root: str, name: str, *, keep: bool = False) -> str:
-    """`holdfast::TrashStep`: one durable rename; the path in the trash.
-
-    With `keep` it stays there until `empty_trash`, and `undelete_step` brings
-    it back; else it is to be removed at once, by `remove_tree`.
-
-    Raises:
-        NotFoundError: it is gone already.
-        InvalidArgumentError: no plain name of a directory.
-    """
-
 def dispose_of_steps(
     root: str,
     names: list[str],
@@ -890,20 +871,6 @@ def dispose_of_steps(
 
 def disposal_leftovers(root: str) -> list[str]:
     """`holdfast::DisposalLeftovers`: what `remove_trashed` was not told of."""
-
-def list_trash(root: str) -> list[tuple[str, str, int, bool]]:
-    """(name, path, time it went in nanoseconds, whether it is being removed)"""
-
-def undelete_step(root: str, step: int) -> str:
-    """`holdfast::UndeleteStep`: its path.
-
-    Raises:
-        NotFoundError: it is not in the trash.
-        AlreadyExistsError: a step of its name is there.
-    """
-
-def empty_trash(root: str, *, only_leftovers: bool = False) -> tuple[int, int]:
-    """`holdfast::EmptyTrash`: how many steps and bytes went."""
 
 # ---- object stores: `holdfast/tools/remote.h`, with its names
 
@@ -972,7 +939,6 @@ def check_deletable_item_of(path: str, item: str) -> None:
 def write_place(
     path: str, content: bytes, *, must_create: bool = False
 ) -> None: ...
-def swap_place(path: str, expected: bytes | None, content: bytes) -> None: ...
 def remove_place_file(path: str) -> None: ...
 def remove_place_tree(path: str) -> None: ...
 def copy_place_file(source: str, target: str) -> None: ...
@@ -983,9 +949,6 @@ def is_nobodys_name(name: str, *, is_directory: bool) -> bool:
     """`holdfast::IsNobodysName`: ".DS_Store", "._x", ".nfs0123"."""
 
 def rename_place(source: str, target: str, *, is_directory: bool) -> None: ...
-def remove_tree(path: str) -> None:
-    """Removes a directory and all below it; links are never followed."""
-
 class SaveLock:
     """`holdfast::SaveLock`; given back when nobody has it any more."""
 

@@ -109,18 +109,6 @@ void BindingWritePlace(nb::handle path, const nb::bytes& content,
   RunOnPlace([&] { return WritePlace(text, ContentOf(content), must_create); });
 }
 
-void BindingSwapPlace(nb::handle path, nb::handle expected,
-                      const nb::bytes& content) {
-  const std::string text = PathOf(path);
-  std::optional<std::string_view> old;
-  nb::bytes kept;
-  if (!expected.is_none()) {
-    kept = nb::cast<nb::bytes>(expected);
-    old = ContentOf(kept);
-  }
-  RunOnPlace([&] { return SwapPlace(text, old, ContentOf(content)); });
-}
-
 void BindingRemovePlaceFile(nb::handle path) {
   const std::string text = PathOf(path);
   RunOnPlace([&] { return RemovePlaceFile(text); });
@@ -205,8 +193,6 @@ void BindPlaces(nb::module_& module) {
              nb::arg("path"), nb::arg("item"));
   module.def("write_place", &BindingWritePlace, nb::arg("path"),
              nb::arg("content"), nb::kw_only(), nb::arg("must_create") = false);
-  module.def("swap_place", &BindingSwapPlace, nb::arg("path"),
-             nb::arg("expected").none(), nb::arg("content"));
   module.def("remove_place_file", &BindingRemovePlaceFile, nb::arg("path"));
   module.def("remove_place_tree", &BindingRemovePlaceTree, nb::arg("path"));
   module.def("copy_place_file", &BindingCopyPlaceFile, nb::arg("source"),

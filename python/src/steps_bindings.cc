@@ -119,24 +119,6 @@ void BindingCheckNewestStep(
   });
 }
 
-nb::object BindingTrashStep(nb::handle root, const std::string& name,
-                            bool keep) {
-  const std::string directory = PathOf(root);
-  return ToPythonText(RunPlain<std::string>([&] {
-    return TrashStep(directory, name,
-                     keep ? TrashUse::kKeep : TrashUse::kRemove);
-  }));
-}
-
-nb::list BindingTrashSteps(nb::handle root,
-                           const std::vector<std::string>& names, bool keep) {
-  const std::string directory = PathOf(root);
-  return ToPythonTexts(RunPlain<std::vector<std::string>>([&] {
-    return TrashSteps(directory, names,
-                      keep ? TrashUse::kKeep : TrashUse::kRemove);
-  }));
-}
-
 // Paths that are left to remove, and the names that others refer to.
 nb::tuple BindingDisposeOfSteps(
     nb::handle root, const std::vector<std::string>& names,
@@ -156,38 +138,6 @@ nb::list BindingDisposalLeftovers(nb::handle root) {
       [&]() -> Result<std::vector<std::string>> {
         return DisposalLeftovers(directory);
       }));
-}
-
-nb::list BindingListTrash(nb::handle root) {
-  const std::string directory = PathOf(root);
-  const auto steps =
-      RunPlain<std::vector<TrashedStep>>([&] { return ListTrash(directory); });
-  nb::list rows;
-  for (const TrashedStep& step : steps) {
-    rows.append(nb::make_tuple(ToPythonText(step.name), ToPythonText(step.path),
-                               step.trashed_time_ns, step.is_being_removed));
-  }
-  return rows;
-}
-
-nb::object BindingUndeleteStep(nb::handle root, int64_t step) {
-  const std::string directory = PathOf(root);
-  return ToPythonText(
-      RunPlain<std::string>([&] { return UndeleteStep(directory, step); }));
-}
-
-nb::tuple BindingEmptyTrash(nb::handle root, bool only_leftovers) {
-  const std::string directory = PathOf(root);
-  const auto emptied = RunPlain<EmptiedTrash>(
-      [&] { return EmptyTrash(directory, only_leftovers); });
-  return nb::make_tuple(emptied.step_count, emptied.bytes);
-}
-
-void BindingRemoveTree(nb::handle path) {
-  const std::string directory = PathOf(path);
-  RunBlocking({}, nb::none(), [&](const RunOptions&) {
-    return RemoveDirectoryTree(directory);
-  });
 }
 
 void BindingCreateSnapshot(nb::handle source, nb::handle snapshot) {
@@ -274,21 +224,11 @@ void BindSteps(nb::module_& module) {
              nb::arg("name"));
   module.def("check_newest_step", &BindingCheckNewestStep, nb::arg("root"),
              nb::arg("newest"), nb::arg("met"), nb::arg("others"));
-  module.def("trash_step", &BindingTrashStep, nb::arg("root"), nb::arg("name"),
-             nb::kw_only(), nb::arg("keep") = false);
-  module.def("trash_steps", &BindingTrashSteps, nb::arg("root"),
-             nb::arg("names"), nb::kw_only(), nb::arg("keep") = false);
   module.def("dispose_of_steps", &BindingDisposeOfSteps, nb::arg("root"),
              nb::arg("names"), nb::kw_only(),
              nb::arg("todelete_subdir").none() = nb::none(),
              nb::arg("todelete_full_path").none() = nb::none());
   module.def("disposal_leftovers", &BindingDisposalLeftovers, nb::arg("root"));
-  module.def("list_trash", &BindingListTrash, nb::arg("root"));
-  module.def("undelete_step", &BindingUndeleteStep, nb::arg("root"),
-             nb::arg("step"));
-  module.def("empty_trash", &BindingEmptyTrash, nb::arg("root"), nb::kw_only(),
-             nb::arg("only_leftovers") = false);
-  module.def("remove_tree", &BindingRemoveTree, nb::arg("path"));
   module.def("create_snapshot", &BindingCreateSnapshot, nb::arg("source"),
              nb::arg("snapshot"));
   module.def("release_snapshot", &BindingReleaseSnapshot, nb::arg("snapshot"));

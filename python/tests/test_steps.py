@@ -49,30 +49,3 @@ def test_scan_tells_times_and_metrics(tmp_path: pathlib.Path) -> None:
     assert _engine.scan_steps(root, read_metadata=False)[0][3] == 0
     assert _engine.scan_steps(root, commit_mode="commit_file") == []
     assert _engine.scan_steps(root + "/nowhere") == []
-
-
-def test_trash_gives_back_what_it_keeps(tmp_path: pathlib.Path) -> None:
-    root = str(tmp_path)
-    put_step(tmp_path, "1", 7)
-    put_step(tmp_path, "2", 7)
-    kept = _engine.trash_step(root, "1", keep=True)
-    gone = _engine.trash_step(root, "2")
-    assert not (tmp_path / "1").exists()
-    assert not (tmp_path / "2").exists()
-    rows = _engine.list_trash(root)
-    assert [(row[0], row[1], row[3]) for row in rows] == [
-        ("1", kept, False),
-        ("2", gone, True),
-    ]
-    assert _engine.undelete_step(root, 1) == str(tmp_path / "1")
-    with pytest.raises(errors.NotFoundError):
-        _engine.undelete_step(root, 2)
-    _engine.remove_tree(gone)
-    assert not pathlib.Path(gone).exists()
-    _engine.trash_step(root, "1", keep=True)
-    assert _engine.empty_trash(root, only_leftovers=True) == (0, 0)
-    assert _engine.empty_trash(root)[0] == 1
-    with pytest.raises(errors.NotFoundError):
-        _engine.trash_step(root, "1")
-    with pytest.raises(errors.InvalidArgumentError):
-        _engine.trash_step(root, "..")

@@ -18,7 +18,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,11 +72,6 @@ class PlaceWriter {
 // is one; of several that try so at once, one wins.
 Status WritePlace(const std::string& path, std::string_view content,
                   bool must_create = false);
-// Replaces a file whose content is `expected` (absent: the file must not
-// exist); FailedPrecondition when it is another. Object stores only.
-Status SwapPlace(const std::string& path,
-                 std::optional<std::string_view> expected,
-                 std::string_view content);
 
 // NotFound when there is no such file.
 Status RemovePlaceFile(const std::string& path);

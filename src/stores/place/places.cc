@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -10,7 +11,6 @@
 #include "stores/place/bucket_listing.h"
 #include "stores/place/bucket_registry.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/swap_file.h"
 #include "stores/storage/nobodys_files.h"
 #include "stores/storage/store.h"
 #include "stores/storage/url_path.h"
@@ -267,12 +267,6 @@ Status WritePlace(const std::string& path, std::string_view content,
   options.must_create = must_create;
   Status status = at.store->Write(at.key, content, options);
   return status.ok() ? at.store->SyncNames() : status;
-}
-
-Status SwapPlace(const std::string& path,
-                 std::optional<std::string_view> expected,
-                 std::string_view content) {
-  return SwapFile(AbsolutePath(path), expected, content);
 }
 
 Status RemovePlaceFile(const std::string& path) {

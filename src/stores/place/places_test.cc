@@ -169,14 +169,6 @@ TEST_F(RemotePlacesTest, AReaderStaysWithItsVersion) {
   EXPECT_EQ(reader->Read(0, 3).status().code(), StatusCode::kDataLoss);
 }
 
-TEST_F(RemotePlacesTest, SwapsWhatIsAsExpected) {
-  const std::string url = "mem://test/f";
-  EXPECT_TRUE(SwapPlace(url, std::nullopt, "1").ok());
-  EXPECT_TRUE(SwapPlace(url, "1", "2").ok());
-  EXPECT_EQ(SwapPlace(url, "1", "3").code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(ReadPlace(url).value(), "2");
-}
-
 TEST_F(RemotePlacesTest, RenamesStayInOneBucket) {
   mem_.Put("f", "x");
   EXPECT_EQ(RenamePlaceFile("mem://test/f", "/nowhere/f").code(),
