@@ -2,8 +2,9 @@
 //
 // Everything else but regular files is left out; symbolic links are told of
 // where somebody asks (`on_link`), and never followed. Entries that disappear
-// meanwhile are left out. Thread-safety: any thread. Ownership: none. Units:
-// bytes. Errors: errno_status.h, with the path; NotFound when there is no such
+// meanwhile are left out.
+// Thread-safety: any thread. Ownership: none. Units: bytes.
+// Errors: errno_status.h, with the path; NotFound when there is no such
 // directory.
 #pragma once
 
