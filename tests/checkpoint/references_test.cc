@@ -413,6 +413,21 @@ TEST_F(References, ADeltaComesBackFromTheTrashWithItsBases) {
   for (int64_t step = 0; step < 4; ++step) ExpectStep(step);
 }
 
+TEST_F(References, ADeltaWhoseBaseIsNotInTheTrashStaysThere) {
+  SaveChain(2);
+  SaveWhole(3);
+  EXPECT_EQ(PruneToLatest(root_, 1).size(), 3u);
+  const fs::path trash = root_ + "/.holdfast_trash";
+  for (const auto& entry : fs::directory_iterator(trash)) {
+    if (!entry.path().filename().string().starts_with("0.")) continue;
+    fs::remove_all(entry.path());
+    break;
+  }
+  EXPECT_EQ(UndeleteStep(root_, 2).status().code(), kRefused);
+  EXPECT_FALSE(fs::exists(Path(1)));
+  EXPECT_FALSE(fs::exists(Path(2)));
+}
+
 // A prune comes between the choice of a base and the commit.
 TEST_F(References, ABaseThatIsPrunedMeanwhileEndsTheSave) {
   SaveChain(0);

@@ -168,6 +168,13 @@ class Undelete(Operation):
         )
 
         def then() -> None:
+            # A step that may be the base, by its name, comes along.
+            for name, other in model.trash[root]:
+                place = f"{root}/{name}"
+                if place not in back and place not in model.places:
+                    if world.exists(place):
+                        back[place] = other
+                        model.put(place, other)
             model.trash[root] = [
                 pair
                 for pair in model.trash[root]

@@ -122,13 +122,27 @@ class ReferenceFinder {
     } else if (!is_other_name) {
       HF_RETURN_IF_ERROR(LookIntoStep(step_));
     }
+    return OthersThan(name);
+  }
+
+  // The same of what lies at `directory`, and is to be the entry `name`.
+  Result<std::vector<FoundReference>> FindIn(const Place& directory,
+                                             const std::string& name) {
+    found_.clear();
+    step_ = root_ / name;
+    directory_ = directory;
+    HF_RETURN_IF_ERROR(LookIntoStep(directory_));
+    return OthersThan(name);
+  }
+
+ private:
+  std::vector<FoundReference> OthersThan(const std::string& name) {
     std::erase_if(found_, [&](const FoundReference& reference) {
       return reference.target == name;
     });
     return std::move(found_);
   }
 
- private:
   // A step that may come back needs what it needed.
   Status LookIntoTrash() {
     const Place trash = step_;
@@ -368,9 +382,10 @@ std::vector<std::string> ReferrersFirst(const Place& root,
 }
 
 Result<std::vector<std::string>> NamesReferredTo(const Place& root,
-                                                 const std::string& name) {
+                                                 const std::string& name,
+                                                 const Place& directory) {
   ReferenceFinder finder(root);
-  HF_ASSIGN_OR_RETURN(const auto found, finder.Find(name));
+  HF_ASSIGN_OR_RETURN(const auto found, finder.FindIn(directory, name));
   std::vector<std::string> names;
   for (const FoundReference& reference : found) {
     names.push_back(reference.target);

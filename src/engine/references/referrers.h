@@ -28,9 +28,11 @@ Result<std::map<std::string, std::string>> NeededByOthers(
 std::vector<std::string> ReferrersFirst(const Place& root,
                                         const std::vector<std::string>& names);
 
-// The directories of `root` that its entry `name` refers to.
+// The directories of `root` that what lies at `directory` would refer to as its
+// entry `name`.
 Result<std::vector<std::string>> NamesReferredTo(const Place& root,
-                                                 const std::string& name);
+                                                 const std::string& name,
+                                                 const Place& directory);
 
 // Ok when what is at `place` may be replaced by a checkpoint with other files:
 // no other directory beside it refers to it. Deltas made from the result

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <ranges>
+#include <set>
 
 #include "engine/commit/by_files.h"
 #include "engine/commit/layout.h"
@@ -234,36 +236,45 @@ const TrashedStep* FindTrashed(const std::vector<TrashedStep>& trash,
   return found == trash.rend() ? nullptr : &*found;
 }
 
-// The steps that a step refers to come back with it: the bases of a delta, the
-// sources of a view.
-Status UndeleteNeeded(const std::string& name, const std::string& root,
-                      const std::vector<TrashedStep>& trash,
-                      std::vector<const TrashedStep*>& undeleted) {
-  std::vector<std::string> names = {name};
-  while (!names.empty()) {
-    const std::string step = std::move(names.back());
-    names.pop_back();
-    HF_ASSIGN_OR_RETURN(const auto needed, NamesReferredTo(Place(root), step));
-    for (const std::string& other : needed) {
-      const std::string target = root + "/" + other;
-      HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToAnything(target));
-      // This also ends a circle of references: what came back is there.
-      if (is_there) continue;
-      const TrashedStep* const found = FindTrashed(
-          trash,
-          [&](const TrashedStep& trashed) { return trashed.name == other; });
-      if (found == nullptr) continue;
-      HF_RETURN_IF_ERROR(PublishDirectory(found->path, target));
-      undeleted.push_back(found);
-      names.push_back(other);
-    }
-  }
-  return Status();
-}
+// Collects a step of the trash and the steps there that it refers to (the bases
+// of a delta, the sources of a view), each after those that it refers to: so
+// that whoever is cut off midway leaves no step without its base.
+class ComingBack {
+ public:
+  ComingBack(const std::string& root, const std::vector<TrashedStep>& trash)
+      : root_(root), trash_(trash) {}
 
-// That the bases of a delta are those that it was made from.
-Status CheckBasesAreThere(const Place& step) {
-  HF_ASSIGN_OR_RETURN(const auto records, BaseRecordsOfStep(step));
+  // As deep as the chain of deltas.
+  Status Add(const TrashedStep& step) {
+    seen_.insert(step.name);
+    HF_ASSIGN_OR_RETURN(
+        const auto needed,
+        NamesReferredTo(Place(root_), step.name, Place(step.path)));
+    for (const std::string& other : needed) {
+      HF_ASSIGN_OR_RETURN(const bool is_there,
+                          LeadsToAnything(root_ + "/" + other));
+      if (is_there || seen_.contains(other)) continue;
+      const TrashedStep* const found = FindTrashed(
+          trash_,
+          [&](const TrashedStep& trashed) { return trashed.name == other; });
+      if (found != nullptr) HF_RETURN_IF_ERROR(Add(*found));
+    }
+    order_.push_back(&step);
+    return Status();
+  }
+
+  const std::vector<const TrashedStep*>& order() const { return order_; }
+
+ private:
+  const std::string& root_;
+  const std::vector<TrashedStep>& trash_;
+  std::set<std::string> seen_;
+  std::vector<const TrashedStep*> order_;
+};
+
+// That the bases of a delta in the trash are those that it was made from.
+Status CheckBasesAreThere(const Place& trashed, const Place& step) {
+  HF_ASSIGN_OR_RETURN(const auto records, BaseRecordsOfStep(trashed));
   for (const BaseRecord& record : records) {
     HF_ASSIGN_OR_RETURN(const bool is_there, IsBaseThere(step, record));
     if (is_there) continue;
@@ -387,14 +398,20 @@ Result<std::string> UndeleteStep(const std::string& root, int64_t step) {
     return NotFoundError("undelete: no step " + std::to_string(step) +
                          " in the trash of " + base);
   }
-  const std::string target = base + "/" + found->name;
-  HF_RETURN_IF_ERROR(PublishDirectory(found->path, target));
-  std::vector<const TrashedStep*> undeleted = {found};
-  Status done = UndeleteNeeded(found->name, base, trash, undeleted);
-  if (done.ok()) done = CheckBasesAreThere(target);
-  if (done.ok()) return target;
+  ComingBack coming(base, trash);
+  HF_RETURN_IF_ERROR(coming.Add(*found));
+  std::vector<const TrashedStep*> back;
+  Status done;
+  for (const TrashedStep* step : coming.order()) {
+    const Place place = Place(base) / step->name;
+    done = CheckBasesAreThere(Place(step->path), place);
+    if (done.ok()) done = PublishDirectory(step->path, place);
+    if (!done.ok()) break;
+    back.push_back(step);
+  }
+  if (done.ok()) return base + "/" + found->name;
   // All go back, so that a refusal changes nothing.
-  for (const TrashedStep* step : undeleted) {
+  for (const TrashedStep* step : std::views::reverse(back)) {
     HF_RETURN_IF_ERROR(PublishDirectory(base + "/" + step->name, step->path));
   }
   return done;
