@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 
-import pytest
-
-from holdfast import _engine, errors
+from holdfast import _engine
 
 
 def put_step(
