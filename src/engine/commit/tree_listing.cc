@@ -81,6 +81,17 @@ bool HasVanished(const Status& status, TreeListing& listing) {
   return true;
 }
 
+// `prefix` ends with a slash, or is empty. Nobody copies what an unfinished save
+// has left, so that its links may lead anywhere.
+bool IsInUnfinishedSave(std::string_view prefix) {
+  while (!prefix.empty()) {
+    const size_t end = prefix.find('/');
+    if (IsTemporaryName(prefix.substr(0, end))) return true;
+    prefix.remove_prefix(end + 1);
+  }
+  return false;
+}
+
 // Avoids fs::recursive_directory_iterator: in libstdc++ its noexcept functions
 // take memory, and end the process when it is used up.
 Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
@@ -119,6 +130,7 @@ Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
       if (is_missing) return ErrnoStatus(ENOENT, "follow link", path);
       if (error) return ErrnoStatus(error.value(), "list", listing.place);
       if (fs::is_symlink(status) && links == LinkPolicy::kInside) {
+        if (IsInUnfinishedSave(prefix)) continue;
         HF_RETURN_IF_ERROR(
             CheckLinkStaysInside(path, listing.place, real_place));
       }

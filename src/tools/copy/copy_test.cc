@@ -303,6 +303,8 @@ TEST_F(CopyTest, UnfinishedStepsStayBehind) {
   SaveAt("run/1", 1, 10);
   SaveAt("run/2", 1, 10);
   fs::rename(Local("run/2"), Local("run/2.orbax-checkpoint-tmp"));
+  // That of a view.
+  fs::create_symlink(Local("elsewhere"), Local("run/2.orbax-checkpoint-tmp/l"));
   const CopyResult copied = MustCopy(Local("run"), "mem://b/run");
   EXPECT_EQ(copied.checkpoint_count, 1u);
   for (const auto& [name, text] : FilesAt("mem://b/run")) {
