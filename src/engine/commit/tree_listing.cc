@@ -81,8 +81,8 @@ bool HasVanished(const Status& status, TreeListing& listing) {
   return true;
 }
 
-// `prefix` ends with a slash, or is empty. Nobody copies what an unfinished save
-// has left, so that its links may lead anywhere.
+// `prefix` ends with a slash, or is empty. Nobody copies what an unfinished
+// save has left, so that its links may lead anywhere.
 bool IsInUnfinishedSave(std::string_view prefix) {
   while (!prefix.empty()) {
     const size_t end = prefix.find('/');

@@ -1,6 +1,8 @@
 #include "ground/base/executor.h"
 
 #include <sched.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -75,6 +77,7 @@ struct Loop {
 }  // namespace
 
 struct Executor::Pool {
+  const ::pid_t process = ::getpid();
   std::mutex mutex;
   std::condition_variable wake;
   std::deque<std::shared_ptr<Loop>> invitations;
@@ -134,6 +137,13 @@ Executor::Executor(int thread_count)
 
 Executor::~Executor() {
   if (pool_ == nullptr) return;
+  // After a fork a child has the pool and none of its threads: to join them
+  // would crash, and to destroy what they wait for would wait for ever. A child
+  // that drops the objects of its parent leaves the pool as it is.
+  if (pool_->process != ::getpid()) {
+    static_cast<void>(pool_.release());
+    return;
+  }
   {
     std::lock_guard lock(pool_->mutex);
     pool_->closing = true;

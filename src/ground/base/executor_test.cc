@@ -1,8 +1,11 @@
 #include "ground/base/executor.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <set>
@@ -100,6 +103,34 @@ TEST(Executor, CancelledBeforeAndDuring) {
   EXPECT_EQ(executor.ParallelFor(10, fn, &cancel).code(),
             StatusCode::kCancelled);
   EXPECT_EQ(runs, 0);
+}
+
+// A process that collects garbage after it was forked.
+TEST(Executor, AChildMayUseAndDropThatOfItsParent) {
+  // So many that the child gives back their stacks.
+  auto executor = std::make_unique<Executor>(16);
+  const auto count = [&] {
+    std::atomic<int> runs{0};
+    const Status status = executor->ParallelFor(64, [&](size_t, int) {
+      runs.fetch_add(1);
+      return Status();
+    });
+    return status.ok() ? runs.load() : -1;
+  };
+  ASSERT_EQ(count(), 64);
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    const bool is_fine = count() == 64;
+    std::thread([] {}).join();
+    executor.reset();
+    ::_exit(is_fine ? 7 : 8);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_EQ(count(), 64);
 }
 
 TEST(Executor, NestedAndConcurrentLoops) {
