@@ -126,6 +126,11 @@ class Model:
         """Whether what one at `place` would need is there."""
         return self._found(place, need) is not None
 
+    def has_sound_need(self, place: str, need: Need) -> bool:
+        """The same, and it is whole."""
+        at = self._found(place, need)
+        return at is not None and self.is_sound(at)
+
     def is_sound(self, place: str, depth: int = 0) -> bool:
         """Whether it must load; otherwise it may be an error."""
         saved = self.places.get(place)

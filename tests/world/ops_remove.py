@@ -158,7 +158,7 @@ class Undelete(Operation):
         place, saved = f"{root}/{name}", row[0][1]
         back = _coming_back(world, root, name, saved)
         has_needs = all(
-            model.has_need(place, need)
+            model.has_sound_need(place, need)
             or (
                 need.is_beside
                 and f"{root}/{need.at}" in back
@@ -186,7 +186,7 @@ class Undelete(Operation):
             call=lambda: command(
                 "prune", world.spelled(words["root"]), "--undelete", name
             ),
-            writes=back,
+            writes={} if world.exists(place) else back,
             must=not saved.harm and not world.exists(place) and has_needs,
             never=world.exists(place),
             then=then,
