@@ -564,6 +564,18 @@ TEST_F(References, ACopyOfAViewThatHoldsItsSourceIsReadable) {
   }
 }
 
+// A base elsewhere that has the name of a step here is not that step.
+TEST_F(References, ARootIsCopiedInTheOrderOfItsBases) {
+  const std::string other = directory_ / "other";
+  ASSERT_TRUE(Save(other + "/1", StateOf(9)).ok());
+  SaveOn(0, other + "/1");
+  SaveOn(1, Path(0));
+  const auto copied = Copy(root_, root_ + "-copy");
+  ASSERT_TRUE(copied.ok()) << copied.status().ToString();
+  ExpectHolds(root_ + "-copy/0", 0);
+  ExpectHolds(root_ + "-copy/1", 1);
+}
+
 TEST_F(References, ADeltaIsOnlyCopiedToWhereItsBaseIs) {
   SaveChain(2);
   const std::string backup = directory_ / "backup";

@@ -244,6 +244,9 @@ class World:
                 raise Failure(
                     "lost", f"{plan.what} cut off", f"{place}: {error}"
                 ) from error
+            if new.harm and self.exists(place):
+                self._put(place, new)  # it came as it was
+                return
             listed = self._listed(os.path.dirname(place))
             if old is None and os.path.basename(place) in listed:
                 raise Failure(

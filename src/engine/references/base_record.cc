@@ -269,4 +269,16 @@ Result<bool> IsBaseThere(const Place& step, const BaseRecord& record) {
   return false;
 }
 
+std::vector<Place> PlacesThatHoldBase(const Place& step,
+                                      const BaseRecord& record) {
+  std::vector<Place> places = PlacesOfBase(step, record);
+  if (record.content_hash.empty() && record.id.empty()) return places;
+  std::vector<Place> held;
+  for (const Place& place : places) {
+    const Result<bool> is_base = IsBaseAt(place, record);
+    if (is_base.ok() && *is_base) held.push_back(place);
+  }
+  return held.empty() ? places : held;
+}
+
 }  // namespace holdfast

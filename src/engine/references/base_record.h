@@ -56,6 +56,10 @@ Result<std::vector<BaseRecord>> BaseRecordsIn(const Place& directory);
 Result<std::vector<BaseRecord>> BaseRecordsOfStep(const Place& step);
 // Whether what is at `place` is the base that the record means.
 Result<bool> IsBaseAt(const Place& place, const BaseRecord& record);
+// The places of PlacesOfBase that hold the base; all of them where none is
+// known to.
+std::vector<Place> PlacesThatHoldBase(const Place& step,
+                                      const BaseRecord& record);
 // Whether the base is at one of the places where it may be, and is the one that
 // the record means.
 Result<bool> IsBaseThere(const Place& step, const BaseRecord& record);

@@ -598,7 +598,7 @@ class TreeCopier {
         if (records.status().code() == StatusCode::kNotFound) continue;
         HF_RETURN_IF_ERROR(records.status());
         for (const BaseRecord& record : *records) {
-          for (const Place& base : PlacesOfBase(step, record)) {
+          for (const Place& base : PlacesThatHoldBase(step, record)) {
             const std::string prefix = source_path_ + "/";
             if (!base.path().starts_with(prefix)) continue;
             bases.push_back(base.path().substr(prefix.size()));
