@@ -150,6 +150,7 @@ class UnitCopier {
     if (options_.check) {
       HF_ASSIGN_OR_RETURN(sums_, ReadListedSums(source_));
     }
+    if (source_.is_local()) held_sources_ = HeldSources(source_);
     HF_RETURN_IF_ERROR(target_.is_local() ? CopyToDirectory() : CopyToBucket());
     result_.server_file_count += copier_.server_file_count();
     result_.server_byte_count += copier_.server_byte_count();
@@ -288,9 +289,7 @@ class UnitCopier {
       HF_RETURN_IF_ERROR(copied);
     }
     HF_RETURN_IF_ERROR(store->Delete(kCopyJournal));
-    if (source_.is_local()) {
-      HF_RETURN_IF_ERROR(KeepTimes(source_, HeldSources(source_), work));
-    }
+    HF_RETURN_IF_ERROR(KeepTimes(source_, held_sources_, work));
     HF_RETURN_IF_ERROR(access.Apply(work, /*sync=*/true));
     HF_RETURN_IF_ERROR(store->SyncNames());
     const Status readable = CheckReadable(work);
@@ -331,8 +330,8 @@ class UnitCopier {
         if (!bases.empty()) return true;
       }
     }
-    return source_.is_local() &&
-           (HasLinksBelow(source_.place) || !HeldSources(source_).empty());
+    return !held_sources_.empty() ||
+           (source_.is_local() && HasLinksBelow(source_.place));
   }
 
   // The source, and what links in it lead to.
@@ -499,6 +498,8 @@ class UnitCopier {
   FileCopier copier_;
   const std::string journal_;
   std::vector<std::string> names_;
+  // Files by whose times a view knows them; none where the source is remote.
+  std::vector<std::string> held_sources_;
   ListedSums sums_;
 };
 
