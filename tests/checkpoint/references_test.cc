@@ -413,6 +413,44 @@ TEST_F(References, ADeltaComesBackFromTheTrashWithItsBases) {
   for (int64_t step = 0; step < 4; ++step) ExpectStep(step);
 }
 
+TEST_F(References, ABaseInTheTrashIsKnownByItsContentNotByItsNumber) {
+  // 1 is made from a 2 of another root; 2 from 1.
+  const std::string other = directory_ / "other";
+  fs::create_directory(other);
+  ASSERT_TRUE(Save(other + "/2", StateOf(7)).ok());
+  SaveOn(1, other + "/2");
+  SaveOn(2, Path(1));
+  SaveWhole(3);
+  EXPECT_EQ(PruneToLatest(root_, 1).size(), 2u);
+  const auto back = UndeleteStep(root_, 1);
+  ASSERT_TRUE(back.ok()) << back.status().ToString();
+  ExpectStep(1);
+  EXPECT_FALSE(fs::exists(Path(2)));
+  ASSERT_TRUE(UndeleteStep(root_, 2).ok());
+  ExpectStep(2);
+  // The base is not the last 0 of the trash.
+  SaveWhole(0);
+  SaveOn(4, Path(0));
+  for (const char* step : {"4", "0"}) {
+    ASSERT_TRUE(TrashStep(root_, step, TrashUse::kKeep).ok());
+  }
+  ASSERT_TRUE(Save(Path(0), StateOf(8)).ok());
+  ASSERT_TRUE(TrashStep(root_, "0", TrashUse::kKeep).ok());
+  const auto last = UndeleteStep(root_, 4);
+  ASSERT_TRUE(last.ok()) << last.status().ToString();
+  ExpectStep(4);
+  ExpectStep(0);
+}
+
+TEST_F(References, ADamagedDeltaDoesNotKeepItsBaseFromBeingMadeWhole) {
+  SaveChain(2);
+  fs::resize_file(Path(2) + "/_METADATA", 9);
+  const auto made = Materialize(Path(1));
+  ASSERT_TRUE(made.ok()) << made.status().ToString();
+  ExpectStep(1);
+  EXPECT_EQ(Save(Path(1), StateOf(9), Over()).status().code(), kRefused);
+}
+
 TEST_F(References, ADeltaWhoseBaseIsNotInTheTrashStaysThere) {
   SaveChain(2);
   SaveWhole(3);

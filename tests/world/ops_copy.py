@@ -342,8 +342,7 @@ class CopyRoot(Operation):
             saved = dataclasses.replace(model.places[place], kin=0)
             is_view = any(need.is_view for need in saved.needs)
             odd |= is_view or not model.is_sound(place)
-            if is_view:
-                saved.version = model.next_number()
+            if is_view:  # with bytes of its own from now on
                 saved.needs = ()
             writes[target + place[len(source) :]] = saved
         return Plan(

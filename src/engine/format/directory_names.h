@@ -36,6 +36,8 @@ inline constexpr std::string_view kFingerprintsFile = "_HOLDFAST_FINGERPRINTS";
 inline constexpr std::string_view kBaseFile = "_HOLDFAST_BASE";
 
 inline constexpr std::string_view kTemporarySuffix = ".orbax-checkpoint-tmp";
+// Behind the name of a step in the trash that nobody may bring back.
+inline constexpr std::string_view kRemovingSuffix = ".removing";
 inline constexpr std::string_view kProcessDirectoryPrefix = "ocdbt.process_";
 
 // "state.orbax-checkpoint-tmp" and the older

@@ -126,24 +126,6 @@ Result<std::vector<Place>> StepAndItems(const Place& step) {
   return places;
 }
 
-// Whether the result of this id is what the step, or one of its items, holds.
-bool HasResult(const Place& step, const std::string& id) {
-  const auto places = StepAndItems(step);
-  return places.ok() && std::ranges::any_of(*places, [&](const Place& place) {
-           const auto documents = DocumentsIn(*place.OpenStore());
-           if (!documents.ok()) return false;
-           constexpr auto kText = RecordJson::value_t::string;
-           const RecordJson* const delta =
-               MemberOf(*documents, kDeltaKey, RecordJson::value_t::object);
-           const RecordJson* const own =
-               delta == nullptr ? nullptr : MemberOf(*delta, "id", kText);
-           const RecordJson* const made =
-               MemberOf(*documents, kResultIdKey, kText);
-           return (own != nullptr && *own == id) ||
-                  (made != nullptr && *made == id);
-         });
-}
-
 }  // namespace
 
 RecordJson BaseRecordToJson(const BaseRecord& record) {
@@ -250,6 +232,23 @@ Result<std::vector<BaseRecord>> BaseRecordsOfStep(const Place& step) {
   return records;
 }
 
+bool HasResult(const Place& step, const std::string& id) {
+  const auto places = StepAndItems(step);
+  return places.ok() && std::ranges::any_of(*places, [&](const Place& place) {
+           const auto documents = DocumentsIn(*place.OpenStore());
+           if (!documents.ok()) return false;
+           constexpr auto kText = RecordJson::value_t::string;
+           const RecordJson* const delta =
+               MemberOf(*documents, kDeltaKey, RecordJson::value_t::object);
+           const RecordJson* const own =
+               delta == nullptr ? nullptr : MemberOf(*delta, "id", kText);
+           const RecordJson* const made =
+               MemberOf(*documents, kResultIdKey, kText);
+           return (own != nullptr && *own == id) ||
+                  (made != nullptr && *made == id);
+         });
+}
+
 Result<bool> IsBaseAt(const Place& place, const BaseRecord& record) {
   if (!record.id.empty() && HasResult(place, record.id)) return true;
   HF_ASSIGN_OR_RETURN(const std::string hash, ContentHash(place));
@@ -257,12 +256,10 @@ Result<bool> IsBaseAt(const Place& place, const BaseRecord& record) {
 }
 
 Result<bool> IsBaseThere(const Place& step, const BaseRecord& record) {
-  // A file that only names the base does not say what it is.
-  const bool is_known = !record.content_hash.empty() || !record.id.empty();
   for (const Place& place : PlacesOfBase(step, record)) {
     HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToAnything(place));
     if (!is_there) continue;
-    if (!is_known) return true;
+    if (!record.is_known()) return true;
     HF_ASSIGN_OR_RETURN(const bool is_base, IsBaseAt(place, record));
     if (is_base) return true;
   }
@@ -272,7 +269,7 @@ Result<bool> IsBaseThere(const Place& step, const BaseRecord& record) {
 std::vector<Place> PlacesThatHoldBase(const Place& step,
                                       const BaseRecord& record) {
   std::vector<Place> places = PlacesOfBase(step, record);
-  if (record.content_hash.empty() && record.id.empty()) return places;
+  if (!record.is_known()) return places;
   std::vector<Place> held;
   for (const Place& place : places) {
     const Result<bool> is_base = IsBaseAt(place, record);

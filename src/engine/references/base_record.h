@@ -33,6 +33,9 @@ struct BaseRecord {
   std::string content_hash;
   // DeltaInfo::id of the base where it is a delta, or was one; else empty.
   std::string id;
+
+  // False for a record of kBaseFile, which only says where the base is.
+  bool is_known() const { return !content_hash.empty() || !id.empty(); }
 };
 
 nlohmann::ordered_json BaseRecordToJson(const BaseRecord& record);
@@ -54,7 +57,10 @@ bool IsSamePlace(const Place& a, const Place& b);
 Result<std::vector<BaseRecord>> BaseRecordsIn(const Place& directory);
 // The records of a step: in its directory and in those of its items.
 Result<std::vector<BaseRecord>> BaseRecordsOfStep(const Place& step);
-// Whether what is at `place` is the base that the record means.
+// Whether the result of this id is what the step, or one of its items, holds.
+bool HasResult(const Place& step, const std::string& id);
+// Whether what is at `place` is the base that the record means. REQUIRES: it
+// is_known.
 Result<bool> IsBaseAt(const Place& place, const BaseRecord& record);
 // The places of PlacesOfBase that hold the base; all of them where none is
 // known to.

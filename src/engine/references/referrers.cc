@@ -26,13 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A reference from one directory of a root to another.
-struct FoundReference {
-  std::string target;     // a name in the root
-  std::string_view what;  // "the delta", "the view"
-  BaseRecord base;        // of a delta
-};
-
 struct DirectoryEntry {
   std::string name;
   PathKind kind = PathKind::kOther;
@@ -110,7 +103,7 @@ class ReferenceFinder {
   }
 
   // The references of the root's entry `name` to others there, itself left out.
-  Result<std::vector<FoundReference>> Find(const std::string& name) {
+  Result<std::vector<Reference>> Find(const std::string& name) {
     found_.clear();
     step_ = directory_ = root_ / name;
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(step_));
@@ -126,7 +119,7 @@ class ReferenceFinder {
   }
 
   // The same of what lies at `directory`, and is to be the entry `name`.
-  Result<std::vector<FoundReference>> FindIn(const Place& directory,
+  Result<std::vector<Reference>> FindIn(const Place& directory,
                                              const std::string& name) {
     found_.clear();
     step_ = root_ / name;
@@ -136,8 +129,8 @@ class ReferenceFinder {
   }
 
  private:
-  std::vector<FoundReference> OthersThan(const std::string& name) {
-    std::erase_if(found_, [&](const FoundReference& reference) {
+  std::vector<Reference> OthersThan(const std::string& name) {
+    std::erase_if(found_, [&](const Reference& reference) {
       return reference.target == name;
     });
     return std::move(found_);
@@ -149,7 +142,7 @@ class ReferenceFinder {
     HF_ASSIGN_OR_RETURN(const auto steps, EntriesOf(trash));
     for (const DirectoryEntry& step : steps) {
       if (step.kind != PathKind::kDirectory) continue;
-      if (step.name.ends_with(".removing")) continue;
+      if (step.name.ends_with(kRemovingSuffix)) continue;
       // Its references are meant from where it was.
       step_ = root_ / step.name;
       directory_ = trash / step.name;
@@ -266,7 +259,7 @@ class ReferenceFinder {
   fs::path real_root_;
   Place step_;       // from which what is found is meant
   Place directory_;  // where it is
-  std::vector<FoundReference> found_;
+  std::vector<Reference> found_;
 };
 
 // Whether the process that writes this directory is alive.
@@ -284,7 +277,7 @@ bool CountsBesideReplaced(const Place& root, const std::string& name,
   return !IsTemporaryName(name) || IsBeingWritten(root / name);
 }
 
-Status NeededError(const Place& place, const FoundReference& reference,
+Status NeededError(const Place& place, const Reference& reference,
                    const std::string& by) {
   const std::string referrer = (place.parent() / by).path();
   return FailedPreconditionError(
@@ -333,7 +326,7 @@ Result<std::map<std::string, std::string>> NeededByOthers(
     const std::string step = std::move(staying.back());
     staying.pop_back();
     HF_ASSIGN_OR_RETURN(const auto found, finder.Find(step));
-    for (const FoundReference& reference : found) {
+    for (const Reference& reference : found) {
       // A step that stays for another's sake keeps what it refers to as well:
       // it is looked into in its turn, and once.
       if (going.erase(reference.target) == 0) continue;
@@ -354,7 +347,7 @@ std::vector<std::string> ReferrersFirst(const Place& root,
   for (const std::string& name : names) {
     const auto found = finder.Find(name);
     if (!found.ok()) continue;
-    for (const FoundReference& reference : *found) {
+    for (const Reference& reference : *found) {
       targets[name].push_back(reference.target);
     }
   }
@@ -381,16 +374,10 @@ std::vector<std::string> ReferrersFirst(const Place& root,
   return order;
 }
 
-Result<std::vector<std::string>> NamesReferredTo(const Place& root,
-                                                 const std::string& name,
-                                                 const Place& directory) {
-  ReferenceFinder finder(root);
-  HF_ASSIGN_OR_RETURN(const auto found, finder.FindIn(directory, name));
-  std::vector<std::string> names;
-  for (const FoundReference& reference : found) {
-    names.push_back(reference.target);
-  }
-  return names;
+Result<std::vector<Reference>> ReferencesOf(const Place& root,
+                                            const std::string& name,
+                                            const Place& directory) {
+  return ReferenceFinder(root).FindIn(directory, name);
 }
 
 Status CheckNothingNeeds(const Place& bare, const std::string& result_id) {
@@ -409,13 +396,16 @@ Status CheckNothingNeeds(const Place& bare, const std::string& result_id) {
     if (found.status().code() == StatusCode::kPermissionDenied) continue;
     if (found.status().code() == StatusCode::kNotFound) continue;
     HF_RETURN_IF_ERROR(found.status());
-    for (const FoundReference& reference : *found) {
+    for (const Reference& reference : *found) {
       if (reference.target != place.name()) continue;
       const BaseRecord& base = reference.base;
-      // The new checkpoint has the content that the delta was made from.
-      const bool stays_good = !result_id.empty() && base.id == result_id;
-      if (stays_good || !CountsBesideReplaced(root, entry.name, place.name()))
-        continue;
+      // The new checkpoint has the content that the delta was made from. A
+      // damaged delta that tells no more than the place means what is there.
+      const bool stays_good =
+          !result_id.empty() && (base.is_known() ? base.id == result_id
+                                                 : HasResult(place, result_id));
+      if (stays_good) continue;
+      if (!CountsBesideReplaced(root, entry.name, place.name())) continue;
       // A delta of another checkpoint that was here before loses nothing.
       if (!base.content_hash.empty()) {
         const auto is_base = IsBaseAt(place, base);

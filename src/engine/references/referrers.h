@@ -10,8 +10,10 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "engine/references/base_record.h"
 #include "holdfast/status.h"
 #include "stores/place/place.h"
 
@@ -28,11 +30,18 @@ Result<std::map<std::string, std::string>> NeededByOthers(
 std::vector<std::string> ReferrersFirst(const Place& root,
                                         const std::vector<std::string>& names);
 
-// The directories of `root` that what lies at `directory` would refer to as its
-// entry `name`.
-Result<std::vector<std::string>> NamesReferredTo(const Place& root,
-                                                 const std::string& name,
-                                                 const Place& directory);
+// A reference from one directory of a root to another.
+struct Reference {
+  std::string target;     // a name in the root
+  std::string_view what;  // "the delta", "the view"
+  BaseRecord base;        // of a delta
+};
+
+// The references to others in `root` that what lies at `directory` would have
+// as its entry `name`. A delta has one to each place where its base may be.
+Result<std::vector<Reference>> ReferencesOf(const Place& root,
+                                            const std::string& name,
+                                            const Place& directory);
 
 // Ok when what is at `place` may be replaced by a checkpoint with other files:
 // no other directory beside it refers to it. Deltas made from the result

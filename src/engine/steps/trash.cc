@@ -32,7 +32,6 @@
 namespace holdfast {
 namespace {
 
-constexpr std::string_view kRemovingSuffix = ".removing";
 
 Status CheckPlainName(const std::string& name) {
   const bool is_plain = !name.empty() && name != "." && name != ".." &&
@@ -248,15 +247,13 @@ class ComingBack {
   Status Add(const TrashedStep& step) {
     seen_.insert(step.name);
     HF_ASSIGN_OR_RETURN(
-        const auto needed,
-        NamesReferredTo(Place(root_), step.name, Place(step.path)));
-    for (const std::string& other : needed) {
+        const auto references,
+        ReferencesOf(Place(root_), step.name, Place(step.path)));
+    for (const Reference& reference : references) {
       HF_ASSIGN_OR_RETURN(const bool is_there,
-                          LeadsToAnything(root_ + "/" + other));
-      if (is_there || seen_.contains(other)) continue;
-      const TrashedStep* const found = FindTrashed(
-          trash_,
-          [&](const TrashedStep& trashed) { return trashed.name == other; });
+                          LeadsToAnything(root_ + "/" + reference.target));
+      if (is_there || seen_.contains(reference.target)) continue;
+      const TrashedStep* const found = Find(reference);
       if (found != nullptr) HF_RETURN_IF_ERROR(Add(*found));
     }
     order_.push_back(&step);
@@ -266,6 +263,16 @@ class ComingBack {
   const std::vector<const TrashedStep*>& order() const { return order_; }
 
  private:
+  // The trash may hold several steps of the name, none of which is the base.
+  const TrashedStep* Find(const Reference& reference) const {
+    return FindTrashed(trash_, [&](const TrashedStep& trashed) {
+      if (trashed.name != reference.target) return false;
+      if (!reference.base.is_known()) return true;
+      const auto is_base = IsBaseAt(Place(trashed.path), reference.base);
+      return is_base.ok() && *is_base;
+    });
+  }
+
   const std::string& root_;
   const std::vector<TrashedStep>& trash_;
   std::set<std::string> seen_;

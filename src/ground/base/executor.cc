@@ -1,8 +1,6 @@
 #include "ground/base/executor.h"
 
 #include <sched.h>
-#include <sys/types.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -77,12 +75,20 @@ struct Loop {
 }  // namespace
 
 struct Executor::Pool {
-  const ::pid_t process = ::getpid();
   std::mutex mutex;
   std::condition_variable wake;
   std::deque<std::shared_ptr<Loop>> invitations;
   bool closing = false;
   std::vector<std::thread> threads;
+
+  ~Pool() {
+    {
+      std::lock_guard lock(mutex);
+      closing = true;
+    }
+    wake.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
 
   void Invite(const std::shared_ptr<Loop>& loop, size_t helper_count) {
     {
@@ -132,25 +138,10 @@ struct Executor::Pool {
 
 Executor::Executor(int thread_count)
     : thread_count_(thread_count > 0 ? thread_count : AvailableCpuCount()) {
-  if (thread_count_ > 1) pool_ = std::make_unique<Pool>();
+  if (thread_count_ > 1) pool_ = MakeInProcess<Pool>();
 }
 
-Executor::~Executor() {
-  if (pool_ == nullptr) return;
-  // After a fork a child has the pool and none of its threads: to join them
-  // would crash, and to destroy what they wait for would wait for ever. A child
-  // that drops the objects of its parent leaves the pool as it is.
-  if (pool_->process != ::getpid()) {
-    static_cast<void>(pool_.release());
-    return;
-  }
-  {
-    std::lock_guard lock(pool_->mutex);
-    pool_->closing = true;
-  }
-  pool_->wake.notify_all();
-  for (std::thread& thread : pool_->threads) thread.join();
-}
+Executor::~Executor() = default;
 
 Status Executor::ParallelFor(size_t item_count,
                              const std::function<Status(size_t, int)>& fn,

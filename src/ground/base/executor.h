@@ -11,9 +11,9 @@
 
 #include <cstddef>
 #include <functional>
-#include <memory>
 
 #include "ground/base/cancel.h"
+#include "ground/base/process_ptr.h"
 #include "holdfast/status.h"
 
 namespace holdfast {
@@ -40,7 +40,7 @@ class Executor {
  private:
   struct Pool;
   int thread_count_;
-  std::unique_ptr<Pool> pool_;
+  ProcessPtr<Pool> pool_;
 };
 
 }  // namespace holdfast

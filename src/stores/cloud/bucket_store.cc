@@ -37,8 +37,9 @@ BucketStore::BucketStore(std::shared_ptr<Bucket> bucket,
     : bucket_(std::move(bucket)),
       root_(RootPrefix(root_key)),
       buffered_bytes_max_(options.buffered_bytes_max),
-      queue_(std::min(kSenderCountMax, bucket_->traits().requests_in_flight),
-             options.buffered_bytes_max) {}
+      queue_(MakeInProcess<SendQueue>(
+          std::min(kSenderCountMax, bucket_->traits().requests_in_flight),
+          options.buffered_bytes_max)) {}
 
 std::string BucketStore::Describe(std::string_view key) const {
   return bucket_->UrlOf(KeyOf(key));
@@ -61,7 +62,8 @@ void BucketStore::BoundBuffers(uint64_t bytes_max) {
   // Less than two parts would stop an upload: one is sent while the next is
   // filled.
   const uint64_t least = 2 * bucket_->part_bytes(0);
-  queue_.SetBytesMax(std::min(buffered_bytes_max_, std::max(bytes_max, least)));
+  queue_->SetBytesMax(
+      std::min(buffered_bytes_max_, std::max(bytes_max, least)));
 }
 
 Result<ObjectInfo> BucketStore::Stat(std::string_view key) {
@@ -164,12 +166,12 @@ Status BucketStore::PutLater(const std::string& bucket_key,
                              std::span<const std::string_view> pieces,
                              const Condition& condition) {
   const uint64_t held_bytes = TotalBytes(pieces) + kQueuedWriteBytes;
-  HF_RETURN_IF_ERROR(queue_.Take(held_bytes)
+  HF_RETURN_IF_ERROR(queue_->Take(held_bytes)
                          .WithContext("write " + bucket_->UrlOf(bucket_key)));
   // The caller's bytes may be gone when the write is sent.
   Result<Bytes> bytes = JoinPieces(pieces, bucket_->UrlOf(bucket_key));
   if (!bytes.ok()) {
-    queue_.Release(held_bytes);
+    queue_->Release(held_bytes);
     return bytes.status();
   }
   WriteBegins(bucket_key);
@@ -179,12 +181,12 @@ Status BucketStore::PutLater(const std::string& bucket_key,
     const Result<std::string> version = CatchBadAlloc(
         [&] { return bucket_->Put(bucket_key, {&piece, 1}, condition); });
     // Memory first: a waiting writer may go on while the answer is noted.
-    queue_.Release(held_bytes);
+    queue_->Release(held_bytes);
     WriteEnded(bucket_key, version, bytes.size(), false);
   };
-  const Status started = CatchBadAlloc([&] { return queue_.Start(put); });
+  const Status started = CatchBadAlloc([&] { return queue_->Start(put); });
   if (!started.ok()) {
-    queue_.Release(held_bytes);
+    queue_->Release(held_bytes);
     WriteEnded(bucket_key, started, 0, true);
   }
   return started;
@@ -203,7 +205,7 @@ std::unique_ptr<ObjectWriter> BucketStore::MakeWriter(
     const std::string& bucket_key, Condition condition) {
   UploadTarget target;
   target.bucket = bucket_.get();
-  target.queue = &queue_;
+  target.queue = queue_.get();
   target.pool = &pool_;
   target.key = bucket_key;
   target.condition = std::move(condition);

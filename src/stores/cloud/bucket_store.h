@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "ground/base/buffer_pool.h"
+#include "ground/base/process_ptr.h"
 #include "stores/cloud/bucket.h"
 #include "stores/cloud/seen_versions.h"
 #include "stores/cloud/send_queue.h"
@@ -51,7 +52,7 @@ class BucketStore : public Store {
 
   Bucket& bucket() { return *bucket_; }
   // The most that lay in memory for writes.
-  uint64_t peak_buffered_bytes() const { return queue_.peak_bytes(); }
+  uint64_t peak_buffered_bytes() const { return queue_->peak_bytes(); }
 
   std::string Describe(std::string_view key) const override;
   int requests_in_flight() const override;
@@ -110,7 +111,7 @@ class BucketStore : public Store {
   std::map<std::string, int, std::less<>> queued_;
   Status first_failure_;
 
-  SendQueue queue_;  // last: its tasks use all the others
+  ProcessPtr<SendQueue> queue_;  // last: its tasks use all the others
 };
 
 }  // namespace holdfast

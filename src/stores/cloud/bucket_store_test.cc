@@ -1,5 +1,8 @@
 #include "stores/cloud/bucket_store.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <condition_variable>
 
 #include "conformance/bucket_calls.h"
@@ -292,6 +295,28 @@ TEST_F(BucketStoreTest, TheDestructorWaitsForWhatIsQueued) {
   }
   EXPECT_EQ(memory->object_count(), 51u);
   EXPECT_EQ(memory->Head("s/large")->byte_count, 300'000u);
+}
+
+// A process that collects garbage after it was forked. (ThreadSanitizer allows
+// no threads in the child of such a fork.)
+TEST_F(BucketStoreTest, AChildMayDropThatOfItsParent) {
+  auto store = std::make_unique<BucketStore>(bucket, "s");
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_TRUE(store->Write(std::to_string(i), "x", {.may_queue = true}).ok());
+  }
+  ASSERT_TRUE(store->Flush().ok());
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    store.reset();
+    ::_exit(7);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  store.reset();
+  EXPECT_EQ(memory->object_count(), 40u);
 }
 
 }  // namespace

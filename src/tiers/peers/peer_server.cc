@@ -446,14 +446,14 @@ class PeerServer::Rep {
   uint16_t port_ = 0;
 };
 
-PeerServer::PeerServer(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
+PeerServer::PeerServer(ProcessPtr<Rep> rep) : rep_(std::move(rep)) {}
 PeerServer::~PeerServer() = default;
 uint16_t PeerServer::port() const { return rep_->port(); }
 
 Result<std::unique_ptr<PeerServer>> PeerServer::Start(
     const PeerServerOptions& options, Handler handler) {
   try {
-    auto rep = std::make_unique<Rep>(options, std::move(handler));
+    auto rep = MakeInProcess<Rep>(options, std::move(handler));
     HF_RETURN_IF_ERROR(rep->Listen());
     return std::unique_ptr<PeerServer>(new PeerServer(std::move(rep)));
   } catch (const std::exception& error) {  // system_error, bad_alloc

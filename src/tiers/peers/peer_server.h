@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "ground/base/bytes.h"
+#include "ground/base/process_ptr.h"
 #include "holdfast/status.h"
 #include "tiers/peers/peer_file_sender.h"
 
@@ -82,8 +83,8 @@ class PeerServer {
 
  private:
   class Rep;
-  explicit PeerServer(std::unique_ptr<Rep> rep);
-  std::unique_ptr<Rep> rep_;
+  explicit PeerServer(ProcessPtr<Rep> rep);
+  ProcessPtr<Rep> rep_;
 };
 
 }  // namespace holdfast

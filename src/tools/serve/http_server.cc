@@ -384,11 +384,11 @@ class BeastServer final : public HttpServer {
 
 }  // namespace
 
-Result<std::unique_ptr<HttpServer>> HttpServer::Start(
+Result<ProcessPtr<HttpServer>> HttpServer::Start(
     const HttpServerOptions& options, AnswerFn answer) {
-  auto server = std::make_unique<BeastServer>(options, std::move(answer));
+  auto server = MakeInProcess<BeastServer>(options, std::move(answer));
   HF_RETURN_IF_ERROR(server->Listen());
-  return std::unique_ptr<HttpServer>(std::move(server));
+  return ProcessPtr<HttpServer>(std::move(server));
 }
 
 }  // namespace holdfast

@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 
+#include "ground/base/process_ptr.h"
 #include "holdfast/status.h"
 #include "tools/serve/http_message.h"
 
@@ -41,7 +42,7 @@ struct HttpServerOptions {
 class HttpServer {
  public:
   using AnswerFn = std::function<ServedResponse(const ServedRequest&)>;
-  static Result<std::unique_ptr<HttpServer>> Start(
+  static Result<ProcessPtr<HttpServer>> Start(
       const HttpServerOptions& options, AnswerFn answer);
   virtual ~HttpServer() = default;
   virtual uint16_t port() const = 0;

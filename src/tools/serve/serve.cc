@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ground/base/process_ptr.h"
 #include "ground/base/sha256.h"
 #include "ground/base/status_macros.h"
 #include "tools/serve/http_server.h"
@@ -85,7 +86,7 @@ class HttpSite final : public Server {
   Gate gate_;
   std::function<void(const std::string&)> log_;
   std::unique_ptr<Site> site_;
-  std::unique_ptr<HttpServer> server_;  // goes first
+  ProcessPtr<HttpServer> server_;  // goes first
 };
 
 }  // namespace

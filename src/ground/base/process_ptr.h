@@ -1,0 +1,35 @@
+// ProcessPtr<T>: a unique_ptr whose object dies only in the process that made
+// it. For owners of threads: a child of fork() has a copy of the object and
+// none of its threads, so that to join them crashes, and to destroy what they
+// wait for waits for ever. A child that drops such an object leaves it alone.
+//
+// Thread-safety: that of unique_ptr. Ownership: unique; in a forked child the
+// object's memory stays until the child ends.
+// Errors: none.
+#pragma once
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+namespace holdfast {
+
+struct DeleteInItsProcess {
+  template <typename T>
+  void operator()(T* object) const {
+    if (::getpid() == process) delete object;
+  }
+  ::pid_t process = ::getpid();
+};
+
+template <typename T>
+using ProcessPtr = std::unique_ptr<T, DeleteInItsProcess>;
+
+template <typename T, typename... Args>
+ProcessPtr<T> MakeInProcess(Args&&... args) {
+  return ProcessPtr<T>(new T(std::forward<Args>(args)...));
+}
+
+}  // namespace holdfast
