@@ -14,12 +14,12 @@
 #include "formats/codec/blosc_header.h"
 #include "formats/codec/codec_context.h"
 #include "formats/codec/compressibility.h"
-#include "formats/codec/xxh64.h"
 #include "formats/codec/zstd_codec.h"
 #include "formats/codec/zstd_frame.h"
 #include "formats/codec/zstd_literals.h"
 #include "ground/base/coding.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 
 namespace holdfast {
 namespace {

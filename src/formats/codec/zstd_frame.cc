@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "formats/codec/xxh64.h"
 #include "ground/base/coding.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 
 namespace holdfast {
 namespace {

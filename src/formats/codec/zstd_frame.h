@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "formats/codec/codec.h"
-#include "formats/codec/xxh64.h"
+#include "ground/base/xxh64.h"
 #include "holdfast/status.h"
 
 namespace holdfast {

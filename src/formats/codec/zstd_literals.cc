@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "formats/codec/xxh64.h"
 #include "ground/base/coding.h"
+#include "ground/base/xxh64.h"
 
 namespace holdfast {
 namespace {

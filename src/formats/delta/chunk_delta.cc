@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "formats/codec/xxh64.h"
 #include "formats/delta/word_masks.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 
 namespace holdfast {
 namespace {

@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "engine/restore/leaf_request.h"
-#include "formats/codec/xxh64.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 #include "ground/tensor/copy.h"
 #include "tools/compare/match_leaves.h"
 #include "tools/compare/slab_reader.h"

@@ -8,11 +8,11 @@
 
 #include "engine/commit/layout.h"
 #include "foreign/sidecar/tree_sidecar.h"
-#include "formats/codec/xxh64.h"
 #include "ground/base/coding.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/string_coding.h"
+#include "ground/base/xxh64.h"
 #include "ground/run/run.h"
 #include "stores/storage/url_path.h"
 #include "tools/convert/budgets.h"

@@ -15,8 +15,8 @@
 
 #include "engine/commit/tree_listing.h"
 #include "engine/format/directory_names.h"
-#include "formats/codec/xxh64.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 #include "holdfast/detail/places.h"
 #include "stores/storage/errno_status.h"
 #include "stores/storage/unique_fd.h"

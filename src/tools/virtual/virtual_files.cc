@@ -1,3 +1,4 @@
+#include "ground/base/xxh64.h"
 #include "holdfast/tools/virtual_files.h"
 
 #include <array>
@@ -6,7 +7,6 @@
 #include <mutex>
 #include <utility>
 
-#include "formats/codec/xxh64.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/text.h"
