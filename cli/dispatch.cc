@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "cli/completion.h"
+#include "cli/failures.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/parse.h"
-#include "cli/report.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/metrics.h"
 #include "holdfast/version.h"

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "cli/dispatch.h"
-#include "cli/report.h"
+#include "cli/failures.h"
 #include "cli/top/curses.h"
 #include "holdfast/mpi.h"
 

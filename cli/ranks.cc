@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/report.h"
+#include "cli/failures.h"
 
 namespace holdfast::cli {
 namespace {

@@ -1,10 +1,10 @@
 // cat: one value, or a slice of it.
 
 #include "cli/array_text.h"
+#include "cli/failures.h"
 #include "cli/leaf_text.h"
 #include "cli/npy.h"
 #include "cli/read_selection.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/slice.h"
 #include "cli/units.h"

@@ -1,13 +1,13 @@
 // convert, reshard and materialize: a checkpoint written again in another
 // layout, or with bytes of its own.
 
+#include "cli/failures.h"
 #include "cli/flags.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/leaf_plan.h"
 #include "cli/map_rules.h"
 #include "cli/ranks.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/units.h"
 #include "cli/verbs.h"

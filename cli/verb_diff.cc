@@ -4,11 +4,11 @@
 #include <cstdio>
 
 #include "cli/element_text.h"
+#include "cli/failures.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/leaf_text.h"
 #include "cli/map_rules.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/text_table.h"
 #include "cli/units.h"

@@ -5,9 +5,9 @@
 
 #include "cli/digest_leaves.h"
 #include "cli/element_text.h"
+#include "cli/failures.h"
 #include "cli/leaf_text.h"
 #include "cli/progress_bar.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/units.h"
 #include "cli/verbs.h"

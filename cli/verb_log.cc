@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <set>
 
+#include "cli/failures.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/sparkline.h"
 #include "cli/step_text.h"
 #include "cli/text_table.h"

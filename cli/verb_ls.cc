@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "cli/failures.h"
 #include "cli/leaf_text.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/text_table.h"
 #include "cli/units.h"

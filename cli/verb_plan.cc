@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/failures.h"
 #include "cli/leaf_plan.h"
 #include "cli/leaf_text.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/text_table.h"
 #include "cli/units.h"

@@ -4,9 +4,9 @@
 #include <mutex>
 #include <thread>
 
+#include "cli/failures.h"
 #include "cli/flags.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/serve.h"
 

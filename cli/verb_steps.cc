@@ -1,7 +1,7 @@
 // steps: the step directories of a root.
 
+#include "cli/failures.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/step_text.h"
 #include "cli/text_table.h"
 #include "cli/units.h"

@@ -4,7 +4,7 @@
 #include <deque>
 #include <mutex>
 
-#include "cli/report.h"
+#include "cli/failures.h"
 #include "cli/top/layout.h"
 #include "cli/top/model.h"
 #include "cli/top/worker.h"

@@ -3,8 +3,8 @@
 
 #include <map>
 
+#include "cli/failures.h"
 #include "cli/leaf_text.h"
-#include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
+#include "array_copies.h"
 #include "blocking.h"
 #include "errors.h"
 #include "leaves.h"
 #include "numpy_arrays.h"
-#include "snapshot.h"
 
 namespace nb = nanobind;
 

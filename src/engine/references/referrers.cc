@@ -95,6 +95,13 @@ bool HasName(const std::vector<DirectoryEntry>& entries,
       entries, [&](const DirectoryEntry& entry) { return entry.name == name; });
 }
 
+// Whether the process that writes this directory is alive.
+bool IsBeingWritten(const Place& directory) {
+  if (!directory.can_rename()) return true;
+  const auto lock = DirectoryLock::Take(directory.path());
+  return lock.status().code() == StatusCode::kAlreadyExists;
+}
+
 class ReferenceFinder {
  public:
   explicit ReferenceFinder(const Place& root) : root_(root) {
@@ -160,6 +167,7 @@ class ReferenceFinder {
       const Place below = directory / entry.name;
       if (entry.kind == PathKind::kSymlink) AddLink(below);
       if (entry.kind != PathKind::kDirectory) continue;
+      if (IsLeftover(below)) continue;
       if (entry.name == kSourcesDirectory) {
         HF_RETURN_IF_ERROR(LookBelow(below));
       } else if (MayBeItem(below)) {
@@ -167,6 +175,14 @@ class ReferenceFinder {
       }
     }
     return Status();
+  }
+
+  // Left by a killed save in a root that lies beside the step. (The items of an
+  // unfinished step are locked with it.)
+  static bool IsLeftover(const Place& directory) {
+    return IsTemporaryName(directory.name()) &&
+           !IsTemporaryName(directory.parent().name()) &&
+           !IsBeingWritten(directory);
   }
 
   // On a disk beside a step there may be anything, of any size, which is not to
@@ -261,13 +277,6 @@ class ReferenceFinder {
   Place directory_;  // where it is
   std::vector<Reference> found_;
 };
-
-// Whether the process that writes this directory is alive.
-bool IsBeingWritten(const Place& directory) {
-  if (!directory.can_rename()) return true;
-  const auto lock = DirectoryLock::Take(directory.path());
-  return lock.status().code() == StatusCode::kAlreadyExists;
-}
 
 // Decides for an entry beside a step that is to be replaced.
 bool CountsBesideReplaced(const Place& root, const std::string& name,

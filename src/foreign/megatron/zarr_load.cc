@@ -24,11 +24,11 @@ struct Loading {
   Array local;       // with via_local: the whole shard first
 };
 
-class Loader {
+class ZarrLoader {
  public:
-  Loader(std::span<const ShardedTensor> tensors,
-         std::span<const ArrayView> targets, const std::string& checkpoint_dir,
-         const ZarrLoadOptions& options)
+  ZarrLoader(std::span<const ShardedTensor> tensors,
+             std::span<const ArrayView> targets,
+             const std::string& checkpoint_dir, const ZarrLoadOptions& options)
       : tensors_(tensors),
         targets_(targets),
         options_(options),
@@ -180,7 +180,7 @@ Result<std::vector<LoadedTensor>> ZarrLoadShardedStrategy::Load(
     ZarrLoadOptions options, std::span<const ArrayView> targets) const {
   options.mode = mode_;
   return CatchBadAlloc([&]() -> Result<std::vector<LoadedTensor>> {
-    return Loader(tensors, targets, checkpoint_dir, options).LoadAll();
+    return ZarrLoader(tensors, targets, checkpoint_dir, options).LoadAll();
   });
 }
 

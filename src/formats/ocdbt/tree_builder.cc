@@ -51,10 +51,10 @@ size_t ImpliedPrefixBytes(std::span<const Entry> run) {
   return cut;
 }
 
-class Builder {
+class NodeBuilder {
  public:
-  Builder(const DataFileTable& files, const TreeOptions& options,
-          const NodeSink& sink)
+  NodeBuilder(const DataFileTable& files, const TreeOptions& options,
+              const NodeSink& sink)
       : files_(files), options_(options), sink_(sink) {}
 
   // Writes the nodes of one level; returns the entries for them.
@@ -132,7 +132,7 @@ class Builder {
 Result<BuiltTree> BuildTree(std::span<const LeafEntry> entries,
                             const DataFileTable& files,
                             const TreeOptions& options, const NodeSink& sink) {
-  Builder builder(files, options, sink);
+  NodeBuilder builder(files, options, sink);
   BuiltTree tree;
   HF_ASSIGN_OR_RETURN(std::vector<ChildEntry> level,
                       builder.WriteLevel(entries, 0));

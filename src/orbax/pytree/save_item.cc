@@ -9,7 +9,7 @@
 #include "ground/record/recorder.h"
 #include "orbax/handlers/done_future.h"
 #include "orbax/pytree/messages.h"
-#include "orbax/pytree/snapshot.h"
+#include "orbax/pytree/tree_copy.h"
 #include "stores/place/open_store.h"
 #include "stores/storage/url_path.h"
 

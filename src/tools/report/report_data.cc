@@ -30,9 +30,9 @@ class TextList {
   std::vector<std::string> texts_;
 };
 
-class Writer {
+class DataWriter {
  public:
-  explicit Writer(const ReportData& data)
+  explicit DataWriter(const ReportData& data)
       : data_(data), tree_(MakeModuleTree(data.checkpoint->leaves())) {
     const size_t count = Leaves().size();
     if (data.stats != nullptr) {
@@ -374,6 +374,8 @@ std::string BinsText(const MagnitudeHistogram& histogram, int& first_bin) {
   return text;
 }
 
-std::string ReportJson(const ReportData& data) { return Writer(data).Write(); }
+std::string ReportJson(const ReportData& data) {
+  return DataWriter(data).Write();
+}
 
 }  // namespace holdfast

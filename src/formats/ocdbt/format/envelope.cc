@@ -4,7 +4,7 @@
 #include <string>
 
 #include "formats/ocdbt/format/body_reader.h"
-#include "formats/ocdbt/format/zstd_frame.h"
+#include "formats/ocdbt/format/compressed_body.h"
 #include "ground/base/coding.h"
 #include "ground/base/crc32c.h"
 #include "ground/base/status_macros.h"

@@ -1,4 +1,4 @@
-#include "snapshot.h"
+#include "array_copies.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "cli/report.h"
+#include "cli/failures.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "formats/ocdbt/format/zstd_frame.h"
+#include "formats/ocdbt/format/compressed_body.h"
 
 #include <zstd.h>
 
