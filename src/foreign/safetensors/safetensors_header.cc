@@ -322,9 +322,9 @@ Status CheckEntries(std::vector<SafetensorsEntry>& entries,
                      before->name + "\", which end at " + std::to_string(end));
     }
     if (entry.begin > end) {
-      return TensorError(entry, "before its data_offsets " + range +
-                                    " lie bytes of no tensor, from " +
-                                    std::to_string(end));
+      return TensorError(entry, "the bytes from " + std::to_string(end) +
+                                    " to its data_offsets " + range +
+                                    " belong to no tensor");
     }
     end = entry.end;
     before = &entry;

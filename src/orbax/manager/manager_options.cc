@@ -75,7 +75,7 @@ Status CheckPolicies(const std::string& directory,
       options.save_decision_policy &&
       IsContinuous(*options.save_decision_policy)) {
     return InvalidArgumentError(
-        "ContinuousCheckpointingPolicy of several processes needs a "
+        "ContinuousCheckpointingPolicy needs, with several processes, a "
         "decision_group");
   }
   return Status();

@@ -210,7 +210,7 @@ Result<ParsedArray> ParseJsonMember(const Json& object) {
 Result<ParsedArray> ParseArray(const Json& value, const Inherited& inherited) {
   if (value.is_string()) {
     return UnimplementedError(
-        "an array's URL instead of a spec is not part of this release yet");
+        "an array by its URL is not part of this release yet; pass a spec");
   }
   HF_RETURN_IF_ERROR(zarr::ReadObject(&value).status());
   HF_ASSIGN_OR_RETURN(
