@@ -634,7 +634,7 @@ TEST_F(S3UploadTest, ConditionsAreLookedAtAndSent) {
 }
 
 TEST_F(S3UploadTest, WhatIsTooLargeToCopyIsCopiedInParts) {
-  constexpr uint64_t kObjectBytes = (uint64_t{6} << 30) + 5;
+  static constexpr uint64_t kObjectBytes = (uint64_t{6} << 30) + 5;
   ServeUploads([](const TestRequest& request) {
     if (request.method == "HEAD") {
       return TestAnswer{.headers = {{"ETag", "\"src\""}},
