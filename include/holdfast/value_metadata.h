@@ -1,5 +1,5 @@
-// The facts that a checkpoint knows of a value without reading it: Orbax's
-// ArrayMetadata, ScalarMetadata and StringMetadata.
+// The metadata that a checkpoint records about a value, available without
+// reading it: Orbax's ArrayMetadata, ScalarMetadata and StringMetadata.
 //
 // Thread-safety: values. Units: shapes in elements. Errors: none.
 #pragma once
@@ -42,7 +42,7 @@ struct StringMetadata {
   std::string directory;
 };
 
-// For a leaf that a caller's own handler serves.
+// For a leaf that a caller's own TypeHandler stores.
 struct CustomMetadata {
   std::string name;
   std::string directory;
