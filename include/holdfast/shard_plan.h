@@ -131,16 +131,14 @@ class ShardPlanner {
 
   // Has no device ids: they are in devices_.
   NamedSharding sharding_;
-  // one entry per entry of the spec
-  std::vector<std::vector<size_t>> spec_axes_;
+  std::vector<std::vector<size_t>> spec_axes_;  // by entry of the spec
   std::vector<Device> devices_;
 };
 
 // How much must be read from an array that is stored in chunks.
 struct ChunkNeed {
   int64_t chunk_count = 0;    // chunks that the boxes touch
-  // in these chunks, without the parts outside the array
-  int64_t read_elements = 0;
+  int64_t read_elements = 0;  // in these chunks, inside the array
   int64_t need_elements = 0;  // in the boxes; shared elements count once
 };
 

@@ -55,8 +55,7 @@ enum class LeafKind : uint8_t {
   kBytes,  // read from old msgpack checkpoints only
   kNone,
   kPlaceholder,  // Python's Ellipsis: "leave this one out"
-  // the value is stored elsewhere, under the given parameter name
-  kReference,
+  kReference,    // the value is stored elsewhere, under this parameter name
   kExternal,     // a TypeHandler stores it: only its value_type is recorded
   kObject,  // a value of the caller's own C++ type; a TypeHandler stores it
 };
