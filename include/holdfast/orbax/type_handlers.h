@@ -64,7 +64,7 @@ class LimitInFlightBytes {
   virtual void ReleaseBytes(int64_t requested_bytes) = 0;
 };
 
-// What a handler is told about a leaf, in addition to the user's arguments.
+// The facts that a handler gets about a leaf, besides the user's arguments.
 struct ParamInfo {
   std::string name;        // the parameter's: keys joined with "."
   std::string parent_dir;  // the item's directory; absolute
