@@ -36,8 +36,8 @@ class CheckedFiles {
   // `_CHECKPOINT_METADATA`.
   static Result<CheckedFiles> OfItem(const Place& directory);
   // The rows for the files in `directory`, whose store is `store`: from its own
-  // list, or from the nearest list above that has any; null if there are none.
-  // On disk its own list is checked against the lists above, as for an item.
+  // list, or from the nearest list above that has any; otherwise null. On disk
+  // its own list is checked against the lists above, as for an item.
   static Result<std::shared_ptr<const DigestIndex>> ListFor(
       const std::shared_ptr<Store>& store, const Place& directory);
   // For the directory `name` below this one, including its own list.
