@@ -18,10 +18,10 @@
 // Scalars and strings are stored as they are. doc/deltas.md describes the
 // format.
 // Thread-safety, ownership: as Save and Load.
-// Units: bytes. Errors: those of Save and Load. Reading: NotFound for a base
-// that was removed, FailedPrecondition for a base other than the one that the
-// delta was made from, DataLoss for elements that do not match their saved
-// hashes.
+// Units: bytes.
+// Errors: those of Save and Load. Reading: NotFound for a base that was
+// removed, FailedPrecondition for a base other than the one that the delta was
+// made from, DataLoss for elements that do not match their saved hashes.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,6 @@
 // if it was initialised with less than MPI_THREAD_SERIALIZED.
 // Errors: FailedPrecondition (no such library, or another version of it; MPI
 // was finalized), Unavailable (MPI's own errors).
-// is over), Unavailable (what MPI itself says).
 #pragma once
 
 #include <memory>

@@ -1,7 +1,8 @@
 // The metadata that a checkpoint records about a value, available without
 // reading it: Orbax's ArrayMetadata, ScalarMetadata and StringMetadata.
 //
-// Thread-safety: values. Units: shapes in elements. Errors: none.
+// Thread-safety: values. Units: shapes in elements.
+// Errors: none.
 #pragma once
 
 #include <optional>

@@ -6,8 +6,8 @@
 //
 // The previous handler is called as well, unless it was the default, which
 // would end the process.
-// Thread-safety: any thread. Errors: InvalidArgument for a signal that cannot
-// be caught.
+// Thread-safety: any thread.
+// Errors: InvalidArgument for a signal that cannot be caught.
 #pragma once
 
 #include <csignal>

@@ -17,7 +17,6 @@
 // found possible; the last protected step is never removed. At intervals a step
 // is copied from there to the shared tier, in the background: there it is a
 // plain checkpoint, a step of a root in the layout of CheckpointManager.
-// a plain checkpoint, a step of a root as CheckpointManager knows it.
 //
 // Every byte has a checksum that other ranks know, too. A restore examines
 // everything that remains, uses the newest step of which enough is intact,

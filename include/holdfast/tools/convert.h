@@ -22,11 +22,12 @@
 //
 // With a group, every rank makes the same call and must be able to access both
 // paths; each rank reads and writes a share of the chunks. Only for Orbax's
-// formats. Thread-safety: as Save. Units: bytes, seconds. Errors: those of Open
-// and Save; DataLoss naming the leaf when the new checkpoint does not hold what
-// was read; Unimplemented for an item that is neither a tree nor JSON;
-// InvalidArgument for rules that contradict each other, or that give two leaves
-// the same name, naming both.
+// formats.
+// Thread-safety: as Save. Units: bytes, seconds.
+// Errors: those of Open and Save; DataLoss naming the leaf when the new
+// checkpoint does not hold what was read; Unimplemented for an item that is
+// neither a tree nor JSON; InvalidArgument for rules that contradict each
+// other, or that give two leaves the same name, naming both.
 #pragma once
 
 #include <cstdint>

@@ -12,9 +12,10 @@
 // the same time; only these pieces are held in memory, within
 // RunOptions::in_flight_bytes_max.
 // Thread-safety: may run concurrently on the same checkpoints.
-// Units: bytes, elements. Errors: Cancelled; InvalidArgument for two leaves
-// with the same name. A leaf that cannot be read is listed in the result, with
-// the reason, and does not stop the rest.
+// Units: bytes, elements.
+// Errors: Cancelled; InvalidArgument for two leaves with the same name. A leaf
+// that cannot be read is listed in the result, with the reason, and does not
+// stop the rest.
 #pragma once
 
 #include <cstddef>

@@ -3,8 +3,8 @@
 // In a glob `*` and `**` match any characters (also dots), `?` matches one,
 // `[abc]`, `[a-z]` and `[!a]` one of a set, `{a,b*}` one of several globs, and
 // `\` takes the next character literally.
-// Thread-safety: pure functions and values. Errors: none for a glob; an
-// unclosed set or brace stands for itself.
+// Thread-safety: pure functions and values.
+// Errors: none for a glob; an unclosed set or brace stands for itself.
 #pragma once
 
 #include <functional>

@@ -9,10 +9,10 @@
 // each save, load, conversion and copy, including failed ones (the textfile
 // collector of Prometheus's node_exporter reads such files).
 // HOLDFAST_TRACE=FILE is like SetTraceFile. In both names, %p stands for the
-// process id and %r for the rank. Thread-safety: any thread. Units: seconds,
-// bytes. Errors: a file that cannot be written is reported once on standard
-// error, and fails no call.
-// error, and fails no call.
+// process id and %r for the rank.
+// Thread-safety: any thread. Units: seconds, bytes.
+// Errors: a file that cannot be written is reported once on standard error, and
+// fails no call.
 #pragma once
 
 #include <map>

@@ -17,7 +17,8 @@
 // target's custom metadata list such leaves under "holdfast.rescue".
 //
 // Memory is limited as by Convert, in addition to the keys of a database that
-// is rebuilt. Thread-safety: as Save. Units: bytes, seconds.
+// is rebuilt.
+// Thread-safety: as Save. Units: bytes, seconds.
 // Errors: AlreadyExists (`Destination P already exists.`), NotFound (no such
 // source), InvalidArgument (a directory of steps), DataLoss when nothing can be
 // recovered, saying why; nothing is then written. Those of Convert.

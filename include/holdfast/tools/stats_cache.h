@@ -15,9 +15,10 @@
 // that is damaged, or is not a cache, is ignored with a warning, and Write
 // replaces it. It holds at most kStatsCacheBytesMax, for the most recently used
 // checkpoints.
-// Thread-safety: any thread. Units: bytes. Errors: Write has those of the file
-// system, and FailedPrecondition if an existing file with that name is not a
-// cache: such a file is never overwritten.
+// Thread-safety: any thread. Units: bytes.
+// Errors: Write has those of the file system, and FailedPrecondition if an
+// existing file with that name is not a cache: such a file is never
+// overwritten.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,6 @@
 // names a function or class that is not read), Unimplemented (valid, but not
 // supported, naming it), InvalidArgument (a value that cannot be written, and
 // where).
-// is), InvalidArgument (a value that cannot be written, and where).
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,6 @@
 // Units: bytes.
 // Errors: those of the store; DataLoss with both checksums for bytes that
 // differ, and for a listed file that is missing.
-// differ, and for a listed file that is not there.
 #pragma once
 
 #include <atomic>

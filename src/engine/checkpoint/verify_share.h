@@ -5,9 +5,10 @@
 // some of them, so that the bytes are divided evenly. A digest of the units
 // then proves that all processes saw the same ones: damage that hides a unit
 // from one process, or a checkpoint that changes meanwhile, would leave work
-// that no process does. Thread-safety: one thread per WorkShare; pure
-// functions. Units: bytes. Errors: DataLoss for bytes that are not a report;
-// FailedPrecondition naming the ranks that saw different units.
+// that no process does.
+// Thread-safety: one thread per WorkShare; pure functions. Units: bytes.
+// Errors: DataLoss for bytes that are not a report; FailedPrecondition naming
+// the ranks that saw different units.
 #pragma once
 
 #include <cstdint>

@@ -2,10 +2,11 @@
 // directory.
 //
 // Source: orbax-checkpoint 0.12.8,
-// _src/metadata/step_metadata_serialization.py. Thread-safety: pure functions.
-// Units: nanoseconds since the Unix epoch. Errors: DataLoss for text that is
-// not such a file. (Orbax then behaves as if the file did not exist; the caller
-// decides whether to do so.)
+// _src/metadata/step_metadata_serialization.py.
+// Thread-safety: pure functions.
+// Units: nanoseconds since the Unix epoch.
+// Errors: DataLoss for text that is not such a file. (Orbax then behaves as if
+// the file did not exist; the caller decides whether to do so.)
 #pragma once
 
 #include <cstdint>

@@ -31,8 +31,8 @@
 // skips "nodes", "blocks" and "tails", and 0.2.0 "others". The last member is
 // the CRC-32C of all text before the comma that precedes it. Paths are relative
 // to the directory with the sidecar. CRCs are eight lower-case hex digits.
-// Thread-safety: pure functions. Units: bytes. Errors: DataLoss for a damaged
-// sidecar; Unimplemented for a later version.
+// Thread-safety: pure functions. Units: bytes.
+// Errors: DataLoss for a damaged sidecar; Unimplemented for a later version.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 // Compact JSON on one line, no newline:
 //   {"holdfast_fingerprints":1,"algorithm":"holdfast-linear-1",
 //    "tensors":{"params.w":"0123456789abcdef0123456789abcdef",...}}
-// Thread-safety: pure functions. Errors: DataLoss for a damaged file;
-// Unimplemented for a later version.
+// Thread-safety: pure functions.
+// Errors: DataLoss for a damaged file; Unimplemented for a later version.
 #pragma once
 
 #include <map>

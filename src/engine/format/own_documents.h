@@ -5,8 +5,8 @@
 // A program that reads custom metadata with another library and saves them
 // again also saves these documents, which then describe another item. A list
 // that such a program does not see says which documents are the item's own.
-// Thread-safety: pure functions. Errors: none; text that is not a JSON object
-// holds no documents.
+// Thread-safety: pure functions.
+// Errors: none; text that is not a JSON object holds no documents.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -6,9 +6,9 @@
 // "save_id":"...","database":"ocdbt.process_3/","manifest_checksum":1234,
 // "leaf_count":12,"leaf_checksums":"...","fingerprints":{"w":"..."}}, the text
 // of a DigestFile for everything that the process wrote, and the CRC-32C of
-// these two lines (with their newlines) in eight hex digits. Thread-safety:
-// pure functions. Errors: DataLoss for a damaged file; Unimplemented for a
-// later version.
+// these two lines (with their newlines) in eight hex digits.
+// Thread-safety: pure functions.
+// Errors: DataLoss for a damaged file; Unimplemented for a later version.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // Identifies the content of a checkpoint, independent of its path and name.
 //
-// Thread-safety: reads directories; any thread. Errors: those of reading, with
-// the path.
+// Thread-safety: reads directories; any thread.
+// Errors: those of reading, with the path.
 #pragma once
 
 #include <string>

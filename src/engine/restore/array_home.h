@@ -4,7 +4,8 @@
 // store of a spec, the files of a foreign format.
 //
 // Thread-safety: const methods from any thread. Ownership: a ReadableArray
-// borrows; the home outlives its readers. Errors: CheckStillThere: Unavailable.
+// borrows; the home outlives its readers.
+// Errors: CheckStillThere: Unavailable.
 #pragma once
 
 #include <optional>

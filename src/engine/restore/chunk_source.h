@@ -1,7 +1,8 @@
 // ChunkSource: the stored bytes of one located chunk, read in windows.
 //
 // Thread-safety: one thread. Ownership: borrows the chunk and the token.
-// Units: bytes. Errors: those of the store; Cancelled.
+// Units: bytes.
+// Errors: those of the store; Cancelled.
 #pragma once
 
 #include "engine/restore/restore_plan.h"

@@ -6,9 +6,10 @@
 // kGapBytesMax between wanted rows are read and dropped, larger ones are
 // skipped. If the target has the elements in the same order as the file, the
 // range is read straight into the target's memory; otherwise into scratch
-// memory, from where it is copied, cast or byte-swapped. Thread-safety:
-// ReadExtentBox from any thread; each thread needs its own scratch. Units:
-// bytes; elements in boxes. Errors: as Store.
+// memory, from where it is copied, cast or byte-swapped.
+// Thread-safety: ReadExtentBox from any thread; each thread needs its own
+// scratch. Units: bytes; elements in boxes.
+// Errors: as Store.
 #pragma once
 
 #include <cstdint>

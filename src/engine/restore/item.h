@@ -2,10 +2,11 @@
 //
 // Opening reads metadata only. A leaf whose own metadata is missing or damaged
 // keeps its place in the list with the reason in `problem`; reading it fails
-// with that reason, and the other leaves stay readable. Thread-safety:
-// immutable after Open; const methods may run concurrently. Ownership: an Item
-// shares the store of its files. Errors: Open: NotFound, DataLoss,
-// FailedPrecondition for the complete item, naming the file.
+// with that reason, and the other leaves stay readable.
+// Thread-safety: immutable after Open; const methods may run concurrently.
+// Ownership: an Item shares the store of its files.
+// Errors: Open: NotFound, DataLoss, FailedPrecondition for the complete item,
+// naming the file.
 #pragma once
 
 #include <memory>

@@ -2,9 +2,9 @@
 // links are not possible), so that they outlive the step.
 //
 // A snapshot is locked while it is in use; a snapshot left by a dead process is
-// removed when the next one is made in the same directory. Thread-safety: any
-// thread, any process. Ownership: owns its directory. Errors: those of the file
-// system, including a lack of hard links.
+// removed when the next one is made in the same directory.
+// Thread-safety: any thread, any process. Ownership: owns its directory.
+// Errors: those of the file system, including a lack of hard links.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,8 @@
 // Determines which step of a root an address means.
 //
-// Thread-safety: pure functions. Errors: NotFound (no such step, no step that
-// old, no metric with that name; lists the existing ones).
+// Thread-safety: pure functions.
+// Errors: NotFound (no such step, no step that old, no metric with that name;
+// lists the existing ones).
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // Serializes lists of found steps, to send them between processes.
 //
-// Thread-safety: pure functions. Errors: Internal for text that PackSteps did
-// not make.
+// Thread-safety: pure functions.
+// Errors: Internal for text that PackSteps did not make.
 #pragma once
 
 #include <string>
