@@ -111,7 +111,7 @@ class Follower {
   struct Update {
     int64_t step = 0;
     std::string path;
-    uint64_t delta_count = 0;          // applied; 0: the step was read whole
+    uint64_t delta_count = 0;          // applied; 0: the step was read in full
     uint64_t read_bytes = 0;           // stored
     std::vector<std::string> changed;  // names of arrays
   };

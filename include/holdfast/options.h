@@ -99,7 +99,7 @@ enum class Compression : uint8_t {
 std::string_view CompressionName(Compression compression);
 std::optional<Compression> CompressionFromName(std::string_view name);
 
-// How one array is stored; the names and rules of Orbax's SaveArgs.
+// How one array is stored, with the names and rules of Orbax's SaveArgs.
 struct SaveArgs {
   // From old releases, which kept such leaves in the msgpack file; ignored.
   bool aggregate = false;

@@ -58,7 +58,7 @@ struct PendingSaveOptions {
   bool keeps_other_files = false;
 };
 
-// The part of `_CHECKPOINT_METADATA` about the whole checkpoint.
+// The part of `_CHECKPOINT_METADATA` about the complete checkpoint.
 struct RootRecord {
   // The JSON value of "item_handlers": a string for a bare item
   // (`"orbax.checkpoint...."`, quotes included), an object of name -> type

@@ -32,7 +32,7 @@
 // - A rank that wrongly skipped a call learns at its next call that the others
 //   are elsewhere (in another phase or file), and follows them.
 //
-// Thread-safety: one thread a group at a time. Ownership: a group shares its
+// Thread-safety: one thread per group at a time. Ownership: a group shares its
 // transport. Units: seconds; ranks count from 0.
 // Errors: DeadlineExceeded naming the ranks that did not arrive, the phase and
 // the file; FailedPrecondition when ranks meet in different phases; those of

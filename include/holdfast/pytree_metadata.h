@@ -2,8 +2,8 @@
 // values: the result of PyTreeCheckpointHandler::Metadata, and the parts of it
 // that are passed to the caller's functions.
 //
-// Thread-safety: values and pure functions. Units: shapes in elements. Errors:
-// those of RecordedContainers.
+// Thread-safety: values and pure functions. Units: shapes in elements.
+// Errors: those of RecordedContainers.
 #pragma once
 
 #include <map>

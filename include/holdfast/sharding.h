@@ -1,5 +1,5 @@
-// Shardings: which box of an array each device holds, as JAX defines it and as
-// the entries of `_sharding` spell it.
+// Shardings: which box of an array each device holds, as defined by JAX and
+// recorded in the entries of `_sharding`.
 //
 //   NamedSharding rows{{.axis_names = {"data", "model"}, .shape = {4, 2}},
 //                      {{"data"}}};

@@ -10,8 +10,8 @@
 // step in the trash that is to be deleted right away has the suffix ".removing"
 // and cannot be restored; everything else there waits for EmptyTrash.
 // Thread-safety: any thread; several processes may do all of this concurrently.
-// Ownership: none. Units: bytes; nanoseconds since 1970-01-01 UTC. Errors:
-// NotFound (no root, no such step), those of the file system.
+// Ownership: none. Units: bytes; nanoseconds since 1970-01-01 UTC.
+// Errors: NotFound (no root, no such step), those of the file system.
 #pragma once
 
 #include <cstdint>
@@ -90,9 +90,9 @@ Result<std::unique_ptr<Checkpoint>> OpenUnlessRoot(
 //   @step=120  @latest  @2026-11-01  @2026-11-01T12:00  @2h ago
 //   @best:loss  @best:max:accuracy
 // A time (UTC; s, m, h, d and w ago) means the newest step committed by then;
-// the best is the step with the smallest, or the largest, metric, of equal
-// steps the newest. Any other path, and one that exists under this very name,
-// is returned unchanged. NotFound lists the existing steps or metrics;
+// the best is the step with the smallest, or the largest, metric (the newest of
+// several equal ones). Any other path, and one that exists under this very
+// name, is returned unchanged. NotFound lists the existing steps or metrics;
 // InvalidArgument for an '@' after a directory with none of these forms.
 Result<std::string> ResolveStepAddress(const std::string& path);
 

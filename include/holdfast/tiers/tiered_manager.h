@@ -103,7 +103,7 @@ struct TieredManagerOptions {
   // Where other ranks can reach this one; "": this machine's name.
   std::string host;
   std::string listen_address = "0.0.0.0";
-  uint16_t port = 0;  // 0: any
+  uint16_t port = 0;  // 0: any free port
   // For the slowest other rank at a meeting, and for one answer.
   double timeout_seconds = 600;
   double answer_seconds_max = 60;

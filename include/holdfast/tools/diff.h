@@ -87,8 +87,8 @@ enum class DiffVerdict : uint8_t {
   kShape,
   kDType,   // values may differ too
   kValues,  // some elements are not close
-  kBits,    // values are equal, and DiffOptions::equal_bits asked for more; or
-            // by_fingerprint asked for no less
+  kBits,    // values are equal but bits differ, with DiffOptions::equal_bits;
+            // or bits differ, with by_fingerprint
   kUnreadable,
 };
 // "same", "only in a", "only in b", "kind", "shape", "dtype", "values", "bits",

@@ -19,9 +19,10 @@
 // Units: bytes, seconds; nanoseconds since 1970-01-01 UTC.
 // Errors: NotFound (no root, no steps, no such step; a glob or a metric that no
 // step has), InvalidArgument (a malformed predicate; says where),
-// FailedPrecondition (the newest step is good, the oldest bad, or no step could
-// be judged; says what was found), Cancelled; any other failure to read except
-// damage. Steps that cannot be read are listed in the log, with the reason.
+// FailedPrecondition (the newest step is good, the oldest is bad, or too few
+// steps could be judged to find a good and a bad one; says what was found),
+// Cancelled; any other failure to read except damage. Steps that cannot be read
+// are listed in the log, with the reason.
 #pragma once
 
 #include <cstdint>

@@ -81,7 +81,7 @@ struct CrashRisk {
 };
 
 struct CrashProof {
-  std::vector<CrashRisk> risks;  // the most states first
+  std::vector<CrashRisk> risks;  // those with the most states first
   uint64_t change_count = 0;
   uint64_t sync_count = 0;          // among the changes
   uint64_t dropped_sync_count = 0;  // by without_sync

@@ -9,8 +9,8 @@
 // list). `target` becomes a committed Orbax step with every intact tensor: all
 // of its bytes exist, and pass every check that its format has. A tensor is
 // either intact or lost; partial tensors are not recovered. A change in data
-// without a checksum cannot be detected: the result lists such leaves, and is
-// then not complete. The source is never written to.
+// without a checksum cannot be detected: the result lists such leaves, and its
+// is_whole() is then false. The source is never written to.
 //
 // With `fill`, a lost leaf is taken from that step instead, if it has a leaf of
 // the same name, and of the same shape and dtype as far as these are known. The

@@ -20,7 +20,7 @@ namespace holdfast {
 enum class ValueKnownBy : uint8_t {
   kBlocks,    // the CRCs of its blocks, as parts of it are read
   kZstdEnd,   // its end, which is the checksum of a zstd frame
-  kCrc32cEnd  // its end: a CRC-32C, which makes the CRC of the whole a constant
+  kCrc32cEnd  // its end: a CRC-32C, so the CRC of all its bytes is constant
 };
 
 class ValueSums {

@@ -93,7 +93,7 @@ Status CheckStoredSize(const PlannedChunk& chunk, const RestoreTarget& target) {
     if (chunk.location.store->requests_in_flight() > 1) return Status();
     const Result<ObjectInfo> info =
         chunk.location.store->Stat(chunk.location.key);
-    if (!info.ok()) return Status();  // absent: found out when it is read
+    if (!info.ok()) return Status();  // absent: noticed when it is read
     stored_bytes = info->byte_count;
   }
   return zarr::CheckExpansion(stored_bytes, layout.chunk_bytes,
