@@ -1,10 +1,10 @@
 // Megatron Core's sharded state: which part of which global tensor each rank
 // holds, and the rules by which the parts of all ranks form one checkpoint.
 //
-// One of three headers: this one (parts and their rules), megatron_state.h
-// (nested state dicts) and megatron_zarr.h (files). Names and behaviour are
-// those of megatron.core.dist_checkpointing 0.8 to 0.15.3, the last releases
-// with a zarr back end; deliberate improvements are noted where they apply.
+// One of three headers: this one (parts and their rules), state.h (nested state
+// dicts) and zarr.h (files). Names and behaviour are those of
+// megatron.core.dist_checkpointing 0.8 to 0.15.3, the last releases with a zarr
+// back end; deliberate improvements are noted where they apply.
 //
 // Thread-safety: values and pure functions.
 // Ownership: tensors borrow their elements (`data`); everything else is owned.
@@ -103,7 +103,7 @@ struct ShardedTensor {
   std::optional<Shape> axis_fragmentations;
   ReplicaId replica_id;
   int prepend_axis_num = 0;
-  // The stored and the requested global shape may differ; see megatron_zarr.h.
+  // The stored and the requested global shape may differ; see zarr.h.
   bool allow_shape_mismatch = false;
   // If set, the rank holds only these elements of its local shard, as a 1-D
   // tensor.

@@ -11,14 +11,13 @@
 // An entry is identified by the names, sizes and times (in object stores:
 // versions) of all files of its checkpoint, and by the tensor's name: a
 // checkpoint in which any file has changed is measured again. A checkpoint
-// whose files have no such identity (on a web server) is never kept. A file
-// that is damaged, or is not a cache, is ignored with a warning, and Write
-// replaces it. It holds at most kStatsCacheBytesMax, for the most recently used
-// checkpoints.
+// whose files have no such identity (on a web server) is never kept. A damaged
+// file is ignored with a warning, and Write replaces it. The cache holds at
+// most kStatsCacheBytesMax, for the most recently used checkpoints.
 // Thread-safety: any thread. Units: bytes.
 // Errors: Write has those of the file system, and FailedPrecondition if an
-// existing file with that name is not a cache: such a file is never
-// overwritten.
+// existing file with that name is not a cache: such a file is ignored with a
+// warning, and never overwritten.
 #pragma once
 
 #include <cstdint>
