@@ -27,10 +27,10 @@
 //
 // Thread-safety: any thread. Ownership: destroying a Server stops it.
 // Units: bytes, seconds.
-// Errors: Start: InvalidArgument (no path, not an address), AlreadyExists (the
-// port is in use), PermissionDenied. Errors of requests are in their responses:
-// 404 (no such file), 416 (a range outside the file), 500 (damage, described in
-// words), 503 (too many clients; an unreachable store).
+// Errors: Start returns InvalidArgument (no path, not an address),
+// AlreadyExists (the port is in use), PermissionDenied. Requests are answered
+// with 404 (no such file), 416 (a range outside the file), 500 (damage,
+// described in words), 503 (too many clients; an unreachable store).
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // StoredExtents: an additional interface of Checkpoints whose arrays are stored
 // in files as they are in memory; it returns where.
 //
-// Views refer to those bytes instead of copying them. Thread-safety, ownership:
-// as the Checkpoint's. Units: elements; bytes where named so.
+// Views refer to those bytes instead of copying them.
+// Thread-safety, ownership: as the Checkpoint's.
+// Units: elements; bytes where named so.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 //
 // For views only links count: hard links and copies hold their own data.
 // Checkpoints in directories other than the step's are not found.
-// Thread-safety: pure functions of the file system, or of a bucket. Errors:
-// those of reading; a caller that cannot read must not remove.
+// Thread-safety: pure functions of the file system, or of a bucket.
+// Errors: those of reading; a caller that cannot read must not remove.
 #pragma once
 
 #include <map>

@@ -5,7 +5,7 @@
 //
 // Thread-safety: const methods from any thread. Ownership: a ReadableArray
 // borrows; the home outlives its readers.
-// Errors: CheckStillThere: Unavailable.
+// Errors: CheckStillThere returns Unavailable.
 #pragma once
 
 #include <optional>

@@ -5,8 +5,8 @@
 // with that reason, and the other leaves stay readable.
 // Thread-safety: immutable after Open; const methods may run concurrently.
 // Ownership: an Item shares the store of its files.
-// Errors: Open: NotFound, DataLoss, FailedPrecondition for the complete item,
-// naming the file.
+// Errors: Open returns NotFound, DataLoss, FailedPrecondition for the complete
+// item, naming the file.
 #pragma once
 
 #include <memory>

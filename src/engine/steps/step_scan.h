@@ -1,8 +1,8 @@
 // Reads the metadata of many steps concurrently.
 //
-// Thread-safety: pure functions of the file system. Units: nanoseconds. Errors:
-// none for a step that cannot be read: it gets the time of its directory, and
-// no metrics.
+// Thread-safety: pure functions of the file system. Units: nanoseconds.
+// Errors: none for a step that cannot be read: it gets the time of its
+// directory, and no metrics.
 #pragma once
 
 #include <cstdint>
