@@ -177,7 +177,8 @@ struct SaveOptions {
   // others), which belong to the checkpoint that they were read from.
   std::string custom_metadata;
   std::string item_custom_metadata;
-  // For holdfast's own layers: such members for this item.
+  // For holdfast's own layers: the members for this item that holdfast keeps
+  // for itself.
   std::string item_documents;
   // With rich types, the JSON text for `value_metadata_tree` in `_METADATA`; or
   // empty. Empty named tuples are then recorded as named tuples.

@@ -67,7 +67,7 @@ struct RootRecord {
   // A JSON object, or empty; members that holdfast keeps for itself are left
   // out, as in SaveOptions.
   std::string custom_metadata;
-  std::string documents;  // for holdfast's own layers: such members
+  std::string documents;  // these members, for holdfast's own layers
   // Also write the empty file `orbax.checkpoint`, as v1's functions do.
   bool is_v1 = false;
 };

@@ -51,7 +51,7 @@ class Checkpoint;
 // not in Orbax's form.
 Result<Tree> RecordedContainers(const Checkpoint& checkpoint);
 
-// How one process wrote one jax.Array: a row of `array_metadatas/process_N`.
+// How one process wrote one jax.Array: a row in `array_metadatas/process_N`.
 struct SerializedArrayMetadata {
   std::string param_name;
   Shape write_shape;

@@ -1,4 +1,4 @@
-// How leaves are restored: Orbax's RestoreArgs and their kin, as plain data.
+// How leaves are restored: Orbax's RestoreArgs and related types as plain data.
 //
 //   RestoreArgsMap args;
 //   args["params.w"] = ArrayRestoreArgs{.sharding = rows};

@@ -206,7 +206,7 @@ class ArrayWriteSpec {
   ArrayWriteMetadata metadata_;
 };
 
-// --- The same for a ParamInfo: `Must provide info.name and info.parent_dir.`
+// --- Specs for a ParamInfo: `Must provide info.name and info.parent_dir.`
 
 struct JsonTspecReadOptions {
   std::optional<std::string> metadata_key;

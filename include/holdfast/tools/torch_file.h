@@ -167,8 +167,8 @@ struct PickleRecord {
   bool by_name = false;
   std::vector<PickleValue> args;
   std::optional<PickleValue> state;      // for __setstate__ or __dict__
-  std::vector<PickleValue> items;        // appended to it
-  std::vector<PickleValue::Pair> pairs;  // set in it
+  std::vector<PickleValue> items;        // appended to the object
+  std::vector<PickleValue::Pair> pairs;  // set in the object
 
   std::string FullName() const { return module + "." + name; }
 };
