@@ -1,4 +1,5 @@
-// CancelToken: tells running work to stop soon. Long loops ask it once a chunk.
+// CancelToken: tells running work to stop soon. Long loops check it once per
+// chunk.
 // Thread-safety: any thread. Ownership: borrows the caller's flag, if given.
 #pragma once
 

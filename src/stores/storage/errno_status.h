@@ -1,5 +1,5 @@
 // Errno -> Status, in one place, so that every system call of holdfast reports
-// the same failure in the same words: "<what> <path>: <strerror>".
+// the same failure in the same form: "<what> <path>: <strerror>".
 //
 // Thread-safety: pure functions. Units: none.
 #pragma once
