@@ -22,9 +22,9 @@ namespace holdfast {
 
 class PositionedFile {
  public:
-  // Creates the file; with `keep` an existing one is opened instead. It then has
-  // byte_count bytes, and new bytes are zero. FailedPrecondition if the name
-  // belongs to anything but a regular file.
+  // Creates the file; with `keep` an existing one is opened instead. It then
+  // has byte_count bytes, and new bytes are zero. FailedPrecondition if the
+  // name belongs to anything but a regular file.
   static Result<std::unique_ptr<PositionedFile>> Open(std::string path,
                                                       uint64_t byte_count,
                                                       bool keep);
