@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-// Ends the file after every call, and is written over by the next one.
+// Ends the file after every call; the next call overwrites it.
 constexpr std::string_view kTraceHead = "{\"traceEvents\":[\n";
 constexpr std::string_view kTraceTail = "\n]}\n";
 
@@ -32,7 +32,7 @@ struct Outputs {
   std::string trace_pattern;
   std::string metrics_pattern;
   int fd = -1;      // of the trace
-  int64_t pid = 0;  // whose it is: a forked child has one of its own
+  int64_t pid = 0;  // of the owner: a forked child opens its own
   int64_t end = 0;  // where the tail begins
   bool is_first = true;
   bool has_complained = false;

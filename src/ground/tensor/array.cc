@@ -40,7 +40,7 @@ Status CheckBools(const ConstArrayView& view) {
 }  // namespace
 
 int64_t ElementCount(const Shape& shape) {
-  // A zero extent wins over the overflow of the others.
+  // A zero extent takes precedence over an overflow of the others.
   for (const int64_t extent : shape) {
     if (extent == 0) return 0;
   }
@@ -54,7 +54,7 @@ Shape ContiguousStrides(const Shape& shape, size_t element_bytes) {
   auto stride = static_cast<int64_t>(element_bytes);
   for (size_t i = shape.size(); i-- > 0;) {
     strides[i] = stride;
-    // As numpy: an empty dimension counts as one element.
+    // As in numpy, an empty dimension counts as one element.
     stride = SaturatingProduct(stride, shape[i] > 0 ? shape[i] : 1);
   }
   return strides;
@@ -70,7 +70,7 @@ std::string ShapeToString(const Shape& shape) {
 }
 
 bool IsContiguous(const ConstArrayView& view) {
-  // An extent of 1 may have any stride: it is never taken.
+  // The stride of an extent of 1 is never used, so it may be anything.
   assert(view.shape.size() == view.strides.size());
   if (ElementCount(view.shape) == 0) return true;
   auto stride = static_cast<int64_t>(DTypeBytes(view.dtype));
