@@ -29,8 +29,8 @@ std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
       buffer = std::move(*found);
       spares.erase(found);
     } else {
-      // No spare fits. The oldest ones are dropped, as many bytes as are about
-      // to be allocated, so that the pool does not grow when sizes change.
+      // No spare fits. Drop the oldest spares, as many bytes as are about to be
+      // allocated, so that the pool does not grow when sizes change.
       uint64_t dropped_bytes = 0;
       while (!spares.empty() && dropped_bytes < byte_count) {
         dropped_bytes += spares.front().size();

@@ -1,6 +1,6 @@
 // The sums of many boxes, computed on all threads.
 //
-// Thread-safety: pure functions of the memory behind the views.
+// Thread-safety: pure functions of the memory that the views refer to.
 // Units: elements. Errors: Cancelled.
 #pragma once
 

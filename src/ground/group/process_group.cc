@@ -279,7 +279,7 @@ class StarGroup : public ProcessGroup {
     return {std::move(given->values), false, false, {}};
   }
 
-  // A few ranks among the first name rank 0 if it does not arrive.
+  // Only ranks that are powers of two report that rank 0 is late.
   bool NamesRankZero() const { return (rank_ & (rank_ - 1)) == 0; }
 
   // Like the transport's Receive, from rank 0. If `visit` is not null, rank 0

@@ -232,7 +232,7 @@ class Translator {
     return Status();
   }
 
-  // Reads up to `more_max` octal digits after the one that was taken.
+  // Reads up to `more_max` octal digits after the one already read.
   Status Octal(size_t start, size_t more_max) {
     uint32_t value = pattern_[position_ - 1] - '0';
     for (size_t i = 0; i < more_max && !AtEnd() && IsOctal(Peek()); ++i) {

@@ -116,7 +116,7 @@ Status BoxIndex::CheckCover(const Shape& shape) const {
   // Wide enough for any number of boxes.
   unsigned __int128 element_count = 0;
   for (const Box& box : boxes_) element_count += ElementCount(box.shape);
-  // Disjoint boxes inside the shape: the sum is at most the whole, so equal
+  // Disjoint boxes inside the shape hold at most its element count, so equal
   // counts mean that no element is missing.
   const int64_t want = ElementCount(shape);
   const int64_t got = static_cast<int64_t>(element_count);

@@ -31,7 +31,7 @@ template <typename Wide>
 using StoreFn = void (*)(const Wide* source, char* target, int64_t stride,
                          int64_t count);
 
-// Memory behind a view need not be aligned, hence memcpy.
+// A view may refer to unaligned memory, so use memcpy.
 template <typename Element, typename Wide>
 void LoadRun(const char* __restrict source, int64_t stride, int64_t count,
              Wide* __restrict target) {

@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// An element of N bytes; memory behind a view need not be aligned.
+// An element of N bytes; a view may refer to unaligned memory.
 template <int64_t N>
 struct Element {
   char bytes[N];

@@ -30,8 +30,8 @@ using LeafFn = std::function<Tree(const KeyPath& path, const Tree& leaf)>;
 // `fn`, which is called in the order of the tree itself. REQUIRES: at most
 // kTreeDepthMax levels.
 Tree MapLeaves(const Tree& tree, const LeafFn& fn);
-// Returns `tree` with those leaves and empty containers replaced that `values`,
-// which is keyed by node address, has a value for.
+// Returns `tree` with leaves and empty containers replaced by the entries of
+// `values` for their node addresses.
 Tree RebuildWith(const Tree& tree,
                  std::unordered_map<const Tree*, Tree>& values);
 

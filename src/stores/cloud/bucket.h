@@ -110,7 +110,7 @@ struct BucketTraits {
   // True when Finish of an upload honours its condition. Otherwise Finish
   // checks before it acts, and another writer may come between.
   bool upload_conditions = true;
-  // The most that is requested at once.
+  // The most that one request asks for.
   uint64_t get_bytes_max = 16 << 20;
   // Objects of at least this size are uploaded in parts.
   uint64_t put_bytes_max = 16 << 20;

@@ -395,7 +395,7 @@ void UploadWriter::Sending::EndTask(Lock& lock, const Status& status) {
   changed_.notify_all();
 }
 
-// Called when the object exists, or can no longer come to exist.
+// Called when the object exists, or will never exist.
 void UploadWriter::Sending::Settle(Lock& lock,
                                    const Result<std::string>& version) {
   DropParts();

@@ -312,7 +312,7 @@ TEST(HttpClientTest, AProxyThatLeadsNowhereIsGivenUpEarly) {
       [](const TestRequest&) { return TestAnswer{.status = 403}; });
   ASSERT_EQ(setenv("https_proxy", proxy.Url("").c_str(), 1), 0);
   HttpOptions options = QuickOptions();
-  options.ca_bundle = "/etc/hostname";  // is never looked at
+  options.ca_bundle = "/etc/hostname";  // is never read
   HttpClient client(options);
   const auto answer = client.Send(GetOf("https://storage.example/x"));
   unsetenv("https_proxy");

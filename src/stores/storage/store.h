@@ -89,7 +89,7 @@ struct ObjectLocation {
   Store* store = nullptr;  // borrowed; null when inline_value is set
   std::string key;
   uint64_t offset = 0;
-  uint64_t byte_count = kToEnd;  // kToEnd: the whole object, size not known yet
+  uint64_t byte_count = kToEnd;  // kToEnd: the complete object, of unknown size
   std::optional<Bytes> inline_value;
 };
 
@@ -175,7 +175,7 @@ Result<ByteRange> ResolveRange(const ByteRange& range,
                                std::string_view place);
 
 // Ok, or InvalidArgument when a write of `byte_count` bytes at `offset` would
-// pass 2^63 - 1, the largest offset any store takes.
+// pass 2^63 - 1, the largest offset any store accepts.
 Status CheckWriteRange(uint64_t offset, uint64_t byte_count,
                        std::string_view place);
 

@@ -210,7 +210,7 @@ HubBucket::MaybeCommit HubBucket::Commit() {
     commit_ = std::make_shared<const HubCommit>(*std::move(asked));
     return *commit_;
   }
-  // Many threads may ask at once; a refused request is not repeated.
+  // Many threads may ask concurrently; a refused request is not repeated.
   if (IsLasting(asked.status())) commit_ = asked.status();
   return asked.status();
 }
