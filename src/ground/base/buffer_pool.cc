@@ -48,7 +48,8 @@ std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
         try {
           spares->buffers.push_back(std::move(*owner));
         } catch (const std::bad_alloc&) {
-          // No memory for the list: the buffer is freed and not kept.
+          // There is no memory for the list: the buffer is freed instead of
+          // kept.
         }
       });
 }

@@ -18,7 +18,7 @@ class ByteBudget {
   // 0 means no bound.
   explicit ByteBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Held until destruction.
+  // Holds the bytes until it is destroyed.
   class Lease {
    public:
     Lease() = default;

@@ -21,7 +21,7 @@ class CancelToken {
            (caller_flag_ != nullptr &&
             caller_flag_->load(std::memory_order_relaxed));
   }
-  // Cancelled after Cancel(), else ok.
+  // Returns Cancelled once the token is cancelled, otherwise ok.
   Status Check() const {
     return cancelled() ? CancelledError("the operation was cancelled")
                        : Status();

@@ -30,7 +30,7 @@ void StoreLittle(char* p, T value) {
 
 void PutU32Little(std::string& out, uint32_t value);
 void PutU64Little(std::string& out, uint64_t value);
-// Shortest form; at most 10 bytes.
+// Writes the shortest form; at most 10 bytes.
 void PutVarint(std::string& out, uint64_t value);
 
 // Two lower-case hex digits per byte.

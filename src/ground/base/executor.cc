@@ -113,7 +113,7 @@ struct Executor::Pool {
       {
         std::unique_lock lock(mutex);
         wake.wait(lock, [&] { return closing || !invitations.empty(); });
-        // Closing, and no loop is left to join.
+        // The pool is closing, and no loop is left to join.
         if (invitations.empty()) return;
         loop = std::move(invitations.front());
         invitations.pop_front();

@@ -1,4 +1,4 @@
-// Keeps the one exception that the standard library throws on us, bad_alloc,
+// Keeps bad_alloc, the only exception that the standard library throws here,
 // from crossing a public header or ending a worker thread.
 //
 // Thread-safety: pure. Errors: ResourceExhausted instead of the exception.

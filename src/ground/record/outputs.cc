@@ -209,7 +209,7 @@ std::string TraceLine(const PhaseEvent& event, int64_t pid,
 void SetOutputRank(int64_t rank) { output_rank = rank; }
 
 void PrepareOutputs() {
-  // Without memory for it the next call tries again.
+  // If memory is short, the next call tries again.
   (void)CatchBadAlloc([] {
     static const bool is_read = [] {
       Outputs& outputs = TheOutputs();

@@ -10,7 +10,7 @@
 
 namespace holdfast {
 
-// More devices than any machine has: a shape that asks for more is damaged.
+// More devices than any machine has: a shape that needs more is damaged.
 inline constexpr int64_t kMeshDevicesMax = int64_t{1} << 22;
 inline constexpr size_t kMeshRankMax = 64;
 

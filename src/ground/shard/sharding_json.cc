@@ -1,4 +1,4 @@
-// The text of a sharding in `_sharding`.
+// Reads and writes the text of a sharding in `_sharding`.
 // Source: orbax-checkpoint 0.12.8, _src/metadata/sharding.py.
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -1,6 +1,6 @@
 // A partition spec resolved against its mesh.
 //
-// Thread-safety: pure. Errors: InvalidArgument, in JAX's words.
+// Thread-safety: pure. Errors: InvalidArgument, with JAX's messages.
 #pragma once
 
 #include <cstddef>

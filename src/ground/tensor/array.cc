@@ -25,7 +25,7 @@ Status NotAs(const ConstArrayView& view, const std::string& why) {
                               ShapeToString(view.shape) + ": " + why);
 }
 
-// A byte of a file that is not a bool must not become one in C++.
+// A byte from a file that is not a valid bool must not become a C++ bool.
 Status CheckBools(const ConstArrayView& view) {
   const std::string_view bytes(view.data,
                                static_cast<size_t>(ElementCount(view.shape)));
@@ -123,7 +123,7 @@ Result<Array> Array::Allocate(DType dtype, Shape shape) {
 }
 
 Array Array::FromBytes(DType dtype, Shape shape, const void* bytes) {
-  // The caller already holds as many bytes, so running out of memory here is
+  // The caller already holds this many bytes, so running out of memory here is
   // as fatal as it is for a std::vector.
   Array array = Allocate(dtype, std::move(shape)).value();
   const size_t byte_count = array.byte_count();

@@ -173,7 +173,7 @@ View SplitComplex(View view) {
   return view;
 }
 
-// The loops over only one view (as its own target).
+// The loops over a single view (which is also its own target).
 StridedLoops PlanLoopsOf(const ConstArrayView& view) {
   // The callers use only the source pointer.
   return PlanLoops(view, {view.dtype, const_cast<char*>(view.data), view.shape,

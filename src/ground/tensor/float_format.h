@@ -121,7 +121,7 @@ inline uint32_t EncodeFloat(const FloatFormat& format, Real value) {
   return static_cast<uint32_t>(code ^ (negative && signed_code ? sign : 0));
 }
 
-// As EncodeFloat for float16, but a NaN keeps its sign and the upper bits of
+// Like EncodeFloat for float16, but a NaN keeps its sign and the upper bits of
 // its payload, and becomes quiet, as in TensorStore.
 template <typename Real>
 inline uint16_t EncodeFloat16(Real value) {
@@ -138,7 +138,7 @@ inline uint16_t EncodeFloat16(Real value) {
   return static_cast<uint16_t>(is_nan ? nan : code);
 }
 
-// The float32 pattern of the value, exact; NaNs become quiet, without payload.
+// The exact float32 pattern of the value; NaNs become quiet, without payload.
 // REQUIRES: a format of at most 8 bits.
 constexpr uint32_t DecodeFloat(const FloatFormat& format, uint32_t bits) {
   const uint32_t sign_bit = format.has_sign ? 1u << (format.bits - 1) : 0;

@@ -146,7 +146,7 @@ bool StoresValue(const FlatLeaf& leaf) {
          leaf.value_type != kValueTypePlaceholder;
 }
 
-// True for "3" and 3 only, so that one index has one spelling.
+// True only for "3" and 3, so that each index has one spelling.
 bool IsIndex(const std::string& key, size_t index) {
   return key == std::to_string(index);
 }

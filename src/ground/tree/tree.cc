@@ -175,7 +175,7 @@ Tree Tree::ShardedArray(Shape shape, std::vector<ArrayShard> shards,
 
 namespace {
 
-// Has a dtype and a shape, but no elements.
+// An array with a dtype and a shape, but no elements.
 Array Elsewhere(DType dtype, const Shape& shape) {
   return Array::Borrow({dtype, nullptr, shape, Shape(shape.size(), 0)},
                        nullptr);

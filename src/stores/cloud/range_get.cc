@@ -44,7 +44,7 @@ class RangeReader {
   RangeReader(RangeServer& server, const CancelToken* cancel)
       : server_(server), cancel_(cancel) {}
 
-  // Fails before anything is sent.
+  // Fails before any request is sent.
   Result<RangeGet> Plan(const GetRequest& request) const {
     HF_RETURN_IF_ERROR(server_.CheckReadKey(request.key));
     const ByteRange wanted = WantedRange(request);

@@ -235,7 +235,7 @@ bool Attempt::TakeHeaderLine(std::string_view line) {
     return true;
   }
   header_bytes_ += line.size();
-  // A server must not fill the memory with headers.
+  // Keeps a server from filling the memory with headers.
   if (header_bytes_ > kHeaderBytesMax) {
     stop_ = Stop::kHeadersTooLong;
     return false;

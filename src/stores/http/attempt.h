@@ -33,7 +33,7 @@ struct AttemptEnd {
   };
   Kind kind = Kind::kAnswer;
   HttpResponse response;
-  Status why;  // of all but kAnswer; without the URL
+  Status why;  // for all kinds but kAnswer; without the URL
 };
 
 class Attempt {

@@ -183,7 +183,8 @@ bool ClientLoop::RunRound() {
 bool ClientLoop::TakeNew() {
   std::unique_lock lock(mutex_);
   if (multi_ == nullptr) {
-    // Without libcurl there is nothing to poll: wait on the condition variable.
+    // Without libcurl there is no handle to poll, so wait on the condition
+    // variable.
     wake_.wait(lock, [&] { return is_closed_ || !new_.empty(); });
   }
   while (!new_.empty()) {

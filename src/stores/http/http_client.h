@@ -112,7 +112,7 @@ struct HttpOptions {
   std::chrono::milliseconds backoff_first{100};
   std::chrono::milliseconds backoff_max{20'000};
   bool hedge = true;
-  // A file of trusted certificates; "": from HOLDFAST_CA_BUNDLE,
+  // A file of trusted certificates; if empty, taken from HOLDFAST_CA_BUNDLE,
   // AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE or the system's usual places.
   std::string ca_bundle;
   std::string user_agent;    // "": "holdfast/<version>"
@@ -125,7 +125,7 @@ struct HttpOptions {
 
 using HttpCounters = RemoteCounters;
 
-// The counters of all clients that this process has had.
+// The totals over all clients that this process has had.
 HttpCounters TotalHttpCounters();
 
 class HttpClient {

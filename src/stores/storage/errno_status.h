@@ -16,8 +16,8 @@ namespace holdfast {
 //   EACCES, EPERM, EROFS       PermissionDenied
 //   ENOSPC, EDQUOT, EFBIG, ENOMEM, EMFILE, ENFILE  ResourceExhausted
 //   EIO, EUCLEAN, EBADMSG      DataLoss: the device lost the bytes; after a
-//                              failed fsync a retry would lie, so not
-//                              Unavailable
+//                              failed fsync a retry would falsely succeed,
+//                              so not Unavailable
 //   ELOOP, EXDEV, EINVAL, ENAMETOOLONG             InvalidArgument
 //   EISDIR, ENOTEMPTY, EBUSY, ETXTBSY              FailedPrecondition
 //   EINTR, EAGAIN, ESTALE, ETIMEDOUT, network      Unavailable

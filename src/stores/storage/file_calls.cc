@@ -230,7 +230,8 @@ int FileCalls::Rename(int directory, const std::string& source,
   // A link can only be created under a free name, which is what must_create
   // requires.
   if (!must_create || !MayLackRenameFlags(error)) return error;
-  // This file system has no RENAME_NOREPLACE; a hard link is as atomic.
+  // This file system has no RENAME_NOREPLACE, but a hard link is equally
+  // atomic.
   const int link_error = Retrying([&] {
     return ::linkat(directory, source.c_str(), directory, target.c_str(), 0);
   });

@@ -74,7 +74,8 @@ class FileStore::Writer : public ObjectWriter {
   }
 
   Status Finish(bool sync) override {
-    // The data first: the name must never lead to a file without its bytes.
+    // Sync the data first: the name must never lead to a file without its
+    // bytes.
     if (sync) HF_RETURN_IF_ERROR(file_->SyncData());
     HF_RETURN_IF_ERROR(file_->Publish());
     store_->NoteNewName(key_);

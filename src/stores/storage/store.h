@@ -103,7 +103,7 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // Human-readable place of a key for messages, e.g. "/ckpt/7/d/6f31".
+  // A readable location of a key for messages, e.g. "/ckpt/7/d/6f31".
   virtual std::string Describe(std::string_view key) const = 0;
 
   virtual Result<ObjectInfo> Stat(std::string_view key) = 0;
@@ -168,7 +168,7 @@ class Store {
 // Ok, or InvalidArgument saying which rule the key breaks.
 Status CheckKey(std::string_view key);
 
-// For stores: the range with kToEnd replaced by the true count, or OutOfRange
+// For stores: the range with kToEnd replaced by the actual count, or OutOfRange
 // "read <place>: bytes at offset … are past the end". Never overflows.
 Result<ByteRange> ResolveRange(const ByteRange& range,
                                uint64_t object_byte_count,

@@ -22,10 +22,11 @@ struct GcsSettings {
   bool is_emulator = false;     // by STORAGE_EMULATOR_HOST
 };
 
-// Endpoint: the option, STORAGE_EMULATOR_HOST (a host or a URL),
-// TENSORSTORE_GCS_HTTP_URL, https://storage.<GOOGLE_CLOUD_UNIVERSE_DOMAIN>.
-// User project: the option; where the requester pays also
-// GOOGLE_CLOUD_QUOTA_PROJECT and GOOGLE_CLOUD_PROJECT.
+// The endpoint comes from the first of: the option, STORAGE_EMULATOR_HOST (a
+// host or a URL), TENSORSTORE_GCS_HTTP_URL,
+// https://storage.<GOOGLE_CLOUD_UNIVERSE_DOMAIN>. The user project comes from
+// the option; if the requester pays, also from GOOGLE_CLOUD_QUOTA_PROJECT and
+// GOOGLE_CLOUD_PROJECT.
 Result<GcsSettings> ReadGcsSettings(const RemoteOptions& options,
                                     const Environment& environment);
 

@@ -167,7 +167,7 @@ void GcsUpload::Abort() {
   is_over_ = true;
   HttpRequest request = GcsApi::Request("DELETE", session_url_);
   request.deadline = std::chrono::seconds(10);
-  // Best effort: the server forgets the session in a week.
+  // Best effort: the server drops the session after a week.
   (void)api_->Send(std::move(request), Action());
 }
 

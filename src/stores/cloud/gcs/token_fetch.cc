@@ -1,4 +1,4 @@
-// Fetching tokens over HTTP.
+// Fetches tokens over HTTP.
 #include <cerrno>
 #include <chrono>
 

@@ -27,8 +27,8 @@ struct S3Error {
   std::string code;  // "NoSuchKey"; "" if the body has none
   std::string message;
   std::string request_id;
-  std::string region;    // of AuthorizationHeaderMalformed
-  std::string endpoint;  // of PermanentRedirect
+  std::string region;    // from AuthorizationHeaderMalformed
+  std::string endpoint;  // from PermanentRedirect
 };
 // Never fails: a text other than an error document gives an empty S3Error. Also
 // understands STS's <ErrorResponse><Error>.
