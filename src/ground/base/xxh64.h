@@ -1,9 +1,9 @@
-// XXH64 with seed 0, streamed: the hash by which holdfast tells one thing from
-// another where nobody attacks (recipes, listings, chunks of deltas), and the
+// XXH64 with seed 0, streamed: the hash with which holdfast compares contents
+// where no attack is expected (recipes, listings, chunks of deltas), and the
 // content checksum of zstd frames (their last four bytes are its low 32 bits).
 // Source: libxxhash, of which only this header is compiled.
 //
-// Thread-safety: one thread an object. Units: bytes. Errors: none.
+// Thread-safety: one thread per object. Units: bytes. Errors: none.
 #pragma once
 
 #define XXH_INLINE_ALL
@@ -21,7 +21,7 @@ class Xxh64 {
   void Update(std::string_view data) {
     XXH64_update(&state_, data.data(), data.size());
   }
-  // The hash of everything so far; more may follow.
+  // The hash of everything so far; more data may follow.
   uint64_t Digest() const { return XXH64_digest(&state_); }
 
  private:
