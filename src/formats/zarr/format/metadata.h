@@ -77,8 +77,9 @@ struct ArrayMetadata {
   std::string attributes;  // v3: text of a JSON object; empty for none
   // v3: empty, or one entry for each dimension.
   std::vector<std::optional<std::string>> dimension_names;
-  // Members that need not be understood, as text of a JSON object; empty if
-  // there are none. They are kept so that rewriting metadata loses nothing.
+  // Members that need not be understood, as text of a JSON object; empty
+  // without such members. They are kept so that rewriting metadata loses
+  // nothing.
   std::string unknown_members;
 
   bool operator==(const ArrayMetadata&) const = default;
