@@ -4,9 +4,9 @@
 // bitshuffle).
 //
 // Bytes after the last complete item stay where they are. Bit shuffle moves
-// nothing when the item count is not a multiple of 8. Thread-safety: pure.
-// Ownership: `out` and `scratch` have room for in.size() bytes; no two of the
-// three overlap. Units: bytes. Errors: none.
+// nothing when the item count is not a multiple of 8.
+// Thread-safety: pure. Ownership: `out` and `scratch` have room for in.size()
+// bytes; no two of the three overlap. Units: bytes. Errors: none.
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 //
 // A stream is a sequence of tokens: up to 32 literal bytes, or a match of at
 // least 3 bytes, at most 73,726 bytes back. It begins and ends with literals.
-// Thread-safety: pure. Ownership: arguments are borrowed. Units: bytes. Errors:
-// false for a damaged stream; nothing is read or written out of bounds.
+// Thread-safety: pure. Ownership: arguments are borrowed. Units: bytes.
+// Errors: false for a damaged stream; nothing is read or written out of bounds.
 #pragma once
 
 #include <cstddef>

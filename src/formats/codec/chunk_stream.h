@@ -2,9 +2,10 @@
 // piece: the sources and targets of elements and of encoded bytes.
 //
 // A piece is a run of complete rows (RowPieceShape). In C order, pieces follow
-// each other in the contiguous chunk. Thread-safety: one thread at a time.
-// Ownership: memory that is passed is borrowed for the call, unless the comment
-// says that it stays. Units: bytes; boxes in elements, within the chunk.
+// each other in the contiguous chunk.
+// Thread-safety: one thread at a time. Ownership: memory that is passed is
+// borrowed for the call, unless the comment says that it stays.
+// Units: bytes; boxes in elements, within the chunk.
 // Errors: those of the implementations; an error ends the stream.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The gzip and zlib codecs: one chunk is one gzip member (RFC 1952) or one
-// zlib stream (RFC 1950).
+// The gzip and zlib codecs: one chunk is one gzip member (RFC 1952) or one zlib
+// stream (RFC 1950).
 //
 // Thread-safety: immutable. Ownership: inputs are borrowed. Units: bytes.
 // Errors: DataLoss for a stream that is damaged, truncated, followed by other

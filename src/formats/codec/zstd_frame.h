@@ -2,8 +2,8 @@
 // headers without decoding any compressed block, and writes complete frames
 // that have raw blocks only ("stored").
 //
-// Thread-safety: pure functions. Ownership: inputs are borrowed; pieces made
-// by AppendStoredZstdFrame point at the content. Units: bytes.
+// Thread-safety: pure functions. Ownership: inputs are borrowed; pieces made by
+// StoredZstdFramePieces point at the content. Units: bytes.
 // Errors: DataLoss for damaged frames, with the offset.
 #pragma once
 

@@ -3,8 +3,9 @@
 // of noise into such blocks, since no string in them repeats.
 //
 // Such blocks refer to each other only for trees, so they can be written and
-// read one by one, in place. Thread-safety: one thread per object. Ownership:
-// inputs are borrowed; blocks that are read point into the frame. Units: bytes.
+// read one by one, in place.
+// Thread-safety: one thread per object. Ownership: inputs are borrowed; blocks
+// that are read point into the frame. Units: bytes.
 // Errors: readers return false for damaged frames and for frames with anything
 // else in them; the caller then asks libzstd.
 #pragma once

@@ -5,9 +5,9 @@
 // has 32 bits, is at least 2^16, and passes 16 bits at a time to the stream.
 // Source: J. Duda, Asymmetric numeral systems, arXiv:1311.2540 (the "rANS" of
 // section 3), and F. Giesen, Interleaved entropy coders, arXiv:1402.3392.
-// Thread-safety: one thread per object. Ownership: inputs are borrowed. Errors:
-// a reader returns false for bytes that an encoder would not have written; it
-// never reads or writes out of bounds.
+// Thread-safety: one thread per object. Ownership: inputs are borrowed.
+// Errors: a reader returns false for bytes that an encoder would not have
+// written; it never reads or writes out of bounds.
 #pragma once
 
 #include <array>

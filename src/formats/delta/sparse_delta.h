@@ -24,9 +24,9 @@
 // coded minus 1.
 //
 // Thread-safety: an object belongs to one thread. Ownership: arguments are
-// borrowed. Units: words, unless a name says bytes. Errors: Apply returns false
-// for bytes that an encoder would not have written, and the words are then
-// unspecified; it never reads or writes beyond them.
+// borrowed. Units: words, unless a name says bytes.
+// Errors: Apply returns false for bytes that an encoder would not have written,
+// and the words are then unspecified; it never reads or writes beyond them.
 #pragma once
 
 #include <cstdint>

@@ -57,7 +57,7 @@ std::string KindName(const WordKind& kind) {
 const WordKind kKinds[] = {{1, -1}, {1, 2},  {1, 3},  {1, 4},  {2, -1},
                            {2, 7},  {2, 10}, {4, -1}, {4, 23}, {8, -1}};
 
-// Compared with ChooseThresholds and the masks, word by word.
+// The code under test compares 64 words at a time; the test compares each word.
 TEST(SparseDelta, GivesTheWordsBackForEveryKindSizeAndDensity) {
   std::mt19937_64 random(23);
   SparseDelta delta;

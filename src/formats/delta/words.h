@@ -3,7 +3,8 @@
 //
 // A difference is new - old in wrapping arithmetic, which for floats of one
 // sign counts representable numbers. It is zigzag coded: 0, -1, 1, -2, ...
-// become 0, 1, 2, 3. Thread-safety: pure functions.
+// become 0, 1, 2, 3.
+// Thread-safety: pure functions.
 #pragma once
 
 #include <cstdint>

@@ -7,10 +7,10 @@
 //
 // Thread-safety: one writer per database at a time. Ownership: borrows the
 // store, keys and values. Units: bytes. Cost: reads and rewrites the complete
-// B+tree; no old value is read or written. Errors: those of Database and
-// commit.h; InvalidArgument for a key that is too long or given twice;
-// Unimplemented for numbered manifests. After any failure the database is
-// unchanged: at its old generation, or absent.
+// B+tree; no old value is read or written.
+// Errors: those of Database and commit.h; InvalidArgument for a key that is too
+// long or given twice; Unimplemented for numbered manifests. After any failure
+// the database is unchanged: at its old generation, or absent.
 #pragma once
 
 #include <functional>

@@ -9,9 +9,9 @@
 // Thread-safety: Put from any thread; Finish after all Put calls have returned.
 // Ownership: borrows the store. The memory of a value's pieces must live until
 // Finish, or belong to the value's storage or to `keepalive`, which are
-// released as soon as the bytes are written or copied. Units: bytes. Errors: as
-// in commit.h; the first failure is returned by all later calls. A writer that
-// is destroyed without Finish deletes its files.
+// released as soon as the bytes are written or copied.
+// Units: bytes. Errors: as in commit.h; the first failure is returned by all
+// later calls. A writer that is destroyed without Finish deletes its files.
 #pragma once
 
 #include <condition_variable>

@@ -7,9 +7,11 @@
 // any order. A closed file is finished as soon as its last byte is written.
 //
 // Thread-safety: Place and Write from any thread; Finish after all have
-// returned. Ownership: borrows the store and the file table; nothing else may
-// extend the table while the appender lives. Without Finish, the destructor
-// deletes its files. Units: bytes. Errors: those of the store.
+// returned.
+// Ownership: borrows the store and the file table; nothing else may extend the
+// table while the appender lives. Without Finish, the destructor deletes its
+// files.
+// Units: bytes. Errors: those of the store.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,9 @@
 // Thread-safety: any thread may call const and non-const methods after Open.
 // Ownership: the store is borrowed and must outlive the database; value
 // references keep alive what they point at. Units: bytes; nanoseconds since
-// 1970-01-01 UTC. Errors: NotFound for an absent manifest, generation, key or
-// data file; OutOfRange for a range that a data file does not have; DataLoss,
+// 1970-01-01 UTC.
+// Errors: NotFound for an absent manifest, generation, key or data file;
+// OutOfRange for a range that a data file does not have; DataLoss,
 // InvalidArgument or FailedPrecondition (see the format's documentation) for
 // damage.
 #pragma once

@@ -6,9 +6,9 @@
 // stay where they are, so the subdirectories must stay, too.
 //
 // Thread-safety: one thread per parent. Ownership: borrows the store; consumes
-// entry lists. Units: bytes. Errors: those of Database and commit.h;
-// InvalidArgument for a key that two children have, with the names of both
-// children.
+// entry lists. Units: bytes.
+// Errors: those of Database and commit.h; InvalidArgument for a key that two
+// children have, with the names of both children.
 #pragma once
 
 #include <string>

@@ -2,9 +2,10 @@
 // and keeps decoded B+tree nodes in a bounded cache.
 //
 // Thread-safety: any thread; a node that several threads request concurrently
-// is read once. Ownership: the store is borrowed. Units: bytes. Errors: those
-// of the store and the decoders, prefixed with `Error reading Byte range [B, E)
-// of <file>`; OutOfRange for a range that the file does not have.
+// is read once. Ownership: the store is borrowed. Units: bytes.
+// Errors: those of the store and the decoders, prefixed with `Error reading
+// Byte range [B, E) of <file>`; OutOfRange for a range that the file does not
+// have.
 #pragma once
 
 #include <condition_variable>

@@ -3,9 +3,9 @@
 //
 // If there is no database yet, the store is empty and Commit creates one.
 // Thread-safety: any thread; Commit needs exclusive access. Ownership: shares
-// the base store, owns copies of the changes. Units: bytes. Errors: as in
-// store.h, database.h and append.h. After a failed Commit the changes are still
-// pending and the database is unchanged.
+// the base store, owns copies of the changes. Units: bytes.
+// Errors: as in store.h, database.h and append.h. After a failed Commit the
+// changes are still pending and the database is unchanged.
 #pragma once
 
 #include <functional>

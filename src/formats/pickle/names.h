@@ -2,7 +2,8 @@
 //
 // Nothing is ever imported or called. Names are refused so that a pickle that
 // was made to run code does not pass as data: its reader learns what it tried
-// to do. Thread-safety: pure functions. Errors: none.
+// to do.
+// Thread-safety: pure functions. Errors: none.
 #pragma once
 
 #include <cstdint>

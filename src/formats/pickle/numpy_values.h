@@ -1,9 +1,9 @@
 // Arrays and scalars of numpy, and bytes, as they appear in pickles of all
 // protocols.
 //
-// Thread-safety: pure functions. Ownership: results own their memory. Errors:
-// DataLoss (parts that do not fit together), Unimplemented (a dtype that is not
-// supported: objects, structures, dates).
+// Thread-safety: pure functions. Ownership: results own their memory.
+// Errors: DataLoss (parts that do not fit together), Unimplemented (a dtype
+// that is not supported: objects, structures, dates).
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // Reads the opcodes of a pickle and their arguments, with bounds checks.
 //
 // Thread-safety: one thread per reader. Ownership: borrows the pickle; strings
-// that had to be decoded go into `texts`. Errors: DataLoss with the offset of
-// the opcode.
+// that had to be decoded go into `texts`.
+// Errors: DataLoss with the offset of the opcode.
 #pragma once
 
 #include <cstdint>

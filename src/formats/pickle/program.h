@@ -2,13 +2,15 @@
 //
 // The result is a graph: nodes in the order in which they were made, which
 // refer to each other by index. Nodes may be shared, and the graph may even be
-// cyclic. values.h turns it into a PickleValue. Thread-safety: pure functions.
-// Ownership: the strings of a program point into its pickle, or into the
-// program. Units: bytes; offsets in the pickle. Errors: DataLoss (cut short,
-// damaged or inconsistent, with the offset), PermissionDenied (the pickle names
-// a function or class that is not allowed), Unimplemented (extension codes,
-// out-of-band buffers). With keeps_refused, PermissionDenied, extension codes
-// and calls of what the pickle itself has made become refusals instead.
+// cyclic. values.h turns it into a PickleValue.
+// Thread-safety: pure functions. Ownership: the strings of a program point into
+// its pickle, or into the program.
+// Units: bytes; offsets in the pickle.
+// Errors: DataLoss (cut short, damaged or inconsistent, with the offset),
+// PermissionDenied (the pickle names a function or class that is not allowed),
+// Unimplemented (extension codes, out-of-band buffers). With keeps_refused,
+// PermissionDenied, extension codes and calls of what the pickle itself has
+// made become refusals instead.
 #pragma once
 
 #include <cstdint>

@@ -3,9 +3,9 @@
 //
 // A pickle that was made to run code must not pass as data: everything it names
 // and may not run is either reported with the value that holds it, or makes the
-// complete pickle refused. Thread-safety: one thread. Ownership: borrows the
-// program. Time and memory are linear in the program, and zero if nothing is
-// refused. Errors: none.
+// complete pickle refused.
+// Thread-safety: one thread. Ownership: borrows the program. Time and memory
+// are linear in the program, and zero if nothing is refused. Errors: none.
 #pragma once
 
 #include <vector>

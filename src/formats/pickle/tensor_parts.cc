@@ -198,7 +198,8 @@ Status LacksDType(const std::string& name) {
                             ", which holdfast does not have");
 }
 
-// The following parse arguments of torch's functions that make a tensor.
+// The following functions parse arguments of torch's functions that make a
+// tensor.
 Result<DType> TakeDType(const Program& program, const Node& node) {
   if (node.kind != NodeKind::kGlobal ||
       program.global(node).use != NameUse::kTorchDType) {

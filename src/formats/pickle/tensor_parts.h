@@ -2,7 +2,8 @@
 // strides. Ignores what a subclass makes of them.
 //
 // Thread-safety: pure functions. Ownership: plain values; strings belong to the
-// program. Units: elements, unless a name ends in _bytes; strides in bytes.
+// program.
+// Units: elements, unless a name ends in _bytes; strides in bytes.
 // Errors: DataLoss (not a tensor, or does not fit its storage), Unimplemented
 // (a dtype or a view that is not supported). Messages say what is wrong.
 #pragma once

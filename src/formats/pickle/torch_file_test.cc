@@ -348,7 +348,7 @@ TEST(TorchTensors, ABareStorageIsATensorOfOneAxis) {
               HasSubstr("\"dtype\":\"int16\",\"hex\":\"01000200\""));
 }
 
-// Its parts are tensors; torch.load makes the same value.
+// Its parts are tensors, of which torch.load would make the sparse tensor.
 TEST(TorchTensors, ASparseOneIsARecord) {
   EXPECT_THAT(ReadingTorch({{"a/data.pkl",
                              "ctorch._utils\n_rebuild_sparse_tensor\n(ctorch"

@@ -2,8 +2,8 @@
 //
 // Shared nodes stay shared. Refused are cycles, nesting deeper than
 // kPickleDepthMax, and values that would be far larger than their source if
-// shared parts were repeated each time. Thread-safety: one thread per call.
-// Errors: as torch_file.h.
+// shared parts were repeated each time.
+// Thread-safety: one thread per call. Errors: as torch_file.h.
 #pragma once
 
 #include <cstdint>

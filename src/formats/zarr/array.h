@@ -3,12 +3,13 @@
 //
 // Thread-safety: any thread may call Write, but writes that touch the same
 // chunk must not run concurrently with each other or with reads of it (a partly
-// covered chunk is read, changed and written back). Ownership: borrows the
-// Store, which must outlive the array; copies share the rest. Units: boxes in
-// elements, outermost dimension first. Errors: AlreadyExists for existing
-// metadata; InvalidArgument for a box outside the array or a view of another
-// dtype or shape; those of metadata, chunks and the store. A failed Write
-// leaves the array partly written.
+// covered chunk is read, changed and written back).
+// Ownership: borrows the Store, which must outlive the array; copies share the
+// rest.
+// Units: boxes in elements, outermost dimension first.
+// Errors: AlreadyExists for existing metadata; InvalidArgument for a box
+// outside the array or a view of another dtype or shape; those of metadata,
+// chunks and the store. A failed Write leaves the array partly written.
 #pragma once
 
 #include <memory>

@@ -3,12 +3,13 @@
 // shards, otherwise the complete object.
 //
 // Thread-safety: a ChunkFormat is immutable; ReadChunkBox may run concurrently
-// with different targets and contexts. Ownership: a ChunkFormat owns its codec;
-// the store is borrowed. Units: boxes in elements, within the chunk. Errors:
-// NotFound when the store has no such object (the caller decides whether that
-// means the fill value) or, under MissingChunks::kRefuse, when an inner chunk
-// is not stored; DataLoss for damaged bytes; those of the store. Messages begin
-// with `Error reading "<place of the key>"`.
+// with different targets and contexts.
+// Ownership: a ChunkFormat owns its codec; the store is borrowed.
+// Units: boxes in elements, within the chunk.
+// Errors: NotFound when the store has no such object (the caller decides
+// whether that means the fill value) or, under MissingChunks::kRefuse, when an
+// inner chunk is not stored; DataLoss for damaged bytes; those of the store.
+// Messages begin with `Error reading "<place of the key>"`.
 #pragma once
 
 #include <memory>

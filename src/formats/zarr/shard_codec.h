@@ -7,12 +7,12 @@
 // nothing is left to store, Encode returns no bytes at all, and the shard is
 // not stored.
 //
-// Thread-safety and ownership: as ChunkCodec. Units: bytes, and elements in one
-// of two frames: the array's own dimension order, or "encoded", after the
-// transposes that precede sharding_indexed. Errors: DataLoss for a damaged
-// shard; NotFound, under MissingChunks::kRefuse, for an inner chunk that is not
-// stored. Messages about one inner chunk begin with `shard entry {1}/{2}`: its
-// index and the grid.
+// Thread-safety and ownership: as ChunkCodec.
+// Units: bytes, and elements in one of two frames: the array's own dimension
+// order, or "encoded", after the transposes that precede sharding_indexed.
+// Errors: DataLoss for a damaged shard; NotFound, under MissingChunks::kRefuse,
+// for an inner chunk that is not stored. Messages about one inner chunk begin
+// with `shard entry {1}/{2}`: its index and the grid.
 #pragma once
 
 #include <memory>

@@ -2,8 +2,8 @@
 // box covers it completely (then it is only encoded) or not (then it is read
 // first).
 //
-// A plan is a value, like ReadPlan. Thread-safety: pure functions. Units:
-// elements.
+// A plan is a value, like ReadPlan.
+// Thread-safety: pure functions. Units: elements.
 #pragma once
 
 #include <string>

@@ -2,10 +2,10 @@
 // may be deflated if the caller says that it can inflate them.
 //
 // Thread-safety: const methods may run concurrently. Ownership: borrows the
-// source. Units: bytes; offsets in the source. Errors: DataLoss (not a zip
-// archive, cut short, entries that overlap, are not where the directory says,
-// or appear twice), Unimplemented (compressed, encrypted, several disks), with
-// the name of the entry.
+// source. Units: bytes; offsets in the source.
+// Errors: DataLoss (not a zip archive, cut short, entries that overlap, are not
+// where the directory says, or appear twice), Unimplemented (compressed,
+// encrypted, several disks), with the name of the entry.
 #pragma once
 
 #include <cstdint>

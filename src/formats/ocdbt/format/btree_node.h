@@ -9,8 +9,8 @@
 //
 // Thread-safety: values and pure functions; a decoded node is immutable.
 // Ownership: decoded entries are views into one buffer that the node owns;
-// entries to be encoded are borrowed. Units: bytes. Errors: DataLoss or
-// InvalidArgument, as in TensorStore.
+// entries to be encoded are borrowed. Units: bytes.
+// Errors: DataLoss or InvalidArgument, as in TensorStore.
 #pragma once
 
 #include <cstdint>

@@ -6,9 +6,9 @@
 // with that of the object in which the table was found, so `path` is the full
 // key of the file in the base store.
 //
-// Thread-safety: values and pure functions. Units: bytes. Errors: DataLoss for
-// a damaged table; InvalidArgument for a path that must not be passed to any
-// store.
+// Thread-safety: values and pure functions. Units: bytes.
+// Errors: DataLoss for a damaged table; InvalidArgument for a path that must
+// not be passed to any store.
 #pragma once
 
 #include <cstdint>

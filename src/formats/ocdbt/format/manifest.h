@@ -1,5 +1,5 @@
-// The manifest: the config, the newest versions, and references to version
-// tree nodes that hold the older ones.
+// The manifest: the config, the newest versions, and references to version tree
+// nodes that hold the older ones.
 //
 // Thread-safety: values and pure functions. Units: bytes; nanoseconds since
 // 1970-01-01 UTC. Errors: DataLoss or InvalidArgument, as in TensorStore.

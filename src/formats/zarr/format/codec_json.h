@@ -1,9 +1,9 @@
 // Converts codec specifications between JSON and parameters: v2's compressor
 // object and v3's codec lists (doc/zarr.md).
 //
-// Private to this folder. Thread-safety: pure functions. Errors:
-// FailedPrecondition with TensorStore's message; Unimplemented, with the
-// codec's name, for codecs that are unknown or not supported here.
+// Private to this folder. Thread-safety: pure functions.
+// Errors: FailedPrecondition with TensorStore's message; Unimplemented, with
+// the codec's name, for codecs that are unknown or not supported here.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,8 @@
 // The names of element types in zarr v2 and v3 (doc/zarr.md). v2 has numpy's
 // typestr ("<f4", ">i2", "|b1") and plain names for the ml_dtypes types; v3 has
-// DTypeName. Neither has uint2 or uint4. Thread-safety: pure functions. Errors:
-// nullopt for anything without a meaning here.
+// DTypeName. Neither has uint2 or uint4.
+// Thread-safety: pure functions. Errors: nullopt for anything without a meaning
+// here.
 #pragma once
 
 #include <optional>

@@ -2,7 +2,8 @@
 // per version).
 //
 // Elements are DTypeBytes(dtype) bytes as in memory; sub-byte types have zeros
-// above the value. Private to this folder. Thread-safety: pure functions.
+// above the value. Private to this folder.
+// Thread-safety: pure functions.
 // Errors: FailedPrecondition with TensorStore's message.
 #pragma once
 

@@ -3,8 +3,9 @@
 // format.
 //
 // Formats: doc/zarr.md. Stored texts equal those of TensorStore 0.1.86: compact
-// JSON, members sorted by name, no newline at the end. Thread-safety: values
-// and pure functions. Units: shapes in elements, outermost dimension first.
+// JSON, members sorted by name, no newline at the end.
+// Thread-safety: values and pure functions.
+// Units: shapes in elements, outermost dimension first.
 // Errors: FailedPrecondition for malformed metadata, Unimplemented for a dtype,
 // codec or nesting that exists but is not supported here (named in the
 // message), DataLoss for a `zarr.json` that is not JSON at all.

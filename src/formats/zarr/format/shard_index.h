@@ -3,9 +3,11 @@
 // The index stores, for each inner chunk in C order of the shard's grid, offset
 // and length as uint64, then a CRC-32C for each crc32c codec. Offset and length
 // are 2^64 - 1 for an inner chunk that is not stored. Offsets count from the
-// start of the shard. Thread-safety: pure functions; a ShardIndex is immutable.
+// start of the shard.
+// Thread-safety: pure functions; a ShardIndex is immutable.
 // Ownership: a ShardIndex shares the bytes that it was decoded from. Units:
-// bytes. Errors: DataLoss, with the messages of TensorStore.
+// bytes.
+// Errors: DataLoss, with the messages of TensorStore.
 #pragma once
 
 #include <cstdint>
