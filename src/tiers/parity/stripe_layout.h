@@ -12,8 +12,9 @@
 //                                 at q * block_bytes of its parity bytes
 // A stripe is as long as its longest data block; a shorter or missing block is
 // padded with zeros. Trailing parity blocks of a member that have no bytes are
-// not stored. Thread-safety: values; any thread.
-// Units: bytes. Errors: InvalidArgument for impossible counts and sizes.
+// not stored.
+// Thread-safety: values; any thread. Units: bytes.
+// Errors: InvalidArgument for impossible counts and sizes.
 #pragma once
 
 #include <cstdint>
