@@ -123,7 +123,7 @@ class DeltaSaver {
                         status.code() == StatusCode::kNotFound;
     return status;
   }
-  // Marks a failure that every base would give, so that a run saves a full step.
+  // Marks a failure that any base would give; a run then saves a full step.
   Status OfTree(Status status) {
     has_base_failed_ = true;
     return status;

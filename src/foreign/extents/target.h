@@ -7,7 +7,7 @@
 // conversion begins again with `resume`, and calls Restore for the pieces that
 // it knows to be durable, and Write for the others.
 //
-// Makers, each in a header of its own beside this one:
+// Makers, each in its own header in the folder of its format:
 //   std::unique_ptr<FormatTarget> MakeSafetensorsTarget(); safetensors_target.h
 //   std::unique_ptr<FormatTarget> MakeNpzTarget();          npz_target.h
 //   std::unique_ptr<FormatTarget> MakeDcpTarget(bool is_megatron);

@@ -4,8 +4,7 @@
 // Thread-safety: any thread; its transport, too. Ownership: owns its server;
 // borrows the ServedSteps. Units: seconds.
 // Errors: DeadlineExceeded and Unavailable, with the rank that does not answer;
-// those of ServedSteps on the requested rank. answer; those of ServedSteps on
-// the rank that was asked.
+// those of ServedSteps on the requested rank.
 #pragma once
 
 #include <condition_variable>

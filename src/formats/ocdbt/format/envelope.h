@@ -1,7 +1,7 @@
 // The envelope that manifests, B+tree nodes and version tree nodes share:
 //
 //   magic            4 bytes, most significant first
-//   length           u64 little endian, of the whole object
+//   length           u64 little endian, of the complete object
 //   format version   varint32, 0
 //   compression      varint32, 0 = raw, 1 = one zstd frame
 //   body
