@@ -74,7 +74,7 @@ Result<std::unique_ptr<Checkpoint>> OpenChecked(const Place& place,
   return OpenSafetensors(place, use_sidecar, std::move(list));
 }
 
-// The sidecar among an item's documents.
+// Returns the sidecar among an item's documents.
 Result<std::optional<TreeSidecar>> ItemSidecar(const Item& item) {
   const TreeMetadata* metadata = item.tree_metadata();
   if (metadata == nullptr) return std::optional<TreeSidecar>();

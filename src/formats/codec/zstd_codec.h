@@ -23,7 +23,7 @@ namespace holdfast {
 inline constexpr double kLiteralSavingMin = 0.01;
 // If repeats save less than this fraction of a sample, nothing is searched.
 inline constexpr double kMatchSavingMin = 0.02;
-// Smaller chunks always get the search: a sample of them says too little.
+// Smaller chunks are always searched, since a sample of them shows too little.
 inline constexpr size_t kSkipSearchBytesMin = size_t{64} << 10;
 
 // RFC 8878 requires every decoder to support this much; level 22 uses more.

@@ -227,7 +227,7 @@ TEST_F(ArrayTest, ChunksEqualToTheFillValueAreLeftOut) {
   values[2] = nan;
   ASSERT_TRUE(array.Write(BoxOf({5}), view).ok());
   EXPECT_THAT(Keys(store_), ElementsAre("a/zarr.json"));
-  // Minus zero and another NaN are not equal.
+  // Minus zero and another NaN are not equal to the fill value.
   const Array zeros = Create(
       OrbaxV3({1}, DType::kFloat32, {1}, Compression::kNone),
       {.store_data_equal_to_fill_value = false, .overwrite = true}, "z/");

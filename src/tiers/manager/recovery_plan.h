@@ -76,7 +76,7 @@ struct RecoveryPlan {
 
   std::vector<int64_t> lost_ranks() const;  // of the save, ascending
   uint64_t bad_block_count() const;         // of members that are not lost
-  // By rank of the save.
+  // The rank that will hold each member, by rank of the save.
   std::vector<int64_t> holders() const;
 };
 // `reports` come from all current ranks.

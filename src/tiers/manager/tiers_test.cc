@@ -766,7 +766,8 @@ TEST_F(TieredManagerTest, SpaceIsWhatTheParityPromises) {
       if (entry.is_regular_file()) data_bytes += entry.file_size();
     }
   }
-  // n = 3, m = 1; the parts of this small state differ by a few blocks.
+  // n = 3, m = 1; the sizes of the parts of this small state differ by a few
+  // blocks.
   EXPECT_LE(parity_bytes, data_bytes / 3 * 5 / 4);
 }
 

@@ -180,7 +180,7 @@ TEST(BtreeNodeTest, RefusesDamagedLeaves) {
                "1"));
   EXPECT_EQ(NodeError(FromHex("00 00 02 01 01 ffff03") + std::string(99, 'x')),
             DataLoss("Child 1: Key length 65536 exceeds limit of 65535"));
-  // Equal, decreasing, and an empty suffix.
+  // Equal keys, decreasing keys, and an empty suffix.
   EXPECT_EQ(
       NodeError(FromHex("00 00 02 00 01 01") + "aa" + FromHex("0000 0000")),
       DataLoss("Invalid key order"));

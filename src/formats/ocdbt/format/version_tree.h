@@ -94,7 +94,7 @@ Status CheckGenerationCount(const BodyReader& reader, size_t index,
 Result<VersionTreeNode> DecodeVersionTreeNode(const Bytes& object,
                                               std::string_view transitive_base,
                                               const DecodeLimits& limits = {});
-// The body only. REQUIRES: at least one entry.
+// Encodes the body only. REQUIRES: at least one entry.
 Bytes EncodeVersionTreeNodeBody(const VersionTreeNode& node);
 
 }  // namespace holdfast::ocdbt

@@ -76,7 +76,7 @@ struct ArrayMetadata {
   char order = 'C';           // v2: 'C' or 'F'
   ChunkKeyEncoding chunk_key_encoding;
   std::string attributes;  // v3: text of a JSON object; empty for none
-  // v3: empty, or one entry for each dimension.
+  // v3: empty, or one entry per dimension.
   std::vector<std::optional<std::string>> dimension_names;
   // Members that need not be understood, as text of a JSON object; empty
   // without such members. They are kept so that rewriting metadata loses
