@@ -278,7 +278,7 @@ class Simulation {
   Losses losses_;
   std::mt19937_64 random_;
 
-  uint64_t work_ = 0;  // in units of kGoodputWorkMax
+  uint64_t work_ = 0;  // counted like kGoodputWorkMax
   double now_ = 0;
   int64_t step_ = 0;
   std::vector<KeptStep> kept_;  // on the local tier; oldest first

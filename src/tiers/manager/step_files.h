@@ -52,7 +52,7 @@ class StepFiles final : public ReadOnlyBucket {
  private:
   struct File {
     int64_t rank = -1;    // of the save; -1: in memory
-    uint64_t offset = 0;  // in the member's file
+    uint64_t offset = 0;  // in the sequence of the member's files
     uint64_t byte_count = 0;
     Bytes bytes;
   };

@@ -1,7 +1,7 @@
 // PlaceGroups: decides which ranks keep parity for each other.
 //
-// Ranks of one failure domain (a host, a rack, a power line) fail together, so
-// no group may have more ranks in a domain than it has parity shards.
+// Ranks of one failure domain (a host, a rack, a power line) fail together, and
+// their group should then not lose more of them than it has parity shards.
 // Thread-safety: a pure function; every rank gets the same result.
 // Errors: InvalidArgument for impossible sizes; FailedPrecondition, with what
 // to do, if there are too few ranks.
