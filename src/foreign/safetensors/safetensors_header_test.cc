@@ -1,4 +1,4 @@
-// Headers that break a rule, one a row; and what a good one gives back.
+// Headers that break a rule, one per row, and the result for a valid header.
 #include "foreign/safetensors/safetensors_header.h"
 
 #include <gmock/gmock.h>

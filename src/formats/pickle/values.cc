@@ -16,7 +16,7 @@
 namespace holdfast::pickle {
 namespace {
 
-// Small files may expand to this much anyway.
+// Even small files may expand to this size.
 constexpr uint64_t kExpansionFreeBytes = uint64_t{64} << 20;
 
 class ValueBuilder {
@@ -34,7 +34,7 @@ class ValueBuilder {
   struct Made {
     State state = State::kNew;
     uint16_t height = 0;
-    uint64_t weight = 0;  // bytes when everything shared is written out
+    uint64_t weight = 0;  // bytes if everything shared is repeated
     PickleValue value;
   };
   using Values = std::vector<PickleValue>;
@@ -77,10 +77,11 @@ class ValueBuilder {
 
   const Program& program_;
   const ValueOptions& options_;
-  // Not one a node: of a large program only a small part may be wanted.
+  // A map, not one entry per node, since only a small part of a large program
+  // may be requested.
   std::unordered_map<NodeIndex, Made> made_;
   uint64_t weight_max_;
-  // The weight of the node that is being made and of those inside it.
+  // The weight of the current node and of the nodes inside it.
   uint64_t weight_ = 0;
   int depth_ = 0;
   int height_ = 0;
@@ -99,8 +100,7 @@ bool IsBare(const Object& object) {
   return !object.state && object.items.empty() && object.pairs.empty();
 }
 
-// An object that copyreg makes is made by cls.__new__, not by a call of the
-// class.
+// An object of copyreg is made by cls.__new__, not by a call of the class.
 Object Uncalled(Object object) {
   object.is_called = false;
   return object;
@@ -210,7 +210,7 @@ Result<ValueBuilder::Values> ValueBuilder::MakeItems(const Indices& indices) {
   return values;
 }
 
-// Among equal keys the last one's value counts, at the place of the first.
+// If keys are equal, the last value is kept, in the position of the first key.
 Result<ValueBuilder::Pairs> ValueBuilder::MakePairs(const Indices& indices) {
   Pairs pairs;
   pairs.reserve(indices.size() / 2);
@@ -380,7 +380,7 @@ Result<PickleValue> ValueBuilder::MakeComplex(const Indices& args) {
   return PickleValue::Complex(node(args[0]).real, node(args[1]).real);
 }
 
-// Attributes (a module's state_dict has _metadata) are not kept.
+// Attributes are not kept (the state_dict of a module has _metadata).
 Result<PickleValue> ValueBuilder::MakeOrderedDict(const Object& object,
                                                   const Indices& args) {
   Indices all;
@@ -458,7 +458,7 @@ Result<PickleValue> ValueBuilder::MakeSize(const Indices& args) {
   return PickleValue::Items(PickleKind::kTorchSize, std::move(items));
 }
 
-// torch.strided is a name; for the others torch.load wants the call itself.
+// torch.strided is a name; for other layouts, torch.load needs the call itself.
 Result<PickleValue> ValueBuilder::MakeLayout(const Global& cls,
                                              const Object& object,
                                              const Indices& args) {
@@ -470,8 +470,8 @@ Result<PickleValue> ValueBuilder::MakeLayout(const Global& cls,
   return PickleValue::Record(PickleKind::kGlobal, std::move(record));
 }
 
-// A tensor of a device without storages, as a numpy array. Those of a dtype
-// that numpy lacks come as another.
+// Makes a tensor from a numpy array: tensors of some devices have no storages.
+// If numpy lacks the dtype, the array has another dtype and is converted.
 Result<PickleValue> ValueBuilder::MakeTensorOfNumpy(const Indices& args) {
   if (args.size() < 2 || node(args[1]).kind != NodeKind::kGlobal) {
     return DataLossError("pickle: a tensor of a numpy array has no dtype");

@@ -16,7 +16,7 @@ constexpr uint64_t kObjectBytesMin = 16;
 constexpr size_t kMagicBytes = 4;
 constexpr size_t kLengthEnd = 12;
 constexpr size_t kCrcBytes = 4;
-// Magic, length, and two varints that take one byte each in our own objects.
+// Magic, length, and two varints of one byte each in objects that we write.
 constexpr size_t kWrittenHeaderBytes = kLengthEnd + 2;
 
 void StoreMagic(ObjectKind kind, char* target) {
