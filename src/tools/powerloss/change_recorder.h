@@ -30,7 +30,7 @@ class ChangeRecorder {
     std::string name;
     NodeId node = kNoNode;  // of the entry with this name
   };
-  // What a call's names refer to before the call is made.
+  // The meaning of a call's names before the call is made.
   struct Before {
     Place from;
     Place to;

@@ -47,8 +47,8 @@ class CauseFinder {
   Result<bool> IsRepairedBy(const Nodes& synced, const Case& bad) const;
   // Returns null if no known cause explains the state.
   Result<CrashRisk*> FindKnown(const Nodes& missing, const Case& bad);
-  // Returns the nodes of a smallest set of syncs that helps; absent if there is
-  // none.
+  // Returns the nodes of a smallest set of syncs that helps; absent if no set
+  // does.
   Result<std::optional<Nodes>> Search(const Nodes& missing,
                                       const Case& bad) const;
   void Simplify();

@@ -100,8 +100,8 @@ struct AxisCut {
   // elsewhere than their axis' stride implies.
   std::vector<size_t> atoms;
   uint64_t box_count = 1;  // saturates
-  // No uncut atom of an axis outside of a cut one has more than one step, so the
-  // boxes follow one after the other.
+  // No uncut atom of an axis outside of a cut one has more than one step, so
+  // the boxes follow one after the other.
   bool is_outermost = true;
 };
 // The first `numbering_count` axes number arrays: they are always cut, and do
