@@ -1,4 +1,4 @@
-// DecodeManifest: what decodes is encoded and decoded to the same manifest.
+// DecodeManifest: what decodes is encoded and decoded to an equal manifest.
 #include "formats/ocdbt/format/manifest.h"
 #include "ocdbt_fuzz.h"
 

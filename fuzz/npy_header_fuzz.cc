@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   FUZZ_CHECK(is_empty ? header->data_bytes == 0 : header->data_bytes == span);
-  // numpy has no names for these, by which they are written.
+  // numpy has no names for these dtypes, so they cannot be written by name.
   const bool is_nameless =
       header->dtype == DType::kBfloat16 || header->dtype == DType::kFloat8E5m2;
   const bool is_text = header->text_kind != 0;
