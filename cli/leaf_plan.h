@@ -86,9 +86,9 @@ class LeafPlanner {
   std::vector<Result<std::optional<size_t>>> planner_of_leaf_;
 };
 
-// The sharding of the array on this mesh: from the last rule that matches;
-// without such a rule as it is stored, if the mesh has its axes; else a copy on
-// each device. Absent if it is not an array on devices.
+// The sharding of the array on this mesh: from the last rule that matches; else
+// as the array is stored, if the mesh has its axes; else a copy on each device.
+// Absent if it is not an array on devices.
 std::optional<Sharding> ShardingOnMesh(const LeafInfo& leaf, const Mesh& mesh,
                                        const std::vector<SpecRule>& rules);
 

@@ -1,9 +1,9 @@
-// Reads the options for a checkpoint to be written: the rules for its leaves,
-// including those of --map-file, and its format.
+// Reads the options for a checkpoint to be written: its format, and the rules
+// for its leaves, including the rules of --map-file.
 //
 // Thread-safety: reads files; otherwise pure.
 // Errors: NotFound for a table that cannot be read, InvalidArgument for one
-// that cannot be understood, both with its name.
+// that cannot be parsed, both with its name.
 #pragma once
 
 #include "cli/args.h"

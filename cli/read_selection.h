@@ -1,10 +1,10 @@
-// Reads only what a Selection of a leaf needs.
+// Reads only the parts of a leaf that a Selection needs.
 //
 // Thread-safety: calls may run concurrently on one Checkpoint.
 // Ownership: a Picture keeps the memory of its view alive.
 // Units: elements; bytes.
-// Errors: those of Checkpoint::ReadBox; callers must not pass a leaf without
-// elements, which is InvalidArgument there.
+// Errors: those of Checkpoint::ReadBox. Callers must not pass a leaf without
+// elements.
 #pragma once
 
 #include <cstdint>

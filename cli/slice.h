@@ -59,8 +59,8 @@ Box BoundingBox(const Selection& selection);
 ConstArrayView SelectFromBox(const Selection& selection, const Shape& origin,
                              const ConstArrayView& box);
 
-// Selects with `part` from what `whole` selected of an axis. REQUIRES: part's
-// indices are in [0, whole.count).
+// Applies `part` to the indices that `whole` selected of an axis. REQUIRES:
+// part's indices are in [0, whole.count).
 AxisSelection Compose(const AxisSelection& whole, const AxisSelection& part);
 
 }  // namespace holdfast::cli

@@ -218,7 +218,7 @@ void PrintStatsJson(const Checkpoint& checkpoint, const StatsResult& result,
   out << '\n';
 }
 
-// Damage takes precedence over what --nan checks.
+// Damage takes precedence over the result of --nan.
 int ExitCodeOfStats(const StatsResult& result, const Args& args, Env& env) {
   int code = kExitFine;
   for (const LeafStats& leaf : result.leaves) {

@@ -263,7 +263,7 @@ class CursesTerminal : public Terminal {
     Event event;
     char byte = 0;
     while (read(g_signal_pipe[0], &byte, 1) == 1) TakeByte(byte, event);
-    // The terminal was closed, so nobody can type any more.
+    // The terminal was closed, so no more input can come.
     if ((waits[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
       event.signal = SIGHUP;
     }

@@ -19,7 +19,8 @@ struct LayoutOptions {
 
 // Returns exactly size.rows lines of size.columns columns each.
 Screen Lay(const State& state, const LayoutOptions& options);
-// The number of rows of the tree, or of steps, that fit on such a screen.
+// The number of rows of the tree, or of steps, that fit on a screen of this
+// size.
 size_t PageRows(const Size& size);
 
 }  // namespace holdfast::cli::top

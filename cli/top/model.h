@@ -21,10 +21,10 @@ std::vector<Ask> OnKey(State& state, Key key, size_t page_rows);
 std::vector<Ask> OnAnswer(State& state, const Answer& answer);
 
 // The step that the opened one is compared with: the marked one, else the
-// committed step before it; "" if there is no such step.
+// committed step before it; "" if neither exists.
 std::string ComparedWith(const State& state);
-// The save in progress that writes to `path`, or commits there; null if there
-// is no such save.
+// The save in progress that writes to `path`, or commits there; null without
+// one.
 const LiveSave* LiveAt(const State& state, const std::string& path);
 
 }  // namespace holdfast::cli::top

@@ -269,7 +269,7 @@ bool IsSaved(const SaveRule& rule, nb::handle info,
   const Result<bool> answer =
       ShouldSave(rule.policy, record_of(info), last, decision);
   if (answer.status().code() == StatusCode::kInvalidArgument) {
-    // An interval of 0 is all that the engine refuses; Orbax divides by it.
+    // The engine refuses only an interval of 0, by which Orbax divides.
     PyErr_SetString(PyExc_ZeroDivisionError, "integer modulo by zero");
     nb::raise_python_error();
   }

@@ -79,7 +79,7 @@ class TreeBuilder {
     Refuse("Error parsing object member \"dtype\": Unsupported data type: \"" +
            name + "\"");
   }
-  // Names the dtype that numpy gives to the bytes, which is never empty.
+  // Reports the dtype that numpy assigns to the bytes, which is never empty.
   [[noreturn]] void RefuseBytes(PyObject* bytes) const {
     const Py_ssize_t size = std::max<Py_ssize_t>(PyBytes_Size(bytes), 1);
     RefuseDType("bytes" + std::to_string(8 * size));

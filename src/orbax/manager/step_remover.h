@@ -1,5 +1,5 @@
-// StepRemover: threads that delete the contents of the trash in the background
-// of saves.
+// StepRemover: threads that delete the contents of the trash while saves
+// continue.
 //
 // If a job fails, the error is stored and the next job runs. Threads start with
 // the first job; if the system cannot start any, Run does the job itself.

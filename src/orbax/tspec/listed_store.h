@@ -3,8 +3,8 @@
 //
 // A spec may point into a checkpoint: to an item's database, or to the
 // directory of one of its parameters. The list is looked up at the first read.
-// A write makes it wrong, so the list is removed, as by any handler that writes
-// into a checkpoint; later reads use the plain store.
+// A write invalidates the list, so the list is removed first, as by any handler
+// that writes into a checkpoint; later reads use the plain store.
 // Thread-safety: any thread. Ownership: owns its stores. Units: bytes.
 // Errors: those of the store and of engine/check/checked_store.h.
 #pragma once

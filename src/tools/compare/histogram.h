@@ -12,10 +12,10 @@
 
 namespace holdfast {
 
-// Adds a sample of `count` elements to `histogram`. They are a part of a tensor
-// of `tensor_count` elements. About kHistogramSample elements of the complete
-// tensor are counted, in evenly spread runs; all of them if it has no more.
-// Complex numbers are counted by their moduli.
+// Adds a sample of `count` elements, which are a part of a tensor of
+// `tensor_count`, to `histogram`. About kHistogramSample elements of the
+// complete tensor are counted, in evenly spread runs; a smaller tensor is
+// counted completely. Complex numbers are counted by their moduli.
 inline constexpr uint64_t kHistogramSample = 1 << 16;
 void SampleHistogram(DType dtype, const char* elements, size_t count,
                      uint64_t tensor_count, MagnitudeHistogram& histogram);

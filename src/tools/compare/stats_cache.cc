@@ -49,7 +49,8 @@ std::string ChecksumText(std::string_view text) {
 uint64_t BitsOf(double number) { return std::bit_cast<uint64_t>(number); }
 double DoubleOf(uint64_t bits) { return std::bit_cast<double>(bits); }
 
-// The dtype of the min, max or absmax of such a tensor.
+// The dtype in which the min, max or absmax of a tensor of this dtype is
+// stored.
 DType ExtremeDType(DType dtype, bool is_magnitude) {
   switch (DTypeKindOf(dtype)) {
     case DTypeKind::kFloat:

@@ -68,7 +68,7 @@ class Predicate {
 
   // Returns the value of a term for a step, or nullopt if it has none.
   using ValueOf = std::function<Result<std::optional<double>>(size_t term)>;
-  // Returns nullopt if the step can be judged neither way.
+  // Returns nullopt if the values do not decide whether the step is bad.
   Result<std::optional<bool>> Evaluate(const ValueOf& value_of) const;
 
   const std::vector<PredicateTerm>& terms() const { return terms_; }

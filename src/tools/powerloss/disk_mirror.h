@@ -1,8 +1,8 @@
-// MemoryDirectory: a scratch directory that uses no disk, if the system has
-// such a file system; below TMPDIR otherwise.
+// MemoryDirectory: a scratch directory in memory if the system has a file
+// system for that; below TMPDIR otherwise.
 // DiskMirror: writes states of the disk model into a real directory, so that
-// the engine itself can read them. Only what differs from the last state is
-// rewritten.
+// the engine itself can read them. It rewrites only the differences from the
+// previous state.
 //
 // Thread-safety: one thread. Ownership: they own their directory.
 // Errors: those of the system; a directory that could not be made has no path,

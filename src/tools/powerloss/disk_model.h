@@ -1,5 +1,5 @@
-// A model of a POSIX file system under power loss: what a disk surely holds,
-// and what may or may not have reached it.
+// A model of a POSIX file system under power loss: which changes are surely on
+// the disk, and which may or may not have reached it.
 //
 // It promises no more than POSIX does. Written bytes are safe once their file
 // was synced. A name is safe once its directory was synced; a rename between

@@ -195,8 +195,8 @@ Status CauseFinder::Add(const CrashState& crash, const DiskModel& model,
   return Status();
 }
 
-// A state that lacks several syncs, some of which are causes by themselves, is
-// counted as one that lacks only the others.
+// Removes, from causes with several syncs, each sync that is also a cause by
+// itself.
 void CauseFinder::Simplify() {
   std::set<std::pair<CrashProblem, std::string>> single;
   for (const auto& [key, risk] : risks_) {

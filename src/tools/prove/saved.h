@@ -1,5 +1,5 @@
-// When a run had saved which checkpoints, so that they must survive from then
-// on.
+// Finds the moments at which the saves of a run had finished, after which their
+// checkpoints must survive.
 //
 // Pure, given what was listed after each change. Thread-safety: values.
 #pragma once

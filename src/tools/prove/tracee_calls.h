@@ -68,7 +68,8 @@ struct TraceeCall {
 std::optional<TraceeCall> DecodeCall(int tid, const SystemCall& call);
 
 // From now on, this process and all its descendants stop for their tracer
-// before each of these calls. Async-signal-safe. If false, errno says why.
+// before each call that may change files. Async-signal-safe. If it returns
+// false, errno says why.
 bool InstallTraceFilter();
 
 }  // namespace holdfast

@@ -95,9 +95,9 @@ uint64_t CountAtomBoxes(const AxisAtoms& axes, const Shape& sizes,
 
 // How a box of atoms is cut into boxes of axes.
 struct AxisCut {
-  // The atoms that are stepped through one index at a time, in the order of the
-  // axes: those whose steps are not neighbours on their axis, or are stored
-  // elsewhere than their axis' stride implies.
+  // The atoms that are iterated one index at a time, in the order of the axes:
+  // their steps are not neighbours on their axis, or are stored elsewhere than
+  // their axis' stride implies.
   std::vector<size_t> atoms;
   uint64_t box_count = 1;  // saturates
   // No uncut atom of an axis outside of a cut one has more than one step, so

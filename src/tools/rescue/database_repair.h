@@ -1,11 +1,11 @@
-// Rebuilds a database from what is left of it.
+// Rebuilds a damaged database from its remains.
 //
 // Evidence, best first: the newest generation that the database's own manifest
 // names, as far as its nodes can be read; the databases of the processes
 // (`ocdbt.process_N`) from which it was merged; and unreferenced nodes that a
 // scan of all data files finds. A key gets its value from the best evidence for
 // it. If equally good evidence is contradictory, the key is left out, because
-// nothing tells which value is newer.
+// it is unknown which value is newer.
 // The keys of a node below a lost root lack the common prefix that the root
 // stored. So a node found by the scan is treated as a root only if its keys
 // name known arrays; if no arrays are known, only if it is where a writer would
@@ -13,8 +13,8 @@
 //
 // Thread-safety: one thread per call. Units: bytes. Memory: all keys, and all
 // values that are stored inline. Ownership: borrows the stores for the call.
-// Errors: Cancelled, ResourceExhausted; damage is what this is for, and is
-// reported in the notes.
+// Errors: Cancelled, ResourceExhausted. Damage is expected, and is reported in
+// the notes.
 #pragma once
 
 #include <functional>

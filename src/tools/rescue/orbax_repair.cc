@@ -85,8 +85,8 @@ class OrbaxRepairer {
     Note(PathText(path) + " is left aside: " + std::string(why.message()));
   }
 
-  // Comes first: all other repairs consult the lists, and readers look for the
-  // lists that the markers mention.
+  // Hides the damaged lists. This comes first, because the other repairs
+  // consult the lists, and readers look for the lists that the markers mention.
   void HideDamagedLists() {
     for (const std::string& path : files_->Below("")) {
       const std::string directory = DirectoryOfPath(path);
@@ -470,8 +470,8 @@ class OrbaxRepairer {
            }) > 0;
   }
 
-  // Removes what was hidden or replaced from the lists. Lists further down are
-  // repaired first, since those above them list them.
+  // Removes hidden and replaced files from the lists. Lists further down are
+  // repaired first, because the lists above contain them.
   void RepairLists() {
     std::vector<std::string> paths;
     for (const auto& [path, file] : files_->files()) {

@@ -167,7 +167,7 @@ class Rescuer {
     return has_hidden;
   }
 
-  // Hides those of several items that cannot be opened; returns whether there
+  // Hides the items of a composite that cannot be opened; returns whether there
   // were any.
   bool HideLostItems() {
     const auto found = FindCheckpoint(RepairedFiles::PlaceOf(files_), open_);
@@ -348,7 +348,7 @@ class Rescuer {
     return Status();
   }
 
-  // If names are those of arrays, the neighbour also provides the tree.
+  // If leaves are named after arrays, the neighbour also provides the tree.
   void AddUnknownLosses(const Checkpoint& fill,
                         const std::map<std::string, size_t>& numbers) {
     std::set<std::string> known;

@@ -27,8 +27,8 @@ constexpr size_t kOpenCountMax = 16;
 constexpr size_t kPageCountMax = 8;
 constexpr size_t kSeenCountMax = 1024;
 constexpr auto kFreshFor = std::chrono::seconds(1);
-// For how long after its last read a step keeps the addresses without a step,
-// and for how long parts of a replaced checkpoint are refused.
+// A step stays the target of addresses without a step for this long after it
+// was last read; parts of a replaced checkpoint are refused for this long.
 constexpr auto kQuietFor = std::chrono::seconds(60);
 // A reader that pauses for so long is assumed to have left.
 constexpr auto kGoneAfter = std::chrono::minutes(10);

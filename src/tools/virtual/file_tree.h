@@ -69,8 +69,8 @@ class NamedFiles : public FileTree {
   NameIndex names_;
 };
 
-// False for a name with a part "", "." or "..", or with a NUL: copying files by
-// such names would write elsewhere, or fail.
+// False for a name with a part "", "." or "..", or with a NUL: copying files
+// under these names would write elsewhere, or fail.
 bool StaysInside(std::string_view name);
 Status NoSuchFile(std::string_view name);
 

@@ -23,8 +23,7 @@ namespace holdfast {
 class StoredFiles : public NamedFiles {
  public:
   // A hash of the names, sizes and versions of all files, and of the other
-  // files that the checkpoint is read from: a delta's bases, items behind
-  // links.
+  // files from which the checkpoint is read: a delta's bases, linked items.
   virtual uint64_t hash() const = 0;
   // Whether a new listing would return the same; if that takes a request,
   // whether CheckUnchanged has found so.

@@ -216,7 +216,7 @@ Status StoredSums::AddNodes(const TreeListing& listing,
   return Status();
 }
 
-// A file behind a link that is not followed does exist.
+// Files that are reached by links that are not followed count as existing.
 void StoredSums::FindGone(const TreeListing& listing) {
   for (const auto& [name, file] : files_) {
     if (listing.Find(name) != nullptr) continue;

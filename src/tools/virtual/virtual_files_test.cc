@@ -1,6 +1,6 @@
-// Compares virtual files with what conversions write, byte for byte, as a whole
-// and in random ranges; checks what is refused, and a checkpoint that changes
-// meanwhile.
+// Compares virtual files with the output of conversions, byte for byte,
+// completely and in random ranges; checks refusals, and a checkpoint that
+// changes meanwhile.
 #include "holdfast/tools/virtual_files.h"
 
 #include <gmock/gmock.h>
