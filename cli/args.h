@@ -61,7 +61,7 @@ enum class VerbId : uint8_t {
 };
 inline constexpr int kVerbCount = 32;
 
-// When to use something that only makes sense on a terminal.
+// When to use a feature that makes sense only on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
 
 enum class SortKey : uint8_t {
@@ -228,7 +228,7 @@ TableStyle TableStyleOf(const Args& args, const Env& env);
 // Call before the first line of a long listing: on a terminal, output goes
 // through a pager.
 void BeginListing(const Args& args, Env& env);
-// True when a progress bar may be drawn on env.err.
+// True if a progress bar may be drawn on env.err.
 bool UseProgress(const Args& args, const Env& env);
 
 }  // namespace holdfast::cli

@@ -104,8 +104,8 @@ Tree MakeState() {
   });
 }
 
-// Counts equal leaves. Containers may differ in kind: without a target, a
-// tuple comes back as a list and a named tuple as a dict.
+// Counts equal leaves. Containers may differ in kind: without a target, a tuple
+// is loaded as a list and a named tuple as a dict.
 void Compare(const Tree& want, const Tree* got, const std::string& name,
              int& equal_count, int& leaf_count) {
   if (want.is_leaf()) {

@@ -1,6 +1,6 @@
-// Compares the decoder of blosc containers with c-blosc: what we decode, it
-// decodes to the same bytes; and planes that we encode from any bytes are
-// decoded to these by both.
+// Compares the decoder of blosc containers with c-blosc: a container that we
+// decode, it decodes to the same bytes; and planes that we encode from any
+// bytes are decoded to these by both.
 //
 // Input: one byte, whose lowest bit selects which of the two and whose other
 // bits are the size of an item; then a container, whose sizes are corrected, or

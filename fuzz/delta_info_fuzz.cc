@@ -1,5 +1,6 @@
-// ParseDeltaInfo: what parses is written and parsed to the same document. The
-// id of its arrays is corrected, so that other mutations are accepted.
+// ParseDeltaInfo: a document that parses is written and parsed to the same
+// document. The id of its arrays is corrected, so that other mutations are
+// accepted.
 #include "foreign/chain/delta_info.h"
 #include "fuzz_util.h"
 

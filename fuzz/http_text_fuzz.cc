@@ -1,5 +1,5 @@
-// URLs and header values: what parses is split without loss, secrets are not
-// shown, and dates agree with the C library.
+// URLs and header values: those that parse are split without loss, secrets are
+// not shown, and dates agree with the C library.
 #include <ctime>
 
 #include "fuzz_util.h"

@@ -1,5 +1,5 @@
-// megatron::ParseConfig (metadata.json): what parses is written to a text that
-// parses to an equal config, whatever else was in the file.
+// megatron::ParseConfig (metadata.json): a config that parses is written to a
+// text that parses to an equal config, whatever else was in the file.
 #include "fuzz_util.h"
 #include "holdfast/megatron/zarr.h"
 

@@ -1,5 +1,6 @@
-// The header of an npy file: what parses describes an array of no more bytes
-// than it says, and plain arrays are written as they were read.
+// The header of an npy file: one that parses describes an array of at most the
+// bytes that it claims, and headers of plain arrays are written as they were
+// read.
 #include <algorithm>
 
 #include "foreign/npz/npy_header.h"

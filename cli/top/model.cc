@@ -48,7 +48,7 @@ void Reveal(State& state, size_t node) {
   LayRows(state, node);
 }
 
-// Expands a module that is the only child.
+// Expands modules from the root on, as long as each is an only child.
 void ExpandChain(State& state) {
   for (size_t node = 0; TreeOf(state).nodes[node].children.size() == 1;) {
     node = TreeOf(state).nodes[node].children[0];

@@ -1,4 +1,4 @@
-// The options of a manager, checked as the engine's own.
+// The options of a manager, checked like the engine's own.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 

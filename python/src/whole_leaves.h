@@ -19,7 +19,7 @@ nanobind::list ReadLeaves(const Checkpoint& checkpoint,
                           nanobind::handle requests, const RunOptions& run,
                           nanobind::handle progress);
 
-// The tree that holdfast.load makes of the checkpoint, as it was opened.
+// Reads the tree that holdfast.load returns for the checkpoint.
 nanobind::object LoadTree(const Checkpoint& checkpoint, const RunOptions& run,
                           nanobind::handle progress);
 

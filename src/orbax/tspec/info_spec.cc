@@ -1,4 +1,4 @@
-// Makes specs for a ParamInfo, and lists what else a parameter's directory has.
+// Builds specs for a ParamInfo, and checks that a parameter's files exist.
 #include <cassert>
 #include <utility>
 

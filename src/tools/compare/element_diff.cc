@@ -228,7 +228,7 @@ BlockCounts CompareIntegers(const char* a, const char* b, size_t count,
   return counts;
 }
 
-// True when the elements at `i` differ in their value bits.
+// True if the elements at `i` differ in their value bits.
 bool BitsDiffer(DType dtype, const char* a, const char* b) {
   const size_t bytes = DTypeBytes(dtype);
   if (DTypeBits(dtype) >= 8) return std::memcmp(a, b, bytes) != 0;

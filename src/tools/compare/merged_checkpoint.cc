@@ -100,7 +100,7 @@ Status MergedCheckpoint::ReadAverages(const std::vector<ReadRequest>& requests,
                                       const RunOptions& options,
                                       Stats& stats) const {
   Run run(options);
-  // The sum, a part's elements and what its reader holds.
+  // Memory for the sum, the elements of one part, and its reader's buffers.
   const SlabSizes sizes = SlabSizesOf(options.in_flight_bytes_max);
   std::vector<AveragePiece> pieces;
   for (const ReadRequest& request : requests) {

@@ -1,5 +1,5 @@
-// The predicate that defines a bad step, given as text: `nan(params.*) or
-// metric(loss) > 9`.
+// The predicate of a bad step, given as text:
+// `nan(params.*) or metric(loss) > 9`.
 //
 //   or := and { "or" and }     and := not { "and" not }
 //   not := "not" not | "(" or ")" | term

@@ -18,8 +18,7 @@ uint64_t Below(Random& random, uint64_t bound) {
   return bound == 0 ? 0 : random() % bound;
 }
 
-// Cuts `change` at a multiple of `unit` of its file; at a random one if chosen
-// so.
+// Cuts `change` at a random multiple of `unit` in its file.
 DiskChange Torn(const DiskChange& change, uint64_t unit, Random& random) {
   DiskChange torn = change;
   const uint64_t end = change.offset + change.data.size();

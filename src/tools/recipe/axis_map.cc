@@ -485,7 +485,7 @@ Status ForEachAxisBox(const AxisAtoms& axes, const Shape& sizes,
     }
     PlacedBox placed{BoxAround(axes, sizes, one), {}, offset};
     for (const auto& axis : axes) {
-      // The stride of the innermost atom that has steps.
+      // The stride of the innermost atom with more than one step.
       int64_t stride = 0;
       for (const size_t atom : axis) {
         if (one.shape[atom] > 1) stride = atoms.strides[atom];

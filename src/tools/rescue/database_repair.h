@@ -41,7 +41,7 @@ struct DatabaseEvidence {
 };
 
 struct RepairedDatabase {
-  // `manifest.ocdbt`, and a data file of nodes; null when no key was found.
+  // `manifest.ocdbt`, and a data file of nodes; null if no key was found.
   std::unique_ptr<MemoryStore> files;
   uint64_t key_count = 0;
   std::vector<std::string> notes;
