@@ -1,4 +1,4 @@
-// bisect: the first bad step of a root.
+// bisect: finds the first bad step of a root.
 
 #include "cli/failures.h"
 #include "cli/json_out.h"

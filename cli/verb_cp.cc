@@ -1,4 +1,4 @@
-// cp: a tree copied from anywhere to anywhere.
+// cp: copies a tree between any two places.
 
 #include "cli/failures.h"
 #include "cli/job_progress.h"

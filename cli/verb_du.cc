@@ -1,4 +1,4 @@
-// du: the disk space of each step, item and kind of file.
+// du: shows the disk space of each step, item and kind of file.
 
 #include "cli/failures.h"
 #include "cli/json_out.h"

@@ -1,4 +1,4 @@
-// ls: one line a leaf.
+// ls: prints one line per leaf.
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// prune: takes steps away, into the trash and out of it.
+// prune: removes steps, into the trash or from it.
 
 #include <algorithm>
 #include <cmath>

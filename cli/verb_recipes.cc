@@ -1,4 +1,4 @@
-// recipes: the recipes that are shipped.
+// recipes: lists the shipped recipes.
 
 #include "cli/failures.h"
 #include "cli/json_out.h"

@@ -1,4 +1,4 @@
-// report: a checkpoint as one HTML file.
+// report: writes a checkpoint's report as one HTML file.
 
 #include "cli/failures.h"
 #include "cli/flags.h"

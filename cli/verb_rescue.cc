@@ -1,4 +1,4 @@
-// rescue: a clean step of what is left of a checkpoint.
+// rescue: makes a clean step from what is left of a checkpoint.
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-// serve: checkpoints over HTTP.
+// serve: serves checkpoints over HTTP.
 
 #include <chrono>
 #include <mutex>
@@ -22,7 +22,7 @@ ServeOptions ServeOptionsOf(const Args& args, const Env& env) {
   options.token = args.token;
   options.open = OpenOptionsOf(args);
   options.run = RunOptionsOf(args, env);
-  options.run.cancel = nullptr;  // ends the server, not an answer
+  options.run.cancel = nullptr;  // cancels the server, not a response
   return options;
 }
 

@@ -1,4 +1,4 @@
-// view: a checkpoint of any format as Orbax's, by reference.
+// view: makes a checkpoint of any format readable as Orbax's, by reference.
 
 #include "cli/failures.h"
 #include "cli/job_progress.h"

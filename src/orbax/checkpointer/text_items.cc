@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// One file, written only by the primary host.
+// A single file, written only by the primary host.
 class TextFile {
  public:
   TextFile(std::string filename, const MultiprocessingOptions& options)
