@@ -15,7 +15,7 @@
 #include "holdfast/detail/checked_file.h"
 #include "holdfast/pending_save.h"
 #include "stores/place/file_walk.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "twins/mem_bucket.h"
 #include "twins/scratch_directory.h"
 
@@ -386,14 +386,14 @@ class DamagedObjectTest : public DamagedFileTest {
   void SetUp() override {
     SaveStep(5);
     SaveStep(7);
-    const auto store = StoreAt(root_);
+    const auto store = Place(root_).OpenStore();
     ASSERT_TRUE(WalkFiles(root_, [&](const WalkedFile& file) {
                   const Bytes content = store->Read(file.path).value();
                   mem_.Put("run/" + file.path, content.view());
                 }).ok());
   }
   void Remove(const std::string& key) {
-    ASSERT_TRUE(StoreAt("mem://test/run")->Delete(key).ok());
+    ASSERT_TRUE(Place("mem://test/run").OpenStore()->Delete(key).ok());
   }
 
   MemBucketForTest mem_;

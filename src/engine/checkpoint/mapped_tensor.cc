@@ -12,8 +12,8 @@
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
 #include "ground/tensor/box.h"
+#include "stores/place/place.h"
 #include "stores/storage/file_mapping.h"
-#include "stores/storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -85,7 +85,8 @@ class TensorMapper {
     tensor.why_not = found.why_not;
     if (!tensor.why_not.empty()) return Status();
     PlainRun run = PlainRunOf(*info.dtype, info.shape, found.extents);
-    if (run.why_not.empty() && IsUrl(run.file)) {
+    if (run.why_not.empty() && !files_.contains(run.file) &&
+        Place(run.file).is_remote()) {
       run.why_not = "not in a file system";
     }
     tensor.why_not = std::move(run.why_not);

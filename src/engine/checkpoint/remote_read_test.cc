@@ -13,7 +13,7 @@
 #include "stores/place/directory_ops.h"
 #include "stores/place/file_walk.h"
 #include "stores/place/look.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "twins/mem_bucket.h"
 #include "twins/scratch_directory.h"
 
@@ -42,7 +42,7 @@ class RemoteReadTest : public testing::Test {
     quick.sync = false;
     const auto saved = Save(path, tree, quick);
     ASSERT_TRUE(saved.ok()) << saved.status().ToString();
-    const auto store = StoreAt(path);
+    const auto store = Place(path).OpenStore();
     ASSERT_TRUE(WalkFiles(path, [&](const WalkedFile& file) {
                   const Bytes content = store->Read(file.path).value();
                   mem_.Put("ckpt/" + file.path, content.view());

@@ -26,7 +26,7 @@
 #include "ground/base/status_macros.h"
 #include "stores/place/directory_ops.h"
 #include "stores/place/look.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
@@ -118,7 +118,7 @@ class Verifier {
 
   Status VerifyIfThere(const Place& directory, std::string_view file,
                        const std::function<Status(std::string_view)>& parse) {
-    const Result<Bytes> text = StoreAt(directory)->Read(file);
+    const Result<Bytes> text = directory.OpenStore()->Read(file);
     if (text.status().code() == StatusCode::kNotFound) return Status();
     return Note("", Relative(directory, file),
                 text.ok() ? parse(text->view()) : text.status());
@@ -130,7 +130,7 @@ class Verifier {
   Result<CheckedFiles> ListsOf(const Place& directory) const {
     return directory.path() == place_.info.path
                ? CheckedFiles::OfItem(directory)
-               : CheckedFiles::OfDirectory(StoreAt(directory));
+               : CheckedFiles::OfDirectory(directory.OpenStore());
   }
 
   // Returns the lists, if they can be trusted.
@@ -249,7 +249,7 @@ class Verifier {
   }
 
   Status VerifyJsonItem(const ItemPlace& place) {
-    const std::shared_ptr<Store> store = StoreAt(place.directory);
+    const std::shared_ptr<Store> store = place.directory.OpenStore();
     const Result<Bytes> text = store->Read(place.json_file);
     Status status = text.status();
     if (text.ok() && !nlohmann::json::accept(text->view())) {
@@ -265,7 +265,7 @@ class Verifier {
         VerifyIfThere(directory, kShardingFile, [](std::string_view text) {
           return ParseShardingFile(text).status();
         }));
-    const std::shared_ptr<Store> store = StoreAt(directory);
+    const std::shared_ptr<Store> store = directory.OpenStore();
     const std::string prefix = std::string(kArrayMetadatasDirectory) + "/";
     const auto check = [&](std::string_view key, const ObjectInfo&) {
       const Result<Bytes> text = store->Read(key);
@@ -289,7 +289,7 @@ class Verifier {
       return Status();
     }
     if (!names.ok()) return Note("", Relative(directory, ""), names.status());
-    const std::shared_ptr<Store> store = StoreAt(directory);
+    const std::shared_ptr<Store> store = directory.OpenStore();
     for (const std::string& name : *names) {
       if (!ParseProcessDirectory(name) || !share_.Takes(name, 0)) continue;
       Status status;

@@ -21,7 +21,7 @@
 #include "ground/tree/flatten.h"
 #include "ground/tree/value_type.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "stores/storage/url_path.h"
 
 namespace holdfast {

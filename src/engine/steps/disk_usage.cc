@@ -15,7 +15,7 @@
 #include "holdfast/steps/steps.h"
 #include "stores/place/directory_ops.h"
 #include "stores/place/file_walk.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "stores/storage/path_parts.h"
 #include "stores/storage/url_path.h"
 

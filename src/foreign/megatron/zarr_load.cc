@@ -10,7 +10,7 @@
 #include "ground/base/status_macros.h"
 #include "ground/run/run.h"
 #include "ground/tensor/copy.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast::megatron {
 namespace {
@@ -32,7 +32,7 @@ class ZarrLoader {
       : tensors_(tensors),
         targets_(targets),
         options_(options),
-        store_(StoreAt(checkpoint_dir)),
+        store_(Place(checkpoint_dir).OpenStore()),
         run_(options.run, store_->requests_in_flight()),
         loading_(tensors.size()) {}
 

@@ -16,7 +16,7 @@
 #include "holdfast/read_again.h"
 #include "holdfast/tools/torch_file.h"
 #include "stores/place/look.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {

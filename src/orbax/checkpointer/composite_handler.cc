@@ -11,7 +11,7 @@
 #include "orbax/checkpointer/args.h"
 #include "orbax/checkpointer/primary.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
@@ -386,7 +386,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
   // final name.
   Status WriteMarker(const std::string& path) const {
     if (!IsPrimaryHost(options_.multiprocessing_options)) return Status();
-    const std::shared_ptr<Store> store = StoreAt(path);
+    const std::shared_ptr<Store> store = Place(path).OpenStore();
     HF_RETURN_IF_ERROR(store->Write(
         kCommitMarkerFile, CommitMarkerText(path, /*has_digests=*/false),
         {.sync = false, .atomic = false}));

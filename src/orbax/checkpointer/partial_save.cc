@@ -19,7 +19,7 @@
 #include "holdfast/orbax/type_handlers.h"
 #include "holdfast/pending_save.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {

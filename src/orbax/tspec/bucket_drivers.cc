@@ -11,7 +11,7 @@
 #include "stores/cloud/remote_options.h"
 #include "stores/http/url.h"
 #include "stores/place/bucket_registry.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast::spec {
 namespace {

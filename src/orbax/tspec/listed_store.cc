@@ -4,7 +4,7 @@
 #include "engine/check/checked_store.h"
 #include "engine/format/directory_names.h"
 #include "ground/base/status_macros.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "stores/storage/url_path.h"
 
 namespace holdfast::spec {
@@ -25,7 +25,8 @@ Result<std::shared_ptr<Store>> ListedStore::Reader() {
 Status ListedStore::DropList() {
   if (is_written_.load(std::memory_order_acquire)) return Status();
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Store> parent = StoreAt(ParentDirectory(directory_));
+  const std::shared_ptr<Store> parent =
+      Place(ParentDirectory(directory_)).OpenStore();
   // Done before the first write, so that a crash in between cannot leave a list
   // that contradicts the bytes. The list is in the directory itself or, for one
   // parameter's directory, in the item above.

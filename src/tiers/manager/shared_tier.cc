@@ -11,7 +11,7 @@
 #include "ground/run/run.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/steps/steps.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "tiers/manager/block_maker.h"
 #include "tiers/manager/tier_run.h"
 
@@ -29,7 +29,8 @@ nlohmann::ordered_json TierJsonOf(const TierRun& run, const TierStep& step) {
 // their values.
 void ReadTierStep(const std::string& path, const std::string& run,
                   TierStep& step) {
-  const Result<Bytes> text = StoreAt(path)->Read(kCheckpointMetadataFile);
+  const Result<Bytes> text =
+      Place(path).OpenStore()->Read(kCheckpointMetadataFile);
   if (!text.ok()) return;
   const auto metadata = ParseCheckpointMetadata(text->view());
   if (!metadata.ok() || !metadata->custom_metadata.contains(kTierKey)) return;
@@ -134,7 +135,7 @@ struct CopiedMembers {
 
 Result<CopiedMembers> CopyMembers(TierRun& run, const TierStep& step,
                                   const std::string& directory) {
-  const std::shared_ptr<Store> store = StoreAt(directory);
+  const std::shared_ptr<Store> store = Place(directory).OpenStore();
   HF_ASSIGN_OR_RETURN(const std::vector<TierMember> members, run.steps->List());
   CopiedMembers copied;
   for (const TierMember& member : members) {

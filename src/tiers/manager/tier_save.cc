@@ -11,6 +11,7 @@
 #include "holdfast/checkpoint.h"
 #include "holdfast/pending_save.h"
 #include "stores/place/make_directories.h"
+#include "stores/place/place.h"
 #include "stores/storage/directory_ops.h"
 #include "stores/storage/file_store.h"
 #include "tiers/manager/block_files.h"
@@ -55,7 +56,7 @@ Tree Spread(const Tree& tree) {
           : std::make_shared<const ArrayTraits>(tree.array_traits()));
 }
 
-Status WriteItemOf(TierRun& run, const TierMember& me, const std::string& item,
+Status WriteItemOf(TierRun& run, const TierMember& me, const Place& item,
                    const Tree& tree) {
   const Stopwatch begun;
   const bool is_alone = run.peers->size() == 1;
@@ -76,8 +77,8 @@ Result<MemberRecord> WriteMember(TierRun& run, const TierMember& me,
   HF_RETURN_IF_ERROR(run.steps->Begin(me));
   const std::string directory =
       run.steps->TemporaryPathOf(me) + "/" + std::string(kTierFilesDirectory);
-  const std::string item = directory + "/" + run.options.item;
-  HF_RETURN_IF_ERROR(MakeDirectories(item, std::nullopt));
+  const Place item = Place(directory) / run.options.item;
+  HF_RETURN_IF_ERROR(MakeDirectories(item.path(), std::nullopt));
   HF_RETURN_IF_ERROR(WriteItemOf(run, me, item, tree));
   FileStore store(directory);
   for (const auto& [path, content] : options.files) {

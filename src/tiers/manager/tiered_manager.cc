@@ -13,7 +13,7 @@
 #include "ground/base/sha256.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/string_coding.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "tiers/manager/step_files.h"
 #include "tiers/manager/tier_run.h"
 #include "tiers/parity/placement.h"
@@ -534,9 +534,10 @@ Result<std::string> TieredManagerImpl::ReadFile(const std::string& path) {
   if (opened_files_ == nullptr && opened_path_.empty()) {
     return FailedPreconditionError("tiered manager: no step is open");
   }
-  Result<Bytes> bytes = opened_files_ != nullptr
-                            ? opened_files_->Read(path)
-                            : StoreAt(opened_path_)->Read(path);
+  Result<Bytes> bytes =
+      opened_files_ != nullptr
+          ? opened_files_->Read(path)
+          : holdfast::Place(opened_path_).OpenStore()->Read(path);
   HF_RETURN_IF_ERROR(bytes.status());
   return bytes->ToString();
 }

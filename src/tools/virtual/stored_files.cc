@@ -161,7 +161,7 @@ std::string_view SteadyPart(std::string_view version, bool has_steady_inodes) {
 }
 
 Status CheckLocalFiles(const TreeListing& listing) {
-  const bool is_steady = HasSteadyInodes(listing.place);
+  const bool is_steady = HasSteadyInodes(listing.place.path());
   for (const ListedFile& file : listing.files) {
     const std::string path = listing.PathOf(file);
     struct stat info = {};
@@ -222,7 +222,7 @@ class ListedFiles final : public StoredFiles {
     for (size_t i = 0; i < own().files.size(); ++i) {
       const ListedFile& file = own().files[i];
       const std::string name =
-          file.name.empty() ? FileNameOf(own().place) : file.name;
+          file.name.empty() ? own().place.name() : file.name;
       // An object's key may have any parts; no reader treats these as a file.
       if (!StaysInside(name)) continue;
       HF_RETURN_IF_ERROR(names_.AddFile(name, file.byte_count, i));

@@ -14,7 +14,6 @@
 #include "ground/base/text.h"
 #include "holdfast/checkpoint.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
 #include "stores/place/well_known_names.h"
 #include "stores/storage/read_only_store.h"
 #include "stores/storage/url_path.h"
@@ -194,7 +193,7 @@ void StoredSums::AddValues(const std::string& directory, DigestFile digests) {
 // hides those below it, which are then never read.
 Status StoredSums::AddNodes(const TreeListing& listing,
                             const ListedFile& manifest) {
-  RangeRecorder recorder(StoreAt(listing.place));
+  RangeRecorder recorder(listing.place.OpenStore());
   const auto database = ocdbt::Database::Open(
       &recorder,
       manifest.name.substr(0, manifest.name.size() - kManifestFile.size()));
@@ -222,7 +221,7 @@ void StoredSums::FindGone(const TreeListing& listing) {
     if (listing.Find(name) != nullptr) continue;
     // Other tools copy checkpoints without this file.
     if (FileNameOf("/" + name) == kCommitMarkerFile) continue;
-    const std::string path = listing.place + "/" + name;
+    const std::string path = listing.place.path() + "/" + name;
     if (listing.is_local() && IsThere(path)) continue;
     gone_.emplace(name, GoneError(path));
   }
