@@ -1,7 +1,7 @@
-// The Store of a directory given by its path or URL: for those who have no
-// Place yet.
+// The Store of a directory given by its path or URL, for callers without a
+// Place.
 //
-// Thread-safety: any thread. Ownership, errors: of Place::OpenStore.
+// Thread-safety: any thread. Ownership, errors: as Place::OpenStore.
 #pragma once
 
 #include <memory>
