@@ -20,7 +20,7 @@ namespace {
 using Tensors = std::span<const ShardedTensor>;
 
 Result<std::shared_ptr<Store>> OpenForSave(const std::string& directory) {
-  // In an object store the first object makes the directory.
+  // In an object store the first object creates the directory.
   if (IsUrl(directory)) return StoreAt(directory);
   HF_ASSIGN_OR_RETURN(const bool exists, LeadsToDirectory(directory));
   if (!exists) {

@@ -1,6 +1,6 @@
-// Services that a writer needs from an object store beyond file operations: a check
-// whether the server honors conditions, and the removal of uploads that killed
-// writers left.
+// Services that a writer needs from an object store beyond file operations: a
+// check whether the server honors conditions, and the removal of uploads that
+// killed writers left.
 //
 // Thread-safety: any thread. Ownership: none.
 // Errors: FailedPrecondition (conditions are ignored), those of the bucket.
