@@ -150,8 +150,8 @@ Result<Recovery> RecoverRemote(const Place& final_place, const Place& replaced,
 }
 
 // FailedPrecondition when it cannot be determined. With `is_whole` a directory
-// at the place was renamed there and is complete; otherwise it was written there
-// and is complete only if its files show that.
+// at the place was renamed there and is complete; otherwise it was written
+// there and is complete only if its files show that.
 Result<bool> IsLeftoverAt(const Place& final_place, bool is_whole) {
   HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_place));
   if (holds_nothing || IsBegunOnly(final_place)) return true;
