@@ -21,8 +21,8 @@ enum class Moment : uint8_t {
   kResumed,    // a call after a crash or a failure has returned
 };
 
-// The steps as they lie on the disk, all of them loaded; "" when they are
-// allowed. Where a step is missing the scenario's recovery is tried first.
+// Judges the steps on disk, loading all of them; "" when they are allowed. If a
+// step is missing, tries the scenario's recovery first.
 std::string JudgeRoot(const Scenario& scenario, const std::string& root,
                       Moment moment);
 

@@ -70,25 +70,26 @@ Scenario SaveWithMarker(const ScenarioOptions& options);
 Scenario OverwriteWithMarker(const ScenarioOptions& options);
 // Overwrites step 2 where renames cannot exchange names.
 Scenario OverwriteByRenames(const ScenarioOptions& options);
-// Overwrites step 2, where no directory can be renamed.
+// Overwrites step 2 where directories cannot be renamed.
 Scenario OverwriteByFiles(const ScenarioOptions& options);
-// Step 3 beside 1 and 2, by a manager that keeps two.
+// Saves step 3 next to 1 and 2, by a manager that keeps two steps.
 Scenario SaveByManager(const ScenarioOptions& options);
-// Step 1 of 2, by a manager.
+// Deletes step 1 of 2, by a manager.
 Scenario DeleteStep(const ScenarioOptions& options);
-// Steps 1, 2 and 4 of 1 to 5.
+// Prunes steps 1, 2 and 4 of 1 to 5.
 Scenario PruneSteps(const ScenarioOptions& options);
-// Step 1 is overwritten by one whose arrays lie in safetensors files.
+// Overwrites step 1 with a step whose arrays are in safetensors files.
 Scenario SaveAsBoth(const ScenarioOptions& options);
-// Step 3 beside 2, by ranks that write the same safetensors files.
+// Saves step 3 next to 2, by ranks that write the same safetensors files.
 Scenario SaveAsBothByRanks(const ScenarioOptions& options);
-// Step 2, which refers to step 1 by symbolic links.
+// Makes step 2 a view that refers to step 1 by symbolic links.
 Scenario ViewByLinks(const ScenarioOptions& options);
-// Step 1, with copies of the files of a model beside it, and checksums.
+// Makes step 1 a view with copies of a model's files, and checksums. The model
+// is next to it.
 Scenario ViewByCopies(const ScenarioOptions& options);
-// Overwrites step 2, by one that has hard links to step 1's files.
+// Overwrites step 2 with a view that has hard links to step 1's files.
 Scenario OverwriteByView(const ScenarioOptions& options);
-// Step 2, a view of step 1, by one of step 3.
+// Overwrites step 2, a view of step 1, with a view of step 3.
 Scenario OverwriteView(const ScenarioOptions& options);
 
 std::vector<Scenario> AllScenarios(const ScenarioOptions& options);
