@@ -300,7 +300,7 @@ TEST(DamageOfSlices, ARowIsCheckedByItsBlock) {
   }
 }
 
-// Neighboring arrays in a file are read together, including the gap between
+// Neighbouring arrays in a file are read together, including the gap between
 // them: damage in the gap does not affect them.
 TEST(DamageOfSlices, DamageBetweenTwoArraysIsNotTheirs) {
   for (const Compression compression :

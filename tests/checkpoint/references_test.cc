@@ -584,7 +584,7 @@ TEST_F(References, AStepIsNotTakenForItsOwnBase) {
             StatusCode::kNotFound);
 }
 
-// Without checksums the view recognizes its source by the file's time.
+// Without checksums the view recognises its source by the file's time.
 TEST_F(References, ACopyOfAViewThatHoldsItsSourceIsReadable) {
   const std::string source = directory_ / "m.safetensors";
   SaveWhole(1);

@@ -15,7 +15,7 @@
 
 namespace holdfast::testing {
 
-// Runs as on a terminal without colors.
+// Runs as on a terminal without colours.
 inline Ran RunInTerminal(const std::vector<std::string>& words, int columns) {
   return RunWords(words, [columns](cli::Env& env) {
     env.out_is_terminal = true;

@@ -4,7 +4,7 @@
 //   simulate [--ranks N] [--arrays N] [--shards N] [--plans N]
 //            [--value-bytes N] [--parts real|quick|none [--shapes N]]
 //
-// Each array is spread over `--shards` neighboring ranks (default: all), with
+// Each array is spread over `--shards` neighbouring ranks (default: all), with
 // one device each, in a mesh of two replicas that write half a shard each.
 // Arrays are assigned to groups of ranks in turn, like the stages of a
 // pipeline.

@@ -29,7 +29,7 @@ Status GiveName(const Place& source, const Place& target);
 // Makes readers stop treating the directory as a checkpoint.
 Status MarkBegunOnly(const Place& directory);
 // Durably removes everything in such a directory except the file that marks it
-// as begun, so that even after a loss of power the rest is recognized as a
+// as begun, so that even after a loss of power the rest is recognised as a
 // leftover.
 Status EmptyBegunOnly(const Place& directory);
 

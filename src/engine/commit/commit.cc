@@ -213,7 +213,7 @@ PendingCheckpoint::~PendingCheckpoint() {
   });
 }
 
-// Best effort: the next save to this path recognizes leftovers and removes
+// Best effort: the next save to this path recognises leftovers and removes
 // them. The marker is removed first, so that a half-removed directory is not
 // taken for a checkpoint.
 void PendingCheckpoint::Abort() {

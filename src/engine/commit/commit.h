@@ -29,7 +29,7 @@
 // Ownership: owns the directory until Commit. Errors: AlreadyExists
 // (`Destination P already exists.`, or another save is running),
 // InvalidArgument (kRename in an object store), FailedPrecondition (overwrite
-// of something other than a checkpoint, or of one that neighboring checkpoints
+// of something other than a checkpoint, or of one that neighbouring checkpoints
 // refer to; directory() no longer exists at Commit), and those of the file
 // system.
 #pragma once

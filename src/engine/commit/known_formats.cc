@@ -208,7 +208,7 @@ std::string CheckpointsBelow(const DirectorySight& sight) {
 }
 
 // The order matters: more specific rows come first. Formats that holdfast reads
-// are found by their readers; their signs here recognize files with wrong
+// are found by their readers; their signs here recognise files with wrong
 // names.
 constexpr KnownFormat kKnownFormats[] = {
     {.id = "orbax", .words = "Orbax's checkpoints"},

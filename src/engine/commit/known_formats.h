@@ -1,4 +1,4 @@
-// Checkpoint formats that holdfast recognizes by the first bytes of a file or
+// Checkpoint formats that holdfast recognises by the first bytes of a file or
 // by the names in a directory. One table holds the signs of each format, a
 // description of what they mark, and advice what to do with it. The formats
 // that holdfast reads are rows too; the message that lists them is made from

@@ -28,7 +28,7 @@ struct HeldLease {
   Place directory;
   std::mutex mutex;
   std::string text;                            // of the record, as it is stored
-  std::chrono::steady_clock::time_point seen;  // of the last request
+  std::chrono::steady_clock::time_point seen;  // held, at the last check
 };
 
 namespace {
@@ -249,7 +249,8 @@ Result<SaveLease> SaveLease::TakeUnasked(const Place& directory) {
 
 Result<SaveLease> SaveLease::Take(const Place& directory) {
   const Place place = LeaseOf(directory);
-  // The lease file itself is used to test whether the server honors conditions.
+  // The lease file itself is used to test whether the server honours
+  // conditions.
   for (int ask = 0; ask < kAskAttempts; ++ask) {
     HF_ASSIGN_OR_RETURN(SaveLease lease, TakeUnasked(directory));
     const Result<bool> honours = HonoursConditions(place);

@@ -86,7 +86,7 @@ class SaveLease {
 
  private:
   friend Status RemoveMarked(const Place& directory);
-  // Takes the lease without testing whether the server honors conditions.
+  // Takes the lease without testing whether the server honours conditions.
   static Result<SaveLease> TakeUnasked(const Place& directory);
   SaveLease(Place directory, LeaseRecord record, bool had_holder);
   Status Swap(LeaseRecord next);

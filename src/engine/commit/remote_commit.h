@@ -11,7 +11,7 @@
 //
 // Destruction without Finish removes what was written and restores what was at
 // the path, unless another save has taken over: then that save is responsible.
-// The leftovers of a process that dies are recognized and cleared by the next
+// The leftovers of a process that dies are recognised and cleared by the next
 // save to the path, and by CleanupTemporaryPaths.
 //
 // Thread-safety: one thread. Ownership: owns the lease and the directory until

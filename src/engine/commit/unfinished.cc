@@ -190,7 +190,7 @@ Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced,
     return Recovery::kRemoved;
   }
   // The metadata are removed last: after a crash in between the directory is
-  // still recognized as a leftover.
+  // still recognised as a leftover.
   HF_RETURN_IF_ERROR(EmptyBegunOnly(final_place));
   HF_RETURN_IF_ERROR(lock.Remove(final_place.path()));
   HF_RETURN_IF_ERROR(GiveName(replaced, final_place));

@@ -1,5 +1,5 @@
 // Services that a writer needs from an object store beyond file operations: a
-// check whether the server honors conditions, and the removal of uploads that
+// check whether the server honours conditions, and the removal of uploads that
 // killed writers left.
 //
 // Thread-safety: any thread. Ownership: none.

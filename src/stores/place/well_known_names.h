@@ -1,4 +1,4 @@
-// The file names of checkpoints that directories and listings must recognize:
+// The file names of checkpoints that directories and listings must recognise:
 // names that show that a checkpoint is complete, and names worth fetching
 // together.
 //

@@ -500,7 +500,7 @@ class UnitCopier {
   FileCopier copier_;
   const std::string journal_;
   std::vector<std::string> names_;
-  // Files that a view recognizes by their times; empty if the source is remote.
+  // Files that a view recognises by their times; empty if the source is remote.
   std::vector<std::string> held_sources_;
   ListedSums sums_;
 };

@@ -1,5 +1,5 @@
 // The files that a view lists as its sources and contains itself, as hard links
-// or copies: without checksums the view recognizes them by their times, which a
+// or copies: without checksums the view recognises them by their times, which a
 // copy of the view must therefore keep.
 //
 // Thread-safety: pure functions of the file system.
