@@ -108,7 +108,7 @@ class HostKills : public testing::Test {
   void DoomOne(Life& life, Doom doom) {
     Life::Fate fate{doom, Pick(1, change_count_ + 1), Place::kAny};
     if (Chance(0.3)) {
-      // Prefer changes during the restore of a step.
+      // The first changes are those of a restore.
       fate.at_change = Pick(1, 30);
     } else if (Chance(0.5)) {
       fate.place = static_cast<Place>(Pick(1, 6));

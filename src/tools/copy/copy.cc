@@ -263,7 +263,7 @@ class UnitCopier {
     return copier_.Copy(files, to, sums_);
   }
 
-  // --- To a file system: beside the target, then renamed.
+  // --- To a file system: next to the target, then renamed.
 
   Status CopyToDirectory() {
     const std::string work = target_.place + std::string(kCopySuffix);

@@ -70,8 +70,8 @@ void CutToRuns(std::span<const Extent> extents, size_t element_bytes,
   }
 }
 
-// The order of all axes: long axes as they are stored, each short axis just
-// before the next long one, so that C order is kept where possible.
+// The order of all axes: long axes as they are stored, and before each of them
+// the short axes with lower indices, so that C order is kept where possible.
 std::vector<int> FullOrder(const std::vector<int>& long_axes, size_t rank) {
   std::vector<int> order;
   std::vector<bool> is_long(rank);

@@ -23,7 +23,7 @@ struct ChunkLimits {
   uint64_t chunk_bytes_target = uint64_t{8} << 20;
   // In an array of more than kFewChunks chunks, no chunk is smaller than this.
   uint64_t chunk_bytes_min = 64 << 10;
-  // If false, only C and Fortran order, which are all that zarr 2 has.
+  // If false, only C and Fortran order are allowed, as in zarr 2.
   bool any_order = true;
 };
 inline constexpr int64_t kFewChunks = 1024;
