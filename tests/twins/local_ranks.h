@@ -26,7 +26,7 @@
 
 namespace holdfast {
 
-inline constexpr double kPatienceSeconds = 120;  // of tests in which all come
+inline constexpr double kPatienceSeconds = 120;  // if all ranks come
 
 // Runs `body` on a thread for each rank that is not absent.
 inline void OnThreads(int64_t size, double timeout_seconds,

@@ -171,7 +171,7 @@ class AlsoSink final : public ValueSink {
   const AlsoFiles& also_;
   const bool sync_;
   const std::unique_ptr<ValueSink> database_;
-  std::vector<uint64_t> numbers_;  // of each array's metadata in the database
+  std::vector<uint64_t> numbers_;  // indices of metadata in the database
   std::vector<std::unique_ptr<ObjectWriter>> files_;  // as also_.files
   std::vector<ValueDigest> piece_rows_;
   std::mutex mutex_;

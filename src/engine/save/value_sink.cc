@@ -346,7 +346,7 @@ Result<std::unique_ptr<ValueSink>> MakeValueSink(Store* store,
   if (options.replaced) {
     HF_ASSIGN_OR_RETURN(ocdbt::BulkWriteOptions write_options,
                         DatabaseWriteOptions(options));
-    write_options.is_visible = true;  // readers see the old one or the new one
+    write_options.is_visible = true;  // readers see the old or the new file
     return MakeAppendSink(store, options, std::move(write_options));
   }
   auto sink = std::make_unique<OcdbtSink>(store, std::move(options));

@@ -18,7 +18,7 @@ struct ZarrArray::State final : ArrayHome {
   std::string path;              // of the array's directory
   std::string dtype_name;        // as .zarray spells it
   std::shared_ptr<const ArrayLayout> layout;
-  LoadMode mode = LoadMode::kTensorStore;  // whose words failures have
+  LoadMode mode = LoadMode::kTensorStore;  // its messages are used
 
   const zarr::ArrayMetadata& metadata() const {
     return layout->format.metadata;

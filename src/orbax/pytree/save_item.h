@@ -26,7 +26,7 @@ struct PreparedSave {
   SaveParts parts;
   SaveOptions options;
   std::optional<ProcessPart> part;  // absent: one process saves the item
-  bool is_copy = false;             // of the item's arrays: they may change now
+  bool is_copy = false;             // arrays were copied and may now change
   // The plan of parts.tree, if it is needed before the handlers write;
   // otherwise the writer makes it.
   std::optional<SavePlan> plan;
