@@ -1,4 +1,4 @@
-// Convert over whole checkpoints: equal values, the layout asked for, one pass
+// Convert on complete checkpoints: equal values, the requested layout, one pass
 // over the source, bounded memory, several ranks.
 #include "holdfast/tools/convert.h"
 
@@ -54,7 +54,7 @@ Tree LoadTree(const std::string& path) {
   return loaded.ok() ? std::move(loaded->tree) : Tree();
 }
 
-// More files than are kept open: what is compared must still be there.
+// More files than are kept open: files must still exist when they are compared.
 TEST(Convert, TakesThePlaceOfItsSource) {
   ScratchDirectory scratch;
   const std::string path = scratch.path() + "/c";
@@ -169,7 +169,8 @@ TEST(Convert, ReshardsAsARunOnThatMeshSaves) {
   ASSERT_TRUE(opened.ok());
   const LeafInfo& leaf = (*opened)->leaves()[0];
   EXPECT_EQ(leaf.sharding_json, ShardingToJson(sharding));
-  // Half of the rows a box, of which four replicas write a quarter each.
+  // Each box has half of the rows, and four replicas write a quarter of it
+  // each.
   const auto layout = ShardPlanner::OfAll(sharding)->Layout({32, 48}, 4, {});
   EXPECT_EQ(leaf.write_shape, layout->write_shape);
   EXPECT_EQ(leaf.chunk_shape, layout->write_shape);
@@ -178,7 +179,7 @@ TEST(Convert, ReshardsAsARunOnThatMeshSaves) {
             *DigestLeaf(**Open(scratch.path() + "/s"), 0));
 }
 
-// Element i is some function of i: an array larger than memory should be.
+// Element i is a function of i: simulates an array larger than memory.
 class CountingReader : public ArrayReader {
  public:
   Status Read(const Shape& origin, const ArrayView& target) const override {
@@ -220,18 +221,19 @@ TEST(Convert, DecodesEachStoredChunkOnceWhereMemoryAllows) {
   ConvertOptions options;
   options.sync = false;
   options.chunk_bytes_target = 0;
-  // Columns: each new chunk needs some of every old one.
+  // Columns: each new chunk needs a part of every old chunk.
   const NamedSharding columns{{.axis_names = {"x"}, .shape = {8}}, {{}, {"x"}}};
   options.sharding = [&](const LeafInfo&) {
     return Result<std::optional<Sharding>>(std::optional<Sharding>(columns));
   };
   const auto once = Convert(source, scratch.path() + "/once", options);
   ASSERT_TRUE(once.ok()) << once.status().ToString();
-  // Without the array's own metadata.
+  // Excluding the array's own metadata.
   EXPECT_LE(once->read_bytes, StoredBytes(source));
   EXPECT_GT(once->read_bytes, StoredBytes(source) - 1000);
   EXPECT_EQ((*Open(scratch.path() + "/once"))->leaves()[0].chunk_count, 8u);
-  // With room for two of the eight columns at a time, four times.
+  // With room for two of the eight columns at a time, the source is read four
+  // times.
   options.run.in_flight_bytes_max = 8 << 20;
   const auto more = Convert(source, scratch.path() + "/more", options);
   ASSERT_TRUE(more.ok()) << more.status().ToString();
@@ -261,7 +263,7 @@ TEST(Convert, MemoryIsBounded) {
   options.run.in_flight_bytes_max = 32 << 20;
   options.run.thread_count = 2;
   options.chunk_bytes_target = 4 << 20;
-  // From here the kernel counts the peak anew.
+  // Resets the kernel's peak counter.
   if (!(std::ofstream("/proc/self/clear_refs") << "5" << std::flush)) {
     GTEST_SKIP() << "the kernel does not count peaks anew";
   }
@@ -272,7 +274,7 @@ TEST(Convert, MemoryIsBounded) {
   ASSERT_GT(before_kib, 0u);
   EXPECT_LE(converted->waiting_bytes_peak, 16u << 20);
   EXPECT_GT(converted->waiting_bytes_peak, 4u << 20);
-  // The bound, and what threads and codecs have beside it.
+  // The budget, plus what threads and codecs need in addition.
   EXPECT_LT(peak_kib - std::min(peak_kib, before_kib), (32 + 24) * 1024u);
 }
 

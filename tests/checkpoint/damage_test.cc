@@ -1,7 +1,7 @@
-// Small checkpoints, damaged in every way that touches one place: each byte of
-// each file changed, files cut, lengthened and deleted. Verify must report the
-// damage, or nothing that Load returns may depend on it. Load itself must fail
-// or return the saved values.
+// Small checkpoints, damaged in every way that affects one place: each byte of
+// each file changed, files truncated, extended and deleted. Verify must report
+// the damage, unless nothing that Load returns depends on it. Load itself must
+// fail or return the saved values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,12 +25,12 @@ struct Layout {
   int zarr_format;
   bool use_ocdbt;
   Compression compression;
-  // By links with checksums; flips are in the file that is referred to, too.
+  // A view by links with checksums; bits are flipped in the linked file too.
   bool is_view = false;
 };
 
-// `loose`: more than 1024 bytes, which OCDBT does not keep inline; of planes,
-// more than 4 KiB.
+// `loose` has more than 1024 bytes, which OCDBT does not store inline; for
+// planes, more than 4 KiB.
 Tree SmallTree(Compression compression) {
   const int64_t columns = compression == Compression::kPlanes ? 61 : 17;
   return Tree::Dict({
@@ -54,7 +54,7 @@ LoadOptions LoadOnOneThread() {
   return options;
 }
 
-// Counts of the damages that were tried.
+// Counts the attempted damages.
 struct Tally {
   int reported = 0;
   int irrelevant = 0;
@@ -120,7 +120,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
     WriteTestFile(PathOf(file), files_.at(file));
   }
 
-  // In place: the file keeps its length.
+  // In place, so that the file keeps its length.
   void SetByte(const std::string& file, size_t offset, char value) {
     std::fstream out(PathOf(file),
                      std::ios::in | std::ios::out | std::ios::binary);
@@ -134,7 +134,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
     return loaded.ok() && loaded->tree == tree_;
   }
 
-  // The checkpoint as it stands is damaged in `file`.
+  // The current checkpoint is damaged in `file`.
   void Judge(const std::string& file, const std::string& how) {
     const auto report = Verify(path_, {}, OneThread());
     if (!report.ok() || !report->damages.empty()) {
@@ -154,7 +154,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
                                   : loaded.status().ToString());
   }
 
-  // Load without a Verify before it.
+  // Loads without calling Verify first.
   void JudgeLoad(const std::string& file, const std::string& how) {
     const auto loaded = Load(path_, LoadOnOneThread());
     if (!loaded.ok()) {
@@ -167,7 +167,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
     }
   }
 
-  // DigestLeaf's answer for each leaf; empty for one that cannot be read.
+  // DigestLeaf's result for each leaf; empty for an unreadable leaf.
   std::vector<std::string> DigestsOfLeaves() {
     const auto checkpoint = Open(path_);
     if (!checkpoint.ok()) return {};
@@ -180,7 +180,7 @@ class DamagedFiles : public testing::TestWithParam<Layout> {
     return digests;
   }
 
-  // Leaf by leaf, as slices, `cat` and `digest` read.
+  // Reads leaf by leaf, as slices, `cat` and `digest` do.
   void JudgeLeaves(const std::string& file, const std::string& how) {
     for (const std::string& digest : DigestsOfLeaves()) {
       const bool is_error = digest.ends_with(' ');
@@ -244,7 +244,7 @@ TEST_P(DamagedFiles, EveryLengthenedFileIsReported) {
     JudgeLoad(file, "with a byte appended");
     Restore(file);
   }
-  // Bytes that nothing refers to, behind the last value of a data file.
+  // Unreferenced bytes after the last value of a data file.
   for (const auto& [file, count] : tally_.irrelevant_by_file) {
     EXPECT_NE(file.find("d/"), std::string::npos) << file;
   }
@@ -257,12 +257,12 @@ TEST_P(DamagedFiles, EveryDeletedFileIsReported) {
     JudgeLoad(file, "deleted");
     Restore(file);
   }
-  // The checksums too: the marker says that there were some.
+  // Including the checksums: the marker records that they existed.
   EXPECT_EQ(tally_.irrelevant, 0);
 }
 
-// A row of a value of many blocks: refused if the damage is in its block, right
-// otherwise; and no more is read than its block.
+// A row of a value of many blocks: refused if its block is damaged, correct
+// otherwise; and only its block is read.
 TEST(DamageOfSlices, ARowIsCheckedByItsBlock) {
   constexpr int64_t kRows = 256;
   constexpr int64_t kColumns = 1024;  // 4 KiB a row
@@ -300,8 +300,8 @@ TEST(DamageOfSlices, ARowIsCheckedByItsBlock) {
   }
 }
 
-// Neighbours in a file are read together, over what lies between them: damage
-// there is no damage to them.
+// Neighbouring arrays in a file are read together, including the gap between
+// them: damage in the gap does not affect them.
 TEST(DamageOfSlices, DamageBetweenTwoArraysIsNotTheirs) {
   for (const Compression compression :
        {Compression::kNone, Compression::kZstd}) {
@@ -322,7 +322,7 @@ TEST(DamageOfSlices, DamageBetweenTwoArraysIsNotTheirs) {
     const fs::path file =
         fs::directory_iterator(path + "/ocdbt.process_0/d")->path();
     std::string content = ReadTestFile(file);
-    content[3000] ^= 1;  // of b: each takes 2000 bytes
+    content[3000] ^= 1;  // in b: each array takes 2000 bytes
     WriteTestFile(file, content);
     LoadOptions load;
     load.names = {"a", "c"};
@@ -340,7 +340,8 @@ TEST(DamageOfSlices, DamageBetweenTwoArraysIsNotTheirs) {
   }
 }
 
-// Chunks of another save, or of another array: each is sound in itself.
+// Chunks of another save, or of another array, each of which is valid by
+// itself.
 TEST(DamageOfSlices, AnothersChunkIsNotTakenForOurs) {
   for (const Compression compression :
        {Compression::kPlanes, Compression::kZstd, Compression::kFast,
@@ -390,7 +391,7 @@ TEST(DamageOfSlices, AnothersChunkIsNotTakenForOurs) {
   }
 }
 
-// The nodes of an older save of the same tree: same places, good checksums.
+// The nodes of an older save of the same tree: same places, valid checksums.
 TEST(DamageOfSlices, StaleNodesAndManifestsAreNotTakenForOurs) {
   const ScratchDirectory scratch;
   SaveOptions options;
@@ -412,7 +413,7 @@ TEST(DamageOfSlices, StaleNodesAndManifestsAreNotTakenForOurs) {
   EXPECT_FALSE(Verify(path)->damages.empty());
   WriteTestFile(node_file(path), good);
   ASSERT_TRUE(Load(path).ok());
-  // The manifest too, with the node that it leads to.
+  // Replaces the manifest too, with the node that it refers to.
   fs::copy(node_file(old_path), path + "/d/", fs::copy_options::skip_existing);
   const std::string manifest = ReadTestFile(old_path + "/manifest.ocdbt");
   WriteTestFile(path + "/manifest.ocdbt", manifest);
@@ -420,7 +421,7 @@ TEST(DamageOfSlices, StaleNodesAndManifestsAreNotTakenForOurs) {
   EXPECT_FALSE(Verify(path)->damages.empty());
 }
 
-// The digests are the item's, one directory above.
+// The digests belong to the item, one directory above.
 TEST_P(DamagedFiles, ArrayOpenedByItselfIsChecked) {
   if (GetParam().use_ocdbt) return;
   const std::string chunk = "loose/c/0/0";

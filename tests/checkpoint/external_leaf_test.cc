@@ -1,5 +1,5 @@
-// Leaves that a TypeHandler of the caller's own stores: External leaves, and
-// what SaveOptions::adopt_existing takes over.
+// Leaves that a user's TypeHandler stores: External leaves, and the files that
+// SaveOptions::adopt_existing adopts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -88,7 +88,7 @@ TEST(ExternalLeaf, IsReadableWhereItsNameHoldsAnArray) {
   const std::string path = scratch / "c";
   const Array array = RandomArray(DType::kInt16, {4000}, 1);
   SaveOptions options = Fast();
-  options.compression = Compression::kNone;  // only a digest can tell damage
+  options.compression = Compression::kNone;  // only a digest can show damage
   ASSERT_TRUE(SaveItem(path, Tree::Dict({{"blob", array}}), options).ok());
   options.adopt_existing = true;
   const auto saved = SaveItem(path, OwnTree(), options);
@@ -127,8 +127,8 @@ TEST(ObjectLeaf, NeedsATypeHandler) {
   EXPECT_FALSE(fs::exists(scratch / "c"));
 }
 
-// Writes the files that a handler of the caller's own writes before the item: a
-// file, and two keys of a database, one of them too long to lie in line.
+// Writes the files that a user's handler writes before the item: a file, and
+// two keys of a database, one of which is too long to be inline.
 void WriteBlob(const std::string& directory, const std::string& process) {
   WriteTestFile(directory + "/blob.bin", "own bytes");
   FileStore store(directory);
@@ -239,7 +239,7 @@ TEST(Adopt, SmallFilesKeepWhatTheyHad) {
   EXPECT_THAT(ReadTestFile(path + "/_sharding"), HasSubstr("YmxvYi5wYXJ0"));
   EXPECT_THAT(ReadTestFile(path + "/array_metadatas/process_0"),
               HasSubstr("\"param_name\": \"blob.part\""));
-  // The chunk of theirs is listed as a value, so that reading it is checked.
+  // The handler's chunk is listed as a value, so that reading it is checked.
   const auto report = Verify(path);
   EXPECT_THAT(report->damages, IsEmpty());
   EXPECT_THAT(ReadTestFile(path + "/_HOLDFAST_DIGESTS"),

@@ -1,6 +1,5 @@
-// Properties that are the same of every Checkpoint, whatever format it reads:
-// leaves by name and by number, bounds, kinds, and the three ways to the same
-// elements.
+// Properties that every Checkpoint has, whatever format it reads: leaves by
+// name and by index, bounds, kinds, and three ways to read the same elements.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -112,7 +111,7 @@ TEST_P(Face, AllWaysGiveTheSameElements) {
     EXPECT_TRUE(Tree(*checkpoint().ReadBox("w", box.origin, box.shape)) ==
                 Tree(part));
     Array into = *Array::Allocate(DType::kFloat32, box.shape);
-    // The same twice, and nothing of an empty box, in one pass.
+    // The same box twice and an empty box, in one pass.
     Array again = *Array::Allocate(DType::kFloat64, box.shape);
     Array none = *Array::Allocate(DType::kFloat32, {0, 4});
     ASSERT_TRUE(checkpoint()

@@ -1,5 +1,5 @@
-// Fingerprints from end to end: a save stores those of the elements as it
-// stores them, whoever has which part; a load compares them with memory.
+// Fingerprints from end to end: a save stores the fingerprints of the stored
+// elements, whichever rank has which part; a load compares them with memory.
 #include "holdfast/tools/fingerprint.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ std::map<std::string, std::string> FingerprintsIn(const std::string& path) {
   return fingerprints;
 }
 
-// The same, of what is read.
+// The fingerprints of the elements that are read.
 std::map<std::string, std::string> FingerprintsOfElements(
     const std::string& path) {
   std::map<std::string, std::string> fingerprints;
@@ -87,8 +87,8 @@ SaveOptions WithFingerprints() {
   return options;
 }
 
-// As a machine with a bad memory might: another fingerprint for "w", which all
-// checksums vouch for.
+// Simulates bad memory: stores another fingerprint for "w" with valid
+// checksums.
 void ForgeFingerprint(const std::string& path) {
   const std::string file = path + "/" + std::string(kFingerprintsFile);
   const std::string list = path + "/_HOLDFAST_DIGESTS";
@@ -167,8 +167,8 @@ TEST_F(Fingerprints, OfCastsAndOfWhatGoesInPieces) {
   }
 }
 
-// Two ranks with halves of "w", each with its share of what is read, and rank
-// 0 with the rest.
+// Two ranks with half of "w" each, and their shares of deferred arrays; rank 0
+// has the rest.
 Tree PartOfRank(int64_t rank, const Array& w) {
   const int64_t rows = w.shape()[0] / 2;
   Array half = *Array::Allocate(w.dtype(), {rows, w.shape()[1]});
@@ -287,8 +287,8 @@ TEST_F(Fingerprints, AreThereOnlyWhereTheyWereAskedFor) {
   EXPECT_THAT(status.message(), HasSubstr("fingerprints need write_digests"));
 }
 
-// The names of leaves with a fingerprint, each of which is that of the elements
-// that the leaf gives.
+// The names of leaves with a fingerprint, each of which must match the elements
+// that are read.
 std::vector<std::string> NamesWithFingerprints(const Checkpoint& seen) {
   std::vector<std::string> names;
   for (const LeafInfo& leaf : seen.leaves()) {
@@ -371,7 +371,7 @@ TEST_F(Fingerprints, OfAveragesThereAreNone) {
   }
 }
 
-// A file that is left where a list is dropped, or never was in one.
+// A file that remains when its list is removed, or that never was in a list.
 TEST_F(Fingerprints, OfAFileThatNoListHasCountForNothing) {
   SaveTree(Tree::Dict({{"w", Tree(7)}}), WithFingerprints());
   fs::remove(path_ + "/_HOLDFAST_DIGESTS");

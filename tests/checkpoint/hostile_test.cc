@@ -1,7 +1,7 @@
-// Hostile and broken inputs through the public API: sizes that lie, names that
+// Hostile and broken inputs through the public API: false sizes, names that
 // lead elsewhere, links out of the checkpoint, directories in every wrong
-// state. Each must give the documented code and a message that names the
-// cause, without taking memory or time that the input cannot justify.
+// state. Each must give the documented code and a message that names the cause,
+// without using memory or time that the input cannot justify.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A sanitizer's own memory does not concern these tests.
+// A sanitizer's own memory does not count in these tests.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #elif defined(__has_feature)
@@ -45,7 +45,7 @@ constexpr bool kSanitized = false;
 constexpr rlim_t kCpuSecondsMax = 10;
 constexpr long kGrowthKibMax = 200 << 10;
 
-// The outcome of a call in a process of its own.
+// The outcome of a call in a separate process.
 struct ChildResult {
   std::string text;  // what the function returned; empty if it did not
   int wait_status = 0;
@@ -72,7 +72,7 @@ long PeakKib() {
   ::_exit(written == static_cast<ssize_t>(message.size()) ? 0 : 1);
 }
 
-// In a child, so that a hang or a flood of memory fails only one test.
+// In a child, so that a hang or excessive memory fails only one test.
 ChildResult RunInChild(const std::function<std::string()>& fn) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
@@ -99,8 +99,8 @@ std::string LoadText(const std::string& path) {
   return loaded.ok() ? "OK" : loaded.status().ToString();
 }
 
-// The status of Load(path), which must stay small and fast; Verify and Open
-// must as well, whatever they say.
+// The status of Load(path), which must use little memory and time; Verify and
+// Open must as well, whatever they return.
 std::string BoundedLoad(const std::string& path) {
   std::string load_text;
   const std::vector<std::function<std::string()>> calls = {
@@ -174,7 +174,7 @@ size_t EntryCount(const std::string& directory) {
                                            fs::directory_iterator()));
 }
 
-// Sizes that lie.
+// False sizes.
 
 TEST(HostileSizes, HugeShapeInOneChunk) {
   const ScratchDirectory scratch;
@@ -190,7 +190,7 @@ constexpr const char* kMegatronMetadata =
     R"({"sharded_backend": "zarr", "sharded_backend_version": 1,)"
     R"( "common_backend": "torch", "common_backend_version": 1})";
 
-// The findings of Verify, within the time and memory of a child.
+// The findings of Verify, within the time and memory limits of a child.
 std::string BoundedVerify(const std::string& path,
                           const OpenOptions& options = {}) {
   const ChildResult result = RunInChild([&] {
@@ -231,7 +231,7 @@ TEST(HostileSizes, AHugeGridOfFewChunksIsVerifiedByWhatIsThere) {
                         : "2 chunks, 1 damages; DATA_LOSS: 4294967294 of "
                           "4294967296 chunks are not there");
       const std::string megatron = BoundedVerify(scratch / "megatron", options);
-      // The one: there is no common.pt.
+      // The single damage is the missing common.pt.
       EXPECT_THAT(megatron, StartsWith(is_fill ? "2 chunks, 1 damages"
                                                : "2 chunks, 102 damages"));
       if (!is_fill) {
@@ -298,7 +298,7 @@ TEST(HostileSizes, HugeShards) {
   EXPECT_THAT(BoundedLoad(scratch.path()), Not(StartsWith("OK")));
 }
 
-// A database of one node with one entry beside the real ones.
+// A database of one node with one extra entry next to the real ones.
 void WriteDatabase(const std::string& path, const ocdbt::LeafEntry& chunk) {
   using namespace ocdbt;
   const std::string zarray = Zarray("[2000]", "[2000]");
@@ -352,7 +352,7 @@ TEST(HostileSizes, NodeThatClaimsAMillionEntries) {
   using namespace ocdbt;
   const ScratchDirectory scratch;
   WriteDatabase(scratch.path(), ChunkAt({0, 0, 2000}));
-  // Height 0, no files, 2^20 entries, and nothing behind them.
+  // Height 0, no files, 2^20 entries, and nothing after them.
   const std::string body("\0\0\0\x80\x80\x40", 6);
   const Bytes node =
       *SealEnvelope(ObjectKind::kBtreeNode, body, {.zstd = false});
@@ -622,7 +622,7 @@ TEST(HostilePlaces, TemporaryDirectoryInOrbaxWords) {
               "checkpoint at " +
                   path + ".");
   }
-  // The root still gives its newest committed step.
+  // The root still opens its newest committed step.
   EXPECT_EQ((*Open(scratch.path()))->info().step, 7);
 }
 
@@ -663,8 +663,8 @@ TEST(HostilePlaces, UnreadableDirectory) {
   fs::permissions(scratch / "checkpoint", fs::perms::owner_all);
 }
 
-// The report of Verify in a process that may open so many more files; "damages
-// N" when it came to an end.
+// The report of Verify in a process that may open only this many more files;
+// "damages N" if it finished.
 std::string VerifyWithDescriptors(const std::string& path, rlim_t more_count) {
   const int first_free = ::open("/dev/null", O_RDONLY);
   ::close(first_free);

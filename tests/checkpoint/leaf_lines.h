@@ -1,4 +1,4 @@
-// The contents of a checkpoint of any format, as text that tests compare.
+// The contents of a checkpoint of any format, as text for tests to compare.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-// Name, dtype, shape and digest of all leaves, sorted.
+// The name, dtype, shape and digest of all leaves, sorted.
 inline std::vector<std::string> LinesOf(const std::string& path) {
   std::vector<std::string> lines;
   const auto opened = Open(path);

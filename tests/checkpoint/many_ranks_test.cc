@@ -1,5 +1,6 @@
-// Saves by many ranks, which are threads here: together they write what one
-// process would, and when one of them fails, all do, and nothing is lost.
+// Saves by many ranks, simulated by threads: together they write what one
+// process would write, and when one of them fails, all fail and nothing is
+// lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +29,7 @@ Array Part(const Array& whole, const Box& box) {
   return copy;
 }
 
-// Calls fn(group) on every rank at once; their statuses, by rank.
+// Calls fn(group) on every rank concurrently; returns their statuses by rank.
 std::vector<Status> OnAllRanks(
     int64_t rank_count, const std::function<Status(ProcessGroup& group)>& fn,
     double timeout_seconds = 60) {
@@ -53,7 +54,7 @@ void ExpectAllOk(const std::vector<Status>& statuses) {
   }
 }
 
-// All ranks failed alike, with `code` and these words.
+// Expects all ranks to fail alike, with `code` and these words.
 void ExpectAllFail(const std::vector<Status>& statuses, StatusCode code,
                    const testing::Matcher<std::string>& words) {
   for (size_t rank = 0; rank < statuses.size(); ++rank) {
@@ -68,9 +69,9 @@ std::shared_ptr<const ArrayTraits> Written(Shape write_shape) {
       ArrayTraits{"{}", "", std::move(write_shape)});
 }
 
-// Rank r's tree: rows of "rows" dealt out in turn, columns of "columns" by
-// rank, "replica" on rank 0, "few" on only the first two ranks; the rest is
-// alike on all.
+// Rank r's tree: rows of "rows" distributed in turn, columns of "columns" by
+// rank, "replica" on rank 0, "few" only on the first two ranks; the rest is
+// equal on all ranks.
 class RankTrees {
  public:
   explicit RankTrees(int64_t rank_count) : rank_count_(rank_count) {}
@@ -253,7 +254,8 @@ TEST_P(ManyRanks, HearOfTheRankThatCannotWrite) {
     options.overwrite = true;
     if (group.rank() == 1) {
       options.now_ns = [&]() -> uint64_t {
-        // A file where its database has to be, directories in place of chunks.
+        // A file where its database must be, and directories in place of
+        // chunks.
         const std::string blocked = path_ + ".orbax-checkpoint-tmp/";
         if (fs::exists(blocked)) {
           std::ofstream(blocked + "ocdbt.process_1");
@@ -377,7 +379,7 @@ INSTANTIATE_TEST_SUITE_P(
              (layout.use_ocdbt ? "_ocdbt" : "_dirs");
     });
 
-// Callers who wait for each other in a way of their own.
+// Callers that coordinate by their own means.
 class ItemParts : public testing::Test {
  protected:
   SaveOptions Options() const {

@@ -1,4 +1,4 @@
-// A delta becomes an ordinary step, and those made from it are still read.
+// A delta becomes an ordinary step, and deltas based on it are still readable.
 #include <gtest/gtest.h>
 
 #include <filesystem>

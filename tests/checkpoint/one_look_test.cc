@@ -1,5 +1,5 @@
-// Opening and restoring a checkpoint in a bucket asks for no object and no list
-// twice, whatever the format: the place carries what a first look told.
+// Opening and restoring a checkpoint in a bucket requests no object and no list
+// twice, whatever the format: the place carries what the first look found.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -60,7 +60,7 @@ class OneLook : public ::testing::TestWithParam<LookLayout> {
     }
   }
 
-  // "get run/x 0+9" that were sent more than once.
+  // Requests such as "get run/x 0+9" that were sent more than once.
   std::vector<std::string> AskedAgain() const {
     std::map<std::string, int> counts;
     for (const std::string& request : mem_.bucket->requests()) {

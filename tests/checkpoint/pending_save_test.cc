@@ -1,5 +1,5 @@
-// PendingSave and SaveItem: checkpoints put together from several items and
-// the caller's own files.
+// PendingSave and SaveItem: checkpoints assembled from several items and the
+// caller's own files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -212,7 +212,7 @@ TEST_F(PendingSaveTest, AbandonedOrFailedLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(scratch_.path()));
 }
 
-// A request that is refused before anything is written spoils nothing.
+// A request that is refused before anything is written has no effect.
 TEST_F(PendingSaveTest, RefusalsNameWhatIsWrong) {
   const auto pending = Begin();
   const auto refusal = [&](const std::string& name, const Tree& tree) {
@@ -267,7 +267,7 @@ TEST(SaveItemTest, WritesADirectoryWithoutMarkers) {
   EXPECT_TRUE(Load(path)->tree == SmallTree(1));
 }
 
-// The earlier item's statements about arrays that had the same names are gone.
+// The earlier item's metadata about arrays with the same names is removed.
 TEST(SaveItemTest, ReplacesAnEarlierItem) {
   const ScratchDirectory scratch;
   const std::string path = scratch / "item";

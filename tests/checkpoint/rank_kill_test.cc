@@ -1,8 +1,8 @@
-// Ranks that are processes, one of which is killed in mid-save: what was there
-// stays, no half of a step is listed, and the next save succeeds.
+// Ranks that are processes, one of which is killed during a save: the existing
+// steps stay, no half-written step is listed, and the next save succeeds.
 //
-// HOLDFAST_KILLS: how many random moments are tried (8 by default);
-// HOLDFAST_SEED: a number for others than usual.
+// HOLDFAST_KILLS: the number of random moments to try (8 by default);
+// HOLDFAST_SEED: a seed, to choose other moments.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr int64_t kRankCount = 3;
 constexpr int64_t kNobody = -1;
 
-// Where a rank ends itself: on its way into a meeting, or out of it.
+// Where a rank kills itself: on entering or on leaving a meeting.
 struct Moment {
   int64_t rank = kNobody;
   std::string phase;
@@ -106,7 +106,7 @@ class RankKill : public testing::Test {
   }
 
   // All ranks save step `step`; the parent calls `with_children` meanwhile.
-  // Whether all succeeded.
+  // Returns whether all succeeded.
   bool SaveStep(int step, uint32_t seed, const Moment& moment,
                 const std::function<void(const std::vector<pid_t>&)>&
                     with_children = {}) {
@@ -122,7 +122,7 @@ class RankKill : public testing::Test {
                       TreeOf(group.rank(), seed), options)
               .status();
         },
-        // Nobody waits long for the dead.
+        // Ranks must not wait long for the dead.
         moment.rank == kNobody && !with_children ? 60 : 0.3, with_children);
   }
 
@@ -157,7 +157,7 @@ class RankKill : public testing::Test {
     EXPECT_TRUE(loaded->tree == Whole(seed)) << "step " << step;
   }
 
-  // After the failed save of step 2 with `seed`, which followed `before`.
+  // Checks the state after the failed save of step 2 with `seed`.
   void ExpectNothingLost(uint32_t seed) {
     ExpectStep(1, 1000);
     const auto steps = ListSteps(root_);

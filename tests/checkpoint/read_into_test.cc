@@ -1,5 +1,5 @@
-// ReadInto against its slow twin: ReadBox of each box by itself, then a cast;
-// and Structure, and what LeafInfo says.
+// Compares ReadInto with its slow twin, ReadBox of each box followed by a cast;
+// also tests Structure and LeafInfo.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ Target MakeTarget(DType dtype, const Shape& shape, std::mt19937& random) {
   target.view = {dtype, nullptr, shape,
                  ContiguousStrides(padded, DTypeBytes(dtype))};
   target.memory.resize(ElementCount(padded) * DTypeBytes(dtype) + 1);
-  // Odd addresses must do as well.
+  // Odd addresses must work as well.
   target.view.data = target.memory.data() + random() % 2;
   return target;
 }
@@ -145,7 +145,7 @@ uint64_t BytesRead() {
   return 0;
 }
 
-// Sixteen readers of all of one array cost what one costs.
+// Sixteen readers of one complete array cost as much as one.
 TEST_P(ReadIntoTest, SharedChunksAreReadOnce) {
   if (BytesRead() == 0) GTEST_SKIP() << "no /proc/self/io";
   const Array whole = RandomArray(DType::kFloat32, {512, 512}, 5);
@@ -198,7 +198,7 @@ TEST_P(ReadIntoTest, ChecksWhatIsAsked) {
   ArrayView bad = view;
   bad.strides.pop_back();
   EXPECT_THAT(refusal({1, {2, 2}, bad}), HasSubstr("1 strides, want 2"));
-  // An empty box is inside everything, and no work.
+  // An empty box is inside every array, and needs no work.
   ArrayView empty = view;
   empty.shape = {0, 2};
   EXPECT_EQ(refusal({1, {4, 2}, empty}), "OK");
@@ -247,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(
              std::to_string(layout.chunk_bytes_target);
     });
 
-// From an uncompressed chunk only the wanted bytes move.
+// Only the wanted bytes of an uncompressed chunk are read.
 TEST(ReadIntoParts, MoveOnlyTheirBytes) {
   if (BytesRead() == 0) GTEST_SKIP() << "no /proc/self/io";
   for (const bool use_ocdbt : {true, false}) {
@@ -281,7 +281,7 @@ TEST(ReadIntoParts, MoveOnlyTheirBytes) {
   }
 }
 
-// Damage is found as Load finds it: in chunks that are read whole, and in small
+// Damage is found as in Load: in chunks that are read completely, and in small
 // chunks of which only a part is wanted.
 TEST(ReadIntoParts, AreCheckedWhereThatIsCheap) {
   const ScratchDirectory scratch;
@@ -312,8 +312,8 @@ TEST(ReadIntoParts, AreCheckedWhereThatIsCheap) {
   }
 }
 
-// {'s': 3, 'w': np.array([5, 6], 'int32')} as old checkpoints hold it: the
-// values lie in the msgpack file itself.
+// {'s': 3, 'w': np.array([5, 6], 'int32')} in an old checkpoint: the values are
+// in the msgpack file itself.
 TEST(ReadIntoLegacy, ValuesInTheMsgpackFile) {
   const ScratchDirectory scratch;
   const std::string text(

@@ -1,6 +1,6 @@
 // Checkpoints that refer to others: whatever is overwritten, pruned, moved,
-// linked, copied or followed, a step that a save returned for stays readable,
-// or the call that would lose it is refused.
+// linked, copied or followed, a step whose save has returned stays readable, or
+// the call that would lose it is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ using ::testing::HasSubstr;
 constexpr StatusCode kRefused = StatusCode::kFailedPrecondition;
 constexpr uint64_t kAnchorEvery = 16;
 
-// A state that tells which step it is of.
+// A state that identifies its step.
 Tree StateOf(int value) {
   Array weights = RandomArray(DType::kBfloat16, {40, 50}, 1);
   std::memcpy(weights.mutable_view().data, &value, sizeof value);
@@ -63,7 +63,7 @@ class References : public ::testing::Test {
         SaveDelta(Path(step), StateOf(static_cast<int>(step)), base);
     ASSERT_TRUE(saved.ok()) << saved.status().ToString();
   }
-  // Steps 0 to `last`, each a delta of the one before.
+  // Saves steps 0 to `last`, each a delta of the one before.
   void SaveChain(int64_t last) {
     SaveWhole(0);
     for (int64_t step = 1; step <= last; ++step) SaveOn(step, Path(step - 1));
@@ -143,7 +143,7 @@ TEST_F(References, AStepThatOthersNeedIsNotReplaced) {
   ASSERT_TRUE(Save(directory_ / "x", StateOf(9)).ok());
   EXPECT_EQ(Copy(directory_ / "x", Path(0), copy).status().code(), kRefused);
   for (int64_t step = 0; step < 3; ++step) ExpectStep(step);
-  // The way on that the refusal names.
+  // The remedy that the error message names.
   ASSERT_TRUE(Materialize(Path(2)).ok());
   ASSERT_TRUE(Save(Path(1), StateOf(9), Over()).ok());
   ExpectStep(2);
@@ -164,7 +164,7 @@ TEST_F(References, WhatStaysTheSameResultMayBeReplaced) {
   SaveChain(3);
   ASSERT_TRUE(Materialize(Path(1)).ok());
   for (int64_t step = 0; step < 4; ++step) ExpectStep(step);
-  // The very same state once more.
+  // Exactly the same state once more.
   const auto again = SaveDelta(Path(2), StateOf(2), Path(1), Over());
   ASSERT_TRUE(again.ok()) << again.status().ToString();
   ExpectStep(3);
@@ -192,7 +192,7 @@ TEST_F(References, ADeltaIsMaterializedInPlaceThroughALink) {
 
 TEST_F(References, WhatACrashLeftBesideRefusesNothing) {
   SaveChain(1);
-  // A save of step 2 that died.
+  // Simulates a save of step 2 that died.
   fs::copy(Path(1), Path(2) + ".orbax-checkpoint-tmp",
            fs::copy_options::recursive);
   fs::remove_all(Path(1));
@@ -216,7 +216,8 @@ TEST_F(References, ABaseIsKnownByWhateverNameItWasGiven) {
   const auto pruned = PruneToLatest(directory_ / "home", 1);
   EXPECT_EQ(pruned, std::vector<std::string>{"0"});
   for (int64_t step = 1; step < 6; ++step) ExpectStep(step);
-  // As is a root that gets another name, or is reached by a link to a step.
+  // The same holds for a root that is renamed, or reached through a link to a
+  // step.
   fs::remove(directory_ / "home");
   fs::rename(root_, directory_ / "elsewhere");
   fs::create_directory_symlink("elsewhere/5", directory_ / "best");
@@ -242,7 +243,7 @@ TEST_F(References, AViewAndItsSourceComeBackTogether) {
   EXPECT_EQ(PruneToLatest(root_, 1).size(), 2u);
   ASSERT_TRUE(UndeleteStep(root_, 1).ok());
   ExpectHolds(Path(1), 0);
-  // A step in the trash holds what it needs to come back.
+  // A step in the trash keeps the steps that it needs to be restored.
   ASSERT_TRUE(TrashStep(root_, "1", TrashUse::kKeep).ok());
   EXPECT_TRUE(PruneToLatest(root_, 1).empty());
   ASSERT_TRUE(UndeleteStep(root_, 1).ok());
@@ -325,7 +326,7 @@ TEST_F(References, AFolderOfRunsMayBeMovedAsAWhole) {
   fs::rename(root_, directory_ / "all/run");
   fs::rename(directory_ / "tuned", directory_ / "all/tuned");
   ExpectHolds(directory_ / "all/tuned/1", 8);
-  // Another run at the old place is not mistaken for the base.
+  // Another run at the old place must not be taken for the base.
   ASSERT_TRUE(Save(Path(7), StateOf(1)).ok());
   ExpectHolds(directory_ / "all/tuned/1", 8);
 }
@@ -350,7 +351,7 @@ TEST_F(References, PruneFindsABaseAlsoWithoutTheFileThatNamesIt) {
   EXPECT_TRUE(PruneToLatest(root_, 1).empty());
   fs::remove(Path(1) + "/_HOLDFAST_BASE");
   EXPECT_TRUE(PruneToLatest(root_, 1).empty());
-  // And where the metadata are damaged, by that file.
+  // If the metadata are damaged, by the name of that file.
   SaveWhole(2);
   SaveOn(3, Path(2));
   std::ofstream(Path(3) + "/_METADATA") << "{";
@@ -358,7 +359,7 @@ TEST_F(References, PruneFindsABaseAlsoWithoutTheFileThatNamesIt) {
   EXPECT_TRUE(fs::exists(Path(2)));
 }
 
-// So that a prune that is cut off leaves no delta without its base.
+// Otherwise an interrupted prune could leave a delta without its base.
 TEST_F(References, WhatRefersToOthersGoesBeforeThem) {
   using Names = std::vector<std::string>;
   SaveChain(2);
@@ -367,7 +368,7 @@ TEST_F(References, WhatRefersToOthersGoesBeforeThem) {
   EXPECT_EQ(ReferrersFirst(root_, {"0", "1", "2"}), (Names{"2", "1", "0"}));
   EXPECT_EQ(ReferrersFirst(root_, {"7", "3"}), (Names{"3", "7"}));
   EXPECT_EQ(ReferrersFirst(root_, {"0", "2"}).size(), 2u);
-  // One that nobody can read any more goes, too.
+  // An unreadable step is removed as well.
   std::ofstream(Path(2) + "/_METADATA") << "{";
   EXPECT_EQ(ReferrersFirst(root_, {"0", "1", "2", "gone"}).size(), 4u);
   EXPECT_EQ(PruneToLatest(root_, 1), (Names{"0", "1", "2", "3"}));
@@ -389,7 +390,8 @@ TEST_F(References, DamageThatADeltaDoesNotNeedKeepsNoDoorShut) {
   EXPECT_TRUE(opened.ok()) << opened.status().ToString();
 }
 
-// A copy in another format, named as a step, is not the newest of the run.
+// A copy in another format, named like a step, is not the newest step of the
+// run.
 TEST_F(References, NoStepGoesForTheSakeOfAnotherFormat) {
   SaveWhole(0);
   ConvertOptions to_dcp;
@@ -397,7 +399,7 @@ TEST_F(References, NoStepGoesForTheSakeOfAnotherFormat) {
   ASSERT_TRUE(Convert(Path(0), Path(1), to_dcp).ok());
   EXPECT_TRUE(PruneToLatest(root_, 1).empty());
   ExpectStep(0);
-  // Where all steps have it, they are pruned as any.
+  // If all steps have that format, they are pruned like any others.
   const std::string others = directory_ / "others";
   for (const char* step : {"/1", "/2"}) {
     ASSERT_TRUE(Convert(Path(0), others + step, to_dcp).ok());
@@ -428,7 +430,7 @@ TEST_F(References, ABaseInTheTrashIsKnownByItsContentNotByItsNumber) {
   EXPECT_FALSE(fs::exists(Path(2)));
   ASSERT_TRUE(UndeleteStep(root_, 2).ok());
   ExpectStep(2);
-  // The base is not the last 0 of the trash.
+  // The base is not the latest step 0 in the trash.
   SaveWhole(0);
   SaveOn(4, Path(0));
   for (const char* step : {"4", "0"}) {
@@ -477,7 +479,7 @@ TEST_F(References, ADeltaWhoseBaseIsNotInTheTrashStaysThere) {
   EXPECT_FALSE(fs::exists(Path(2)));
 }
 
-// A prune comes between the choice of a base and the commit.
+// A prune intervenes between the choice of a base and the commit.
 TEST_F(References, ABaseThatIsPrunedMeanwhileEndsTheSave) {
   SaveChain(0);
   SaveWhole(1);
@@ -495,7 +497,7 @@ TEST_F(References, ABaseThatIsPrunedMeanwhileEndsTheSave) {
   EXPECT_FALSE(fs::exists(Path(3)));
 }
 
-// Or between the plan of a prune and its deed.
+// Or a delta intervenes between planning and executing a prune.
 TEST_F(References, APlanThatADeltaHasOvertakenLeavesItsBase) {
   SaveChain(0);
   SaveWhole(1);
@@ -533,7 +535,7 @@ TEST_F(References, ARunGoesOnBesideDamageFromANewAnchor) {
   EXPECT_EQ(next->why_whole, "");
   ExpectStep(2);
   ExpectStep(3);
-  // An anchor that is gone.
+  // A removed anchor.
   fs::remove_all(Path(2));
   const auto after = SaveInChain(Path(4), StateOf(4), kAnchorEvery);
   ASSERT_TRUE(after.ok()) << after.status().ToString();
@@ -559,13 +561,13 @@ TEST_F(References, AFollowerKnowsStepsByWhatTheyHold) {
   ASSERT_TRUE(replaced.ok()) << replaced.status().ToString();
   EXPECT_TRUE(replaced->has_value());
   EXPECT_EQ(value(), 50);
-  // And again, with a delta made from it before anybody looks.
+  // And again, with a delta based on it before the next poll.
   ASSERT_TRUE(SaveDelta(Path(2), StateOf(60), Path(1), Over()).ok());
   SaveOn(3, Path(2));
   const auto next = follower.Poll();
   ASSERT_TRUE(next.ok()) << next.status().ToString();
   EXPECT_EQ(value(), 3);
-  // A whole step, too.
+  // The same for a full step.
   ASSERT_TRUE(Materialize(Path(3)).ok());
   ASSERT_TRUE(Save(Path(3), StateOf(70), Over()).ok());
   ASSERT_TRUE(follower.Poll().ok());
@@ -585,7 +587,7 @@ TEST_F(References, AStepIsNotTakenForItsOwnBase) {
   const auto loaded = Load(other + "/1");
   EXPECT_EQ(loaded.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(loaded.status().message(), HasSubstr(Path(1)));
-  // Not even when nothing else has its name.
+  // Not even if nothing else has its name.
   SaveChain(1);
   fs::create_directories(directory_ / "third");
   fs::copy(Path(1), directory_ / "third/0", fs::copy_options::recursive);
@@ -593,7 +595,7 @@ TEST_F(References, AStepIsNotTakenForItsOwnBase) {
             StatusCode::kNotFound);
 }
 
-// Without checksums it knows its source by the time of the file.
+// Without checksums the view recognises its source by the file's time.
 TEST_F(References, ACopyOfAViewThatHoldsItsSourceIsReadable) {
   const std::string source = directory_ / "m.safetensors";
   SaveWhole(1);
@@ -613,7 +615,7 @@ TEST_F(References, ACopyOfAViewThatHoldsItsSourceIsReadable) {
   }
 }
 
-// A base elsewhere that has the name of a step here is not that step.
+// A base elsewhere with the name of a step here is not that step.
 TEST_F(References, ARootIsCopiedInTheOrderOfItsBases) {
   const std::string other = directory_ / "other";
   ASSERT_TRUE(Save(other + "/1", StateOf(9)).ok());
@@ -632,7 +634,7 @@ TEST_F(References, ADeltaIsOnlyCopiedToWhereItsBaseIs) {
   EXPECT_EQ(lone.status().code(), kRefused);
   EXPECT_THAT(std::string(lone.status().message()), HasSubstr("materialize"));
   EXPECT_FALSE(fs::exists(backup + "/1"));
-  // One after the other, or all at once.
+  // One after the other, or all in one call.
   for (const char* step : {"0", "1"}) {
     const auto copied = Copy(root_ + "/" + step, backup + "/" + step);
     ASSERT_TRUE(copied.ok()) << copied.status().ToString();

@@ -1,5 +1,5 @@
-// OCDBT databases written to buckets: data files go out while they are made,
-// several requests at once, in bounded memory.
+// OCDBT databases written to buckets: data files are sent while they are made,
+// in several concurrent requests, with bounded memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ MemoryBucketOptions PartsLike(bool is_s3) {
   return options;
 }
 
-// Different from place to place and from value to value.
+// Varies with the position and with the value's index.
 std::string ValueOf(size_t index) {
   std::string value((uint64_t{3} << 20) + 1000 * index, '\0');
   uint32_t state = 7 + static_cast<uint32_t>(index);
@@ -72,7 +72,7 @@ struct RemoteWriteTest : testing::TestWithParam<bool> {
   std::shared_ptr<FaultBucket> bucket = std::make_shared<FaultBucket>(memory);
 };
 
-// Would hang if fewer than four parts were ever under way at once.
+// Hangs if fewer than four parts are ever sent concurrently.
 TEST_P(RemoteWriteTest, PartsFillThePipeAndMemoryIsBounded) {
   std::mutex mutex;
   std::condition_variable changed;
@@ -90,7 +90,7 @@ TEST_P(RemoteWriteTest, PartsFillThePipeAndMemoryIsBounded) {
   options.sync = false;
   const Status status = WriteDatabase(store, options);
   ASSERT_TRUE(status.ok()) << status.ToString();
-  // The parts that several threads fill at once come on top.
+  // The parts that several threads fill concurrently are added.
   EXPECT_LE(store.peak_buffered_bytes(), kBuffered + 4 * kPartBytes);
   EXPECT_TRUE(memory->ListUploads("")->empty());
 
@@ -104,7 +104,7 @@ TEST_P(RemoteWriteTest, PartsFillThePipeAndMemoryIsBounded) {
   }
 }
 
-// Whichever request fails, the database fails, or is whole.
+// Whichever request fails, the database fails or is complete.
 TEST_P(RemoteWriteTest, AFailedRequestFailsTheDatabase) {
   ocdbt::BulkWriteOptions options;
   options.sync = false;

@@ -1,4 +1,4 @@
-// Save, then Load, Open and Verify, over every layout and option.
+// Save, then Load, Open and Verify, for every layout and option.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -76,7 +76,7 @@ TEST_P(RoundTrip, SameBytesForAnyThreadCount) {
       std::snprintf(text, sizeof text, "%032lx", ++counter);
       return std::string(text);
     };
-    // The marker holds the path, so it must be the same.
+    // The marker contains the path, so the path must be the same.
     const std::string target =
         testing::TempDir() + "/holdfast_same_path_" + std::to_string(getpid());
     fs::remove_all(target);
@@ -112,9 +112,9 @@ TEST_P(RoundTrip, SlicesEqualThePartsOfTheWhole) {
             StatusCode::kInvalidArgument);
 }
 
-// Every byte in every place of an element: NaNs of all payloads, -0.0, bools
-// that are neither 0 nor 1, bits above the value of sub-byte elements. The bits
-// come back; of bools and sub-byte elements those that the value has.
+// Every byte at every position of an element: NaNs of all payloads, -0.0, bools
+// that are neither 0 nor 1, bits above the value of sub-byte elements. All bits
+// are restored; for bools and sub-byte elements, only the bits of the value.
 TEST_P(RoundTrip, AnyBytesOfAnyDTypeComeBack) {
   Tree tree = Tree::Dict();
   Tree want = Tree::Dict();
@@ -283,7 +283,8 @@ uint64_t ReadByteCount() {
   return 0;
 }
 
-// A chunk that is missing means the fill value, where no checksum knows better.
+// A missing chunk means the fill value, unless a checksum shows that it
+// existed.
 TEST(Load, OfWhatGoesAwayMeanwhileIsNoTreeOfFillValues) {
   const ScratchDirectory scratch;
   const std::string path = scratch / "ckpt";
@@ -299,7 +300,7 @@ TEST(Load, OfWhatGoesAwayMeanwhileIsNoTreeOfFillValues) {
   load.run.progress = [&](const Progress&) {
     if (fs::exists(path)) fs::rename(path, scratch / "elsewhere");
   };
-  // A file found at the opening is gone when it is looked for again.
+  // A file found during opening no longer exists when it is read.
   const auto loaded = Load(path, load);
   EXPECT_EQ(loaded.status().code(), StatusCode::kNotFound)
       << loaded.status().ToString();

@@ -1,5 +1,6 @@
-// Arrays in shards, and arrays that are cast on their way: every layout stores
-// the same elements as one whole array would, in the files Orbax writes.
+// Arrays in shards, and arrays that are cast while saving: every layout stores
+// the same elements as one complete array would, in the files that Orbax
+// writes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +47,7 @@ void Cut(const Box& box, int depth, std::mt19937& random,
   Cut(high, depth - 1, random, parts);
 }
 
-// The array in random shards, each in memory of its own.
+// The array in random shards, each in separate memory.
 Tree InShards(const Array& whole, std::shared_ptr<const ArrayTraits> traits,
               uint32_t seed) {
   std::mt19937 random(seed);
@@ -117,7 +118,8 @@ TEST_P(ShardedSave, ShardsComeBackAsOneArray) {
                                    Traits("{}", "", {}), seed));
     SaveOptions options = Options();
     options.overwrite = true;
-    // Keys come back sorted; equality of trees looks at their order.
+    // Keys are restored in sorted order, and equality of trees depends on the
+    // order.
     Tree sorted = Tree::Dict();
     std::vector<std::string> keys = sharded.keys();
     std::sort(keys.begin(), keys.end());
@@ -162,7 +164,7 @@ TEST_P(ShardedSave, NoShardingFileWithoutEntries) {
   EXPECT_EQ(FileText(path_ + "/_sharding"), "");
 }
 
-// Element by element, each cast on its own.
+// Casts element by element.
 Array SlowCast(const Array& source, DType dtype) {
   Array target = *Array::Allocate(dtype, source.shape());
   const size_t from_bytes = DTypeBytes(source.dtype());

@@ -1,10 +1,10 @@
-// Ranks that are processes, one of which stops: on its way into a meeting,
-// while it takes the elements of an array, or in a write to a store that does
-// not come back. It is named on standard error within five seconds, and no
-// other is; when it goes on, the save succeeds, and nothing is left of what the
-// ranks said.
+// Ranks that are processes, one of which stops: on entering a meeting, while it
+// reads the elements of an array, or in a write to a store that does not
+// return. It must be named on standard error within five seconds, and no other
+// rank; when it continues, the save succeeds, and nothing is left of the ranks'
+// reports.
 //
-// HOLDFAST_STALLS: how many stops there are (21 by default), as many at once.
+// HOLDFAST_STALLS: the number of stops (21 by default), all run concurrently.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@
 #include "twins/local_ranks.h"
 #include "twins/scratch_directory.h"
 
-// The store of one process: its next write says so, and waits for a byte.
+// The store of one process: its next write reports itself and waits for a byte.
 static std::atomic<bool> next_write_waits = false;
 static int waiting_fd = -1, go_on_fd = -1;
 
@@ -48,7 +48,7 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kStallRanks = 3;
-// Meetings; then where a rank does its own part.
+// First meetings; then places where a rank does its own part.
 constexpr std::string_view kElements = "elements", kStore = "store";
 constexpr std::string_view kStopPhases[] = {
     "begin", "write", "merge", "ready", "commit", kElements, kStore};
@@ -59,8 +59,8 @@ struct Stop {
   std::string phase;
 };
 
-// An array whose elements stop the process that first asks for them, where
-// they are to.
+// An array whose elements stop the first process that asks for them, if
+// requested.
 class StoppingReader : public ArrayReader {
  public:
   explicit StoppingReader(bool stops) : stops_(stops) {}
@@ -77,7 +77,7 @@ class StoppingReader : public ArrayReader {
 Tree StallTree(int64_t rank, const Stop& stop) {
   Tree tree = Tree::Dict();
   tree.Add("step", Tree(int64_t{7}));
-  // Shared out among the ranks: each has some of them.
+  // Divided among the ranks: each has some of them.
   const auto reader = std::make_shared<StoppingReader>(
       stop.phase == kElements && rank == stop.rank);
   for (int i = 0; i < 12; ++i) {
@@ -114,7 +114,7 @@ class StoppingGroup : public ForwardingGroup {
 
 using std::chrono::steady_clock;
 
-// A line of the pipe; "" when none comes before the deadline.
+// A line from the pipe; "" if none arrives before the deadline.
 std::string LineFrom(int fd, steady_clock::time_point deadline) {
   std::string line;
   while (!line.ends_with('\n')) {
@@ -132,8 +132,8 @@ std::string LineFrom(int fd, steady_clock::time_point deadline) {
   return line;
 }
 
-// `body` in a process for each rank, and `meanwhile` here. Whether all
-// succeeded.
+// Runs `body` in a process for each rank, and `meanwhile` here. Returns whether
+// all succeeded.
 bool OnStoppingRanks(
     const std::function<Status(ProcessGroup&)>& body,
     const std::function<void(const std::vector<pid_t>&)>& meanwhile) {
@@ -158,14 +158,14 @@ bool OnStoppingRanks(
   return is_fine;
 }
 
-// Whether a line within the five seconds promised names the rank, and none
+// Whether a line within the promised five seconds names the rank, and no line
 // names another.
 bool IsNamedIn(int fd, const std::string& path, const Stop& stop) {
   const auto deadline = steady_clock::now() + std::chrono::seconds(5);
   const bool is_meeting = stop.phase != kElements && stop.phase != kStore;
   while (true) {
     const std::string line = LineFrom(fd, deadline);
-    // A rank's words about its own call.
+    // A rank's report about its own call.
     const bool is_of_call = line.find(" has taken ") != std::string::npos;
     if (!is_meeting && is_of_call) continue;
     const bool is_named =
@@ -182,7 +182,7 @@ bool IsNamedIn(int fd, const std::string& path, const Stop& stop) {
   }
 }
 
-// Whether the rank was named, and the save that it holds up succeeded.
+// Whether the rank was named, and the save that it delayed succeeded.
 bool IsNamed(const std::string& path, const Stop& stop) {
   int pipe[2], waiting[2], go_on[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0 || ::pipe2(waiting, O_CLOEXEC) != 0 ||
@@ -243,7 +243,7 @@ TEST(Stalls, EveryRankThatStopsIsNamed) {
       EXPECT_EQ(status, 0);
     }
   }
-  // The files of the ranks are gone, and so are the directories they lay in.
+  // The files of the ranks were removed, and so were their directories.
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(scratch.path())) {
     EXPECT_THAT(entry.path().filename().string(),
@@ -252,7 +252,8 @@ TEST(Stalls, EveryRankThatStopsIsNamed) {
   }
 }
 
-// An array whose elements come when somebody has seen the save under way.
+// An array whose elements are available only after the running save was
+// observed.
 class SeenReader : public ArrayReader {
  public:
   SeenReader(std::string root, std::vector<LiveSave>* seen)

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kBudgetBytes = 1 << 20;
 
-// Some of it repeats, some does not.
+// Some parts repeat, others do not.
 Array MixedArray(DType dtype, Shape shape, uint32_t seed) {
   Array array = RandomArray(dtype, std::move(shape), seed);
   char* data = array.mutable_view().data;
@@ -101,7 +101,7 @@ class LargeChunks : public ::testing::TestWithParam<StreamLayout> {
     return Deterministic(options);
   }
 
-  // Saved at one path, for the marker holds it.
+  // Always saved at one path, because the marker contains the path.
   FileMap SavedFiles(const Tree& tree, const SaveOptions& options) const {
     const std::string path = scratch_ / "same";
     const auto saved = Save(path, tree, options);
@@ -115,7 +115,7 @@ class LargeChunks : public ::testing::TestWithParam<StreamLayout> {
   const std::string path_ = scratch_ / "checkpoint";
 };
 
-// A tree of plain arrays, as it comes back.
+// A tree of plain arrays, as restored.
 Tree Loaded(const std::string& path) {
   auto loaded = Load(path);
   EXPECT_TRUE(loaded.ok()) << loaded.status().ToString();
@@ -151,7 +151,7 @@ TEST_P(LargeChunks, AreTheSameFilesForAnyThreadCount) {
   ExpectSameFiles(SavedFiles(tree, one), SavedFiles(tree, four));
 }
 
-// An array that lies in one piece is stored as without a budget.
+// A contiguous array is stored as without a budget.
 TEST_P(LargeChunks, InOnePieceAreTheSameFilesForAnyBudget) {
   const Tree tree = Tree::Dict({
       {"mixed", Tree(MixedArray(DType::kFloat32, {1'000'000}, 1))},
@@ -214,7 +214,7 @@ TEST_P(LargeChunks, CancelInTheMiddleLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(fs::path(path_).parent_path()));
 }
 
-// With and without a budget, damage has one text.
+// The error message is the same with and without a budget.
 TEST_P(LargeChunks, DamageIsNamedAsWithoutABudget) {
   const Tree tree =
       Tree::Dict({{"w", Tree(MixedArray(DType::kFloat32, {1'000'000}, 1))}});
@@ -323,7 +323,8 @@ TEST(Casts, ComplexToBoolIsRefusedInTensorStoresWords) {
             "INVALID_ARGUMENT: Source does not support reading.");
 }
 
-// Blosc has no streams: a chunk larger than the budget goes by itself.
+// Blosc has no streaming: a chunk larger than the budget is processed by
+// itself.
 TEST(LargeBloscChunks, GoAlone) {
   const ScratchDirectory scratch;
   SaveOptions options;

@@ -22,7 +22,8 @@ inline Array RandomArray(DType dtype, Shape shape, uint32_t seed) {
   return array;
 }
 
-// Dtypes that zarr can store, by name: the order in which dicts come back.
+// The dtypes that zarr can store, sorted by name, the order in which dicts are
+// restored.
 inline std::vector<DType> StorableDTypes() {
   std::vector<DType> dtypes;
   for (int i = 0; i < kDTypeCount; ++i) {

@@ -1,4 +1,5 @@
-// Steps of a root that are views of others: what they refer to is not pruned.
+// Steps of a root that are views of others: the steps that they refer to are
+// not pruned.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -43,14 +44,14 @@ TEST(ViewSteps, PruningKeepsWhatAViewRefersTo) {
   const auto plan =
       PlanPrune(Path("run"), {.keep = {{"the latest 1", LatestN{1}}}});
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
-  // 6 refers to the files of 1, by way of 4 at first, in the end to them.
+  // Step 6 was made through 4, but refers directly to the files of 1.
   ASSERT_EQ(plan->rows.size(), 6u);
   EXPECT_EQ(plan->rows[0].kept_by, std::vector<std::string>{"the view 6"});
   EXPECT_TRUE(plan->rows[1].kept_by.empty());
   EXPECT_TRUE(plan->rows[3].kept_by.empty());
   ASSERT_TRUE(Prune(Path("run"), *plan).ok());
   EXPECT_EQ(LinesOf(Path("run/6")), want);
-  // A manager that lets steps go, too.
+  // The same for a manager that removes steps.
   ASSERT_TRUE(DisposeOfSteps(Path("run"), {"1"}).ok());
   EXPECT_EQ(LinesOf(Path("run/6")), want);
   // A view that is not a step counts as well.
@@ -59,7 +60,7 @@ TEST(ViewSteps, PruningKeepsWhatAViewRefersTo) {
   EXPECT_FALSE(fs::exists(Path("run/6")));
   EXPECT_EQ(LinesOf(Path("run/shown")), want);
   fs::remove_all(Path("run/shown"));
-  // One in the trash, too, since it may come back.
+  // A view in the trash counts too, because it may be restored.
   ASSERT_TRUE(DisposeOfSteps(Path("run"), {"1"}).ok());
   EXPECT_TRUE(fs::exists(Path("run/1")));
   ASSERT_TRUE(EmptyTrash(Path("run")).ok());

@@ -1,5 +1,5 @@
-// AsyncCheckpointer: what Save guarantees when it returns, and how the rest
-// ends.
+// AsyncCheckpointer: the guarantees of Save when it returns, and how the
+// remaining work ends.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -23,7 +23,7 @@ class AsyncTest : public testing::Test {
   const std::shared_ptr<HeldHandler> held_ = std::make_shared<HeldHandler>();
 };
 
-// Arrays of one value each, in memory that a test overwrites.
+// Arrays with one value each, in memory that a test overwrites.
 class MutableArrays {
  public:
   explicit MutableArrays(int64_t count) {
@@ -56,7 +56,7 @@ bool AllAre(const Array& array, int64_t want) {
   return array.element_count() > 0;
 }
 
-// Array 0 to count - 5 as leaves of both kinds, and two as one sharded array.
+// Arrays 0 to count - 5 as leaves of both kinds, and two as one sharded array.
 Tree StateOf(const MutableArrays& arrays, int64_t count) {
   std::vector<Tree::Member> members;
   for (int64_t i = 0; i + 4 < count; ++i) {
@@ -88,7 +88,7 @@ Array OnlyArray(const std::string& path) {
   return Load(path)->tree.Find("checkpoint")->array();
 }
 
-// All kinds of items at once; everything that the caller owns is overwritten
+// All kinds of items together; everything that the caller owns is overwritten
 // right after the call.
 TEST_F(AsyncTest, WhatIsSavedIsWhatWasThereWhenSaveReturned) {
   constexpr int64_t kCount = 200;
@@ -200,7 +200,8 @@ TEST_F(AsyncTest, CancelStopsTheSaveAndIsNoError) {
   EXPECT_TRUE(fs::is_empty(scratch_.path()));
 }
 
-// The handler does not listen, and succeeds; the checkpoint must not appear.
+// The handler ignores the cancellation and succeeds; the checkpoint must not
+// appear.
 TEST_F(AsyncTest, WhatIsCancelledIsNotCommitted) {
   auto checkpointer = MakeHeld();
   ASSERT_TRUE(checkpointer->Save(path_, NoteSave("x")).ok());
@@ -225,7 +226,7 @@ TEST_F(AsyncTest, AStuckHandlerMissesTheDeadline) {
   EXPECT_EQ(checkpointer->Save(path_, NoteSave("y")).code(),
             StatusCode::kFailedPrecondition);  // the handler is not free
   held_->done.set_value(Status());
-  // It never becomes a checkpoint, and the checkpointer is of use again.
+  // It never becomes a checkpoint, and the checkpointer becomes usable again.
   Status saved;
   do {
     saved = checkpointer->Save(path_, NoteSave("z"));

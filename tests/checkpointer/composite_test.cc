@@ -1,4 +1,4 @@
-// CompositeCheckpointHandler, registries, the handlers of items, Checkpointer.
+// CompositeCheckpointHandler, registries, item handlers, Checkpointer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class CompositeTest : public testing::Test {
       HandlerPtr handler, CheckpointerOptions options = {}) {
     return Taken(Checkpointer::Make(std::move(handler), std::move(options)));
   }
-  // As if the checkpoint had never had any.
+  // Makes the checkpoint look as if it never had metadata.
   static void ForgetMetadata(const std::string& path) {
     fs::remove(path + "/_CHECKPOINT_METADATA");
     fs::remove(path + "/_HOLDFAST_DIGESTS");
@@ -50,7 +50,7 @@ TEST_F(CompositeTest, ItemsComeBackByTheirTypes) {
   ASSERT_TRUE(
       saver->Save(path_, StateAndMeta(), {.custom_metadata = R"({"k": 2})"})
           .ok());
-  // Another composite, which knows no item, restores by the recorded types.
+  // Another composite without registered items restores by the recorded types.
   auto reader = MakeCheckpointer(MakeComposite());
   const Tree all = Taken(reader->Restore(path_));
   EXPECT_EQ(
@@ -75,7 +75,7 @@ TEST_F(CompositeTest, ItemsComeBackByTheirTypes) {
   EXPECT_LE(*metadata.init_timestamp_ns, *metadata.commit_timestamp_ns);
 }
 
-// A part that was changed since it was saved, or is gone, is never left out.
+// A part that was changed or removed after the save is never silently left out.
 TEST_F(CompositeTest, DamageBesideTheArraysIsSeen) {
   auto saver = MakeCheckpointer(MakeComposite());
   ASSERT_TRUE(
@@ -130,7 +130,7 @@ TEST_F(CompositeTest, FilesAndMarkersAreOrbaxs) {
   ASSERT_TRUE(report.ok()) << report.status().ToString();
   EXPECT_TRUE(report->damages.empty());
   EXPECT_TRUE(report->notes.empty()) << report->notes[0];
-  // A changed byte in any file is found, also in those of items.
+  // A changed byte is found in any file, including those of items.
   for (const char* name :
        {"/p/proto.pbtxt", "/meta/metadata", "/state/_METADATA",
         "/commit_success.txt", "/np/np_random_key_metadata/metadata"}) {
@@ -157,7 +157,7 @@ TEST_F(CompositeTest, RandomKeysComeBackAsKeys) {
   auto saver = MakeCheckpointer(MakeComposite());
   ASSERT_TRUE(saver->Save(path_, args).ok());
   const Tree all = Taken(saver->Restore(path_));
-  // Orbax loses the implementation, too.
+  // Orbax loses the implementation as well.
   EXPECT_EQ(all.Find("typed")->array_traits().prng_impl, "threefry2x32");
   EXPECT_EQ(all.Find("raw")->array_traits().prng_impl, "");
   EXPECT_EQ(all.Find("raw")->array_kind(), ArrayKind::kJax);
@@ -322,7 +322,7 @@ TEST_F(CompositeTest, StandardRefusesAndCasts) {
   const Tree tree = Taken(single->Restore(path_, &restore));
   EXPECT_EQ(tree.Find("w")->array_dtype(), DType::kBfloat16);
   EXPECT_EQ(*tree.Find("step"), Tree(7.0));
-  // Jax arrays take shape and sharding of the target, too.
+  // Jax arrays also take the shape and sharding of the target.
   auto larger = std::make_shared<ArrayTraits>();
   restore.item = Tree::Dict(
       {{"w", Tree::JaxArray(FloatArray({5, 3}, 0), larger)}, {"step", 0}});
@@ -405,7 +405,7 @@ TEST_F(CompositeTest, RanksSaveOneCheckpoint) {
       statuses[rank] = saver->Save(path_, args);
       const Status ended = saver->WaitUntilFinished();
       if (statuses[rank].ok()) statuses[rank] = ended;
-      // One rank that fails stops all.
+      // One failing rank stops all.
       if (rank == 1) args.items["bad"] = std::make_shared<UnknownSave>();
       const Status begun = saver->Save(scratch_ / "8", args);
       EXPECT_EQ(begun.ok(), rank != 1);

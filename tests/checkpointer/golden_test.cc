@@ -1,5 +1,5 @@
-// Checkpoints of stock Orbax, restored through the composite handler by the
-// types that they record: every leaf's checksum, every JSON document.
+// Checkpoints of stock Orbax, restored through the composite handler by their
+// recorded types: every leaf's checksum, every JSON document.
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 
@@ -57,7 +57,7 @@ class GoldenItemsTest : public testing::Test {
   static inline ScratchDirectory* scratch_ = nullptr;
 };
 
-// An expected leaf below what was restored of its item.
+// Checks an expected leaf in the restored item.
 void CheckLeaf(const Tree& item, const ordered_json& want) {
   const Tree* leaf = &item;
   for (const ordered_json& key : want["path"]) {
@@ -84,8 +84,8 @@ void CheckItem(const Tree& item, const ordered_json& want) {
   for (const ordered_json& leaf : want["leaves"]) CheckLeaf(item, leaf);
 }
 
-// The item of "ckpt/4/key/jax_random_key" in the step "ckpt/4" is "key"; what
-// else a random key's handler keeps is not given back.
+// The item of "ckpt/4/key/jax_random_key" in the step "ckpt/4" is "key"; a
+// random key's handler does not return the other things that it stores.
 void CheckStep(const std::string& root, const std::string& step,
                const ordered_json& expected, size_t& checked_count) {
   CompositeOptions options;

@@ -1,4 +1,4 @@
-// Arguments, and handlers that do as they are told, for tests of checkpointers.
+// Arguments and controllable handlers for tests of checkpointers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace holdfast {
 
-// REQUIRES of the caller: the Result is Ok.
+// REQUIRES: the Result is ok.
 template <typename T>
 T Taken(Result<T> result) {
   EXPECT_TRUE(result.ok()) << result.status().ToString();
@@ -45,7 +45,7 @@ struct NoteRestore : CheckpointArgs {
   std::string prefix;
 };
 
-// Nobody takes them.
+// No handler accepts these.
 struct UnknownSave : CheckpointArgs {};
 
 class NoteHandler : public CheckpointHandler {
@@ -66,8 +66,8 @@ class NoteHandler : public CheckpointHandler {
   }
 };
 
-// Writes like NoteHandler, once the test gives it a word: its future ends with
-// the Status that is set.
+// Writes like NoteHandler, but only when the test releases it: its future then
+// ends with the Status that is set.
 class HeldHandler final : public NoteHandler {
  public:
   std::string TypeStr() const override { return "acme.HeldHandler"; }
@@ -81,7 +81,7 @@ class HeldHandler final : public NoteHandler {
   }
   Status Finalize(const std::string&) override { return finalize_status; }
   void Cancel() override {
-    // Twice for a stuck save that is given up again.
+    // Called twice if a stuck save is cancelled again.
     if (!was_cancelled.exchange(true) && ends_when_cancelled) {
       done.set_value(CancelledError("as asked"));
     }

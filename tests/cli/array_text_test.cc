@@ -20,7 +20,7 @@ std::string Printed(DType dtype, const Shape& shape,
   return out.str();
 }
 
-// Expected texts are what numpy prints.
+// The expected texts are what numpy prints.
 TEST(PrintArray, LaysOutAsNumpy) {
   EXPECT_EQ(Printed<int32_t>(DType::kInt32, {2, 3}, {1, 2, 3, 40, 5, -6}),
             "[[ 1  2  3]\n [40  5 -6]]\n");
@@ -82,7 +82,7 @@ TEST(WriteArrayBytes, FollowsStrides) {
   EXPECT_EQ(swapped.str(), "adbecf");
 }
 
-// The bytes of the header's length, and the version that says how many.
+// The size of the header's length field, and the version that determines it.
 struct NpyPrefix {
   int version = 0;
   size_t prefix_bytes = 0;

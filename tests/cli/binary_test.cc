@@ -1,4 +1,4 @@
-// The real binary as a process: exit codes and streams.
+// Runs the real binary as a process: exit codes and streams.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -66,14 +66,14 @@ TEST(Binary, ReadsFormatsOfOthers) {
             std::string::npos);
   EXPECT_NE(RunBinary("ls " + ForeignFile("deflated.npz")).out.find("deflate"),
             std::string::npos);
-  // The same arrays, however they are stored.
+  // Equal arrays, stored differently.
   EXPECT_EQ(RunBinary("digest " + ForeignFile("stored.npz")).out,
             RunBinary("digest " + ForeignFile("deflated.npz")).out);
-  // It has texts and dates, too, which are not supported.
+  // The file also contains strings and dates, which are not supported.
   EXPECT_EQ(RunBinary("verify --quiet " + ForeignFile("stored.npz")).code, 3);
 }
 
-// The words that Tab offers for the last of `words`, one a line.
+// The completions that Tab offers for the last of `words`, one per line.
 std::string Completed(const std::string& words) {
   const ScratchDirectory scratch;
   const std::string script = scratch / "complete.bash";
@@ -92,7 +92,7 @@ TEST(Binary, TabCompletesVerbsAndLeaves) {
   EXPECT_EQ(leaves, "scalar\n");
   EXPECT_EQ(Completed("cat " + file + " unheard-of"), "\n");
   EXPECT_EQ(Completed("conv"), "convert\n");
-  // Tab asks no network.
+  // Completion makes no network requests.
   EXPECT_EQ(Completed("ls s3://bucket/run par"), "\n");
 }
 

@@ -1,4 +1,4 @@
-// convert and reshard over a fake library: what they ask for, what they print.
+// convert and reshard with a fake library: their requests and their output.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

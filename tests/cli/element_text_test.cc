@@ -56,7 +56,7 @@ TEST(FloatValue, KnowsTheSmallFormats) {
       {DType::kFloat8E8m0fnu, 0xff, NAN},
       {DType::kFloat4E2m1fn, 0x7, 6.0},
       {DType::kFloat4E2m1fn, 0x9, -0.5},
-      // The unused high bits say nothing.
+      // The unused high bits are ignored.
       {DType::kFloat4E2m1fn, 0xf1, 0.5},
   };
   for (const SmallFloatCase& c : cases) {
@@ -103,7 +103,7 @@ TEST(ElementText, PrintsAsPythonDoes) {
       "(1-2.5j)");
 }
 
-// Printed text reads back as the same float, bit by bit.
+// Printed text parses to the same float, bit for bit.
 TEST(FloatDigits, RoundTripsRandomFloats) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 20000; ++round) {

@@ -166,7 +166,7 @@ Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
       std::make_unique<testing::OpenedFake>(found->second));
 }
 
-// Any function of the value with 64 hex digits will do.
+// Any function of the value that returns 64 hex digits will do.
 Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf) {
   const auto& fake =
       static_cast<const testing::OpenedFake&>(checkpoint).fake_leaf(leaf);
@@ -264,7 +264,7 @@ Result<ViewResult> View(const std::string& source, const std::string& target,
   return result;
 }
 
-// The one recipe of this world is "demo"; any text is a recipe, too.
+// The only built-in recipe here is "demo"; any other text is a recipe too.
 struct RecipeRules {
   std::string text;
 };
@@ -287,7 +287,7 @@ std::vector<std::string> Recipe::Names() { return {"demo"}; }
 std::string_view Recipe::text() const { return rules_->text; }
 std::string_view Recipe::about() const { return "one name for another"; }
 
-// compare_test.cc has real checkpoints for these.
+// compare_test.cc tests these with real checkpoints.
 Result<DiffResult> Diff(const Checkpoint&, const Checkpoint&,
                         const DiffOptions&) {
   return UnimplementedError("no diff here");
@@ -344,7 +344,7 @@ Result<ReportResult> MakeReport(const std::string& path,
   result.different_count = 2;
   return result;
 }
-// history_test.cc has real roots for these.
+// history_test.cc tests these with real roots.
 Result<StepLog> ReadStepLog(const std::string& root, const LogOptions&) {
   return NotFoundError("no steps in " + root);
 }
@@ -446,7 +446,7 @@ Result<std::vector<ScannedStep>> ScanSteps(const std::string& root,
   return steps;
 }
 
-// steps_test.cc has real roots for these.
+// steps_test.cc tests these with real roots.
 Result<PrunePlan> PlanPrune(const std::string& root, const PruneOptions&) {
   return NotFoundError("no root " + root);
 }

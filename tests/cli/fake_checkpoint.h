@@ -1,6 +1,5 @@
-// A library of one's own for the verbs: Open, Verify, DigestLeaf and ListSteps
-// over checkpoints that a test lays down in memory. Linked instead of the real
-// ones.
+// A fake library for the verbs: Open, Verify, DigestLeaf and ListSteps over
+// checkpoints that a test puts in memory. Linked instead of the real functions.
 //
 // Thread-safety: Put and Clear before the verb runs; reads may be concurrent.
 // Ownership: the fake world is static; tests clear it.
@@ -24,23 +23,23 @@ struct FakeLeaf {
   LeafInfo info;
   std::string bytes;                // elements in C order, or text
   Status status;                    // what reading it returns
-  std::function<void()> on_digest;  // called before its digest is made
+  std::function<void()> on_digest;  // called before its digest is computed
 };
 
 struct FakeCheckpoint {
   CheckpointInfo info;
   std::vector<FakeLeaf> leaves;
   VerifyReport report;
-  Status verify_status;  // ok: the report
+  Status verify_status;  // if ok, Verify returns the report
 };
 
-// The calls that the verbs made.
+// Records the calls that the verbs made.
 struct FakeCalls {
   OpenOptions open;
   int thread_count = -1;
   uint64_t in_flight_bytes_max = 0;
   std::vector<std::pair<Shape, Shape>> boxes;  // origin, shape of each ReadBox
-  int read_count = 0;                          // whole leaves
+  int read_count = 0;                          // complete leaves
   ConvertOptions convert;
   std::string convert_target;
   ViewOptions view;

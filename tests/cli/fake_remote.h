@@ -1,5 +1,5 @@
-// Copies and diagnoses of a library of one's own: they say what a test laid
-// down, and keep what they were asked for.
+// Fakes for copies and diagnoses: they return what a test has set, and record
+// the requests.
 //
 // Thread-safety: one verb at a time. Ownership: static; tests reset it.
 #pragma once

@@ -1,4 +1,4 @@
-// Help, manual page, completions and doc/cli.md against the flag table.
+// Compares help, manual page, completions and doc/cli.md with the flag table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -124,7 +124,7 @@ TEST(Completion, IsSyntaxTheShellAccepts) {
   }
 }
 
-// Asks the script itself, as bash would.
+// Runs the script itself, as bash would.
 std::string BashCompletes(const std::vector<std::string>& words) {
   const std::string script = WriteTemp("ask.bash", *CompletionScript("bash"));
   std::string list;
@@ -148,8 +148,8 @@ TEST(Completion, CompletesInBash) {
   EXPECT_EQ(BashCompletes({"holdfast", "--json", "cat", "--np"}), "--npy\n");
 }
 
-// A leaf's name is not text of the shell's, neither when it is offered nor when
-// it is taken.
+// The shell must not interpret a leaf's name, neither when it is offered nor
+// when it is accepted.
 TEST(Completion, ANameRunsNothingInBash) {
   if (!HasProgram("bash")) GTEST_SKIP() << "no bash";
   const std::string script = WriteTemp("names.bash", *CompletionScript("bash"));

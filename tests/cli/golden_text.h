@@ -1,5 +1,5 @@
-// The text that a person sees in terminals of several widths, against files in
-// golden/. HOLDFAST_WRITE_GOLDEN=1 writes them.
+// Compares the output in terminals of several widths with files in golden/.
+// HOLDFAST_WRITE_GOLDEN=1 writes them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace holdfast::testing {
 
-// As on a terminal without colours.
+// Runs as on a terminal without colours.
 inline Ran RunInTerminal(const std::vector<std::string>& words, int columns) {
   return RunWords(words, [columns](cli::Env& env) {
     env.out_is_terminal = true;
@@ -24,8 +24,8 @@ inline Ran RunInTerminal(const std::vector<std::string>& words, int columns) {
   });
 }
 
-// The commands and what they print, one after the other; `hidden` is left out
-// of it, for folders that are elsewhere on each machine.
+// The commands and their output, one after the other; `hidden` is removed, for
+// paths that differ between machines.
 inline std::string TerminalText(
     const std::vector<std::vector<std::string>>& commands, int columns,
     const std::string& hidden = "") {
@@ -56,7 +56,8 @@ inline void CompareWithGolden(const std::string& name,
   EXPECT_EQ(text, golden.str()) << path;
 }
 
-// Every line but those that begin with `$` or `free_lines` fits the terminal.
+// Expects every line to fit the terminal, except those that begin with `$` or
+// `free_lines`.
 inline void ExpectFits(const std::string& text, int columns,
                        const std::vector<std::string>& free_lines) {
   std::istringstream lines(text);

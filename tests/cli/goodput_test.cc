@@ -1,4 +1,4 @@
-// goodput over the fake library.
+// goodput with the fake library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

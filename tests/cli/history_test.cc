@@ -1,4 +1,4 @@
-// log, bisect and addresses of steps over the real library and real roots.
+// log, bisect and step addresses with the real library and real roots.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@ using HistoryJson = nlohmann::json;
 
 class HistoryVerbs : public ::testing::Test {
  protected:
-  // Steps 1 to 8, a minute each, of which 1 was committed at 1970-01-01T00:01;
-  // `w` is a NaN from step 6 on, and the loss is 10 less the step.
+  // Steps 1 to 8, one minute apart; step 1 was committed at 1970-01-01T00:01.
+  // `w` is NaN from step 6 on, and the loss is 10 minus the step.
   void SetUp() override {
     fs::remove_all(root_);
     for (int64_t step = 1; step <= 8; ++step) {
@@ -145,7 +145,7 @@ TEST_F(HistoryVerbs, BisectNamesCandidatesWhereStepsWereSkipped) {
 }
 
 TEST_F(HistoryVerbs, BisectAsksACommandAsGitDoes) {
-  // By the number of the step: 3 is skipped, 6 and later are bad.
+  // By step number: 3 is skipped, 6 and later are bad.
   const std::string script =
       "n=$(basename {}); test $n = 3 && exit 125; echo looked; test $n -lt 6";
   const Ran found = RunWords({"bisect", root_, "--run", script});
@@ -168,7 +168,7 @@ TEST_F(HistoryVerbs, BisectAsksACommandAsGitDoes) {
   EXPECT_THAT(stopped.err, HasSubstr("ended with 128, which stops the search"));
 }
 
-// A step may be called anything that ends in its number.
+// A step may have any name that ends in its number.
 TEST_F(HistoryVerbs, BisectGivesTheCommandAPathAndNoText) {
   const std::string name = "$(exit 9)`exit 9`'\"; exit 9; \"_9";
   fs::copy(root_ + "/8", root_ + "/" + name, fs::copy_options::recursive);

@@ -1,4 +1,4 @@
-// cat of a pickled object: what it says, or the file that holds it.
+// cat of a pickled object: prints a message, or the file that contains it.
 #include <gtest/gtest.h>
 
 #include "holdfast/tools/torch_file.h"

@@ -1,4 +1,4 @@
-// The verb plan: meshes and specs as typed, and what comes of them.
+// The verb plan: meshes and specs as typed, and the resulting plans.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 
-// As Orbax writes it, on two processes of two CPU devices.
+// As Orbax writes it with two processes of two CPU devices each.
 constexpr const char* kStored =
     R"({"sharding_type": "NamedSharding", "shape": [2, 2], "axis_names": )"
     R"(["data", "model"], "axis_types": ["AxisType.Auto", "AxisType.Auto"], )"
@@ -84,7 +84,7 @@ TEST_F(PlanVerb, JsonHasTheSame) {
   EXPECT_EQ(w["shard_shape"], Json({8, 2}));
   EXPECT_EQ(w["devices"][2]["origin"], Json({0, 4}));
   EXPECT_EQ(w["devices"][2]["write_origin"], Json({0, 4}));
-  // Each process needs a third of the columns, and so both chunks.
+  // Each process needs a third of the columns, and therefore both chunks.
   EXPECT_EQ(w["processes"][1]["chunk_count"], 2);
   EXPECT_EQ(w["processes"][1]["need_bytes"], 64);
   EXPECT_EQ(w["processes"][1]["read_bytes"], 192);
@@ -94,7 +94,7 @@ TEST_F(PlanVerb, JsonHasTheSame) {
   EXPECT_EQ(b["write_shape"], Json({2}));
   EXPECT_EQ(b["writer_count"], 3);
   EXPECT_EQ(b["devices"][1]["replica"], 1);
-  // Only process 0 writes what is not an array of devices, and all read it.
+  // Only process 0 writes leaves other than device arrays, and all read them.
   const Json& noise = json["leaves"][2];
   EXPECT_TRUE(noise["spec"].is_null());
   EXPECT_EQ(noise["devices"], Json::array());
@@ -121,7 +121,7 @@ TEST_F(PlanVerb, StoredShardingsAreTheDefault) {
       Json::parse(RunWords({"plan", "--json", "--ranks=2", "/c"}).out);
   EXPECT_EQ(two["leaves"][0]["devices"][2]["process"], 1);
   EXPECT_EQ(two["leaves"][0]["processes"][1]["chunk_count"], 1);
-  // On another mesh the stored spec stays, if its axes are there.
+  // On another mesh the stored spec is kept if the mesh has its axes.
   const Json other =
       Json::parse(RunWords({"plan", "--json", "--mesh=data=8", "/c"}).out);
   EXPECT_EQ(other["leaves"][0]["spec"], Json::parse(R"([["data"]])"));

@@ -1,4 +1,4 @@
-// prove-crash over the fake library.
+// prove-crash with the fake library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Verbs on several ranks: threads that talk through memory.
+// Verbs on several ranks: threads that communicate through memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// `words` on each rank of `size`; ranks not in `present` never come.
+// Runs `words` on each rank of `size`; ranks not in `present` never come.
 std::vector<Ran> RunOnRanks(const std::vector<std::string>& words, int64_t size,
                             int64_t present) {
   const auto transports = MakeThreadTransports(size);

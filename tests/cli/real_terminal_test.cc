@@ -1,5 +1,5 @@
-// The text that a person sees of verbs that read or change real checkpoints, in
-// terminals of several widths.
+// The output of verbs that read or change real checkpoints, in terminals of
+// several widths.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ class RealTerminal : public ::testing::TestWithParam<int> {
 
   std::string Path(const std::string& name) const { return root_ / name; }
 
-  // One for each width: tests may run at the same time.
+  // One per width, because tests may run concurrently.
   const fs::path root_ = fs::canonical(::testing::TempDir()) /
                          ("terminal_" + std::to_string(GetParam()));
 };
@@ -81,12 +81,12 @@ TEST_P(RealTerminal, ShowsWhatItDid) {
                      "--metric=loss"}},
                    GetParam(), root_.string());
   CompareWithGolden("real_terminal_" + std::to_string(GetParam()), text);
-  // Totals are not a table.
+  // Totals are not part of the table.
   ExpectFits(text, GetParam(), {"different: ", "3 tensors", "1 step"});
 }
 
 TEST_P(RealTerminal, FitsDiskUsage) {
-  // Sizes of files depend on how long the path is.
+  // Sizes of files depend on the length of the path.
   const Ran ran = RunInTerminal({"du", Path("run")}, GetParam());
   EXPECT_THAT(ran.out, testing::HasSubstr("state    manifest       2"));
   ExpectFits(ran.out, GetParam(), {});

@@ -1,4 +1,4 @@
-// Runs a command line against the fake library and keeps what it printed.
+// Runs a command line against the fake library and captures its output.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ struct Ran {
   std::string err;
 };
 
-// `adjust` may change the Env first.
+// `adjust` may change the Env before the run.
 inline Ran RunWords(const std::vector<std::string>& words,
                     const std::function<void(cli::Env&)>& adjust = {}) {
   std::ostringstream out, err;

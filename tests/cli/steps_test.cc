@@ -1,4 +1,4 @@
-// steps, prune, du and verify over the real library and real roots.
+// steps, prune, du and verify with the real library and real roots.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class StepVerbs : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
 
-  // Committed so many hours after 1970.
+  // Committed this many hours after 1970.
   void Save(int64_t step, double loss, uint64_t hour) {
     PendingSaveOptions options;
     options.sync = false;
@@ -103,7 +103,8 @@ TEST_F(StepVerbs, PruneTellsAndThenDoes) {
 
 TEST_F(StepVerbs, PruneByTimeAndByName) {
   SaveFive();
-  // Ages are those of 1970: nothing is of the last week, but the newest stays.
+  // The steps are from 1970, so none is from the last week, but the newest
+  // stays.
   const Ran old = RunWords({"prune", "--json", root_, "--keep-since", "1w"});
   EXPECT_EQ(Json::parse(old.out)["removed_count"], 4);
   EXPECT_EQ(Json::parse(old.out)["steps"][4]["kept_by"], Json({"the newest"}));

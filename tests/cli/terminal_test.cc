@@ -1,5 +1,4 @@
-// The text that a person sees in terminals of several widths, and the questions
-// there.
+// The output in terminals of several widths, and the questions asked there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,7 +75,7 @@ TEST_P(Terminal, ShowsWhatItDid) {
                                          devices},
                                         GetParam());
   CompareWithGolden("terminal_" + std::to_string(GetParam()), text);
-  // Totals, trees, damages and the text of `info` are not tables.
+  // Totals, trees, damages and the output of `info` are not tables.
   ExpectFits(text, GetParam(),
              {"8 leaves", "damaged: ", "1 damage", "4 devices", "│", "├",
               "(--wide", "kinds", "dtypes", "     "});

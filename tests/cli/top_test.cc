@@ -1,5 +1,5 @@
-// The model and the layout of `holdfast top`, without a terminal and an engine;
-// and the loop, with a terminal of the test's own.
+// The model and the layout of `holdfast top`, without a terminal or an engine;
+// and its loop, with the test's own terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ std::string TextOf(const Screen& screen) {
 class TopTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    // Where the widths of characters come from.
+    // Determines the widths of characters.
     ASSERT_NE(std::setlocale(LC_CTYPE, "C.UTF-8"), nullptr);
     ClearWorld();
     FakeCheckpoint fake;
@@ -102,7 +102,7 @@ TEST_F(TopTest, WhetherThereAreStepsTurnsOutAfterwards) {
   ASSERT_EQ(asks.size(), 1u);
   EXPECT_EQ(asks[0].kind, AskKind::kFirst);
   EXPECT_EQ(asks[0].path, "/run");
-  // An answer for another path, which is not wanted any more.
+  // An answer for another path, which is no longer wanted.
   EXPECT_TRUE(OnAnswer(state, RootAnswer{"/other"}).empty());
   EXPECT_FALSE(state.is_root);
   asks = OnAnswer(state, RootAnswer{"/run"});
@@ -122,7 +122,7 @@ TEST_F(TopTest, WalksThroughStepsAndTree) {
   auto asks = Press(state, kKeyUp);
   ASSERT_EQ(asks.size(), 1u);
   EXPECT_EQ(asks[0].path, "/run/2");
-  // An answer about what is not wanted any more changes nothing.
+  // An answer that is no longer wanted changes nothing.
   auto late = MakeOpened(*Open("/run/3", {}));
   OnAnswer(state, OpenedAnswer{"/run/3", Status(), late});
   EXPECT_NE(state.opened, late);
@@ -136,7 +136,7 @@ TEST_F(TopTest, WalksThroughStepsAndTree) {
   EXPECT_EQ(state.rows.size(), 5u);
   EXPECT_THAT(Text(state), AllOf(HasSubstr("▾ params"), HasSubstr("  ▾ a"),
                                  HasSubstr("    w"), HasSubstr("▸ b")));
-  // An open node stays open in another step, and so does the cursor.
+  // An open node stays open in another step, and the cursor stays in place.
   Press(state, kKeyTab);
   Press(state, kKeyDown);
   Give(state);
@@ -158,11 +158,11 @@ TEST_F(TopTest, AddsUpWhatComesIn) {
   numbers.leaf = 0;
   numbers.l2_norm = 3;
   OnAnswer(state, NumbersAnswer{state.wanted, {numbers}});
-  EXPECT_THAT(Text(state), HasSubstr("…"));  // of params, so far
+  EXPECT_THAT(Text(state), HasSubstr("…"));  // the part of params so far
   numbers.leaf = 1;
   numbers.l2_norm = 4;
   numbers.nan_count = 1;
-  // A batch that was cut off is measured again; nothing counts twice.
+  // A repeated batch is measured again; nothing is counted twice.
   OnAnswer(state, NumbersAnswer{state.wanted, {numbers}});
   OnAnswer(state, NumbersAnswer{state.wanted, {numbers}});
   numbers.leaf = 2;
@@ -189,7 +189,7 @@ TEST_F(TopTest, SearchesWhileOneTypes) {
   Press(state, 'n');
   EXPECT_EQ(state.opened->tree.NameOf(state.rows[state.cursor].node),
             "params.b.x");
-  Press(state, 'n');  // around the end
+  Press(state, 'n');  // wraps around at the end
   EXPECT_EQ(state.opened->tree.NameOf(state.rows[state.cursor].node),
             "params.b.w");
   for (const Key key : {'/', 'z'}) Press(state, key);
@@ -271,7 +271,7 @@ TEST_F(TopTest, FollowsTheNewestStepAndShowsSavesUnderWay) {
   asks = OnAnswer(state, StepsAnswer{{}, {Step(1), Step(2)}, {}});
   ASSERT_EQ(asks.size(), 1u);
   EXPECT_EQ(asks[0].path, "/run/2");
-  // A user who has gone to another step stays there.
+  // A user who has moved to another step stays there.
   Press(state, kKeyUp);
   OnAnswer(state, StepsAnswer{{}, {Step(1), Step(2), Step(3)}, {}});
   EXPECT_EQ(state.wanted, "/run/1");
@@ -318,7 +318,7 @@ TEST_F(TopTest, TextsAreNoCommandsForATerminal) {
   EXPECT_EQ(Beginning("名名名", 5), "名名 ");
 }
 
-// Gives keys as they are asked for, and keeps the screens.
+// Supplies keys on request, and records the screens.
 class ScriptedTerminal : public cli::top::Terminal {
  public:
   ScriptedTerminal(std::vector<Event> events, std::string* last)

@@ -1,4 +1,4 @@
-// The verbs over a fake library: text, JSON, exit codes.
+// The verbs with a fake library: text, JSON, exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -307,7 +307,7 @@ TEST_F(Verbs, CatSummarisesAboveAThousand) {
               Not(HasSubstr("...")));
 }
 
-// In an array too large to read for six numbers, only corners are read.
+// Reads only the corners of an array that is too large to read completely.
 TEST_F(Verbs, CatReadsCornersOfHugeArrays) {
   std::string bytes(40 << 20, '\0');
   bytes.back() = 9;
@@ -370,7 +370,7 @@ TEST_F(Verbs, DigestNamesDamagedLeavesAndGoesOn) {
   }
   c.leaves[20].status = DataLossError("w20: chunk 0: crc32c differs");
   PutCheckpoint("/d", c);
-  // Less memory than a leaf has bytes: one at a time, but all of them.
+  // With less memory than a leaf needs: one leaf at a time, but all leaves.
   const Ran ran = RunWords({"digest", "--ram=8", "-j8", "/d"});
   EXPECT_EQ(ran.code, 1);
   EXPECT_EQ(ran.err, "holdfast: w20: chunk 0: crc32c differs\n");
@@ -430,7 +430,7 @@ TEST_F(Verbs, VerifyNamesDamage) {
   EXPECT_TRUE(parsed["damages"][1]["offset"].is_null());
 }
 
-// Neither damage nor fine.
+// Reports neither damage nor success.
 TEST_F(Verbs, VerifyTellsWhatIsNotSupported) {
   FakeCheckpoint c;
   c.report.leaf_count = 2;
@@ -476,7 +476,7 @@ TEST_F(Verbs, VerifyOfARootGoesDownToTheFirstSoundStep) {
   for (int64_t step = 1; step <= 4; ++step) {
     const std::string name = std::to_string(step);
     steps.push_back({.name = name, .step = step, .committed = true});
-    // Step 4 is not there at all.
+    // Step 4 does not exist.
     if (step < 4) PutCheckpoint("/r/" + name, step == 3 ? damaged : sound);
   }
   PutSteps("/r", steps);

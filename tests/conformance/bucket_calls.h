@@ -1,7 +1,7 @@
-// The questions that tests ask of a Bucket, in one call and as text.
+// Calls to a Bucket for tests, each in one function that returns text.
 //
-// Thread-safety: that of the bucket. Errors: failures of the test at hand, or
-// said in the text.
+// Thread-safety: that of the bucket. Errors: failures of the current test, or
+// codes in the text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ inline WholeListing ListAll(Bucket& bucket, ListRequest request) {
   return whole;
 }
 
-// `byte_count` bytes that differ from place to place.
+// `byte_count` bytes that vary with their position.
 inline std::string Pattern(uint64_t byte_count, uint32_t seed) {
   std::string text(byte_count, '\0');
   uint32_t state = seed * 2654435761u + 1;

@@ -1,5 +1,5 @@
-// The promises of stores/cloud/bucket.h as one typed test suite, for every
-// Bucket that can be written, be it in memory or a real server.
+// The contract of stores/cloud/bucket.h as one typed test suite, for every
+// writable Bucket, in memory or on a real server.
 //
 //   struct MyFactory {
 //     std::shared_ptr<Bucket> Make();  // any bucket
@@ -340,7 +340,8 @@ TYPED_TEST_P(BucketConformance, UnfinishedUploadsLeaveNothing) {
     EXPECT_EQ(conformance::GetText(bucket, key), "<NOT_FOUND>");
     const auto left = bucket.ListUploads(this->Key("un/"));
     ASSERT_TRUE(left.ok()) << left.status().ToString();
-    // A start that is sent twice leaves one that nobody knows of.
+    // If a start is sent twice, the first upload stays and no caller has its
+    // id.
     EXPECT_TRUE(left->empty() || this->factory_.loses_answers());
   }
 }

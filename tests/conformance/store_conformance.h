@@ -1,4 +1,4 @@
-// The promises of stores/storage/store.h as one typed test suite, for every
+// The contract of stores/storage/store.h as one typed test suite, for every
 // Store.
 //
 //   struct MyFactory {
@@ -6,10 +6,10 @@
 //   };
 //   INSTANTIATE_TYPED_TEST_SUITE_P(Mine, StoreConformance, MyFactory);
 //
-// A factory with `static bool keys_are_utf8()` that says true is of a server
-// whose keys are UTF-8 without line ends, as Google's are.
+// A factory whose `static bool keys_are_utf8()` returns true is for a server
+// whose keys are UTF-8 without line ends, such as Google's.
 //
-// The factory lives as long as the store and may own what it stands on.
+// The factory lives as long as the store and may own what the store uses.
 // Thread-safety: the store is used from up to 16 threads.
 #pragma once
 
@@ -35,14 +35,14 @@ namespace holdfast {
 
 namespace conformance {
 
-// Runs fn(0) … fn(count - 1), each in a thread of its own.
+// Runs fn(0) … fn(count - 1), each on its own thread.
 inline void InThreads(int count, const std::function<void(int)>& fn) {
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i) threads.emplace_back(fn, i);
   for (std::thread& thread : threads) thread.join();
 }
 
-// "key:byte_count" of all objects, in the order that List gives them.
+// "key:byte_count" of all objects, in the order of List.
 inline std::vector<std::string> Listing(Store& store, std::string_view prefix) {
   std::vector<std::string> listing;
   const Status status = store.List(prefix, [&](std::string_view key,
@@ -54,7 +54,7 @@ inline std::vector<std::string> Listing(Store& store, std::string_view prefix) {
   return listing;
 }
 
-// The whole object, or "<CODE>" in place of it.
+// The complete object, or "<CODE>" if reading fails.
 inline std::string Contents(Store& store, std::string_view key,
                             ByteRange range = {}) {
   const Result<Bytes> value = store.Read(key, range);
@@ -82,7 +82,7 @@ inline std::vector<std::string> BadKeys() {
           "a/" + std::string(256, 'x') + "/b"};
 }
 
-// Every way in which an object can be written.
+// Every combination of options for writing an object.
 inline std::vector<WriteOptions> AllWriteOptions() {
   std::vector<WriteOptions> all;
   for (int bits = 0; bits < 8; ++bits) {
@@ -99,8 +99,8 @@ inline std::string OptionsName(const WriteOptions& options) {
          (options.must_create ? "must_create" : "");
 }
 
-// An object that shows when it is mixed from two: `version` repeated, with a
-// length that depends on it.
+// An object in which a mix of two versions is visible: `version` repeated, with
+// a length that depends on it.
 inline std::string Uniform(int version) {
   return std::string(static_cast<size_t>(1000 + 37 * (version % 100)),
                      static_cast<char>('a' + version % 26));
@@ -223,7 +223,7 @@ TYPED_TEST_P(StoreConformance, ManyPiecesKeepTheirOrder) {
   std::mt19937 random(7);
   std::string whole;
   for (int i = 0; i < 100000; ++i) whole += static_cast<char>(random());
-  std::vector<std::string_view> pieces;  // more than one writev can take
+  std::vector<std::string_view> pieces;  // more than one writev accepts
   for (size_t offset = 0; offset < whole.size();) {
     const size_t byte_count =
         std::min<size_t>(random() % 40, whole.size() - offset);
@@ -372,7 +372,7 @@ TYPED_TEST_P(StoreConformance, AtomicReplaceIsNeverSeenHalfDone) {
       ++read_count;
     }
   });
-  // At least some reads must meet some writes.
+  // At least some reads must overlap writes.
   for (int i = 1; i < 400 || read_count < 50; ++i) {
     ASSERT_TRUE(
         store.Write("k", conformance::Uniform(i % 1300), {.sync = false}).ok());

@@ -56,7 +56,7 @@ class Filter {
     Unless(number, 4);
     AllowIfMarked();
   }
-  // Allowed too when no bit of `mask` is in the argument.
+  // Also allowed if the argument has no bit of `mask`.
   void CheckMarkIfBits(uint32_t number, int argument, uint32_t mask) {
     Unless(number, 7);
     Load(offsetof(seccomp_data, args) + 8 * argument);
@@ -64,7 +64,7 @@ class Filter {
     Return(SECCOMP_RET_ALLOW);
     AllowIfMarked();
   }
-  // Allowed too when the argument is at most `value`.
+  // Also allowed if the argument is at most `value`.
   void CheckMarkIfAbove(uint32_t number, int argument, uint32_t value) {
     Unless(number, 7);
     Load(offsetof(seccomp_data, args) + 8 * argument);
@@ -72,7 +72,7 @@ class Filter {
     Return(SECCOMP_RET_ALLOW);
     AllowIfMarked();
   }
-  // mmap that is shared and writable; never marked.
+  // Forbids mmap with MAP_SHARED and PROT_WRITE, which is never marked.
   void ForbidSharedWritableMaps() {
     Unless(SYS_mmap, 8);
     Load(offsetof(seccomp_data, args) + 8 * 2);
@@ -101,7 +101,7 @@ class Filter {
     Add(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset), 0, 0);
   }
   void Return(uint32_t action) { Add(BPF_RET | BPF_K, action, 0, 0); }
-  // Skips what follows for other calls: the number is still loaded then.
+  // Skips the following instructions for other calls; the number stays loaded.
   void Unless(uint32_t number, uint8_t instruction_count) {
     Add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, instruction_count);
   }

@@ -1,8 +1,8 @@
-// The k-th call that touches files fails, for every k: a save then fails and
-// says so, or has rightly tried again; what was there stays; nothing is left
-// behind; and the next save succeeds.
+// The k-th call that touches files fails, for every k: a save then either fails
+// with an error, or has correctly tried again; the existing steps stay; nothing
+// is left behind; and the next save succeeds.
 //
-// HOLDFAST_FAULT_ARRAYS: how many arrays are saved (4 by default).
+// HOLDFAST_FAULT_ARRAYS: the number of saved arrays (4 by default).
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 
 struct Fault {
   std::string name;
-  int error = EIO;         // 0: the write is cut short
-  bool is_sticky = false;  // all later calls that it fits fail as well
+  int error = EIO;         // 0 means that the write is cut short
+  bool is_sticky = false;  // all later calls that it fits also fail
   bool fails_looks = false;
   bool (*fits)(FileCallKind) = &IsChange;
 };
@@ -35,14 +35,14 @@ bool IsWrite(FileCallKind kind) { return kind == FileCallKind::kWrite; }
 bool IsRename(FileCallKind kind) {
   return kind == FileCallKind::kRename || kind == FileCallKind::kExchange;
 }
-// Where a signal can interrupt.
+// Calls that a signal can interrupt.
 bool IsInterruptible(FileCallKind kind) {
   return kind == FileCallKind::kWrite || kind == FileCallKind::kSync ||
          kind == FileCallKind::kCreate || kind == FileCallKind::kRead;
 }
 bool IsLook(FileCallKind kind) { return !IsChange(kind); }
 
-// Fails the k-th call that the fault fits.
+// Fails the k-th call that matches the fault.
 class FaultHook : public CallHook {
  public:
   FaultHook(const Fault& fault, long k) : fault_(fault), k_(k) {}
@@ -92,15 +92,16 @@ std::vector<Fault> AllFaults() {
   };
 }
 
-// A step that cannot go into the trash goes under a temporary name instead, so
-// that room is made on a full disk, too.
+// A step that cannot be moved to the trash gets a temporary name instead, so
+// that space can be freed on a full disk, too.
 bool HasWayOut(const Scenario& scenario) {
   return scenario.name == "SaveByManager" || scenario.name == "DeleteStep";
 }
 
-// A fault that the caller need not hear of, because it was put right.
+// Whether the fault was repaired, so that it need not be reported to the
+// caller.
 bool IsRepaired(const Fault& fault, const Scenario& scenario) {
-  // Changes that renames do not make are made file by file.
+  // Changes that renames cannot make are made file by file.
   return fault.error == 0 || fault.error == EINTR || fault.error == EXDEV ||
          HasWayOut(scenario);
 }
@@ -134,7 +135,7 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
     start_ = mirror_.Reload();
   }
 
-  // Only steps that a scenario knows, and its trash, empty.
+  // Expects only steps of the scenario, and its trash, empty.
   void ExpectNoLeftover(const std::string& root) const {
     for (const auto& entry : fs::directory_iterator(root)) {
       const std::string name = entry.path().filename();
@@ -146,7 +147,8 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
     }
   }
 
-  // The scenario with the k-th call failing. Whether there was a k-th call.
+  // Runs the scenario with the k-th call failing. Returns whether there was a
+  // k-th call.
   bool FailAt(long k) {
     const std::string& root = mirror_.path();
     EXPECT_TRUE(mirror_.Show(start_).ok());
@@ -172,7 +174,7 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
       EXPECT_TRUE(IsRepaired(fault(), scenario()) || fault().fails_looks)
           << where_;
     }
-    // Nothing stands in the way of the next one.
+    // Nothing prevents the next save.
     const Status next = scenario().act(root);
     EXPECT_TRUE(next.ok()) << next.ToString() << " after " << where_;
     EXPECT_EQ(JudgeRoot(scenario(), root, Moment::kResumed), "") << where_;
@@ -185,7 +187,7 @@ class Faults : public testing::TestWithParam<std::tuple<Scenario, Fault>> {
   }
 
   DiskMirror mirror_;
-  Files start_;  // what is prepared
+  Files start_;  // the prepared files
   std::string where_;
   std::map<std::string, int> silent_;  // faults without an error, by call
 };
@@ -210,7 +212,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, Faults,
                                   std::get<1>(info.param).name;
                          });
 
-// A list of steps that could not be read in full is refused, or right.
+// A list of steps that could not be read completely is refused or correct.
 TEST(ListFaults, AreToldOrHarmless) {
   const MemoryDirectory root;
   const Scenario scenario = SaveOfItems(SmallOptions());

@@ -7,7 +7,8 @@
 namespace holdfast {
 namespace {
 
-// Content of a step -> its name in the scenario, or what is wrong with it.
+// Returns the name of a step's content in the scenario, or what is wrong with
+// it.
 using ContentFn = std::function<std::string(const std::string& step)>;
 
 bool IsAllowed(const StepFate& fate, const std::string& content,
@@ -30,8 +31,8 @@ std::string LoadedContent(const Scenario& scenario, const std::string& path) {
 }
 
 struct Judgement {
-  std::string wrong;    // a step that is listed, and is not what it may be
-  std::string missing;  // a step that is not listed, and should be
+  std::string wrong;    // a listed step that is not what it may be
+  std::string missing;  // a step that should be listed but is not
   std::string found;    // "1=old 2=new "
 };
 
@@ -75,7 +76,7 @@ std::string LastName(const std::string& found) {
   return found.substr(start, end - start);
 }
 
-// The newest step that Open takes by itself, or the error's code.
+// The newest step that Open chooses by itself, or the error code.
 std::string NewestOf(const std::string& root) {
   OpenOptions options;
   options.stored_sizes = false;
@@ -88,7 +89,7 @@ std::string NewestOf(const std::string& root) {
   return (*opened)->info().path.substr(root.size() + 1);
 }
 
-// Readers give a checkpoint that was put aside its name back.
+// Whether a checkpoint was put aside; readers restore its name.
 bool HasPutAside(const Files& files) {
   return std::any_of(files.begin(), files.end(), [](const auto& file) {
     return file.first.find(".holdfast-replaced") != std::string::npos ||
@@ -122,7 +123,7 @@ std::string StateJudge::ContentOf(const std::string& step, const Files& files) {
   return it->second;
 }
 
-// The step that Open takes follows from the list, and from the other names.
+// The step that Open chooses depends on the list and on other names.
 std::string StateJudge::CheckNewest(const std::string& found,
                                     const Files& files) {
   std::string names = found;

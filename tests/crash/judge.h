@@ -1,8 +1,9 @@
-// Judge: whether the steps below a root are what a scenario allows at some
-// moment: each is whole, as before or as after, and nothing else is listed.
+// Judge: checks that the steps below a root are what a scenario allows at a
+// given moment: each is complete, in its old or new state, and nothing else is
+// listed.
 //
 // Thread-safety: one thread. Ownership: borrows the scenario.
-// Errors: as texts that say what is wrong.
+// Errors: texts that say what is wrong.
 #pragma once
 
 #include <map>
@@ -17,16 +18,16 @@ enum class Moment : uint8_t {
   kBefore,     // nothing has begun
   kUnderway,   // each step is as before or as after
   kCompleted,  // the call has returned
-  kResumed,    // a call that came after a crash, or a failure, has returned
+  kResumed,    // a call after a crash or a failure has returned
 };
 
-// The steps as they lie on the disk, all of them loaded; "" when they are
-// allowed. Where a step is missing the scenario's recovery is tried first.
+// Judges the steps on disk, loading all of them; "" when they are allowed. If a
+// step is missing, tries the scenario's recovery first.
 std::string JudgeRoot(const Scenario& scenario, const std::string& root,
                       Moment moment);
 
-// The same for states of the disk model. A step's content is loaded once:
-// equal files load alike.
+// Judges states of the disk model in the same way. Loads the content of a step
+// once: equal files load alike.
 class StateJudge {
  public:
   explicit StateJudge(const Scenario& scenario) : scenario_(scenario) {}

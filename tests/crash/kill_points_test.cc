@@ -1,6 +1,6 @@
-// Saves that die. A child overwrites a checkpoint and ends just before its
-// k-th change to the file system; for every k the destination must then hold
-// the old tree or the new one, whole, and the next save must clean up.
+// Saves that die. A child overwrites a checkpoint and ends just before its k-th
+// change to the file system; for every k the destination must then hold the
+// complete old or new tree, and the next save must clean up.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,11 +25,11 @@ namespace fs = std::filesystem;
 constexpr int kCrashExit = 137;
 constexpr int kFailedExit = 1;
 
-// Counts the changes, and ends the process at one of them.
+// Counts the changes, and ends the process at a chosen one.
 class Crasher : public CallHook {
  public:
-  // 0: it never does. With `tears_writes` half of a write that is the last
-  // change is made.
+  // 0 means never. With `tears_writes`, half of a write that is the last change
+  // is made.
   Crasher(long last_change, bool tears_writes)
       : last_change_(last_change), tears_writes_(tears_writes) {}
 
@@ -54,7 +54,7 @@ struct Layout {
   bool use_ocdbt;
   bool sync;
   bool in_pieces = false;  // PendingSave with two items and loose files
-  bool in_views = false;   // of checkpoints beside it, in turn by each link
+  bool in_views = false;   // of other checkpoints, by each kind of link
   Renames renames = Renames::kAll;
 };
 
@@ -91,7 +91,7 @@ class Crash : public testing::TestWithParam<Layout> {
                                 : Save(path_, tree, Options()).status();
   }
 
-  // A view of one of the sources, which hold both trees.
+  // Makes a view of one of the sources, which hold both trees.
   Status SaveView(const Tree& tree) const {
     const bool is_old = tree == old_;
     ViewOptions options;
@@ -117,7 +117,7 @@ class Crash : public testing::TestWithParam<Layout> {
     source_files_ = ReadFiles(sources_.path());
   }
 
-  // A view leaves them as they were.
+  // A view must leave its sources unchanged.
   void TearDown() override {
     const Files files = ReadFiles(sources_.path());
     ASSERT_EQ(files.size(), source_files_.size());
@@ -142,14 +142,15 @@ class Crash : public testing::TestWithParam<Layout> {
     return save.Commit({});
   }
 
-  // The tree that Load gives for it.
+  // The tree that Load returns for it.
   Tree Whole(const Tree& tree) const {
     if (!GetParam().in_pieces) return tree;
     return Tree::Dict(
         {{"notes", Tree("[1, 2]")}, {"other/extra", extra_}, {"state", tree}});
   }
 
-  // Saves in a child that dies at change `k`; 0: it lives. Its exit status.
+  // Saves in a child that dies at change `k`; 0 means never. Returns its exit
+  // status.
   int SaveInChild(const Tree& tree, long k) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -178,8 +179,8 @@ class Crash : public testing::TestWithParam<Layout> {
     }
   }
 
-  // Every k until the save lives through; the old tree must be replaced once
-  // and for all at one of them. Returns how many crashes there were.
+  // Tries every k until the save survives; at one k the old tree must be
+  // replaced for good. Returns the number of crashes.
   long CrashEverywhere() {
     long k = 1;
     bool was_new = false;

@@ -30,8 +30,9 @@ Function* Real(const char* name) {
 
 using Syscall = long(long, long, long, long, long, long, long);
 
-// Not a static of a function: threads that come first together would wait for
-// each other by calling syscall, which is here, too, until the stack is full.
+// Not a function-local static: threads that arrive first together would wait
+// for each other by calling syscall, which is also defined here, until the
+// stack is full.
 Syscall* RealSyscall() {
   static constinit std::atomic<Syscall*> known{nullptr};
   Syscall* real = known.load();
@@ -39,8 +40,8 @@ Syscall* RealSyscall() {
   return real;
 }
 
-// As glibc's syscall, with the mark that ForbidOtherChanges lets through: no
-// call of these has a sixth argument.
+// Like glibc's syscall, with the mark that ForbidOtherChanges allows: none of
+// these calls has a sixth argument.
 template <typename... Arguments>
 long Marked(long number, Arguments... arguments) {
   static_assert(sizeof...(Arguments) <= 5);
@@ -85,7 +86,7 @@ long PassWrite(int fd, std::span<const iovec> pieces, off_t offset) {
   });
 }
 
-// The errno of a rename that cannot be done; 0: it can.
+// The errno of a rename that is not supported; 0 if it is.
 int RefusalOf(int directory, const char* from, unsigned flags) {
   static auto* const real =
       Real<int(int, const char*, struct stat*, int)>("fstatat");
@@ -305,12 +306,12 @@ int symlink(const char* target, const char* path) noexcept {
   }));
 }
 
-// Copies little at a time, as it may, by a write that hooks see.
+// Copies a small amount, as allowed, by a write that hooks see.
 ssize_t copy_file_range(int from, off64_t* from_offset, int to,
                         off64_t* to_offset, size_t size, unsigned) {
   char bytes[4096];
   if (from_offset == nullptr || to_offset == nullptr) {
-    errno = EINVAL;  // nobody asks for files' own positions
+    errno = EINVAL;  // no caller uses the files' own positions
     return -1;
   }
   const ssize_t got =

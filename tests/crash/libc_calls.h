@@ -1,12 +1,13 @@
-// The calls of libc that touch files, of a whole test program, behind a hook.
+// Passes all libc calls of a test program that touch files through a hook.
 //
-// Defining them in a program puts them before those of the shared library, so
-// every call of the engine passes here and then becomes the system call. A hook
-// sees each call, may make it, alter it or refuse it: that is how tests record
-// a save, stop it at its k-th change, or fail it.
+// The program's own definitions take precedence over those of the shared
+// library, so every call of the engine arrives here before it becomes a system
+// call. A hook sees each call and may make, alter or refuse it: in this way
+// tests record a save, stop it at its k-th change, or make it fail.
 //
-// Thread-safety: any thread; a hook is called by several at once. Calls that a
-// hook makes itself go straight to the system. Ownership: borrows the hook.
+// Thread-safety: any thread; several threads call a hook concurrently. Calls
+// that a hook makes itself go directly to the system. Ownership: borrows the
+// hook.
 // Errors: as libc: -1 and errno.
 #pragma once
 
@@ -24,11 +25,11 @@ std::string_view FileCallKindName(FileCallKind kind);
 class CallHook {
  public:
   virtual ~CallHook() = default;
-  // `make` makes the call; both give libc's result, and errno.
+  // `make` makes the call; both return libc's result and set errno.
   virtual long Run(const FileCall& call, const std::function<long()>& make) = 0;
 };
 
-// The hook is in force from construction to destruction; one at a time.
+// The hook is active from construction to destruction; one at a time.
 class ScopedCallHook {
  public:
   explicit ScopedCallHook(CallHook* hook);
@@ -37,12 +38,12 @@ class ScopedCallHook {
   ScopedCallHook& operator=(const ScopedCallHook&) = delete;
 };
 
-// The abilities of renames, from construction to destruction of a
+// The renames that the file system supports, during the lifetime of a
 // ScopedRenames.
 enum class Renames {
   kAll,
-  kPlain,    // they know no flags, as on NFS, 9p and most of FUSE
-  kOfFiles,  // nor directories
+  kPlain,    // without flags, as on NFS, 9p and most of FUSE
+  kOfFiles,  // and no directories either
 };
 class ScopedRenames {
  public:
@@ -52,14 +53,14 @@ class ScopedRenames {
   ScopedRenames& operator=(const ScopedRenames&) = delete;
 };
 
-// The first `byte_count` bytes of the call's pieces, written past the hook, as
-// by a system that is interrupted. libc's result.
+// Writes the first `byte_count` bytes of the call's pieces, bypassing the hook,
+// as an interrupted system call would. Returns libc's result.
 long WriteFirstBytes(const FileCall& call, size_t byte_count);
 size_t TotalBytes(std::span<const iovec> pieces);
 
-// From now on any system call of this process that changes files and does not
-// come from here ends it: with kEscapeExit, after naming the call on stderr.
-// False where the kernel has no seccomp filters.
+// From now on, any system call that changes files and does not come from here
+// ends this process with kEscapeExit, after naming the call on stderr. False
+// where the kernel has no seccomp filters.
 bool ForbidOtherChanges();
 inline constexpr int kEscapeExit = 99;
 

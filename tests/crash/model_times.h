@@ -1,6 +1,6 @@
-// SetModelTimes: gives all files below `root` the time that a DiskMirror's
-// have, which keeps none: views tell by it whether their sources are still as
-// they were.
+// SetModelTimes: gives all files below `root` the one time that files of a
+// DiskMirror have, which records no times: views use times to check that their
+// sources are unchanged.
 //
 // Thread-safety: one thread. Errors: exceptions of std::filesystem.
 #pragma once

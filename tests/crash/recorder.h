@@ -1,8 +1,8 @@
-// Recorder: a hook that writes down every change below a directory, in the
-// order in which the system made them.
+// Recorder: a hook that records every change below a directory, in the order in
+// which the system made them.
 //
-// Changes are made one at a time while it is in force, so that the order is
-// known although many threads make them.
+// Changes are made one at a time while it is active, so that the order is known
+// although many threads make them.
 // Thread-safety: Run from any thread. Ownership: owns the record.
 // Errors: none; calls that fail leave no record.
 #pragma once
@@ -17,7 +17,7 @@ namespace holdfast {
 
 class Recorder : public CallHook {
  public:
-  // The files below `root`, which exists, are the record's start.
+  // The record starts with the files below `root`, which must exist.
   explicit Recorder(const std::string& root) : changes_(root) {}
 
   long Run(const FileCall& call, const std::function<long()>& make) override {

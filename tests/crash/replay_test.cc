@@ -1,9 +1,10 @@
 // Every moment at which the power may fail, and everything that the disk may
-// have lost by then: a record of a save's (or delete's) changes is replayed up
-// to each of them, under each kind of loss, and the engine opens what is left.
+// have lost by then: the recorded changes of a save (or delete) are replayed up
+// to each of them, with each kind of loss, and the engine opens the remaining
+// files.
 //
-// HOLDFAST_CRASH_MIXES: how many random mixes of losses more (0 by default);
-// HOLDFAST_SEED: a number for others than usual.
+// HOLDFAST_CRASH_MIXES: the number of additional random mixes of losses (0 by
+// default); HOLDFAST_SEED: a seed, to choose other mixes.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@
 namespace holdfast {
 namespace {
 
-// The recorded changes, and the files that really exist afterwards.
+// The recorded changes, and the files that actually exist afterwards.
 struct Recorded {
   DiskRecord record;
   Files files;
@@ -63,10 +64,10 @@ uint64_t NumberFrom(const char* variable) {
 
 using Visit = std::function<void(const CrashState&, const DiskModel&)>;
 
-// `count` states with a random prefix and random losses.
+// Visits `count` states with a random prefix and random losses.
 uint64_t VisitRandomStates(const DiskRecord& record, uint64_t first_seed,
                            uint64_t count, const Visit& visit) {
-  // Prefixes in order, so that the model walks the record once.
+  // Prefixes in order, so that the model processes the record only once.
   const uint64_t prefix_count = record.changes.size() + 1;
   DiskModel model(record.start);
   uint64_t seed = first_seed;
@@ -111,8 +112,8 @@ std::string NameOf(const testing::TestParamInfo<Scenario>& info) {
   return info.param.name;
 }
 
-// Runs the scenario again where each prefix of it, under a few losses, has left
-// the disk.
+// Runs the scenario again from the state in which each of its prefixes, with a
+// few kinds of loss, has left the disk.
 void ExpectTheNextRunGoesOn(const Scenario& scenario,
                             const DiskRecord& record) {
   DiskMirror mirror;
@@ -168,7 +169,7 @@ TEST_P(Replay, TheNextRunGoesOn) {
 INSTANTIATE_TEST_SUITE_P(Scenarios, Replay, testing::ValuesIn(AllScenarios({})),
                          NameOf);
 
-// The tests above must be able to fail.
+// Proves that the tests above are able to fail.
 
 TEST(ReplayFinds, ASaveWithoutSyncs) {
   ScenarioOptions options;
@@ -215,7 +216,7 @@ bool HaveSameFiles(const Files& a, const Files& b) {
                     });
 }
 
-// The removal of what was overwritten is not waited for.
+// A save does not wait for the removal of the overwritten checkpoint.
 DiskRecord UpToTheLastSync(DiskRecord record) {
   while (record.changes.back().kind != DiskChange::Kind::kSync) {
     record.changes.pop_back();
@@ -229,7 +230,7 @@ Files AllFiles(const DiskRecord& record) {
   return everything.List();
 }
 
-// Links, and files that no restore reads, as well.
+// Includes links, and files that no restore reads.
 TEST(SyncsOfAView, MakeAllOfItSafe) {
   for (const Scenario& scenario :
        {ViewByLinks({}), ViewByCopies({}), OverwriteByView({})}) {
@@ -239,7 +240,7 @@ TEST(SyncsOfAView, MakeAllOfItSafe) {
   }
 }
 
-// When a save returns every byte of it is safe, and no sync was for nothing.
+// When a save returns, every byte of it is safe, and every sync was needed.
 TEST(SyncsOfASave, AreAllThatIsNeeded) {
   for (const Scenario& scenario :
        {FirstSave({}), SaveAsDirectories({}), Overwrite({})}) {
@@ -263,7 +264,7 @@ TEST(SyncsOfASave, AreAllThatIsNeeded) {
   }
 }
 
-// A child that may change nothing but through the recorded calls.
+// Runs a child that may change files only through the recorded calls.
 int RunForbidden(const std::function<Status()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -289,7 +290,7 @@ TEST_P(Replay, NoChangeEscapesTheRecorder) {
 TEST(ReplayFinds, AChangeThatEscapes) {
   const ScratchDirectory scratch;
   const int exit_status = RunForbidden([&] {
-    // libc's own stdio does not come past the functions of a program.
+    // libc's own stdio bypasses the functions of the program.
     std::FILE* file = std::fopen((scratch / "file").c_str(), "w");
     return file == nullptr ? UnavailableError("no file") : Status();
   });

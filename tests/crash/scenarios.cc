@@ -24,7 +24,7 @@ SaveOptions OptionsOf(const ScenarioOptions& options) {
   save.run.thread_count = options.thread_count;
   save.sync = options.sync;
   save.overwrite = true;
-  // Several data files, and chunks that are smaller than arrays.
+  // Several data files, and chunks smaller than arrays.
   save.chunk_bytes_target = 2048;
   save.ocdbt_target_data_file_bytes = 24 << 10;
   return save;
@@ -57,7 +57,7 @@ Status SaveSteps(const std::string& root, int array_count, int last_step) {
   return Status();
 }
 
-// The rows of `array_count` arrays that one rank holds, and the whole.
+// The rows of `array_count` arrays that one rank holds, out of complete arrays.
 Tree RowsOf(int array_count, uint32_t seed, int64_t rank) {
   const auto traits =
       std::make_shared<const ArrayTraits>(ArrayTraits{"{}", "", {1, 300}});
@@ -90,7 +90,7 @@ Status SaveOnRanks(const std::string& path, int array_count, uint32_t seed,
   return Status();
 }
 
-// As a user's program would, without a sync.
+// Writes as a user's program would, without a sync.
 Status WriteByCaller(const std::string& path, std::string_view text) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT, 0666);
   if (fd < 0) return UnavailableError("open " + path);
@@ -107,12 +107,12 @@ Result<std::unique_ptr<CheckpointManager>> OpenManager(const std::string& root,
   options.max_to_keep = 2;
   options.sync = sync;
   options.save_root_metadata = false;
-  // The removals, and their times, follow only from the calls.
+  // Removals, and their times, then depend only on the calls.
   options.enable_async_checkpointing = false;
   return CheckpointManager::Make(root, options);
 }
 
-// Steps that a view can refer to.
+// Saves steps that a view can refer to.
 Status SaveRaw(const std::string& root, int array_count,
                const std::vector<int>& steps) {
   SaveOptions save = Synced({array_count});
@@ -350,7 +350,7 @@ Scenario DeleteStep(const ScenarioOptions& options) {
       .prepare = [=](const std::string& root) { return SaveSteps(root, n, 2); },
       .act = [](const std::string& root) -> Status {
         HF_ASSIGN_OR_RETURN(const auto manager, OpenManager(root, true));
-        // An earlier try may have come as far as this.
+        // An earlier attempt may have progressed this far.
         const Status deleted = manager->Delete(1);
         const Status closed = manager->Close();
         if (deleted.code() == StatusCode::kNotFound) return closed;
@@ -368,7 +368,7 @@ Scenario SaveByManager(const ScenarioOptions& options) {
     const Status saved =
         manager->Save(step, StandardSave(ArraysOnly(n, step))).status();
     const Status closed = manager->Close();
-    // An earlier try may have failed after its commit.
+    // An earlier attempt may have failed after its commit.
     if (saved.code() == StatusCode::kAlreadyExists) return closed;
     return saved.ok() ? closed : saved;
   };

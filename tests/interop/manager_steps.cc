@@ -1,12 +1,12 @@
-// A part of a training run by holdfast's CheckpointManager, for a run that real
-// Orbax began or goes on with.
+// Performs a part of a training run with holdfast's CheckpointManager, for a
+// run that real Orbax began or will continue.
 //
 //   manager_steps ROOT FIRST COUNT MAX_TO_KEEP KEEP_PERIOD BEST_MODE
 //     PREFIX
 //
-// Restores the latest step, if there is one, and adds 1 to `w` a step; saves
-// steps FIRST, FIRST + 1, ... . 0, "none" and "" leave an option out. Prints
-// one line of JSON: the steps that are known in the end, the best, and `w`.
+// Restores the latest step, if there is one, and adds 1 to `w` per step; saves
+// steps FIRST, FIRST + 1, ... . 0, "none" and "" leave an option unset. Prints
+// one line of JSON: the final list of steps, the best one, and `w`.
 #include <holdfast/holdfast.h>
 #include <holdfast/orbax/orbax.h>
 
@@ -17,7 +17,7 @@
 namespace holdfast {
 namespace {
 
-// As run_managers.py has it.
+// Must match run_managers.py.
 double LossOf(int64_t step) { return static_cast<double>(step * 37 % 11) / 2; }
 
 CheckpointManagerOptions OptionsOf(char** args) {

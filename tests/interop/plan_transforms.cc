@@ -38,7 +38,7 @@ using holdfast::TreePath;
 using holdfast::interop::FromHex;
 using holdfast::interop::ToHex;
 
-// Reads the words of one request; an end that comes too early reads as zeros.
+// Reads the words of one request; past its end, reads zeros.
 class Request {
  public:
   explicit Request(const std::string& line) : words_(line) {}

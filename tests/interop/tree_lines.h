@@ -1,5 +1,5 @@
 // Tree lines: a tree as plain text plus one file of raw array bytes, so that
-// Python and C++ can hand each other trees without a parser in between.
+// Python and C++ can exchange trees without a parser in between.
 //
 // Lines, in preorder; names and texts are hex of their UTF-8 ("-": empty):
 //   dict N | namedtuple N MODULE NAME   then N times: key HEX, child
@@ -30,7 +30,7 @@ Result<Tree> ReadTreeLines(std::istream& lines, std::string_view data);
 Status WriteTreeLines(const Tree& tree, std::ostream& lines,
                       std::ostream& data);
 
-// "-" for nothing, lower-case hex otherwise, and back.
+// Lower-case hex, or "-" for an empty text; FromHex reverses it.
 std::string ToHex(std::string_view bytes);
 Result<std::string> FromHex(std::string_view hex);
 

@@ -1,4 +1,5 @@
-// Checks for programs that run as ranks: each failure is a line with the rank.
+// Checks for programs that run as ranks: each failure prints a line with the
+// rank.
 //
 // Thread-safety: one thread.
 #pragma once

@@ -1,4 +1,4 @@
-// A process group over MPI, by a program that knows nothing of MPI.
+// A process group over MPI, used by a program that does not use MPI itself.
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 void MeetsAndAgrees(ProcessGroup& group, RankChecks& checks) {
   for (int round = 0; round < 50; ++round) {
-    // Long enough to leave MPI's eager messages.
+    // Large enough to exceed MPI's eager messages.
     const size_t bytes = round == 20 ? 3'000'000 : 10;
     const auto all = group.AllGather(
         {"plan", "/ckpt"},
@@ -39,7 +39,7 @@ void NamesWhoDoesNotCome(ProcessTransport& transport,
   const std::string expected =
       "DEADLINE_EXCEEDED: commit: /ckpt/7: rank 3 of 4 did not come within 0.3 "
       "s";
-  // Rank 3 comes when the others have given up: rank 0 tells it when.
+  // Rank 3 comes after the others have given up; rank 0 tells it when.
   if (transport.rank() == 3) {
     checks.True("was told", transport.Receive(0, "go on", 60).ok());
   }
@@ -51,7 +51,7 @@ void NamesWhoDoesNotCome(ProcessTransport& transport,
   }
 }
 
-// Rank 3 hangs; the others say so, and then nobody waits for it.
+// Rank 3 hangs; the others report it, and then no rank waits for it.
 int RunWithoutOne(const std::shared_ptr<ProcessTransport>& transport) {
   if (transport->rank() == 3) pause();
   const auto group = MakeProcessGroup(transport, {.timeout_seconds = 0.5});

@@ -1,5 +1,5 @@
-// Threads, each of which stands for a process with a client of its own, race
-// for one bucket in memory.
+// Threads, each simulating a process with its own client, race for one bucket
+// in memory.
 #include <sched.h>
 
 #include <atomic>
@@ -41,7 +41,8 @@ class BucketRound {
     for (int i = 0; i <= kPartyCount; ++i) {
       buckets_.push_back(std::make_shared<FaultBucket>(memory_));
     }
-    // A server's minute does not pass while somebody lives who would use it.
+    // The server's minute must not pass while a party that would use it is
+    // running.
     SetLeaseSleepForTest([this](double seconds) {
       ::sched_yield();
       if (running_ > 1) return;
@@ -85,8 +86,8 @@ class BucketRound {
     if (!status.ok()) Violation(status.ToString());
   }
 
-  // Stands still before requests that the seed chooses, until others have made
-  // some of theirs; dies at one of them.
+  // Pauses before requests that the seed chooses, until others have made some
+  // of theirs; dies at one of them.
   void Disturb(int party) {
     if (random_() % 3 == 0) {
       buckets_[party]->SetFaults({.fail_at = 1 + random_() % 200,
@@ -110,8 +111,8 @@ class BucketRound {
       return Status();
     });
   }
-  // The steps that led to it: the bare seed does not, for threads run as they
-  // like.
+  // Writes the steps that led to the violation. The seed is not enough, because
+  // the order of the threads varies.
   void WriteTrace() {
     const std::string path = "race-" + std::to_string(seed_) + ".trace";
     std::ofstream file(path);
@@ -191,7 +192,7 @@ class BucketRound {
            (saver >= 1 && saver <= kSaverCount && i >= 1 && i <= kSaves);
   }
 
-  // Asked by a client that nothing happens to.
+  // Reads with a client that is not disturbed.
   int64_t NumberAt(const std::string& name) {
     const std::string path = At(kPartyCount, name);
     const auto loaded = Load(path);

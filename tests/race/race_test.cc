@@ -1,5 +1,5 @@
 // race_test: savers, pruners, cleaners and readers race for one root, and some
-// of them die; always one whole checkpoint is there.
+// of them die; one complete checkpoint must exist at every moment.
 //
 // usage: race_test [--seed N] [--disk-rounds N] [--bucket-rounds N]
 //                  [--minutes N]
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
     for (uint64_t i = 0; i < wanted.disk_rounds; ++i) {
       disk.Add(holdfast::RaceOnDisk(wanted.seed + i));
     }
-    // No thread of theirs is left when processes are forked again.
+    // No thread of a bucket round is left when processes are forked again.
     for (uint64_t i = 0; i < wanted.bucket_rounds; ++i) {
       bucket.Add(holdfast::RaceInBucket(wanted.seed + i));
     }

@@ -1,5 +1,5 @@
 // Run by the fault tests against servers: reads, writes and lists through a
-// Store on a bucket, with waits so short that a storm fits into a test.
+// Store on a bucket, with waits so short that many faults fit into a test.
 //
 //   bucket_client VERB URL [FILE]
 //     put      FILE to the object URL; large ones in parts

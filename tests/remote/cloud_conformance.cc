@@ -1,12 +1,12 @@
-// The promises of Bucket and of Store on a real server:
+// Tests the contracts of Bucket and Store on a real server:
 //
 //   cloud_conformance s3://bucket/prefix [--gtest_...]
 //
-// with endpoint and credentials in the environment, as any user gives them. The
+// with endpoint and credentials in the environment, as users set them. The
 // bucket must exist. Everything is written below a prefix that no earlier run
-// has used, and removed at the end. HOLDFAST_TEST_MANY_KEYS: how many keys the
-// test of pages writes (default 1100). HOLDFAST_TEST_UTF8_KEYS=1: keys of the
-// server are UTF-8 without line ends.
+// has used, and removed at the end. HOLDFAST_TEST_MANY_KEYS: the number of keys
+// that the test of pages writes (default 1100). HOLDFAST_TEST_UTF8_KEYS=1: keys
+// of the server are UTF-8 without line ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-// The promises of S3Bucket beyond the suite of buckets, on a real server, told
-// by the environment as any user tells it:
+// Tests the contract of S3Bucket beyond the conformance suite, on a real server
+// that the environment names as users would:
 //
 //   AWS_ENDPOINT_URL_S3=http://127.0.0.1:5000 AWS_ACCESS_KEY_ID=...
 //   AWS_SECRET_ACCESS_KEY=... HOLDFAST_TEST_S3_BUCKET=name s3_server
 //
 // The bucket must exist. HOLDFAST_TEST_S3_STYLE=virtual: its name is in the
-// host's. HOLDFAST_TEST_S3_SOURCE: what the credentials' source must say.
+// host's name. HOLDFAST_TEST_S3_SOURCE: the expected source of the credentials.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@
 
 namespace holdfast {
 
-// Only its helpers are used here; cloud_conformance runs it.
+// Only the suite's helpers are used here; cloud_conformance runs it.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BucketConformance);
 
 namespace {
@@ -47,7 +47,7 @@ RemoteOptions Options() {
   return options;
 }
 
-// The parts of a bucket, to be put together with other clocks or keys.
+// The parts of a bucket, to be combined with other clocks or keys.
 struct BucketParts {
   AwsConfig config = *ReadAwsConfig("", ProcessEnvironment());
   S3Settings settings = *MakeS3Settings(BucketName(), Options(), config);
@@ -64,12 +64,12 @@ class S3Server : public testing::Test {
   }
   std::string Key(const std::string& name) const { return prefix_ + name; }
 
-  // That no earlier run has used.
+  // Not used by any earlier run.
   const std::string prefix_ = "t" + RandomHex32().substr(0, 12) + "/";
   std::shared_ptr<Bucket> bucket_;
 };
 
-// Keys that paths, queries and XML might change on the way.
+// Keys that paths, queries and XML might alter.
 TEST_F(S3Server, HardKeysAreKeptAsTheyAre) {
   std::vector<std::string> keys;
   for (const char* name :
@@ -183,7 +183,7 @@ TEST_F(S3Server, SaysWhatIsWrongWithoutTellingSecrets) {
         bucket->Put(Key("x"), {&text, 1}).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kPermissionDenied)
         << status.ToString();
-    // Ceph's word is AccessDenied.
+    // Ceph returns AccessDenied.
     EXPECT_THAT(status.ToString(), AnyOf(HasSubstr("SignatureDoesNotMatch"),
                                          HasSubstr("AccessDenied")));
     EXPECT_EQ(status.ToString().find(wrong_secret), std::string::npos);

@@ -1,6 +1,6 @@
-// Signs what it reads, for comparison with other signers. A line of standard
-// input is a JSON object {method, url, headers: [[name, value]], seconds,
-// region, key, secret, token, payload_hash}; its answer is a line with the
+// Signs requests for comparison with other signers. Each line of standard input
+// is a JSON object {method, url, headers: [[name, value]], seconds, region,
+// key, secret, token, payload_hash}; the answer is a line with the
 // Authorization header.
 #include <cstdio>
 #include <iostream>

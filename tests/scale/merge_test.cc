@@ -1,4 +1,4 @@
-// A merge refers to values and never reads one.
+// A merge refers to values and never reads them.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -24,7 +24,7 @@ struct Extent {
   }
 };
 
-// Remembers what was read.
+// Records what was read.
 class ReadLog final : public CountingStore {
  public:
   explicit ReadLog(Store* inner) : CountingStore(inner) {}
@@ -59,7 +59,7 @@ class ReadLog final : public CountingStore {
   std::vector<Extent> reads_;
 };
 
-// Where the values of a process's database lie.
+// Where the values of a process's database are stored.
 std::vector<Extent> ValuesOf(int64_t rank, Store& store) {
   const std::string directory = "ocdbt.process_" + std::to_string(rank) + "/";
   const auto database = ocdbt::Database::Open(&store, directory);

@@ -1,4 +1,4 @@
-// The bytes that opening an item of many processes reads of them.
+// The number of bytes read by opening an item of many processes.
 #include <gtest/gtest.h>
 
 #include <string>

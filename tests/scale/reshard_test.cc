@@ -1,7 +1,7 @@
-// Whatever layout an item was saved in, every other restores it, bit for bit:
-// pairs of layouts drawn at random, virtual ranks, a store in memory.
+// Whatever layout an item was saved in, it can be restored in every other, bit
+// for bit: random pairs of layouts, virtual ranks, a store in memory.
 //
-// HOLDFAST_RESHARD_PAIRS: how many pairs (default 1000).
+// HOLDFAST_RESHARD_PAIRS: the number of pairs (default 1000).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class Draw {
   std::mt19937 random_;
 };
 
-// Devices, and the process that each belongs to.
+// Devices, each with the process that it belongs to.
 struct Cluster {
   std::vector<int64_t> device_ids;
   DeviceProcesses processes;
@@ -57,7 +57,7 @@ Cluster DrawCluster(Draw& draw) {
   const int64_t device_count = draw.Pick<int64_t>({1, 2, 3, 4, 6, 8, 12, 16});
   const bool is_sparse = draw.Once(2);
   for (int64_t i = 0; i < device_count; ++i) {
-    // In blocks, with processes that have no device, or wherever it falls.
+    // In blocks, some processes without devices, or at random.
     const int64_t rank = draw.Once(3)
                              ? draw.Below(cluster.process_count)
                              : i * cluster.process_count / device_count;
@@ -68,7 +68,7 @@ Cluster DrawCluster(Draw& draw) {
   return cluster;
 }
 
-// All devices of the cluster in a grid.
+// Arranges all devices of the cluster in a grid.
 Mesh DrawMesh(const Cluster& cluster, Draw& draw) {
   Mesh mesh;
   int64_t left = cluster.device_ids.size();
@@ -88,7 +88,7 @@ Mesh DrawMesh(const Cluster& cluster, Draw& draw) {
   return mesh;
 }
 
-// One that divides the shape, as JAX wants it.
+// A sharding that divides the shape evenly, as JAX requires.
 NamedSharding DrawSharding(const Mesh& mesh, const Shape& shape, Draw& draw) {
   NamedSharding sharding{mesh, {}};
   std::vector<size_t> axes(mesh.shape.size());
@@ -123,7 +123,7 @@ Array DrawArray(const Shape& shape, Draw& draw) {
       draw.Pick<DType>({DType::kInt8, DType::kBfloat16, DType::kFloat32,
                         DType::kFloat64, DType::kComplex128});
   std::string bytes(ElementCount(shape) * DTypeBytes(dtype), '\0');
-  // Constant runs too, which compress.
+  // Includes constant runs, which compress well.
   const bool is_noise = !draw.Once(4);
   for (char& byte : bytes) byte = is_noise ? draw.Below(256) : 7;
   return Array::FromBytes(dtype, shape, bytes.data());
@@ -242,7 +242,7 @@ Shape DrawRestoreShape(const Shape& stored, Draw& draw) {
   return shape;
 }
 
-// Element by element: what is stored there, zero beyond its end.
+// Element by element: the stored value, or zero beyond the stored end.
 Array Expected(const Array& stored, const Box& box) {
   const size_t element_bytes = DTypeBytes(stored.dtype());
   std::string bytes(ElementCount(box.shape) * element_bytes, '\0');
@@ -267,7 +267,7 @@ Array Expected(const Array& stored, const Box& box) {
   return Array::FromBytes(stored.dtype(), box.shape, bytes.data());
 }
 
-// How one array is to be restored.
+// The requested form of one array.
 struct Wish {
   Shape shape;
   NamedSharding sharding;

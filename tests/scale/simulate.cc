@@ -1,12 +1,13 @@
 // simulate: plans, writes and merges a checkpoint of many virtual ranks with
-// the engine's own code on a store in memory, and says what it took.
+// the engine's own code on a store in memory, and reports the cost.
 //
 //   simulate [--ranks N] [--arrays N] [--shards N] [--plans N]
 //            [--value-bytes N] [--parts real|quick|none [--shapes N]]
 //
-// Each array is spread over `--shards` neighbouring ranks (default: all), a
-// device each, in a mesh of two replicas that write half a shard each. Arrays
-// take turns with groups of ranks, as the stages of a pipeline would.
+// Each array is spread over `--shards` neighbouring ranks (default: all), with
+// one device each, in a mesh of two replicas that write half a shard each.
+// Arrays are assigned to groups of ranks in turn, like the stages of a
+// pipeline.
 //
 // plan   `--plans` ranks (default 3), each in a process of its own: boxes, the
 //        tree, the save plan and its checksums; the slowest counts.
@@ -50,9 +51,9 @@ namespace {
 struct Setup {
   int64_t rank_count = 64;
   int64_t array_count = 200;
-  int64_t shard_count = 0;  // of an array; 0: one a rank
+  int64_t shard_count = 0;  // per array; 0 means one per rank
   int64_t plan_count = 3;
-  // More than the 1024 bytes that a database keeps in line.
+  // More than the 1024 bytes that a database stores inline.
   int64_t value_bytes = 1028;
   int64_t shape_count = 1;
   std::string parts = "auto";  // real, quick, none
@@ -69,8 +70,8 @@ void Report(const char* what, double value, const char* unit) {
   std::fflush(stdout);
 }
 
-// Wall clock, and processor time of this process, since construction or the
-// last report.
+// Measures wall clock and processor time of this process since construction or
+// the last report.
 class Clock {
  public:
   void Report(const char* what, int64_t share_count = 1) {
@@ -122,13 +123,13 @@ std::string NameOf(int64_t array) {
   char name[64];
   std::snprintf(name, sizeof name, "layer_%06lld",
                 static_cast<long long>(array / 4));
-  // In the order of their keys, so that leaf i is array i.
+  // In key order, so that leaf i is array i.
   constexpr const char* kParts[] = {"attention.output", "attention.query",
                                     "mlp.down", "mlp.up"};
   return std::string("params.") + name + "." + kParts[array % 4] + ".kernel";
 }
 
-// The keys of a name, for a tree of nested dicts.
+// Adds a leaf at the keys of its name, in a tree of nested dicts.
 void AddAt(Tree& tree, const std::string& name, Tree leaf) {
   const size_t dot = name.find('.');
   if (dot == std::string::npos) {
@@ -143,7 +144,7 @@ void AddAt(Tree& tree, const std::string& name, Tree leaf) {
         std::move(leaf));
 }
 
-// One array a shape; arrays of the tree take turns with them. All borrow the
+// One array per shape, assigned to the tree's arrays in turn. All borrow the
 // same elements.
 std::vector<Array> Wholes(const Setup& setup) {
   const int64_t columns = setup.value_bytes / 4;
@@ -217,7 +218,7 @@ PlanCost PlanRank(const Setup& setup, int64_t rank) {
   return cost;
 }
 
-// In a process of its own, whose memory nothing else has touched.
+// Runs in a separate process, whose memory is otherwise untouched.
 PlanCost PlanRankApart(const Setup& setup, int64_t rank) {
   int ends[2];
   PlanCost cost;
@@ -258,7 +259,7 @@ Status SimulatePlans(const Setup& setup) {
   return Status();
 }
 
-// Writes what SaveRank leaves of a rank that is not the first, but for its
+// Writes what SaveRank leaves for a rank other than the first, except its
 // array_metadatas.
 Status WriteQuickPart(const Setup& setup, const VirtualSave& save,
                       const SavePlan& plan, const PlanChecksums& checksums,
@@ -331,7 +332,7 @@ Status WriteParts(const Setup& setup, const VirtualSave& save, Store& store) {
   return Status();
 }
 
-// The contents of the store, by their purpose.
+// The sizes of the store's contents, by purpose.
 struct Weights {
   uint64_t file_count = 0;
   uint64_t total_bytes = 0;
@@ -429,7 +430,7 @@ Status Simulate(const Setup& setup) {
   ReportWeights(setup, parts, weights, value_bytes);
   HF_RETURN_IF_ERROR(OpenMerged(counting, *counting));
   Report("peak memory of the simulation", MemoryBytes("VmHWM:") / 1e6, "MB");
-  // The parts, and those bytes of the databases that are not values; manifests
+  // The parts, and the bytes of the databases that are not values; manifests
   // are read twice.
   const uint64_t other_bytes =
       parts.part_bytes + 2 * (parts.process_bytes - value_bytes);

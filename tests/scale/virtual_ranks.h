@@ -1,8 +1,9 @@
-// Virtual ranks: what many processes would do, one after the other in this one,
-// with the engine's own planning, writing and merging on any Store, no sockets.
+// Virtual ranks: does the work of many processes one after the other in this
+// one, with the engine's own planning, writing and merging on any Store, no
+// sockets.
 //
-// Thread-safety: one thread a store. Ownership: arrays are borrowed by what is
-// made of them. Errors: those of the engine.
+// Thread-safety: one thread per store. Ownership: borrows arrays for the
+// lifetime of what is made from them. Errors: those of the engine.
 #pragma once
 
 #include <map>
@@ -19,7 +20,7 @@
 
 namespace holdfast::testing {
 
-// The name of a virtual save in its parts.
+// The id that a virtual save has in its parts.
 inline constexpr const char* kVirtualSaveId = "virtual";
 
 // Shared by the ranks of one save.
@@ -36,7 +37,7 @@ class SpreadLeaves {
                                      int64_t rank,
                                      const ReplicaOptions& options);
 
-  // The array `whole`, of which the rank has what its devices write.
+  // The array `whole`, of which the rank has the parts that its devices write.
   Result<Tree> Leaf(const Array& whole);
 
  private:
@@ -46,7 +47,7 @@ class SpreadLeaves {
   ShardPlanner planner_;
   ReplicaOptions options_;
   std::string sharding_json_;
-  // By write shape: leaves share them, as their texts are long.
+  // By write shape; leaves share the traits because their texts are long.
   std::map<Shape, std::shared_ptr<const ArrayTraits>> traits_;
 };
 
@@ -56,8 +57,8 @@ PlanPart PartOfRank(const VirtualSave& save, int64_t rank);
 Status SaveRank(const VirtualSave& save, int64_t rank, const Tree& tree,
                 Store& store);
 
-// The work of rank 0 when all have written: one item of the parts. Returns what
-// is in its digests.
+// The work of rank 0 after all have written: assembles one item from the parts.
+// Returns the contents of its digests.
 Result<DigestFile> Finish(const VirtualSave& save, Store& store);
 
 }  // namespace holdfast::testing

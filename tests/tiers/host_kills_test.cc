@@ -1,13 +1,13 @@
-// A job of some 16 hosts, each a process with a directory of its own, lives
-// many lives. In each it restores, saves and copies to the shared tier; one or
-// two hosts are killed at any change of their files or at any time, run out of
-// space or stop; then directories are wiped, damaged, or replaced by older
+// A job of about 16 hosts, each a process with its own directory, lives many
+// lives. In each life it restores, saves and copies to the shared tier; one or
+// two hosts are killed at a change of their files or at any time, run out of
+// space or stop. Then directories are wiped, damaged, or replaced by older
 // ones, and the next life has other hosts in another order. Each restore must
-// give a state that was saved, bit for bit, and never older than what the
-// promise of doc/tiers.md covers.
+// return a state that was saved, bit for bit, and never older than the state
+// that the promise of doc/tiers.md covers.
 //
-// HOLDFAST_HOST_KILLS: how many lives (500 by default); HOLDFAST_SEED: a number
-// for others than usual.
+// HOLDFAST_HOST_KILLS: the number of lives (500 by default); HOLDFAST_SEED: a
+// seed, to choose other lives.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -50,13 +50,13 @@ struct Copy {
   auto operator<=>(const Copy&) const = default;
 };
 
-// The state that the promise covers now.
+// The state that the promise currently covers.
 struct Promise {
-  Moment local;            // the newest step that is known to be protected
+  Moment local;            // the newest step known to be protected
   int64_t rank_count = 0;  // of its save
-  std::set<Copy> copies;   // that are whole
-  std::set<int64_t> lost_hosts;  // since all was whole
-  Moment shared;                 // the newest that is known to be copied
+  std::set<Copy> copies;   // that are complete
+  std::set<int64_t> lost_hosts;  // since everything was complete
+  Moment shared;                 // the newest step known to be copied
 };
 
 class HostKills : public testing::Test {
@@ -108,7 +108,7 @@ class HostKills : public testing::Test {
   void DoomOne(Life& life, Doom doom) {
     Life::Fate fate{doom, Pick(1, change_count_ + 1), Place::kAny};
     if (Chance(0.3)) {
-      // Changes while a step is restored come first.
+      // The first changes are those of a restore.
       fate.at_change = Pick(1, 30);
     } else if (Chance(0.5)) {
       fate.place = static_cast<Place>(Pick(1, 6));
@@ -152,7 +152,7 @@ class HostKills : public testing::Test {
     std::vector<pid_t> children = Start(life);
     const bool is_killed = life.Has(Doom::kKill) || life.Has(Doom::kTear);
     const bool kills_all = is_killed && Chance(0.5);
-    // Some die between changes of files, too.
+    // Some also die between changes of files.
     if (life.Has(Doom::kNone) && is_killed && Chance(0.3)) {
       std::this_thread::sleep_for(std::chrono::microseconds(
           Pick(0, static_cast<int64_t>(life_seconds_ * 1e6) + 1)));
@@ -179,10 +179,10 @@ class HostKills : public testing::Test {
         }
       } else if (!WIFSTOPPED(status)) {
         alive.erase(ended);
-        // While they meet for the first time, only the caller's group knows.
+        // During the first meeting only the caller's group knows about a death.
         is_ending |= WIFSIGNALED(status) && (kills_all || AnyBegins(life));
       }
-      // A host that has stopped is killed when all others have given up.
+      // A stopped host is killed when all others have given up.
       if (is_ending || (life.Has(Doom::kStop) && alive.size() == 1)) {
         for (const pid_t child : alive) ::kill(child, SIGKILL);
       }
@@ -240,13 +240,13 @@ class HostKills : public testing::Test {
     if (restored) Learn(life, *restored);
   }
 
-  // Nothing was done to it.
+  // Whether no host was disturbed.
   static bool IsQuiet(const Life& life) {
     return !life.Has(Doom::kKill) && !life.Has(Doom::kTear) &&
            !life.Has(Doom::kStop) && !life.Has(Doom::kNoSpace);
   }
 
-  // All others have ended, and those who waited for it say so.
+  // All other hosts have ended, and those that waited for it name it.
   void JudgeStop(const Life& life) {
     for (size_t stopped = 0; stopped < life.fates.size(); ++stopped) {
       if (life.fates[stopped].doom != Doom::kStop) continue;
@@ -267,7 +267,7 @@ class HostKills : public testing::Test {
         has_failed = has_failed || !error.empty();
         errors += "\n  rank " + std::to_string(rank) + ": " + error;
       }
-      // It may stop where nobody needs it any more.
+      // It may have stopped when no host needed it any more.
       EXPECT_EQ(has_failed, naming_count > 0)
           << "nobody names " << name << errors;
       named_count_ += naming_count;
@@ -309,7 +309,7 @@ class HostKills : public testing::Test {
     }
   }
 
-  // Where a restored step lies.
+  // Finds where a restored step is stored.
   void FindCopies(const Life& life) {
     promise_.rank_count = rank_counts_[promise_.local.life];
     for (size_t rank = 0; rank < life.hosts.size(); ++rank) {
@@ -340,7 +340,7 @@ class HostKills : public testing::Test {
 
   void Wreck() {
     if (Chance(0.3)) {
-      // An older state of this host comes back one day.
+      // An older state of this host will be restored later.
       const int64_t host = hosts_[Pick(0, std::ssize(hosts_))];
       const std::string kept = PathOf(host) + ".old";
       fs::remove_all(kept);
@@ -410,8 +410,8 @@ class HostKills : public testing::Test {
     file.put(static_cast<char>(byte ^ (1 << Pick(0, 8))));
   }
 
-  // Hosts that were wrecked come back, or others in their place; and now and
-  // then there are fewer or more.
+  // Wrecked hosts return, or others in their place; occasionally the number of
+  // hosts changes.
   void Replace(int64_t wrecked_count) {
     for (int64_t& host : hosts_) {
       if (promise_.lost_hosts.contains(host) && Chance(0.5)) {
@@ -428,7 +428,7 @@ class HostKills : public testing::Test {
     }
   }
 
-  // When all is gone, nothing older may come back.
+  // After everything was lost, no older state may return.
   void ForgetAll() {
     for (const auto& entry : fs::directory_iterator(scratch_.path())) {
       if (entry.path().extension() == ".old") fs::remove_all(entry.path());

@@ -1,10 +1,10 @@
 // One life of a job whose hosts are processes: it restores, saves some steps,
-// and is killed, stopped or left to end. Its deeds are told in memory that the
-// test sees, too.
+// and is killed, stopped or left to end. It records its progress in memory that
+// the test can read.
 //
-// Thread-safety: LiveAsHost is called in a process of its own, with one thread.
-// Errors: LiveAsHost gives those of TieredManager; the report has what the test
-// must know of a process that cannot tell any more.
+// Thread-safety: LiveAsHost is called in a separate process with one thread.
+// Errors: LiveAsHost returns those of TieredManager; the report has what the
+// test must know about a process that has died.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace holdfast {
 
-// A state of the job: steps of different lives are told apart.
+// A state of the job; steps of different lives are distinct.
 struct Moment {
   int64_t life = -1;
   int64_t step = -1;
@@ -29,10 +29,10 @@ Tree StateAt(const Moment& moment);
 
 enum class Doom { kNone, kKill, kTear, kStop, kNoSpace };
 
-// The kind of file that a change is made to.
+// The kind of file that is changed.
 enum class Place { kAny, kData, kParity, kProtect, kRemove, kShared };
 
-// The plan of a life; the same on all its hosts.
+// The plan of a life; equal on all its hosts.
 struct Life {
   int64_t number = 0;
   std::vector<int64_t> hosts;  // by rank
@@ -61,14 +61,14 @@ inline std::string RunPath(const std::string& host_path) {
 }
 
 enum class Stage { kBegin, kRestore, kSave, kEnd };
-// In shared memory, one for each rank.
+// In shared memory, one per rank.
 struct HostReport {
   std::atomic<Stage> stage{Stage::kBegin};
   std::atomic<Place> place{Place::kAny};  // of the change at its fate
   std::atomic<long> change_count{0};
   std::atomic<int64_t> restored_life{-1};
   std::atomic<int64_t> restored_step{-1};
-  std::atomic<bool> has_restored{false};  // or found that there is nothing
+  std::atomic<bool> has_restored{false};  // or found nothing to restore
   std::atomic<bool> was_shared{false};
   std::atomic<bool> is_wrong{false};  // a value differed
   std::atomic<int64_t> protected_step{-1};
@@ -79,7 +79,7 @@ struct HostReport {
   Moment restored() const { return {restored_life, restored_step}; }
 };
 
-// All of a rank's life.
+// Runs the complete life of one rank.
 Status LiveAsHost(const Life& life, int64_t rank, ProcessGroup& group,
                   HostReport& report);
 

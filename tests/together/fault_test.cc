@@ -1,5 +1,5 @@
-// ReadTogether when a rank, a file or a message is not what it should be: all
-// ranks fail, none hangs, and the message says who or what.
+// ReadTogether with a wrong rank, file or message: all ranks fail, none hangs,
+// and the error names the cause.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -163,8 +163,8 @@ TEST_F(TogetherFault, DifferentCheckpointsAreFoundOut) {
   }
 }
 
-// One rank's part of a save, of a save in steps, or of a read; `is_bad`: the
-// rank fails in it, before it meets the others or between two meetings.
+// One rank's part of a save, of a save in steps, or of a read. With `is_bad`
+// the rank fails in it, before the first meeting or between two meetings.
 Status OneCall(uint32_t kind, const std::string& path, bool is_bad,
                ProcessGroup& group, const Checkpoint& checkpoint,
                std::vector<TogetherRequest> requests) {
@@ -190,7 +190,7 @@ Status OneCall(uint32_t kind, const std::string& path, bool is_bad,
   save.group = &group;
   if (kind == 3 && is_bad) save.item_custom_metadata = "no json";
   HF_RETURN_IF_ERROR(pending->SaveItem("item", tree, save).status());
-  // It goes, and drops what it has begun.
+  // The rank leaves, and drops what it has begun.
   if (is_bad) return ResourceExhaustedError("disk full");
   return pending->Commit({});
 }
@@ -225,7 +225,7 @@ TEST_F(TogetherFault, RandomFailuresCostNoLaterCall) {
   }
 }
 
-// Changes what its rank says.
+// Falsifies what its rank says.
 class Liar : public ProcessGroup {
  public:
   Liar(std::unique_ptr<ProcessGroup> inner, std::string_view phase,

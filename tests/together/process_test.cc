@@ -1,5 +1,5 @@
-// ReadTogether on real processes: memory that crosses from one to another, and
-// a process that dies.
+// ReadTogether with real processes: memory shared between processes, and a
+// process that dies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ class TogetherProcesses : public testing::Test {
     EXPECT_TRUE(saved.ok()) << saved.status().ToString();
   }
 
-  // Every rank: all of the first leaves, and its own rows of the rest.
+  // Every rank requests all of the first leaves, and its own rows of the rest.
   static std::vector<TogetherRequest> Requests(const ProcessGroup& group) {
     std::vector<TogetherRequest> requests;
     const int64_t rows = 512 / group.size();
@@ -71,7 +71,7 @@ TEST_F(TogetherProcesses, EachGetsItsOwn) {
           for (size_t i = 0; i < requests.size(); ++i) {
             if (!IsExpected(requests[i], read->arrays[i])) return "wrong";
           }
-          // A rank's writes are seen by no other.
+          // No other rank sees a rank's writes.
           for (size_t i = 0; i < requests.size(); ++i) {
             Array& array = read->arrays[i];
             if (group.rank() == 0) {

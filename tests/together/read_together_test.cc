@@ -1,5 +1,5 @@
-// ReadTogether against its slow twin: each rank reads each of its boxes by
-// itself.
+// Compares ReadTogether with its slow twin, in which each rank reads each of
+// its boxes by itself.
 #include "holdfast/read_together.h"
 
 #include <gmock/gmock.h>
@@ -17,14 +17,14 @@
 namespace holdfast {
 namespace {
 
-// One way of storing, and many leaves.
+// A checkpoint of many leaves, stored in one of the layouts.
 struct Stored {
   ScratchDirectory scratch;
   std::string path = scratch / "checkpoint";
   std::unique_ptr<Checkpoint> checkpoint;
 };
 
-// Stores the saved values in another program's format.
+// Converts the saved values to another program's format.
 void MakeForeign(Format format, Stored& stored) {
   ConvertOptions options;
   options.format = format;
@@ -86,7 +86,7 @@ TogetherRequest RandomRequest(const Checkpoint& checkpoint,
   return request;
 }
 
-// The requests of each rank; some of them are the same.
+// The requests of each rank, some of which are equal.
 std::vector<std::vector<TogetherRequest>> RandomRequests(
     const Checkpoint& checkpoint, int64_t rank_count, std::mt19937& random) {
   std::vector<TogetherRequest> pool;
@@ -133,7 +133,7 @@ TEST(ReadTogether, GivesWhatEachWouldReadAlone) {
     std::vector<ReadTogetherResult> results(rank_count);
     OnThreads(rank_count, kPatienceSeconds, [&](ProcessGroup& group) {
       const int64_t rank = group.rank();
-      // Its own, as a process would have.
+      // Each rank opens the checkpoint itself, as a process would.
       const auto opened = Open(stored.path);
       ASSERT_TRUE(opened.ok());
       auto read = ReadTogether(**opened, requests[rank], group, options[rank]);
@@ -151,7 +151,8 @@ TEST(ReadTogether, GivesWhatEachWouldReadAlone) {
             << "round " << round << " rank " << rank << " "
             << checkpoint.leaves()[request.leaf].name << " "
             << ShapeToString(request.origin) << ShapeToString(request.shape);
-        // Nobody else may see what is written from here on, nor that it goes.
+        // No other rank may see what is written from here on, or that the array
+        // is freed.
         std::memset(array.mutable_view().data, 0x5a, array.byte_count());
         array = Array();
       }
@@ -159,7 +160,7 @@ TEST(ReadTogether, GivesWhatEachWouldReadAlone) {
   }
 }
 
-// A whole array, wanted by all: it is read once, and in memory once.
+// A complete array that all ranks want is read once, and is in memory once.
 TEST(ReadTogether, StoredBytesAreReadOnceAHost) {
   const ScratchDirectory scratch;
   const std::string path = scratch / "checkpoint";

@@ -1,5 +1,5 @@
-// The cost of a restore on another mesh: bytes read from the store against
-// bytes needed, by the counters of the store and by those of the system.
+// The cost of a restore on another mesh: bytes read from the store compared
+// with bytes needed, by the counters of the store and of the system.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ std::vector<DeviceShard> Shards(int64_t rows, int64_t columns) {
   return *ShardBoxes(sharding, kShape);
 }
 
-// Bytes that this process has read from files so far; 0: not known.
+// The bytes that this process has read from files so far; 0 if unknown.
 uint64_t SystemBytesRead() {
   std::ifstream io("/proc/self/io");
   std::string name;
@@ -48,7 +48,7 @@ uint64_t SystemBytesRead() {
 
 class Reshard : public testing::TestWithParam<Layout> {
  protected:
-  // On 8 devices, each 128 rows, in eight sub-chunks.
+  // Saved on 8 devices, with 128 rows each, in eight sub-chunks.
   void SetUp() override {
     const DeviceShard first = Shards(8, 1)[0];
     ASSERT_EQ(first.shape, (Shape{128, 8, 256}));
@@ -106,7 +106,7 @@ TEST_P(Reshard, ADeviceReadsWhatItNeeds) {
       EXPECT_GE(stats->stored_bytes, kArrayBytes / 8);
       EXPECT_LE(stats->stored_bytes, kArrayBytes / 8 * 1.05);
       if (before > 0) {
-        // Parts of a shard are checked by blocks of it, which reach beyond
+        // Parts of a shard are verified by its blocks, which extend beyond
         // them.
         const uint64_t block_bytes =
             GetParam().is_sharded ? stats->stored_bytes : 0;
@@ -120,8 +120,8 @@ TEST_P(Reshard, ADeviceReadsWhatItNeeds) {
   }
 }
 
-// Devices in ranks, ranks on one host or on several: what a host needs it reads
-// once, however its ranks overlap.
+// Devices in ranks, ranks on one or several hosts: a host reads the bytes that
+// it needs once, however its ranks overlap.
 TEST_P(Reshard, AHostReadsWhatItsRanksNeed) {
   for (const auto& [rows, columns] : {std::pair{1, 8}, {2, 4}}) {
     const std::vector<DeviceShard> shards = Shards(rows, columns);

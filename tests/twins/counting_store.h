@@ -1,11 +1,11 @@
-// CountingStore: wraps a Store and counts the calls and the bytes that pass, so
-// that a test or a benchmark can say how much was read.
+// CountingStore: wraps a Store and counts its calls and bytes, so that a test
+// or a benchmark can report how much was read.
 //
-// Thread-safety: any thread. Counters are each exact; a snapshot taken while
-// calls run may mix moments.
+// Thread-safety: any thread. Each counter is exact; a snapshot taken during
+// calls may mix moments.
 // Ownership: borrows the wrapped store. Units: bytes.
-// Errors: those of the wrapped store. Calls count when they start, bytes only
-// when the call succeeded.
+// Errors: those of the wrapped store. Calls are counted when they start, bytes
+// only when the call succeeds.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ class CountingStore : public Store {
                   std::span<char> target) override;
   Status ReadBatch(std::span<const RangeRead> requests,
                    const CancelToken* cancel = nullptr) override;
-  // A location in the wrapped store is given as one in this store, so that
+  // Returns a location in this store instead of the wrapped one, so that
   // planned reads are counted too.
   Result<ObjectLocation> Locate(std::string_view key) override;
   Status List(std::string_view prefix,

@@ -14,7 +14,7 @@ constexpr std::string_view kRequestNames[kBucketRequestKinds] = {
     "part",       "finish_upload", "abort_upload", "delete",
     "delete_all", "list",          "copy",         "list_uploads"};
 
-// Keeps the uploads of processes that died, since nobody aborts them. Never
+// Keeps the uploads of processes that died, because nothing aborts them. Never
 // destroyed.
 void Bury(std::unique_ptr<Upload> upload) {
   static std::mutex mutex;
@@ -50,7 +50,7 @@ uint64_t BucketCounters::request_count() const {
 struct FaultBucket::State {
   enum class Fate { kPasses, kFailsBefore, kFailsAfter, kIsDead };
 
-  // Counts a request and says what becomes of it.
+  // Counts a request and decides its fate.
   Fate Begin(BucketRequest kind, std::string_view what) {
     std::lock_guard lock(mutex);
     if (died) return Fate::kIsDead;
@@ -99,8 +99,8 @@ struct FaultBucket::State {
     counters.*counter += byte_count;
   }
 
-  // One request: `act` does it; `again` gives the answer to a second sending
-  // after the first one acted.
+  // One request: `act` performs it; `again` returns the answer to a second
+  // sending after the first one took effect.
   template <typename T>
   T Run(BucketRequest kind, std::string_view key, std::string_view what,
         const std::function<T()>& act, const std::function<T()>& again) {
@@ -174,7 +174,7 @@ class FaultBucket::FaultUpload : public Upload {
       if (version.ok()) is_over_ = true;
       return version;
     };
-    // Servers answer a second Finish with the first one's success.
+    // Servers answer a second Finish with the success of the first.
     return state_->Run<Result<std::string>>(BucketRequest::kFinishUpload, key_,
                                             key_, act, [&] { return version; });
   }
@@ -315,7 +315,7 @@ Status FaultBucket::Delete(std::string_view key, const Condition& condition) {
   const auto act = [&] {
     return inner_->Delete(key, state_->Filter(condition));
   };
-  // A second sending of a delete finds nothing, which is what was asked for.
+  // A second sending of a delete finds nothing, which counts as success.
   return state_->Run<Status>(BucketRequest::kDelete, key, key, act,
                              [] { return Status(); });
 }

@@ -1,14 +1,14 @@
-// FaultBucket: wraps a Bucket, counts what is asked of it, and fails on
-// request, so that code above can be tested at each request that may go wrong.
+// FaultBucket: wraps a Bucket, counts its requests, and fails on request, so
+// that callers can be tested at each request that may fail.
 //
-// Requests count from 1: each call is one, each Get of a batch, each part of an
-// upload and its end. A batch of Get is one round trip. Gathering what a dead
-// process left (uploads) is the next process's business: nothing that comes
-// after death reaches the wrapped bucket, also not from destructors.
-// Thread-safety: any thread; which request is the k-th is only determined when
+// Requests count from 1: each call, each Get of a batch, each part of an upload
+// and its end. A batch of Gets is one round trip. Cleaning up the uploads of a
+// dead process is left to the next process: after its death nothing reaches the
+// wrapped bucket, not even from destructors.
+// Thread-safety: any thread; which request is the k-th is determined only when
 // one thread works. Ownership: shares the wrapped bucket. Units: bytes.
-// Errors: of the wrapped bucket, and the injected ones, whose message has
-// "injected".
+// Errors: those of the wrapped bucket, and injected ones, whose messages
+// contain "injected".
 #pragma once
 
 #include <array>
@@ -42,21 +42,22 @@ inline constexpr size_t kBucketRequestKinds = 12;
 std::string_view BucketRequestName(BucketRequest kind);
 
 struct BucketFaults {
-  // This request fails; 0: none. So do the `fail_count - 1` after it.
+  // This request fails; 0 means none. The next `fail_count - 1` requests fail
+  // too.
   uint64_t fail_at = 0;
   uint64_t fail_count = 1;
-  // Each n-th request fails; 0: none.
+  // Every n-th request fails; 0 means none.
   uint64_t fail_every = 0;
   StatusCode code = StatusCode::kUnavailable;
-  // The failing request acts, and only its answer is lost.
+  // The failing request takes effect, and only its answer is lost.
   bool acts = false;
-  // The process dies with that request: all after it fail and do nothing.
+  // The process dies at that request: all later requests fail and do nothing.
   bool dies = false;
   // A failed request is sent again, as an HTTP client does, and the caller sees
-  // the second answer. (A part, a copy and a list may be sent twice without
-  // harm; a conditional write is settled as settle_put.h says.)
+  // the second answer. (Sending a part, a copy or a list twice is harmless; a
+  // conditional write is settled as settle_put.h says.)
   bool resends = false;
-  // A server that knows no conditions.
+  // The server ignores conditions.
   bool ignores_conditions = false;
 };
 
@@ -65,7 +66,7 @@ struct BucketCounters {
   uint64_t round_trips = 0;
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
-  int in_flight_max = 0;  // calls at once; a batch is as many as it has
+  int in_flight_max = 0;  // concurrent calls; each Get of a batch counts
 
   uint64_t of(BucketRequest kind) const {
     return requests[static_cast<size_t>(kind)];
@@ -75,13 +76,13 @@ struct BucketCounters {
 
 class FaultBucket : public Bucket {
  public:
-  // Called before a request acts, on the caller's thread; may wait, and a
-  // failure is the request's. Not called when the process has died.
+  // Called before a request takes effect, on the caller's thread; may wait, and
+  // its failure becomes the request's. Not called after the process has died.
   using Hook = std::function<Status(BucketRequest kind, std::string_view key)>;
 
   explicit FaultBucket(std::shared_ptr<Bucket> inner, BucketFaults faults = {});
 
-  // Counts requests from 1 again, and revives.
+  // Counts requests from 1 again, and revives the process.
   void SetFaults(BucketFaults faults);
   void SetHook(Hook hook);
   bool died() const;

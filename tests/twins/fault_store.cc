@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-// Disks write sectors of this size whole.
+// Disks write sectors of this size as a unit.
 constexpr size_t kSectorBytes = 512;
 
 std::string WriteName(std::string_view key, const WriteOptions& options) {
@@ -184,12 +184,12 @@ void FaultStore::TearWrite(std::string_view key, const Bytes& value,
                            bool atomic) {
   std::lock_guard lock(mutex_);
   if (!options_.torn_writes) return;
-  // An atomic write is torn in time only: its rename happened or not.
+  // An atomic write can only be torn in time: its rename happened or did not.
   if (atomic) {
     if (Chance()) AddVersion(key, {value, true});
     return;
   }
-  // The failed write removed its file, but a crash may bring part of it back.
+  // The failed write removed its file, but a crash may restore part of it.
   const size_t kept_bytes = random_() % (value.size() + 1);
   AddVersion(key, {value.Slice(0, kept_bytes), false});
   AddVersion(key, {std::nullopt, true});
@@ -229,7 +229,7 @@ Status FaultStore::Delete(std::string_view key) {
   HF_RETURN_IF_ERROR(CheckKey(key));
   Status status = Begin("delete " + std::string(key));
   std::lock_guard lock(mutex_);
-  // A delete that failed may have happened all the same.
+  // A delete that failed may still have happened.
   if (!status.ok() && !(options_.torn_writes && Chance())) return status;
   if (FindLocked(key) != nullptr) AddVersion(key, {std::nullopt, true});
   return status;
@@ -252,7 +252,7 @@ Bytes FaultStore::Damage(const Bytes& value, Random& random) {
   switch (random() % 4) {
     case 0:
       return Bytes();
-    case 1:  // cut short
+    case 1:  // truncated
       return value.Slice(0, random() % value.size());
     case 2: {  // the size is there, the last sectors are not
       std::string copy = value.ToString();

@@ -1,14 +1,14 @@
-// FaultStore: a Store in memory that fails and crashes on request, so that code
-// above can be tested at every point where the world may go wrong.
+// FaultStore: a Store in memory that fails and crashes on request, so that
+// callers can be tested at every operation that may fail.
 //
-// It keeps, beside what readers see, what a power loss may leave: bytes written
-// without `sync` may be lost in part, and names that no SyncNames and no
-// synced atomic write covers may be the old ones. Objects are independent: any
-// mix of their old and new states can survive.
-// Thread-safety: any thread; which operation is the k-th is only determined
+// Besides what readers see, it records what a power loss may leave: bytes
+// written without `sync` may be lost in part, and names that neither SyncNames
+// nor a synced atomic write covers may revert to old ones. Objects are
+// independent: any mix of their old and new states can survive.
+// Thread-safety: any thread; which operation is the k-th is determined only
 // when one thread works. Ownership: owns its objects. Units: bytes; operations
 // count from 1.
-// Errors: as in store.h, and the injected ones, whose message has "injected".
+// Errors: as in store.h, and injected ones, whose messages contain "injected".
 #pragma once
 
 #include <atomic>
@@ -28,24 +28,24 @@
 namespace holdfast {
 
 struct FaultOptions {
-  // Decides everything left to chance.
+  // Decides everything that is left to chance.
   uint64_t seed = 0;
-  // This operation fails with `code`; 0: none.
+  // This operation fails with `code`; 0 means none.
   uint64_t fail_at = 0;
   StatusCode code = StatusCode::kUnavailable;
-  // All operations after it fail too, as when the process has died.
+  // All later operations fail too, as when the process has died.
   bool sticky = false;
-  // A failing write is torn: in place, part of the bytes may survive a crash;
-  // otherwise it may, by seed, have taken place although it is reported failed.
-  // Without this a failing operation has no effect at all.
+  // A failing write is torn: a write in place may leave part of its bytes after
+  // a crash; any other may, depending on the seed, have happened although it
+  // failed. Without this, a failing operation has no effect.
   bool torn_writes = false;
-  // One bit of the result of this read (Read and ReadInto that succeed and are
-  // not empty, counted among themselves) is flipped; 0: none.
+  // Flips one bit in the result of this read; 0 means none. Only Read and
+  // ReadInto calls that succeed and are not empty count as reads.
   uint64_t flip_read_at = 0;
 };
 
 enum class CrashLoss : uint8_t {
-  kBySeed,       // each unsynced object: lost, old, empty, torn or whole
+  kBySeed,       // each unsynced object: lost, old, empty, torn or complete
   kAllUnsynced,  // nothing survives that was not promised
   kNothing,      // everything survives, as when only the process dies
 };
@@ -58,18 +58,19 @@ class FaultStore : public Store {
 
   // Counts operations and reads from 1 again.
   void SetFaults(FaultOptions options);
-  // Stat, Read, ReadInto, List, Write, Create, WriteAt, Finish, Delete and
-  // SyncNames, each once, also when it failed.
+  // Counts Stat, Read, ReadInto, List, Write, Create, WriteAt, Finish, Delete
+  // and SyncNames, once each, even if they failed.
   uint64_t operation_count() const;
   // The operations so far, in order: "write a/b sync atomic", "finish a/b
   // sync", "sync_names", … Words: stat, read, list, create, write_at, delete;
   // flags of write: sync, atomic, must_create.
   std::vector<std::string> operations() const;
 
-  // The power fails: what survives is all there is, durable; later operations
-  // do not fail, and the writers open now are dead (FailedPrecondition).
+  // The power fails: the surviving data is everything that is left, and
+  // durable; later operations do not fail, and open writers are dead
+  // (FailedPrecondition).
   void Crash(uint64_t seed, CrashLoss loss = CrashLoss::kBySeed);
-  // A store with what Crash would leave; this one goes on.
+  // A store with what Crash would leave; this store is unchanged.
   std::unique_ptr<MemoryStore> AfterCrash(
       uint64_t seed, CrashLoss loss = CrashLoss::kBySeed) const;
 
@@ -91,21 +92,21 @@ class FaultStore : public Store {
   class Writer;
   using Random = std::mt19937_64;
 
-  // One state that a name may have after a crash.
+  // One possible state of a name after a crash.
   struct Version {
     std::optional<Bytes> value;  // empty: no object
     bool is_synced = true;       // the bytes, not the name
   };
-  // front(): what the name durably is; back(): what readers see.
+  // front() is the durable state of the name; back() is what readers see.
   using History = std::vector<Version>;
   using Objects = std::map<std::string, History, std::less<>>;
 
-  // Counts the operation; an error when it is to fail.
+  // Counts the operation; returns an error if it must fail.
   Status Begin(std::string operation);
   // The value that readers see. REQUIRES: mutex_ held.
   const Bytes* FindLocked(std::string_view key) const;
   Result<Bytes> Find(std::string_view key) const;
-  // Flips a bit of a copy when this read's turn has come.
+  // Flips a bit in a copy if this read is the chosen one.
   Bytes MaybeFlip(Bytes value);
   void AddVersion(std::string_view key, Version version);
   void TearWrite(std::string_view key, const Bytes& value, bool atomic);

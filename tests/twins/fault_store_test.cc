@@ -21,7 +21,7 @@ constexpr WriteOptions kInPlace = {.sync = true, .atomic = false};
 constexpr WriteOptions kInPlaceUnsynced = {.sync = false, .atomic = false};
 constexpr int kSeedCount = 400;
 
-// All that may be left of `key`, over many seeds.
+// Every possible state of `key` after a crash, over many seeds.
 std::set<std::string> Outcomes(const FaultStore& store, std::string_view key) {
   std::set<std::string> outcomes;
   for (int seed = 0; seed < kSeedCount; ++seed) {
@@ -30,7 +30,7 @@ std::set<std::string> Outcomes(const FaultStore& store, std::string_view key) {
   return outcomes;
 }
 
-// A save as a checkpoint does it; gives the first failure.
+// Saves in the order of a real checkpoint; returns the first failure.
 Status SmallSave(Store& store) {
   const std::string_view data[] = {"data"};
   Result<std::unique_ptr<ObjectWriter>> writer = store.Create("d/0");
@@ -237,7 +237,7 @@ TEST(FaultStore, SameSeedSameOutcome) {
   EXPECT_NE(listing(5), listing(6));
 }
 
-// The order of SmallSave is right, and the store would tell if it were not.
+// The order of SmallSave is correct, and the store would show if it were not.
 TEST(FaultStore, ACorrectCommitSurvivesACrashAtEveryOperation) {
   for (uint64_t k = 1; k <= 7; ++k) {
     FaultStore store(

@@ -1,4 +1,4 @@
-// The bytes of a file of the file system.
+// Reads a file of the file system.
 #pragma once
 
 #include <fstream>
@@ -7,7 +7,7 @@
 
 namespace holdfast {
 
-// "" of a file that cannot be read.
+// "" for a file that cannot be read.
 inline std::string BytesOf(const std::string& path) {
   std::stringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();

@@ -1,5 +1,5 @@
-// A group of processes that passes everything on: tests take it and do
-// otherwise where they want to.
+// A process group that forwards every call: tests derive from it and override
+// single calls.
 //
 // Thread-safety, errors: the inner group's. Ownership: borrows it.
 #pragma once

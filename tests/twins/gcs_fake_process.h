@@ -59,7 +59,7 @@ class GcsFake {
 
   const std::string& url() const { return url_; }
 
-  // POST /_fake/<verb>, or to any other path.
+  // Sends POST /_fake/<verb>, or to any other path.
   std::string Tell(const std::string& verb, const std::string& json) {
     HttpRequest request;
     request.method = "POST";
@@ -70,7 +70,7 @@ class GcsFake {
     return answer.ok() ? answer->body.ToString() : "";
   }
 
-  // How many requests of a method came: "insert", "chunk", "get", …
+  // The number of requests of one kind: "insert", "chunk", "get", …
   int Count(const std::string& method) {
     const std::string text = Tell("counters", "{}");
     const size_t at = text.find("\"" + method + "\":");
@@ -78,7 +78,7 @@ class GcsFake {
     return std::atoi(text.c_str() + at + method.size() + 3);
   }
 
-  // One for all tests of a program.
+  // One instance for all tests of a program.
   static GcsFake& Shared() {
     static GcsFake fake;
     return fake;
@@ -90,7 +90,7 @@ class GcsFake {
   HttpClient client_;
 };
 
-// An environment with nothing in it but these.
+// An environment with only these variables.
 inline Environment EnvironmentOf(std::map<std::string, std::string> values) {
   values.emplace("NO_GCE_CHECK", "true");
   return [values = std::move(values)](const std::string& name) {

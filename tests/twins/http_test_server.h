@@ -1,9 +1,9 @@
-// A scripted HTTP/1.1 server for tests: each request is given to a handler,
-// whose answer may be slow, cut off, reset or missing.
+// A scripted HTTP/1.1 server for tests: a handler receives each request, and
+// its answer may be slow, cut off, reset or missing.
 //
 // Thread-safety: any thread; the handler is called on the connections' threads,
 // one call at a time. Ownership: the destructor ends all connections.
-// Errors: aborts the test program when no port can be had.
+// Errors: aborts the test program if no port is available.
 #pragma once
 
 #include <arpa/inet.h>
@@ -42,13 +42,13 @@ struct TestAnswer {
   int status = 200;
   HttpHeaders headers;
   std::string body;
-  // Instead of the body's length; -1: none is sent.
+  // Replaces the body's length in the header; -1 sends no length.
   std::optional<int64_t> claimed_bytes;
-  // So many bytes of the body are sent, and the connection ends.
+  // Sends this many bytes of the body, then ends the connection.
   std::optional<size_t> cut_after;
-  bool reset = false;   // it ends with a reset
-  bool silent = false;  // nothing at all is sent, and the connection ends
-  bool hang = false;    // nothing (more) is sent before Release()
+  bool reset = false;   // the connection ends with a reset
+  bool silent = false;  // sends nothing at all, and ends the connection
+  bool hang = false;    // sends nothing (more) before Release()
   bool close = false;   // "Connection: close"
 };
 
@@ -101,12 +101,12 @@ class HttpTestServer {
     const std::lock_guard lock(mutex_);
     return requests_;
   }
-  // Waits until so many requests have come.
+  // Waits until this many requests have arrived.
   void WaitForRequests(size_t count) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return requests_.size() >= count; });
   }
-  // Answers that hang go on.
+  // Lets hanging answers continue.
   void Release() {
     const std::lock_guard lock(mutex_);
     is_released_ = true;
@@ -197,7 +197,7 @@ class HttpTestServer {
     }
   }
 
-  // False: the connection ends.
+  // Returns false if the connection must end.
   bool Give(int fd, const TestAnswer& answer) {
     if (answer.hang && !answer.cut_after) AwaitRelease();
     if (answer.silent) return End(fd, answer);

@@ -1,8 +1,8 @@
-// Ranks on one machine: threads, or real processes that talk through sockets.
-// Included by tests and benchmarks only.
+// Ranks on one machine: threads, or real processes that communicate by sockets.
+// Included only by tests and benchmarks.
 //
 // Thread-safety: one thread. Units: seconds.
-// Errors: aborts when the system gives no sockets or processes.
+// Errors: aborts if the system provides no sockets or processes.
 #pragma once
 
 #include <poll.h>
@@ -26,9 +26,9 @@
 
 namespace holdfast {
 
-inline constexpr double kPatienceSeconds = 120;  // of tests in which all come
+inline constexpr double kPatienceSeconds = 120;  // if all ranks come
 
-// `body` on a thread for each rank that is not absent.
+// Runs `body` on a thread for each rank that is not absent.
 inline void OnThreads(int64_t size, double timeout_seconds,
                       const std::function<void(ProcessGroup&)>& body,
                       int64_t absent = -1) {
@@ -42,10 +42,10 @@ inline void OnThreads(int64_t size, double timeout_seconds,
   for (std::thread& thread : threads) thread.join();
 }
 
-// Frames of topic and message on one stream a pair of ranks.
+// Sends frames of topic and message on one stream per pair of ranks.
 class SocketTransport : public ProcessTransport {
  public:
-  // `fds` by rank; that of this rank is not used.
+  // `fds` by rank; the entry of this rank is not used.
   SocketTransport(int64_t rank, std::vector<int> fds)
       : rank_(rank), fds_(std::move(fds)), arrived_(fds_.size()) {}
 
@@ -61,7 +61,7 @@ class SocketTransport : public ProcessTransport {
     for (size_t done = 0; done < frame.size();) {
       const ssize_t sent = ::send(fds_[to], frame.data() + done,
                                   frame.size() - done, MSG_NOSIGNAL);
-      // The other rank is dead; the meeting finds it missing.
+      // The other rank is dead; the meeting will find it missing.
       if (sent <= 0) return Status();
       done += sent;
     }
@@ -97,7 +97,7 @@ class SocketTransport : public ProcessTransport {
     if (::poll(&poll, 1, timeout_ms) <= 0) return false;
     uint64_t sizes[2];
     if (!ReadAll(fd, reinterpret_cast<char*>(sizes), sizeof sizes)) {
-      // Closed: nothing will come, which is what the deadline is for.
+      // Closed: nothing will arrive, which the deadline handles.
       ::poll(nullptr, 0, timeout_ms);
       return false;
     }
@@ -124,7 +124,7 @@ class SocketTransport : public ProcessTransport {
   std::vector<std::map<std::string, std::string>> arrived_;  // by rank
 };
 
-// A socket between every two of `size` processes that are yet to be forked.
+// A socket between every two of `size` processes that will be forked.
 class SocketMesh {
  public:
   explicit SocketMesh(int64_t size) : fds_(size, std::vector<int>(size, -1)) {
@@ -138,8 +138,8 @@ class SocketMesh {
     }
   }
 
-  // For the child that is `rank`. Closes the others' ends, so that a rank that
-  // dies closes its sockets.
+  // For the child that is `rank`. Closes the other ranks' ends, so that a rank
+  // that dies closes its sockets.
   std::shared_ptr<ProcessTransport> TransportOf(int64_t rank) const {
     for (size_t other = 0; other < fds_.size(); ++other) {
       if (static_cast<int64_t>(other) != rank) Close(fds_[other]);
@@ -147,7 +147,7 @@ class SocketMesh {
     return std::make_shared<SocketTransport>(rank, fds_[rank]);
   }
 
-  // For the parent, when all are forked.
+  // For the parent, after all children are forked.
   void CloseAll() const {
     for (const std::vector<int>& row : fds_) Close(row);
   }
@@ -165,11 +165,12 @@ class SocketMesh {
 // The result of a process, and how it ended.
 struct RankEnd {
   std::string report;
-  int status = 0;          // as waitpid gives it
-  double cpu_seconds = 0;  // that it took, of user and system
+  int status = 0;          // as returned by waitpid
+  double cpu_seconds = 0;  // used by the process, user and system
 };
 
-// `body` in a process for each rank. Call it while there is one thread.
+// Runs `body` in a process for each rank. Call it while there is only one
+// thread.
 inline std::vector<RankEnd> OnProcesses(
     int64_t size, double timeout_seconds,
     const std::function<std::string(ProcessGroup&)>& body) {

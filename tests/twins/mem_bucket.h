@@ -1,6 +1,6 @@
-// A bucket in memory behind "mem://test/…", and the counters in front of it.
+// A bucket in memory at "mem://test/…", with counters in front of it.
 //
-// Thread-safety: a test at a time. Ownership: the registry and the fixture.
+// Thread-safety: one test at a time. Ownership: the registry and the fixture.
 #pragma once
 
 #include <memory>

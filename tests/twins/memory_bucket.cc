@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kKeyBytesMax = 1024;
 
-// Tells contents apart, as an ETag does.
+// Distinguishes contents, like an ETag.
 std::string DigestOf(std::string_view content) {
   uint64_t hash = 0xcbf29ce484222325u ^ content.size();
   const auto mix = [&hash](uint64_t word) {
@@ -47,7 +47,7 @@ MemoryBucketOptions MemoryBucketOptions::GcsLike() {
   return options;
 }
 
-// The uploads and their bucket share this.
+// Shared by the bucket and its uploads.
 struct MemoryBucket::Contents {
   struct Object {
     Bytes bytes;
@@ -77,7 +77,7 @@ struct MemoryBucket::Contents {
     return InvalidArgumentError(UrlOf(key) + ": a key has 1 to 1024 bytes");
   }
 
-  // All below: REQUIRES: mutex held.
+  // All functions below: REQUIRES: mutex held.
   const Object* Find(std::string_view key) const {
     const auto it = objects.find(key);
     return it == objects.end() ? nullptr : &it->second;

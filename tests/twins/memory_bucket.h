@@ -1,14 +1,14 @@
-// MemoryBucket: a Bucket in this process's memory, which tests use in place of
-// a server. It can be made like S3 (versions follow content, parts in any
-// order) or like Google's store (versions count up, parts in order).
+// MemoryBucket: a Bucket in this process's memory, which tests use instead of a
+// server. It can behave like S3 (versions follow content, parts in any order)
+// or like Google's store (versions count up, parts in order).
 //
-// Its clock stands still, but for one nanosecond a change, until a test moves
-// it. Uploads keep their parts until they are finished, aborted or destroyed;
-// those of a process that died (fault_bucket.h) stay.
+// Its clock stands still, except for one nanosecond per change, until a test
+// moves it. Uploads keep their parts until they are finished, aborted or
+// destroyed; uploads of a process that died (fault_bucket.h) stay.
 // Thread-safety: any thread; an upload as bucket.h says. Ownership: owns its
 // objects; uploads keep them alive. Units: bytes, nanoseconds since 1970.
-// Errors: as in bucket.h; InvalidArgument for what real servers refuse: bad
-// keys, parts of a wrong size or order, foreign page tokens.
+// Errors: as in bucket.h; InvalidArgument for requests that real servers
+// refuse: bad keys, parts of a wrong size or order, foreign page tokens.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct MemoryBucketOptions {
   std::string name = "memory";  // "mem://<name>/<key>" in messages
   BucketTraits traits;
   uint64_t part_bytes = 5 << 20;
-  // Versions are a count of changes; otherwise a digest of the content, so that
-  // equal objects have equal versions.
+  // If true, versions count changes; otherwise they are digests of the content,
+  // so that equal objects have equal versions.
   bool counts_versions = false;
   int page_entry_count_max = 1000;
   uint64_t answer_bytes_max = 64 << 20;  // of a Get without a target
@@ -44,7 +44,7 @@ class MemoryBucket : public Bucket {
   void SetTimeNs(int64_t time_ns);
   void AdvanceTime(int64_t duration_ns);
   size_t object_count() const;
-  // Changes one byte of an object behind everybody's back: it has a new
+  // Changes one byte of an object unnoticed by its users, which gives it a new
   // version. REQUIRES: the object exists and is longer than `offset`.
   void Damage(std::string_view key, uint64_t offset);
 

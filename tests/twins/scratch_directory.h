@@ -1,7 +1,7 @@
-// ScratchDirectory: an empty directory for one test, removed with it. Included
-// by tests only.
+// ScratchDirectory: an empty directory for one test, removed with the object.
+// Included only by tests.
 //
-// Thread-safety: one thread. Errors: aborts when the system gives none.
+// Thread-safety: one thread. Errors: aborts if the system cannot create one.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,14 +1,15 @@
-// A conditional write whose answer was lost may have happened; sent again it
-// fails for its own success. This tells that from a conflict.
+// A conditional write whose answer was lost may have happened; sent again, it
+// then fails because of its own success. SettlePut distinguishes that from a
+// conflict.
 //
-// For buckets that can put no id into an object's metadata, as S3's and
-// Google's do: FaultBucket, where it stands for a client that sends again.
-// The existing object is compared with what was sent. A rival who wrote the
-// very same bytes looks like ourselves: whoever needs one winner puts an id of
-// its own into the content.
+// For buckets that cannot store an id in an object's metadata, as S3's and
+// Google's do: FaultBucket, where it simulates a client that sends again. It
+// compares the existing object with the bytes that were sent. A rival that
+// wrote exactly the same bytes is taken for this writer: a caller that needs a
+// single winner puts its own id into the content.
 // Thread-safety: any thread. Units: bytes.
-// Errors: the given FailedPrecondition when other content is there, or none;
-// Unavailable when nobody can tell.
+// Errors: the given FailedPrecondition when the object is missing or has other
+// content; Unavailable when that cannot be determined.
 #pragma once
 
 #include <span>
@@ -19,7 +20,7 @@
 
 namespace holdfast {
 
-// The version of the object, when it holds exactly `pieces`; else `failed`.
+// The version of the object, if it holds exactly `pieces`; otherwise `failed`.
 Result<std::string> SettlePut(Bucket& bucket, std::string_view key,
                               std::span<const std::string_view> pieces,
                               const Status& failed);

@@ -1,7 +1,7 @@
-// A system that gives no more threads: programs that include this have a
-// pthread_create of their own, which fails when it is told to.
+// Simulates a system that has no more threads: programs that include this
+// define their own pthread_create, which fails on request.
 //
-// Thread-safety: one ThreadShortage at a time. Included by tests only.
+// Thread-safety: one ThreadShortage at a time. Included only by tests.
 #pragma once
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ namespace holdfast {
 inline std::atomic<int> threads_to_start{-1};  // -1: any number
 inline std::atomic<int> refused_thread_count{0};
 
-// While it lives, `started_max` threads can be started, and then none.
+// During its lifetime only `started_max` threads can be started.
 class ThreadShortage {
  public:
   explicit ThreadShortage(int started_max) {

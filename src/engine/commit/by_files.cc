@@ -39,8 +39,8 @@ void SayOnce(const Place& place) {
   });
 }
 
-// Writes `_CHECKPOINT_METADATA` of a checkpoint that was begun, made of that in
-// `source`; nothing when that is missing.
+// Writes the `_CHECKPOINT_METADATA` of a checkpoint that was only begun, made
+// from that of `source`; writes nothing if `source` has none.
 Status WriteBegunMetadata(const Place& source, FileStore& target) {
   FileStore store(source.path());
   const auto text = store.Read(kCheckpointMetadataFile);
@@ -72,10 +72,10 @@ class FilesMover {
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                         EntriesBelow(source_));
     FileStore store(target_);
-    // Until Finish the target says that it was begun and not committed, so that
-    // a crash leaves nothing that passes for a checkpoint.
+    // Until Finish the target is marked as begun and not committed, so that a
+    // crash leaves nothing that could be taken for a checkpoint.
     HF_RETURN_IF_ERROR(WriteBegunMetadata(source_, store));
-    // Those above come last in the list.
+    // Parent directories come last in the list.
     for (auto it = tree.directories.rbegin(); it != tree.directories.rend();
          ++it) {
       HF_RETURN_IF_ERROR(MakeDirectory(*it));
@@ -87,7 +87,7 @@ class FilesMover {
       HF_RETURN_IF_ERROR(Move(file));
     }
     HF_RETURN_IF_ERROR(SyncNames(target_, tree.directories));
-    // A name that moves is safe when both directories are.
+    // A file's new name is durable only when both directories are synced.
     if (!keeps_source_) {
       HF_RETURN_IF_ERROR(SyncNames(source_, tree.directories));
     }
@@ -103,7 +103,7 @@ class FilesMover {
     return local::SyncDirectory(root);
   }
 
-  // With the permissions of the one it stands for.
+  // Gives the directory the permissions of its original.
   Status MakeDirectory(const std::string& name) {
     const std::string made = target_ + "/" + name;
     HF_RETURN_IF_ERROR(local::CreateDirectoryNew(made));
@@ -136,7 +136,7 @@ class FilesMover {
     return kind == local::PathKind::kFile ? local::SyncFile(to) : Status();
   }
 
-  // From the metadata on it is a checkpoint.
+  // Once the metadata is written, the target is a checkpoint.
   Status Finish(FileStore& store) {
     FileStore from(source_);
     for (const std::string_view name :
@@ -189,8 +189,8 @@ Status GiveName(const Place& source, const Place& target) {
 }
 
 Status MarkBegunOnly(const Place& directory) {
-  // A checkpoint that lacks only its marker is otherwise whole
-  // (RecoverReplaced).
+  // A directory that lacks only its marker would otherwise be recovered as a
+  // complete checkpoint (RecoverReplaced).
   HF_RETURN_IF_ERROR(RemoveCommitMarker(directory));
   HF_RETURN_IF_ERROR(SyncDirectory(directory));
   FileStore store(directory.path());
@@ -202,8 +202,7 @@ Status EmptyBegunOnly(const Place& directory) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(directory));
   for (const std::string& name : names) {
-    // This file stays to the last: it says that the directory is not a
-    // checkpoint.
+    // Remove this file last: it shows that the directory is not a checkpoint.
     if (name == kCheckpointMetadataFile) continue;
     const std::string path = (directory / name).path();
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));

@@ -1,12 +1,12 @@
-// A checkpoint that gets another name on a file system that renames no
-// directories: its files do, one by one, and the marker comes last.
+// Gives a checkpoint another name on a file system that cannot rename
+// directories: its files are linked or moved one by one, the marker last.
 //
-// Until all of it is there the new directory says of itself that it was begun
-// and not committed (IsBegunOnly), where there is `_CHECKPOINT_METADATA` to say
-// so. The first time a process does this it says so on stderr.
-// Thread-safety: any thread; the caller has the locks of what it names.
-// Errors: AlreadyExists (something is at the target), those of the file system.
-// After one there is nothing at the target.
+// Until every file has arrived, the new directory is marked as begun and not
+// committed (IsBegunOnly), provided that the source has `_CHECKPOINT_METADATA`.
+// The first time that a process does this it reports it on stderr.
+// Thread-safety: any thread; the caller holds the locks of both directories.
+// Errors: AlreadyExists (the target exists), those of the file system. After an
+// error nothing is left at the target.
 #pragma once
 
 #include "holdfast/status.h"
@@ -15,21 +15,22 @@
 
 namespace holdfast {
 
-// The target has the files by hard links, or copies where there are no links:
-// the source stays as it is. The lock is the target's.
+// Fills the target with hard links, or with copies where links are not
+// supported; the source stays as it is. Returns the lock of the target.
 Result<DirectoryLock> CopyByFiles(const Place& source, const Place& target);
-// The target has the files themselves; what is left of the source is not
-// removed.
+// Moves the files themselves to the target; does not remove what is left of the
+// source.
 Result<DirectoryLock> MoveByFiles(const Place& source, const Place& target);
 
-// PublishDirectory, or where directories are not renamed a copy by files and
-// the removal of `source`. Both checkpoints' names are the caller's.
+// Calls PublishDirectory, or, where directories cannot be renamed, copies by
+// files and removes `source`. The caller owns the names of both checkpoints.
 Status GiveName(const Place& source, const Place& target);
 
-// From now on no reader takes the directory for a checkpoint.
+// Makes readers stop treating the directory as a checkpoint.
 Status MarkBegunOnly(const Place& directory);
-// Removes what is in such a directory but the file that says so, durably: after
-// a loss of power, too, what is left of it is known for a leftover.
+// Durably removes everything in such a directory except the file that marks it
+// as begun, so that even after a loss of power the rest is recognised as a
+// leftover.
 Status EmptyBegunOnly(const Place& directory);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// The functions of holdfast/detail/commit.h.
+// Implements holdfast/detail/commit.h.
 #include <algorithm>
 #include <optional>
 
@@ -21,8 +21,8 @@ Result<bool> IsDirectoryItself(const Place& place) {
   return kind == PathKind::kDirectory;
 }
 
-// A saver that still writes there sees that its save is over; a checkpoint that
-// was committed just now stays.
+// Taking the lease makes a saver that still writes there notice that its save
+// is over. A checkpoint that was committed just now stays.
 Status RemoveLeased(const Place& place, CleanupResult& result) {
   HF_ASSIGN_OR_RETURN(SaveLease lease, SaveLease::Take(place));
   if (HasCommitMarker(place)) return lease.Release();
@@ -37,7 +37,7 @@ Status Recover(const Place& replaced, const Place& final_place,
                CleanupResult& result) {
   std::optional<SaveLease> lease;
   MayGoOn keeps_lease;
-  // The lease of the final path keeps a new save away meanwhile.
+  // Meanwhile the lease of the final path keeps a new save away.
   if (!final_place.can_rename()) {
     HF_ASSIGN_OR_RETURN(lease, SaveLease::Take(final_place));
     HF_RETURN_IF_ERROR(lease->BeginCommit());
@@ -61,7 +61,7 @@ bool IsLeftover(const Place& place, CommitMode mode) {
           IsBegunOnly(place));
 }
 
-// A save that ended since the look before has made a checkpoint of it.
+// Checks again under the lock: the save may have committed in the meantime.
 Status RemoveUnlocked(const Place& place, CommitMode mode,
                       CleanupResult& result) {
   HF_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Take(place.path()));
@@ -80,8 +80,8 @@ Status Clean(const Place& place, CommitMode mode, CleanupResult& result) {
                             : RemoveLeased(place, result);
 }
 
-// Directories that are worth a second look. In an object store one listing
-// tells; everything done afterwards asks again.
+// Directories that may be leftovers. In an object store one listing decides;
+// all later steps check again.
 Result<std::vector<std::string>> Candidates(const Place& root,
                                             CommitMode mode) {
   const LookScope scope(root);
@@ -96,8 +96,8 @@ Result<std::vector<std::string>> Candidates(const Place& root,
     candidates.push_back(std::move(name));
   }
   if (root.can_rename()) return candidates;
-  // A checkpoint that was put aside comes first: its directory is a leftover,
-  // too.
+  // Handle checkpoints that were put aside first, because their directories are
+  // leftovers too.
   std::stable_partition(
       candidates.begin(), candidates.end(),
       [](const std::string& name) { return NameOfReplaced(name).has_value(); });
@@ -165,8 +165,8 @@ Result<CleanupResult> CleanupTemporaryPaths(const std::string& root,
     const Status cleaned = Clean(place / name, mode, result);
     switch (cleaned.code()) {
       case StatusCode::kOk:
-      case StatusCode::kNotFound:            // somebody else was faster
-      case StatusCode::kFailedPrecondition:  // not ours to decide
+      case StatusCode::kNotFound:            // another process was faster
+      case StatusCode::kFailedPrecondition:  // not for us to decide
         break;
       case StatusCode::kAlreadyExists:
         result.in_use.push_back((place / name).path());

@@ -22,10 +22,10 @@
 namespace holdfast {
 namespace {
 
-// A rival may delete the checkpoint that is to be replaced, again and again.
+// Limits retries: a rival may delete the checkpoint to be replaced repeatedly.
 constexpr int kPublishAttempts = 100;
 
-// REQUIRES: a directory.
+// REQUIRES: `place` is a directory.
 Status CheckMayReplaceBy(const Place& place, const CommitOptions& options) {
   if (options.overwrite) {
     HF_RETURN_IF_ERROR(options.keeps_other_files ? OtherFiles(place).status()
@@ -51,10 +51,10 @@ Status RemoveLeftover(const Place& directory) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
   if (kind == PathKind::kMissing) return Status();
   if (kind != PathKind::kDirectory) return DestinationExistsError(directory);
-  // A save that lives holds this lock, so that only what a dead one left is
+  // A running save holds this lock, so only leftovers of dead saves are
   // removed.
   Result<DirectoryLock> lock = DirectoryLock::Take(directory.path());
-  // Its save has ended just now, or another process clears up.
+  // Its save has just ended, or another process is cleaning up.
   if (lock.status().code() == StatusCode::kNotFound) return Status();
   HF_RETURN_IF_ERROR(lock.status());
   return lock->Remove(directory.path());
@@ -72,7 +72,7 @@ Status CreateParents(const Place& place) {
   }
   HF_RETURN_IF_ERROR(CreateParents(parent));
   const Status created = CreateDirectoryNew(parent);
-  // Another process may have made it just now.
+  // Another process may just have created it.
   if (created.code() == StatusCode::kAlreadyExists) return Status();
   HF_RETURN_IF_ERROR(created);
   return SyncDirectory(parent.parent());
@@ -145,8 +145,8 @@ Result<std::unique_ptr<PendingCheckpoint>> PendingCheckpoint::Begin(
 }
 
 Status PendingCheckpoint::BeginTemporary() {
-  // A checkpoint that a dead save put aside comes back before the destination
-  // is looked at.
+  // Restore a checkpoint that a dead save put aside before checking the
+  // destination.
   HF_RETURN_IF_ERROR(RecoverReplaced(final_place_).status());
   HF_RETURN_IF_ERROR(CheckDestination(final_place_, options_));
   access_ = AccessRule::Of(final_place_.path(), {});
@@ -166,11 +166,11 @@ Status PendingCheckpoint::BeginInPlace() {
   return SyncDirectory(final_place_.parent());
 }
 
-// The directory at the final path may be replaced. The leftover of a dead save
-// is not worth keeping.
+// Handles a replaceable directory at the final path. The leftover of a dead
+// save is removed instead of put aside.
 Status PendingCheckpoint::PutAsideOrRemove() {
   HF_ASSIGN_OR_RETURN(replaced_, DirectoryLock::Take(final_place_.path()));
-  // Another save may have ended since the look before.
+  // Another save may have ended since the earlier check.
   HF_RETURN_IF_ERROR(CheckMayReplacePlace(final_place_));
   if (IsBegunOnly(final_place_)) return replaced_.Remove(final_place_.path());
   return PutAside();
@@ -187,7 +187,7 @@ Status PendingCheckpoint::PutAside() {
 }
 
 // A private directory must be private from the start. Its exact permissions are
-// set when it is complete, since they may forbid writing.
+// set when it is complete, because they may forbid writing.
 Status PendingCheckpoint::MakeDirectory() {
   HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Make(directory()));
   HF_RETURN_IF_ERROR(access_.CloseWhileItGrows(directory()));
@@ -213,9 +213,9 @@ PendingCheckpoint::~PendingCheckpoint() {
   });
 }
 
-// Best effort: the next save to the same path recognises leftovers and removes
-// them. The marker goes first, so that a half-removed directory is not taken
-// for a checkpoint.
+// Best effort: the next save to this path recognises leftovers and removes
+// them. The marker is removed first, so that a half-removed directory is not
+// taken for a checkpoint.
 void PendingCheckpoint::Abort() {
   const Result<bool> is_ours = lock_.IsAt(directory());
   if (is_ours.ok() && *is_ours) {
@@ -233,15 +233,15 @@ Status PendingCheckpoint::Commit() {
     is_committed_ = true;
     return Status();
   }
-  // The name may have been taken over while this process was stopped.
+  // Another process may have taken the name while this one was stopped.
   HF_ASSIGN_OR_RETURN(const bool is_ours, lock_.IsAt(directory()));
   if (!is_ours) {
     return FailedPreconditionError("save to " + final_path() +
                                    ": another process removed or replaced " +
                                    directory() + " while it was being written");
   }
-  // may_commit and the change of names see the same references: in between
-  // nobody removes a base, and no delta commits on what is replaced.
+  // may_commit and the renaming see the same references: between them nobody
+  // removes a base, and no delta that needs the replaced checkpoint commits.
   ReferenceLock lock;
   if (options_.overwrite || options_.may_commit) {
     lock = ReferenceLock(final_place_.parent());
@@ -255,20 +255,21 @@ Status PendingCheckpoint::Commit() {
     }
   }
   is_committed_ = true;
-  // The rest only removes what no name leads to any more, and may take long.
+  // The rest only removes directories that no longer have a public name, which
+  // may take long.
   lock.Unlock();
   Status removed;
   if (is_moved_by_files_) removed = lock_.Remove(directory());
-  // The lock of what was replaced is kept until it is removed.
+  // The replaced directory stays locked until it is removed.
   lock_.Unlock();
   if (!replaced_.is_held()) return removed;
   const Status replaced = replaced_.Remove(replaced_at_);
   return removed.ok() ? replaced : removed;
 }
 
-// After the exchange the replaced checkpoint has the temporary name, or the one
-// of what is moved away, and is locked: no other process takes it for a
-// leftover, or the name for its own, before it is removed.
+// After the exchange the replaced checkpoint has the temporary name, or the
+// name for checkpoints moved aside, and is locked: until it is removed, no
+// other process takes it for a leftover or uses its name.
 Status PendingCheckpoint::Publish() {
   for (int attempt = 0; attempt < kPublishAttempts; ++attempt) {
     const Status published = PublishDirectory(directory_, final_place_);
@@ -280,10 +281,10 @@ Status PendingCheckpoint::Publish() {
       return DestinationExistsError(final_place_);
     }
     Result<DirectoryLock> replaced = DirectoryLock::Take(final_place_.path());
-    // A rival removed it between the two calls: rename again.
+    // A rival removed it between the two calls; rename again.
     if (replaced.status().code() == StatusCode::kNotFound) continue;
     HF_RETURN_IF_ERROR(replaced.status());
-    // Asked again under the lock: the directory may be another one than at
+    // Check again under the lock: the directory may not be the one seen by
     // Begin.
     HF_RETURN_IF_ERROR(CheckMayReplaceBy(final_place_, options_));
     if (options_.keeps_other_files) HF_RETURN_IF_ERROR(KeepOtherFiles());
@@ -300,8 +301,8 @@ Status PendingCheckpoint::Publish() {
   return DestinationExistsError(final_place_);
 }
 
-// As in an object store: the copy of the old one is whole before its original
-// goes, and both have the marker until then.
+// As in an object store, the copy of the old checkpoint is complete before its
+// original is removed, and both have the marker until then.
 Status PendingCheckpoint::PutAsideByFiles() {
   HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_place_));
   if (holds_nothing || IsBegunOnly(final_place_)) {
@@ -330,7 +331,7 @@ Status PendingCheckpoint::PublishByFiles() {
   return Status();
 }
 
-// They get a second name in the new directory, before that takes the path.
+// Links the other files into the new directory before it takes the path.
 Status PendingCheckpoint::KeepOtherFiles() {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> others,
                       OtherFiles(final_place_));
@@ -338,8 +339,8 @@ Status PendingCheckpoint::KeepOtherFiles() {
     const Place kept = directory_ / file;
     HF_RETURN_IF_ERROR(CreateParents(kept));
     const std::string from = (final_place_ / file).path();
-    // EEXIST: an earlier attempt has linked it, or the new checkpoint has a
-    // file of this name itself, which stays.
+    // EEXIST means that an earlier attempt has linked the file, or that the new
+    // checkpoint has a file of this name, which stays.
     if (::link(from.c_str(), kept.path().c_str()) != 0 && errno != EEXIST) {
       return HoldsMoreError(final_path(), file);
     }
@@ -348,8 +349,8 @@ Status PendingCheckpoint::KeepOtherFiles() {
   return Status();
 }
 
-// The names may have changed although the call failed, as when only their sync
-// failed. A save that fails must not be visible.
+// The names may have changed although the call failed, for example if only
+// their sync failed. A failed save must not be visible.
 void PendingCheckpoint::UndoRename() {
   const Result<bool> is_visible = lock_.IsAt(final_path());
   if (!is_visible.ok() || !*is_visible) return;

@@ -25,7 +25,7 @@ Status FileWriter::WriteUnlisted(std::string_view name, std::string_view text) {
   options.sync = sync_;
   options.must_create = must_create();
   options.may_queue = must_create();
-  options.atomic = false;  // nobody can look before the commit
+  options.atomic = false;  // not visible before the commit
   return store_.Write(name, text, options);
 }
 

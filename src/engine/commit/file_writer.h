@@ -1,5 +1,5 @@
-// FileWriter: the small files of one directory of a checkpoint that nobody can
-// see yet, remembered for its `_HOLDFAST_DIGESTS`.
+// FileWriter: writes the small files of one directory of a checkpoint that is
+// not visible yet, and records them for its `_HOLDFAST_DIGESTS`.
 //
 // Thread-safety: one thread. Ownership: borrows the store.
 // Errors: those of the store.
@@ -17,29 +17,29 @@ namespace holdfast {
 
 class FileWriter {
  public:
-  // `guarded_path`: where the store is, if an existing file must never be
-  // replaced, and nothing written when a lease above the path is lost
+  // `guarded_path` is the path of the store, if existing files must never be
+  // replaced and nothing may be written after a lease above the path was lost
   // (CheckLeasesAbove).
   FileWriter(Store& store, bool sync, std::string guarded_path = "")
       : store_(store), sync_(sync), guarded_path_(std::move(guarded_path)) {}
-  // `store` is that of `place`. Syncs only where the place needs it. Guarded
-  // where a save that was taken over may still be writing, unless the writer's
-  // files may be there already.
+  // `store` must be the store of `place`. Syncs only where the place needs it.
+  // Is guarded where a save that was taken over may still be writing, unless
+  // `may_replace` says that the files may already exist.
   FileWriter(Store& store, const Place& place, bool sync, bool may_replace)
       : FileWriter(store, sync && place.needs_sync(),
                    place.can_rename() || may_replace ? "" : place.path()) {}
 
-  // Also lists it, in place of what was listed under this name.
+  // Also lists the file, replacing any earlier entry of this name.
   Status Write(std::string_view name, std::string_view text);
   // For a file that is written after the list.
   void List(std::string_view name, std::string_view text);
   Status WriteUnlisted(std::string_view name, std::string_view text);
-  // `_HOLDFAST_DIGESTS` itself, of all that is listed.
+  // Writes `_HOLDFAST_DIGESTS` itself, with everything listed so far.
   Status WriteDigests();
-  // The text that it has written; empty before.
+  // The text of `_HOLDFAST_DIGESTS`; empty before it is written.
   const std::string& digest_text() const { return digest_text_; }
-  // Names are durable when it returns, if the writer syncs; in any case the
-  // store has written what was queued.
+  // If the writer syncs, names are durable when this returns; in any case the
+  // store has written everything queued.
   Status SyncNames();
 
   Store& store() { return store_; }

@@ -1,4 +1,4 @@
-// The record of an item that is being deleted.
+// Records that an item is being deleted, and finishes the deletion.
 //
 // Source: orbax-checkpoint 0.12.8, _src of v1, checkpoint deletion.
 #include "holdfast/detail/item_deletion.h"
@@ -27,7 +27,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kOperationIdSize = 32;
-// Names that no item of the user's has.
+// Names that no user's item has.
 constexpr std::string_view kReserved[] = {"metrics", "AUTO",
                                           kDeletionRecordFile};
 
@@ -51,7 +51,7 @@ Result<Json> ReadObject(Store& store, std::string_view name) {
                        store.Describe(name) + ".");
 }
 
-// The metadata as it is without the item.
+// The metadata without the item.
 Result<Json> WithoutItem(const Json& metadata, const std::string& item) {
   const auto handlers =
       metadata.is_object() ? metadata.find("item_handlers") : metadata.end();
@@ -65,7 +65,7 @@ Result<Json> WithoutItem(const Json& metadata, const std::string& item) {
   return rest;
 }
 
-// Members in any order.
+// Compares members in any order.
 bool AreEqual(const Json& a, const Json& b) {
   return nlohmann::json(a) == nlohmann::json(b);
 }
@@ -83,7 +83,7 @@ Result<std::string> TextMember(const Json& record, const char* name) {
   return InvalidArgumentError("'" + std::string(name) + "' is not a string");
 }
 
-// A record that fits the checkpoint.
+// Parses a record, and checks that it fits the checkpoint.
 Result<DeletionRecord> RecordOf(Store& store, const Json& text) {
   DeletionRecord record;
   HF_ASSIGN_OR_RETURN(record.operation_id, TextMember(text, "operation_id"));
@@ -99,7 +99,7 @@ Result<DeletionRecord> RecordOf(Store& store, const Json& text) {
   if (!AreEqual(record.updated_metadata, updated)) {
     return InvalidArgumentError("Invalid replacement metadata.");
   }
-  // Orbax moves items elsewhere only in object stores.
+  // Orbax relocates items only in object stores.
   if (!text.value("destination", Json()).is_null()) {
     return InvalidArgumentError("Invalid relocation destination.");
   }
@@ -113,7 +113,7 @@ Result<DeletionRecord> RecordOf(Store& store, const Json& text) {
   return record;
 }
 
-// nullopt when nothing is being deleted.
+// nullopt when no deletion is recorded.
 Result<std::optional<DeletionRecord>> FindRecord(Store& store) {
   const Result<Json> text = ReadObject(store, kDeletionRecordFile);
   if (text.status().code() == StatusCode::kNotFound) {
@@ -127,7 +127,7 @@ Result<std::optional<DeletionRecord>> FindRecord(Store& store) {
                                  std::string(record.status().message()));
 }
 
-// SetPermissions is for directories.
+// SetPermissions is only for directories.
 Status SetFileMode(const Place& file, uint32_t mode) {
   const std::string& path = file.path();
   if (::chmod(path.c_str(), mode) == 0) return Status();
@@ -143,7 +143,7 @@ Status WriteText(Store& store, std::string_view name, const std::string& text,
   return store.SyncNames();
 }
 
-// Writes a file again, with the permissions that it has.
+// Rewrites a file, keeping its permissions.
 Status ReplaceText(const Place& place, std::string_view name,
                    const std::string& text) {
   const Place file = place / name;
@@ -165,7 +165,7 @@ Status Finish(const Place& place) {
   if (!record) return Status();
   HF_RETURN_IF_ERROR(RemoveItem(place, record->item));
   const std::string text = PythonJsonText(record->updated_metadata);
-  // At no moment is there a checksum of another text than is there.
+  // In this order, no checksum ever differs from the text that is stored.
   const std::string& path = place.path();
   HF_RETURN_IF_ERROR(ForgetListedItem(path, record->item, std::nullopt));
   HF_RETURN_IF_ERROR(ReplaceText(place, kCheckpointMetadataFile, text));
@@ -205,7 +205,7 @@ bool HasAny(const Place& place, std::initializer_list<std::string_view> names) {
   });
 }
 
-// Whether an item of the user's is left without `item`.
+// Whether another item of the user's exists besides `item`.
 Result<bool> HasOthers(const Place& place, const Json& handlers,
                        const std::string& item) {
   for (const auto& [name, unused] : handlers.items()) {

@@ -19,15 +19,15 @@ namespace {
 using Names = std::initializer_list<std::string_view>;
 
 constexpr size_t kNamesInWords = 3;
-// Directories below a directory that are looked into, and names that are looked
-// at; each may be a request to a server.
+// Limits of the directories that are searched below a directory, and of the
+// names that are examined; each may be a request to a server.
 constexpr size_t kLookedIntoMax = 32;
 constexpr size_t kLookedAtMax = 4096;
-// The bound on a text that is shown.
+// The maximum length of a text shown in a message.
 constexpr size_t kShownBytes = 60;
 constexpr size_t kSafetensorsStartBytes = 9;  // a length and '{'
 
-// A name that may have one '*' at its front, its end or both.
+// A name pattern that may have one '*' at its start, its end or both.
 bool Fits(std::string_view name, std::string_view glob) {
   if (glob.empty()) return false;
   const bool is_open_front = glob.front() == '*';
@@ -60,7 +60,7 @@ bool StartsWithAny(const FileStart& start, Names magics) {
   });
 }
 
-// With white space in front of it dropped, and in small letters.
+// The start in lower case, without leading white space.
 std::string PlainStart(const FileStart& start) {
   std::string text = start.bytes;
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
@@ -88,8 +88,8 @@ std::string_view FirstMember(const FileStart& start) {
                       LoadLittle<uint16_t>(bytes.data() + 26));
 }
 
-// torch.save puts all members into one folder; which comes first depends on who
-// wrote, or packed, the archive.
+// torch.save puts all members into one folder; which one comes first depends on
+// the program that wrote or repacked the archive.
 bool IsTorchArchive(const FileStart& start) {
   const std::string_view member = FirstMember(start);
   const size_t slash = member.find('/');
@@ -108,7 +108,7 @@ bool IsNpz(const FileStart& start) {
          member == "holdfast.tree.json";
 }
 
-// A map whose first key is a text; another map is more likely something else.
+// A map whose first key is a string; any other map is probably not a tree.
 bool IsMsgpackTree(const FileStart& start) {
   const std::string& bytes = start.bytes;
   if (bytes.size() < 4) return false;
@@ -133,7 +133,7 @@ bool IsZeros(const FileStart& start) {
 
 bool IsText(const FileStart& start) {
   std::string_view text = start.bytes;
-  // A sign may be cut at the end.
+  // A character may be cut off at the end.
   for (int i = 0; i < 3 && !IsValidUtf8(text); ++i) text.remove_suffix(1);
   return !text.empty() && IsValidUtf8(text) &&
          std::ranges::none_of(text, [](char c) {
@@ -150,8 +150,7 @@ bool IsMsgpackName(std::string_view name) {
   return EndsWithAny(name, {".msgpack"}) || name.starts_with("checkpoint_");
 }
 
-// The sign by which a directory with these names is a checkpoint, or leads to
-// one.
+// The sign by which a directory with these names is, or leads to, a checkpoint.
 std::string CheckpointIn(const DirectorySight& sight) {
   for (const std::string_view mark :
        {kTreeMetadataFile, kCheckpointMetadataFile, kManifestFile,
@@ -174,7 +173,7 @@ std::vector<std::string> NamesIn(const Place& directory) {
   return names.ok() ? *names : std::vector<std::string>();
 }
 
-// The checkpoints up to three levels below, the first few in words.
+// The checkpoints up to three levels below; the message names the first few.
 std::string CheckpointsBelow(const DirectorySight& sight) {
   constexpr int kLevels = 3;
   std::vector<std::string> todo = sight.names();
@@ -208,8 +207,9 @@ std::string CheckpointsBelow(const DirectorySight& sight) {
   return all.Those([](std::string_view) { return true; });
 }
 
-// In this order: what says more comes first. Formats that are read are looked
-// for by their readers; their signs here tell files with wrong names.
+// The order matters: more specific rows come first. Formats that holdfast reads
+// are found by their readers; their signs here recognise files with wrong
+// names.
 constexpr KnownFormat kKnownFormats[] = {
     {.id = "orbax", .words = "Orbax's checkpoints"},
     {.id = "ocdbt", .words = "OCDBT databases"},
@@ -604,7 +604,7 @@ std::string TextOf(const KnownFormat& row, const std::string& found) {
   return "it is " + Filled(row.words, found) + "; " + Filled(row.way_on, found);
 }
 
-// Words about a file are of files in the directory.
+// Words of a file's row describe files in the directory.
 std::string TextOfDirectory(const KnownFormat& row, const std::string& found) {
   if (!row.has_file_sign()) return TextOf(row, found);
   return "it holds " + found + ", " + std::string(row.words) + "; " +
@@ -687,7 +687,7 @@ std::string FormatsThatAreRead() {
 }
 
 std::string WhatFileIs(const Place& file) {
-  // Links are followed, as models' hubs make them.
+  // Links are followed, because model hubs create them.
   Place real = file;
   if (!file.is_remote()) {
     std::error_code error;

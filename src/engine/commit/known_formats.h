@@ -1,11 +1,12 @@
-// Known formats of checkpoints, told by the first bytes of a file or the names
-// in a directory: one table of signs, of words for what bears the sign, and of
-// what to do with it. The formats that holdfast reads are rows of it, too; the
-// text that lists them is made from it.
+// Checkpoint formats that holdfast recognises by the first bytes of a file or
+// by the names in a directory. One table holds the signs of each format, a
+// description of what they mark, and advice what to do with it. The formats
+// that holdfast reads are rows too; the message that lists them is made from
+// the table.
 //
 // Thread-safety: immutable; functions of the file system.
-// Ownership: results own their texts. Units: bytes.
-// Errors: none where not said; what cannot be looked at bears no sign.
+// Ownership: results own their strings. Units: bytes.
+// Errors: none unless stated; an entry that cannot be read bears no sign.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@
 
 namespace holdfast {
 
-// A sign of a file lies in this much of it.
+// The signs of a file are searched for in this many bytes at its start.
 inline constexpr uint64_t kFileStartBytes = 512;
 
 struct FileStart {
@@ -30,7 +31,7 @@ struct FileStart {
   uint64_t byte_count = 0;  // of the file
 };
 
-// The names in a directory; those further down when a sign asks for them.
+// The names in a directory; names further down are looked up when a sign asks.
 class DirectorySight {
  public:
   DirectorySight(const Place& place, std::vector<std::string> sorted_names)
@@ -39,7 +40,8 @@ class DirectorySight {
   const Place& place() const { return place_; }
   const std::vector<std::string>& names() const { return names_; }
   bool Has(std::string_view name) const;
-  // The names that `is` holds for, the first few of them in words; "" without.
+  // Lists the first few names for which `is` holds, in words; "" if it holds
+  // for no name.
   std::string Those(const std::function<bool(std::string_view name)>& is) const;
 
  private:
@@ -48,23 +50,24 @@ class DirectorySight {
 };
 
 struct KnownFormat {
-  using Signs = std::array<std::string_view, 12>;  // "" behind the last
+  using Signs = std::array<std::string_view, 12>;  // "" after the last
 
-  // For a format that is read: as CheckpointInfo::format.
+  // For a format that holdfast reads: its CheckpointInfo::format.
   std::string_view id;
   // "it is …"; '%' stands for the names that the sign has found.
   std::string_view words;
-  // The advice what to do with it; "" for a format that is read.
+  // Advises what to do with the file or directory; "" for a format that is
+  // read.
   std::string_view way_on;
   // The sign leaves no doubt, whatever the file's name says.
   bool is_sure = false;
-  // Signs of a file, any of: its first bytes, its name (which may have a '*' at
-  // either end), what a function finds.
+  // Signs of a file, any of which is enough: its first bytes, its name (with an
+  // optional '*' at either end), or a function's verdict.
   Signs starts = {};
   Signs file_names = {};
   bool (*is_file)(const FileStart& start) = nullptr;
-  // Signs of a directory: names of entries, where `lacks` is not one; or those
-  // that a function finds, "" without.
+  // Signs of a directory: names of its entries, unless `lacks` is one of them
+  // too; or the names that a function finds ("" if it finds none).
   Signs entries = {};
   std::string_view lacks = {};
   std::string (*names_in)(const DirectorySight& sight) = nullptr;
@@ -77,18 +80,19 @@ struct KnownFormat {
     return !entries[0].empty() || names_in != nullptr;
   }
   bool IsFile(const FileStart& start) const;
-  // The names that are the sign, in words; "" without.
+  // The names that are the sign, in words; "" if the directory does not bear
+  // it.
   std::string NamesIn(const DirectorySight& sight) const;
 };
 
-// The first row that a file bears the sign of counts, and so in a directory.
+// The first row whose sign a file or directory bears counts.
 std::span<const KnownFormat> KnownFormats();
 
-// The start of an object, and the name that it has for those who ask. Errors:
-// those of the store.
+// Reads the start of an object; `name` is the object's name for messages.
+// Errors: those of the store.
 Result<FileStart> StartOfFile(Store& store, std::string_view key,
                               std::string_view name);
-// Null: no sign.
+// Null if no row matches.
 const KnownFormat* FormatOfStart(const FileStart& start);
 
 // "Orbax's checkpoints, …, and …".
@@ -98,18 +102,18 @@ std::string FormatsThatAreRead();
 // …".
 std::string WhatFileIs(const Place& file);
 std::string WhatDirectoryIs(const Place& directory);
-// The row's text where a directory with these names bears its sign; else "".
+// The row's message if a directory with these names bears its sign; else "".
 std::string TextOfSign(std::string_view id, const Place& directory,
                        const std::vector<std::string>& sorted_names);
 // FailedPrecondition for a directory with these names that has the databases of
-// processes and none that was made of them. Each holds some chunks of the
-// arrays: to read one would be to take the others for fill values.
+// several processes but no merged one. Each database holds only some chunks of
+// the arrays: a reader of one would take the missing chunks for fill values.
 Status CheckPartsAreMerged(const Place& directory,
                            const std::vector<std::string>& sorted_names);
 
-// The status, with what the file is where that is another thing than the
-// reader took it for: a row's id, or "" for any format that is read. REQUIRES:
-// not ok.
+// Adds to the status what the file is, if that differs from what the reader
+// took it for: `read_as` is a row's id, or "" for any format that is read.
+// REQUIRES: the status is not ok.
 Status WithWhatFileIs(const Status& status, Store& store, std::string_view key,
                       std::string_view read_as);
 

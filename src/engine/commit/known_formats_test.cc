@@ -21,10 +21,10 @@ using namespace std::string_literals;
 
 struct Sample {
   std::string_view id;
-  // The path that is asked for: a file, or (with a slash at the end) a
-  // directory.
+  // The requested path: a file, or (with a trailing slash) a directory.
   std::string path;
-  // The bytes of a file, or of each of `others`, which lie below the directory.
+  // The bytes of the file, or of each of `others`, which are below the
+  // directory.
   std::string bytes;
   std::vector<std::string> others = {};
 };
@@ -132,7 +132,7 @@ std::vector<Sample> Samples() {
 
 class KnownFormatsTest : public testing::Test {
  protected:
-  // The path that is asked for.
+  // Returns the requested path.
   std::string Write(const Sample& sample) {
     const std::string root = scratch_ / std::to_string(count_++);
     const std::string path = root + "/" + sample.path;
@@ -232,7 +232,7 @@ TEST_F(KnownFormatsTest, ALinkToNothing) {
   EXPECT_THAT(status.message(), HasSubstr("it is a link to 999"));
 }
 
-// The parts of one item, of which each holds some chunks.
+// The parts of one item, each of which holds only some chunks.
 TEST_F(KnownFormatsTest, UnmergedPartsAreNeverRead) {
   for (const char* item : {"", "default/"}) {
     const std::string below(item);

@@ -16,9 +16,9 @@
 namespace holdfast {
 namespace {
 
-// Looks for names. A name that could not be looked at counts as absent for the
-// moment, and `trouble` keeps the first reason: the caller must ask for it
-// before it concludes anything.
+// Looks up names. A name whose lookup failed counts as absent for the moment,
+// and `trouble` keeps the first failure: the caller must check it before
+// drawing conclusions.
 struct Sight {
   Status trouble;
   std::string id;  // PlaceId of the last checkpoint found, from before the look
@@ -59,7 +59,7 @@ Result<std::vector<std::string>> Subdirectories(const Place& directory,
   return names;
 }
 
-// Returns "" when it is missing.
+// Returns "" when no such file exists.
 std::string JsonFileOf(const Place& directory, Sight& sight) {
   for (const std::string_view name : kJsonItemFiles) {
     if (sight.HasFile(directory, name)) return std::string(name);
@@ -87,14 +87,14 @@ Status NoCheckpointError(const Place& place) {
       ": " + WhatDirectoryIs(place));
 }
 
-// The error for a step among others; other kinds that it may be are not looked
-// for.
+// The error for one step of a root, for which other kinds of checkpoint are not
+// tried.
 Status NothingThereError(const Place& step) {
   return NotFoundError(
       "No structure could be identified for the checkpoint at " + step.path());
 }
 
-// A file stands for the bare arrays beside it.
+// A file of bare arrays stands for all arrays next to it.
 Result<FoundCheckpoint> PlaceOfFile(const Place& at) {
   const std::string file = at.name();
   ItemPlace item;
@@ -141,8 +141,8 @@ Status CollectItems(const Place& directory, const std::string& prefix,
   return Status();
 }
 
-// Fills in what `_CHECKPOINT_METADATA` says, and returns the items that it
-// lists.
+// Fills in the contents of `_CHECKPOINT_METADATA`, and returns the items that
+// it lists.
 Result<CompositeHandlers> ReadCheckpointMetadata(FoundCheckpoint& place,
                                                  Sight& sight) {
   CheckpointInfo& info = place.info;
@@ -174,13 +174,13 @@ bool IsCommitMarker(const std::string& name) {
   return name == kCommitMarkerFile;
 }
 
-// Orbax's own handlers write something, whatever the item; a user's may not.
+// Orbax's own handlers write files for every item; a user's handler may not.
 bool AlwaysWrites(const std::optional<std::string>& handler) {
   return handler && handler->starts_with("orbax.");
 }
 
-// The handlers of trees have written `_METADATA` for longer than there is a
-// list of handlers.
+// The handlers of trees wrote `_METADATA` long before checkpoints listed
+// handlers.
 bool AlwaysDescribesTree(const std::optional<std::string>& handler) {
   return handler && handler->starts_with("orbax.") &&
          (handler->ends_with("PyTreeCheckpointHandler") ||
@@ -195,14 +195,13 @@ bool LacksTree(const Place& directory, const OpenOptions& options,
 }
 
 // For a checkpoint of items: DataLoss when the directory of a listed item is
-// not there, or has nothing in it any more; NotFound when it is a tree whose
-// structure is not there.
+// missing or empty; NotFound for a tree whose structure is missing.
 Status CheckItemsAreThere(const Place& directory,
                           const CompositeHandlers& items,
                           const OpenOptions& options, Sight& sight) {
   for (const auto& [name, handler] : items) {
     if (!options.item.empty() && options.item != name) continue;
-    // A text in the file need not be the name of a directory.
+    // A name in the file need not be a valid directory name.
     if (!CheckKey(name).ok()) continue;
     const Result<PathKind> kind = GetPathKind(directory / name);
     if (!kind.ok()) sight.Note(kind.status());
@@ -266,7 +265,7 @@ std::string ItemsText(const std::vector<ItemPlace>& items) {
   return text;
 }
 
-// A checkpoint that is one item has none by a name.
+// A checkpoint that is a single item has no named items.
 Status SelectItem(const OpenOptions& options, FoundCheckpoint& place) {
   if (options.item.empty()) return Status();
   const std::string there = ItemsText(place.items);
@@ -280,7 +279,7 @@ Status SelectItem(const OpenOptions& options, FoundCheckpoint& place) {
   return ItemNotFoundError(options.item, place.info.path, there);
 }
 
-// Finds all items, whichever is asked for; there may be none.
+// Finds all items, whichever is requested; there may be none.
 Result<FoundCheckpoint> LookAtStepOrItem(const Place& at,
                                          const OpenOptions& options,
                                          Sight& sight) {
@@ -308,8 +307,8 @@ Result<FoundCheckpoint> LookAtStepOrItem(const Place& at,
   return place;
 }
 
-// The same; Unavailable where another checkpoint took the place meanwhile, of
-// which some was seen and some of the first.
+// Like LookAtStepOrItem; Unavailable when another checkpoint replaced this one
+// during the look, so that the result could mix both.
 Result<FoundCheckpoint> PlaceOfStepOrItem(const Place& at,
                                           const OpenOptions& options,
                                           Sight& sight) {
@@ -326,7 +325,7 @@ Result<FoundCheckpoint> PlaceOfStepOrItem(const Place& at,
 
 using NamedStep = std::pair<int64_t, std::string>;
 
-// Step directories of `root`, newest first; empty when it is not a manager
+// The step directories of `root`, newest first; empty when it is not a manager
 // root.
 Result<std::vector<NamedStep>> StepsOf(const Place& root, Sight& sight) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -345,13 +344,13 @@ Result<std::vector<NamedStep>> StepsOf(const Place& root, Sight& sight) {
   return steps;
 }
 
-// True for a step directory that a save has completed, as its files tell.
+// True for a step directory that a save has completed, judging by its files.
 bool SaysCommitted(const Place& directory, Sight& sight) {
   return HasOrbaxMarks(directory, sight) || IsV1Root(directory, sight) ||
          sight.HasFile(directory, kDigestFile);
 }
 
-// True when a step that cannot be opened was whole once.
+// True when a step that cannot be opened was once complete.
 bool IsDamage(const Place& directory, const Status& status, Sight& sight) {
   return status.code() == StatusCode::kDataLoss ||
          (status.code() == StatusCode::kNotFound &&
@@ -382,14 +381,14 @@ Result<FoundCheckpoint> PlaceOfStep(const Place& root, int64_t step,
                        " in the checkpoints at " + root.path());
 }
 
-// Passes over directories that hold no checkpoint and never did.
+// Skips directories that never held a checkpoint.
 Result<FoundCheckpoint> PlaceOfNewestStep(const Place& root,
                                           const std::vector<NamedStep>& steps,
                                           const OpenOptions& options,
                                           Sight& sight) {
   const NamedStep* damaged = nullptr;
   Status why;
-  Status without_item;  // the newest step that is whole and lacks it
+  Status without_item;  // the newest complete step without it
   for (const NamedStep& step : steps) {
     const Place at = root / step.second;
     if (!IsFinishedStep(at, options.commit_mode)) continue;
@@ -397,14 +396,14 @@ Result<FoundCheckpoint> PlaceOfNewestStep(const Place& root,
     Status status = place.ok() ? place->damage : place.status();
     if (status.ok() && place->items.empty()) status = NothingThereError(at);
     if (status.ok()) {
-      // A step that never had the item asked for is not damaged.
+      // A step that never had the requested item is not damaged.
       const Status selected = SelectItem(options, *place);
       if (!selected.ok()) {
         if (without_item.ok()) without_item = selected;
         continue;
       }
-      // A damaged newer step is an error: reading an older one instead would
-      // lose work without a word.
+      // A damaged newer step is an error: silently reading an older step would
+      // lose work.
       if (damaged == nullptr) return place;
       return DamagedStepError(root.path(), damaged->first, why, step.first);
     }
@@ -456,8 +455,8 @@ Result<ItemPlace> Classify(const Place& directory, const OpenOptions& options,
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       Subdirectories(directory, sight));
-  // An item with a list of checksums lacks more than that, which the list
-  // tells.
+  // If the item has a list of checksums, more than the merged database is
+  // missing, which the list shows.
   if (!sight.HasFile(directory, kDigestFile)) {
     HF_RETURN_IF_ERROR(CheckPartsAreMerged(directory, names));
   }
@@ -561,7 +560,7 @@ Status MissingItemError(const std::string& directory, const std::string& name) {
                        "items to read if the others are enough");
 }
 
-// Reading an older step instead would lose work without a word.
+// Silently reading an older step instead would lose work.
 Status DamagedStepError(const std::string& root, int64_t damaged_step,
                         const Status& why, std::optional<int64_t> whole_step) {
   std::string message =
@@ -616,7 +615,7 @@ Result<FoundCheckpoint> FindCheckpointAndId(const Place& at,
                                             std::string& id) {
   Sight sight;
   Result<FoundCheckpoint> place = Find(at, options, sight);
-  // Trouble with what is not there any more says nothing.
+  // Errors about files that were moved away meanwhile mean nothing.
   const bool has_moved = place.status().code() == StatusCode::kUnavailable;
   if (!has_moved) HF_RETURN_IF_ERROR(sight.trouble);
   id = sight.id;

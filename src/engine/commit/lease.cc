@@ -28,17 +28,17 @@ struct HeldLease {
   Place directory;
   std::mutex mutex;
   std::string text;                            // of the record, as it is stored
-  std::chrono::steady_clock::time_point seen;  // held when last asked
+  std::chrono::steady_clock::time_point seen;  // held, at the last check
 };
 
 namespace {
 
-// A saver gives up after being taken over this often in a row.
+// A saver gives up after being taken over this many times in a row.
 constexpr int kTakeAttempts = 100;
-// A server that breaks its word this often in a row ignores conditions.
+// A server that breaks conditions this many times in a row ignores them.
 constexpr int kAskAttempts = 3;
 constexpr double kPollSeconds = 1;
-// A lease is renewed when a third of its time is over.
+// Renew a lease when a third of its time has passed.
 constexpr double kRenewSeconds = SaveLease::kCommitSeconds / 3;
 constexpr int64_t kNsASecond = 1'000'000'000;
 
@@ -58,7 +58,8 @@ void SleepAWhile() {
   std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds));
 }
 
-// The leases of this process. Never destroyed: threads may save until it ends.
+// The leases of this process. Never destroyed: threads may save until the
+// process ends.
 struct HeldLeases {
   std::mutex mutex;
   std::vector<std::weak_ptr<HeldLease>> leases;
@@ -111,7 +112,7 @@ std::string HolderText(const LeaseRecord& lease) {
 }
 
 // True while the holder is about to write the marker, has just written it, or
-// clears up. A removal that is only marked has not begun.
+// is cleaning up. A removal that is only marked has not begun.
 bool IsCommittingNow(const FileState& state) {
   const Result<LeaseRecord> holder = ParseLease(state.content);
   if (!holder.ok() || holder->state == LeaseRecord::State::kWriting) {
@@ -120,8 +121,8 @@ bool IsCommittingNow(const FileState& state) {
   const bool is_mark = holder->state == LeaseRecord::State::kRemoving &&
                        holder->renewal_count == 0;
   if (is_mark) return false;
-  // Without a clock of the server's the age is unknown, and the lease is
-  // respected.
+  // If the server does not report its clock, the age is unknown and the lease
+  // is respected.
   const double age_seconds =
       static_cast<double>(state.server_ns - state.modified_ns) / kNsASecond;
   return state.modified_ns == 0 || age_seconds < SaveLease::kCommitSeconds;
@@ -141,7 +142,8 @@ Status TakeOnce(const Place& place, const std::string& text, bool& had_holder) {
                               ": another save is committing there, or a "
                               "removal is under way");
   }
-  // Only while the server still has what was read: of several takers one wins.
+  // Succeeds only while the server still has the content read above, so one of
+  // several takers wins.
   return SwapFile(place, holder->content, text);
 }
 
@@ -247,7 +249,8 @@ Result<SaveLease> SaveLease::TakeUnasked(const Place& directory) {
 
 Result<SaveLease> SaveLease::Take(const Place& directory) {
   const Place place = LeaseOf(directory);
-  // The lease itself is the file on which the server's honesty is tried.
+  // The lease file itself is used to test whether the server honours
+  // conditions.
   for (int ask = 0; ask < kAskAttempts; ++ask) {
     HF_ASSIGN_OR_RETURN(SaveLease lease, TakeUnasked(directory));
     const Result<bool> honours = HonoursConditions(place);
@@ -262,12 +265,12 @@ Result<SaveLease> SaveLease::Take(const Place& directory) {
 Status SaveLease::CheckHeld() const { return CheckText(directory_, Text()); }
 
 Status CheckLeasesAbove(const std::string& path, double age_seconds_max) {
-  // Only the lease's own mutex is held while the server is asked.
+  // Only this lease's mutex is held during the request.
   for (const std::shared_ptr<HeldLease>& held : HeldAbove(path)) {
     const std::lock_guard lock(held->mutex);
     const auto now = std::chrono::steady_clock::now();
     const std::chrono::duration<double> age = now - held->seen;
-    // An answer is believed for so long: not every file costs a request.
+    // A recent answer is trusted, so that not every file costs a request.
     if (age.count() < age_seconds_max) continue;
     HF_RETURN_IF_ERROR(CheckText(held->directory, held->text));
     held->seen = now;
@@ -277,12 +280,13 @@ Status CheckLeasesAbove(const std::string& path, double age_seconds_max) {
 
 Status SaveLease::Swap(LeaseRecord next) {
   const std::string text = SerializeLease(next);
-  // Taken before the request: the server's time of the write is not earlier.
+  // Measured before the request, so that the server's time of the write is not
+  // earlier.
   const auto begun = std::chrono::steady_clock::now();
   const Status swapped = SwapFile(LeaseOf(directory_), Text(), text);
   if (!swapped.ok()) {
     if (swapped.code() != StatusCode::kFailedPrecondition) return swapped;
-    // Says who took the lease over, where that can be told.
+    // Reports who took the lease over, if that can be determined.
     const Status why = CheckHeld();
     return why.ok() ? swapped : why;
   }
@@ -319,8 +323,8 @@ Status SaveLease::Release() {
   const std::string text = Text();
   const Status deleted = DeleteFileIf(LeaseOf(directory_), text);
   if (deleted.code() != StatusCode::kFailedPrecondition) return Status();
-  // A lease beside a marker is a leftover, and another process may have removed
-  // it.
+  // A lease next to a marker is a leftover, which another process may have
+  // removed.
   const Result<FileState> now = ReadFileState(LeaseOf(directory_));
   const bool is_gone = now.status().code() == StatusCode::kNotFound;
   return is_gone ? Status() : CheckText(directory_, text);
@@ -332,7 +336,7 @@ bool HasLease(const Place& directory) {
   return kind.ok() && *kind == PathKind::kFile;
 }
 
-// The lease comes first: with it, a missing marker means "no checkpoint".
+// Write the lease first: with it, a missing marker means "no checkpoint".
 Status MarkForDeletion(const Place& directory) {
   LeaseRecord record = NewRecord();
   record.state = LeaseRecord::State::kRemoving;
@@ -360,11 +364,11 @@ Status RemoveMarked(const Place& directory) {
   if (!is_marked || HasCommitMarker(directory)) return Status();
   LeaseRecord record = NewRecord();
   record.state = LeaseRecord::State::kRemoving;
-  // A bare mark has 0 here: this says that the removal has begun
-  // (IsCommittingNow), so that savers wait for it.
+  // A removal that was only marked has 0 here. 1 means that it has begun, so
+  // that savers wait for it (IsCommittingNow).
   record.renewal_count = 1;
   const Status taken = SwapFile(place, state->content, SerializeLease(record));
-  // Another process saves there, or removes it itself.
+  // Another process saves there, or is removing the directory itself.
   if (taken.code() == StatusCode::kFailedPrecondition) return Status();
   HF_RETURN_IF_ERROR(taken);
   SaveLease held(directory, record, /*had_holder=*/true);

@@ -26,9 +26,9 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kLivePrefix = ".live-";
-// A rank that was not heard of for so long beyond its renewal has stopped.
+// A rank is judged to have stopped when its renewal is overdue by this much.
 constexpr double kSilentSeconds = 3;
-// While others wait for it.
+// The same while others wait for the rank.
 constexpr double kLateSeconds = 3;
 constexpr size_t kLiveBytesMax = 64 << 10;
 
@@ -37,7 +37,7 @@ double SecondsBetween(int64_t from_ns, int64_t to_ns) {
 }
 
 std::string WholeSeconds(double seconds) {
-  constexpr double kLongest = 1e15;  // a file may say anything
+  constexpr double kLongest = 1e15;  // a file may contain anything
   return std::to_string(static_cast<int64_t>(std::min(seconds, kLongest))) +
          " s";
 }
@@ -143,7 +143,7 @@ Result<LiveRecord> ParseLive(std::string_view text) {
   return record;
 }
 
-// In one write, so that readers hardly ever see half of it.
+// Writes in one call, so that readers rarely see half of it.
 void WriteLive(const Place& directory, const LiveRecord& record,
                bool may_create) {
   const std::string name = LiveFileName(record.rank.rank);
@@ -252,7 +252,7 @@ void LivePublication::Stop() {
 void JudgeLiveRanks(int64_t now_ns, const std::vector<LiveRecord>& records,
                     std::vector<LiveRank>& ranks) {
   ranks.clear();
-  double waited_seconds = 0;  // by who waits longest
+  double waited_seconds = 0;  // of the rank that waits longest
   for (const LiveRecord& record : records) {
     LiveRank& rank = ranks.emplace_back(record.rank);
     rank.seen_seconds = SecondsBetween(record.written_ns, now_ns);
@@ -283,8 +283,8 @@ void JudgeLiveRanks(int64_t now_ns, const std::vector<LiveRecord>& records,
 
 namespace {
 
-// The directories in which a save to a child of the root, or to the root
-// itself, may be writing.
+// The directories that a save to the root itself, or to one of its children,
+// may be writing.
 struct Candidate {
   Place directory;
   Place final_place;

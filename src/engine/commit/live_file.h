@@ -1,10 +1,9 @@
-// The word that a save leaves of one rank, for LiveSaves: a small file in the
-// directory that it writes, `.live-<rank>.holdfast-tmp.0000000000000000`.
+// A save's report about one rank, for LiveSaves: a small file in the directory
+// that the save writes, `.live-<rank>.holdfast-tmp.0000000000000000`.
 //
-// The name is one of those that no listing shows (stores/storage/new_file.h):
-// it is in no list of checksums, never in the way of an overwrite, and goes
-// with the directory. It is never synced, and where it cannot be written
-// nothing happens.
+// Listings hide files of such names (stores/storage/new_file.h): this one is in
+// no list of checksums, is never in the way of an overwrite, and disappears
+// with the directory. It is never synced, and failures to write it are ignored.
 // Thread-safety: any thread. Units: bytes, seconds; nanoseconds since 1970.
 // Errors: of Parse: DataLoss.
 #pragma once
@@ -21,15 +20,15 @@
 namespace holdfast {
 
 inline constexpr double kLiveFileSeconds = 1;
-// Every request counts where each is paid for.
+// Longer in object stores, where every request is paid for.
 inline constexpr double kLiveObjectSeconds = 10;
 
-// `rank` as of `written_ns`; seen_seconds, expected_seconds and lag are the
-// reader's.
+// `rank` at the time `written_ns`; the reader fills in seen_seconds,
+// expected_seconds and lag.
 struct LiveRecord {
   LiveRank rank;
   int64_t written_ns = 0;
-  double renewal_seconds = kLiveFileSeconds;  // to the next one
+  double renewal_seconds = kLiveFileSeconds;  // until the next one
 };
 
 std::string LiveFileName(int64_t rank);
@@ -39,15 +38,15 @@ std::optional<int64_t> RankOfLiveFile(std::string_view name);
 std::string SerializeLive(const LiveRecord& record);
 Result<LiveRecord> ParseLive(std::string_view text);
 
-// Best effort, all three. A file that is gone is made again only when it
-// `may_create`: the directory may be on its way out.
+// All three are best effort. A removed file is written again only with
+// `may_create`: the directory may be about to be removed.
 void WriteLive(const Place& directory, const LiveRecord& record,
                bool may_create = true);
 void RemoveLive(const Place& directory, int64_t rank);
 std::optional<LiveRecord> ReadLive(const Place& directory, int64_t rank);
 
-// A save's word of itself: its record is published as live files in
-// `directory` from now on, to the end of this object. Null: nothing is.
+// Publishes a save's call record as live files in `directory` for the lifetime
+// of this object. With a null record it does nothing.
 class LivePublication {
  public:
   LivePublication(CallRecord* call, const Place& directory);
@@ -55,16 +54,16 @@ class LivePublication {
   LivePublication(const LivePublication&) = delete;
   LivePublication& operator=(const LivePublication&) = delete;
 
-  // Before the commit: nothing is there any more when it returns.
+  // Call before the commit: all live files are removed when this returns.
   void Stop();
 
  private:
   CallRecord* call_;
 };
 
-// Judges what the ranks of one save say, as it is at `now_ns`: who was not
-// seen, and who is waited for. Pure, but for asking whether a process of this
-// host is still there.
+// Judges the reports of one save's ranks at the time `now_ns`: which were not
+// seen, and which are waited for. Pure, except that it checks whether processes
+// of this host still exist.
 void JudgeLiveRanks(int64_t now_ns, const std::vector<LiveRecord>& records,
                     std::vector<LiveRank>& ranks);
 

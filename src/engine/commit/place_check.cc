@@ -26,8 +26,8 @@ bool IsFound(const FoundCheckpoint& place, std::string_view item_name) {
       [&](const ItemPlace& item) { return item.name == item_name; });
 }
 
-// A directory whose one document is gone looks like one that never was an item;
-// the list of files knows better.
+// A directory whose only document was removed looks as if it had never been an
+// item; only the list of files shows the loss.
 Status CheckDocuments(const CheckedFiles& files, const OpenOptions& options,
                       const FoundCheckpoint& place) {
   Status gone;
@@ -44,8 +44,8 @@ Status CheckDocuments(const CheckedFiles& files, const OpenOptions& options,
   return gone;
 }
 
-// A tree without the files that make it one looks the same; but it has a list
-// of its own.
+// A tree without its defining files also looks as if it had never been an item,
+// but it has its own list.
 Status CheckEmptiedItems(const CheckedFiles& files, const OpenOptions& options,
                          const FoundCheckpoint& place) {
   for (const ItemPlace& item : place.emptied_items) {
@@ -89,7 +89,7 @@ Status CheckFoundBy(const CheckedFiles& files, const OpenOptions& options,
         files.Check(kCheckpointMetadataFile, place.metadata_text->view()));
   } else if (!files.store().Stat(kCheckpointMetadataFile).ok()) {
     HF_RETURN_IF_ERROR(files.CheckGone(kCheckpointMetadataFile));
-  }  // else it was not asked for
+  }  // otherwise it was not requested
   if (files.Lists(kV1MarkerFile)) {
     HF_RETURN_IF_ERROR(files.Read(kV1MarkerFile).status());
   }

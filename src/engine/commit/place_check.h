@@ -1,6 +1,7 @@
-// Compares a checkpoint's place with the lists of checksums that it has.
+// Compares a checkpoint's directory with its lists of checksums.
 //
-// Thread-safety: any thread. Errors: DataLoss naming what differs, or is gone.
+// Thread-safety: any thread. Errors: DataLoss naming what differs or is
+// missing.
 #pragma once
 
 #include <string>
@@ -12,19 +13,19 @@
 
 namespace holdfast {
 
-// Checks what FindCheckpoint has read, and that the items that are asked for
-// are all there; gives each of them its CheckedFiles, and `info` its notes.
+// Checks the result of FindCheckpoint, and that all requested items exist;
+// gives each item its CheckedFiles, and `info` its notes.
 Status CheckFound(const OpenOptions& options, FoundCheckpoint& place);
-// The same by `files`, those of the place's directory.
+// Does the same with `files`, those of the checkpoint's directory.
 Status CheckFoundBy(const CheckedFiles& files, const OpenOptions& options,
                     FoundCheckpoint& place);
 
-// FindCheckpoint; `id` is the PlaceId that the directory had before the look.
+// Calls FindCheckpoint; `id` is the PlaceId that the directory had before.
 Result<FoundCheckpoint> FindCheckpointAndId(const Place& place,
                                             const OpenOptions& options,
                                             std::string& id);
 
-// NotFound for an item that is asked for; `there` says what there is instead.
+// NotFound for a requested item; `there` says what exists instead.
 Status ItemNotFoundError(const std::string& item, const std::string& path,
                          const std::string& there);
 

@@ -21,7 +21,7 @@
 namespace holdfast {
 namespace {
 
-// Stands in `_CHECKPOINT_METADATA` while the save runs, so that no two saves
+// Written into `_CHECKPOINT_METADATA` while the save runs, so that no two saves
 // have the same text there.
 constexpr const char* kSaveIdKey = "holdfast_save_id";
 
@@ -36,7 +36,7 @@ Result<Contents> ContentsOf(const Place& place) {
   Contents contents;
   const Result<std::vector<std::string>> names = ListDirectory(place);
   if (names.status().code() == StatusCode::kNotFound) {
-    // An object of that very name would hide below the checkpoint.
+    // An object with exactly this name would be hidden by the checkpoint.
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
     if (kind == PathKind::kMissing) return contents;
     return DestinationExistsError(place);
@@ -54,12 +54,11 @@ Result<Contents> ContentsOf(const Place& place) {
   return contents;
 }
 
-// Refuses what can be refused without a lease, so that such a save disturbs
-// nobody.
+// Refuses whatever can be refused without a lease, so that a doomed save
+// disturbs no other.
 Status CheckContents(const Place& place, const Contents& contents,
                      bool overwrite) {
-  // Files beside a lease, without a marker, are those of a save that has not
-  // ended.
+  // Files next to a lease, without a marker, belong to an unfinished save.
   const bool is_checkpoint =
       contents.has_marker || (contents.has_more && !contents.has_lease);
   if (!is_checkpoint) return Status();
@@ -74,7 +73,7 @@ RemoteCommit::RemoteCommit(Place place, SaveLease lease)
 
 Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(
     const Place& place, bool overwrite, const std::string& result_id) {
-  // Most saves are to a new name: then there is nothing to list yet.
+  // Most saves use a new name, with nothing to list yet.
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
   if (kind != PathKind::kMissing) {
     HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(place));
@@ -88,11 +87,11 @@ Result<std::unique_ptr<RemoteCommit>> RemoteCommit::Begin(
   return commit;
 }
 
-// Runs with the lease in hand: another save may have ended since the look
-// before.
+// Runs while holding the lease: another save may have ended since the earlier
+// check.
 Status RemoteCommit::Prepare(bool overwrite) {
-  // An earlier holder may have left something here: then the lease stays if
-  // this save fails, so that the next one cleans up.
+  // An earlier holder may have left files here. Then the lease stays if this
+  // save fails, so that the next save cleans up.
   may_release_ = !lease_.had_holder();
   HF_ASSIGN_OR_RETURN(const bool is_aside_there,
                       LeadsToDirectory(ReplacedPlace(place_)));
@@ -108,7 +107,7 @@ Status RemoteCommit::Prepare(bool overwrite) {
   return lease_.EndProtection();
 }
 
-// Moves and removes what is there. REQUIRES: the lease is protected.
+// Moves and removes the existing objects. REQUIRES: the lease is protected.
 Status RemoteCommit::ClearAway(bool overwrite) {
   HF_RETURN_IF_ERROR(RecoverReplaced(place_, KeepsLease()).status());
   HF_ASSIGN_OR_RETURN(const Contents contents, ContentsOf(place_));
@@ -136,11 +135,11 @@ MayGoOn RemoteCommit::KeepsLease() {
   return [this] { return lease_.KeepCommitting(); };
 }
 
-// The copy counts as soon as its marker is there, so the original must have
-// one.
+// The copy counts as soon as it has a marker, so the original must have one
+// too.
 Status RemoteCommit::PutAside() {
   HF_RETURN_IF_ERROR(WriteMissingMarker(place_));
-  // From here on this save must put both in order.
+  // From here on this save is responsible for both checkpoints.
   is_put_aside_ = true;
   may_release_ = false;
   return PublishDirectory(place_, ReplacedPlace(place_), KeepsLease());
@@ -154,9 +153,9 @@ RemoteCommit::~RemoteCommit() {
   });
 }
 
-// Best effort: while the lease stays, the next save goes on with the cleaning.
+// Best effort: while the lease stays, the next save continues the cleanup.
 void RemoteCommit::Abort() {
-  // Without the protection another saver may be writing there already.
+  // Without protection another saver may already be writing there.
   if (!lease_.BeginCommit().ok()) return;
   if (is_ours_) {
     if (!AbortUploadsBelow(place_).ok()) return;
@@ -217,8 +216,8 @@ Status RemoteCommit::CheckComplete(const WrittenSizes& sizes) const {
 
 Status RemoteCommit::WriteMarker(const std::string& metadata,
                                  const std::string& marker) {
-  // The list was checked under the lease, and the marker is written under it,
-  // so that both are about the same objects.
+  // The files were checked and the marker is written under one lease, so that
+  // both concern the same objects.
   HF_RETURN_IF_ERROR(lease_.BeginCommit());
   HF_RETURN_IF_ERROR(
       SwapFile(place_ / kCheckpointMetadataFile, begun_text_, metadata));
@@ -232,8 +231,9 @@ Status RemoteCommit::Finish(const WrittenSizes& sizes,
   HF_RETURN_IF_ERROR(Explain(CheckComplete(sizes)));
   HF_RETURN_IF_ERROR(Explain(WriteMarker(metadata, marker)));
   is_finished_ = true;
-  // It is committed; the next save clears what is left over. The lease goes
-  // last, as a save that waits for it may put this checkpoint aside.
+  // The checkpoint is committed; the next save removes any leftovers. The lease
+  // is released last, because a save that waits for it may put this checkpoint
+  // aside.
   if (is_put_aside_) {
     HF_RETURN_IF_ERROR(lease_.CheckHeld());
     if (!RemoveTree(ReplacedPlace(place_), KeepsLease()).ok()) return Status();

@@ -1,25 +1,25 @@
-// RemoteCommit: how a checkpoint in an object store comes to count, where
-// nothing can be renamed or locked.
+// RemoteCommit: commits a checkpoint in an object store, where nothing can be
+// renamed or locked.
 //
-// Begin takes the lease of the path (lease.h), clears away what a dead save has
-// left there (uploads in parts too), and puts a checkpoint that is to be
-// replaced aside as `<path>.holdfast-replaced`: a copy by the server. While
-// there is a lease and no marker, nobody takes the directory for a checkpoint.
-// Finish looks that every file is there with its size, begins the commit by a
-// swap of the lease, which one of several savers wins, and writes
-// `_CHECKPOINT_METADATA`, by a swap as well, and the marker, if it is absent.
+// Begin takes the lease of the path (lease.h), removes what a dead save left
+// there (multipart uploads too), and puts a checkpoint that is to be replaced
+// aside as `<path>.holdfast-replaced`: a copy made by the server. While there
+// is a lease and no marker, nobody takes the directory for a checkpoint. Finish
+// checks that every file exists with its size, and begins the commit by a swap
+// of the lease, which only one of several savers wins. It then writes
+// `_CHECKPOINT_METADATA`, also by a swap, and the marker, if it is absent.
 //
-// Destruction without Finish removes what has been written, and what was at
-// the path is there again, unless another save has taken over: then it is that
-// one's business. The leftovers of a process that dies are recognised and
-// cleared by the next save to the path, and by CleanupTemporaryPaths.
+// Destruction without Finish removes what was written and restores what was at
+// the path, unless another save has taken over: then that save is responsible.
+// The leftovers of a process that dies are recognised and cleared by the next
+// save to the path, and by CleanupTemporaryPaths.
 //
 // Thread-safety: one thread. Ownership: owns the lease and the directory until
 // Finish. Units: bytes; nanoseconds since 1970.
 // Errors: AlreadyExists (`Destination P already exists.`, or another save is
 // committing), FailedPrecondition (taken over, says by whom; the path to be
 // replaced is not a checkpoint; the server ignores conditions), DataLoss (a
-// file is not there as written), those of the bucket.
+// file is not stored as written), those of the bucket.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@
 
 namespace holdfast {
 
-// The size a file must have: exactly this, or (for OCDBT data) at least this.
+// The size that a file must have: exactly this, or (for OCDBT data) at least
+// this.
 struct WrittenSize {
   uint64_t byte_count = 0;
   bool is_exact = true;
@@ -42,18 +43,19 @@ using WrittenSizes = std::map<std::string, WrittenSize>;
 
 class RemoteCommit {
  public:
-  // `place`: absolute, in an object store; `result_id` as CommitOptions.
+  // `place` is absolute and in an object store; `result_id` is as in
+  // CommitOptions.
   static Result<std::unique_ptr<RemoteCommit>> Begin(
       const Place& place, bool overwrite, const std::string& result_id = "");
   ~RemoteCommit();
   RemoteCommit(const RemoteCommit&) = delete;
   RemoteCommit& operator=(const RemoteCommit&) = delete;
 
-  // `_CHECKPOINT_METADATA` that says when the save began.
+  // Writes a `_CHECKPOINT_METADATA` that says when the save began.
   Status WriteBegun(uint64_t now_ns);
-  // `failure`, or that another save has taken over, when that is why.
+  // Returns `failure`, or, if another save's takeover caused it, says so.
   Status Explain(const Status& failure) const;
-  // Once, when all writes are done: the two last files.
+  // Call once, when all other writes are done: writes the last two files.
   Status Finish(const WrittenSizes& sizes, const std::string& metadata,
                 const std::string& marker);
 

@@ -31,7 +31,7 @@ constexpr std::string_view kDeletionRecord = "_CHECKPOINT_DELETION";
 constexpr std::string_view kPartPrefix = "_HOLDFAST_PART_";
 constexpr std::string_view kZarrNames[] = {".zarray", ".zattrs", ".zgroup",
                                            ".zmetadata", "zarr.json"};
-// Files that may lie directly in a checkpoint or an item, whatever it holds.
+// Files that may be directly in a checkpoint or an item, whatever its kind.
 constexpr std::string_view kItemFiles[] = {
     kTreeMetadataFile, kCheckpointMetadataFile,
     kShardingFile,     kStringsFile,
@@ -39,7 +39,7 @@ constexpr std::string_view kItemFiles[] = {
     kV1MarkerFile,     kDigestFile,
     kFingerprintsFile, kSaveLease,
     kCopyJournal,      kDeletionRecord};
-// One of these is enough to tell a checkpoint.
+// One of these files suffices to identify a checkpoint.
 constexpr std::string_view kCheckpointSigns[] = {
     kCheckpointMetadataFile, kTreeMetadataFile, kV1MarkerFile,
     kCommitMarkerFile};
@@ -57,8 +57,8 @@ std::string_view FirstPart(std::string_view path) {
   return path.substr(0, path.find('/'));
 }
 
-// Collects everything below a directory except directories: links and devices
-// would be lost, too.
+// Collects everything below a directory except directories. Links and devices
+// are included, because they would be lost too.
 Status CollectEntries(const Place& root, const std::string& directory,
                       std::vector<std::string>& files) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -76,7 +76,7 @@ Status CollectEntries(const Place& root, const std::string& directory,
 }
 
 // True when a file called `checkpoint` is flax's: a msgpack map whose first key
-// is a text. TensorFlow and pickles begin in another way.
+// is a string. TensorFlow's files and pickles begin differently.
 bool IsAggregate(Store& store) {
   const auto info = store.Stat(kAggregateFile);
   if (!info.ok() || info->byte_count == 0) return false;
@@ -99,11 +99,12 @@ bool IsAggregate(Store& store) {
   return (text >= 0xa0 && text <= 0xbf) || (text >= 0xd9 && text <= 0xdb);
 }
 
-// The files that Orbax writes into one directory: that of an item, or of a
-// checkpoint that is one item.
+// The files that Orbax writes into the directory of an item, or of a checkpoint
+// that is a single item.
 class ItemFiles {
  public:
-  // `files`: of the whole checkpoint, sorted; `directory`: the item's in it.
+  // `files`: all files of the checkpoint, sorted; `directory`: the item's path
+  // in it.
   ItemFiles(const Place& root, std::string directory,
             const std::vector<std::string>& files)
       : directory_(std::move(directory)) {
@@ -238,7 +239,7 @@ NamedItems ReadNamedItems(const Place& place) {
   return items;
 }
 
-// Tells for each file of the checkpoint which item it belongs to.
+// Determines which item each file of the checkpoint belongs to.
 class Owners {
  public:
   Owners(const Place& place, const std::vector<std::string>& files)
@@ -263,8 +264,8 @@ class Owners {
   }
 
  private:
-  // The items that are named, and those inside them. Where none is named:
-  // directories that look like an item and are not a checkpoint themselves.
+  // Finds the named items and the items inside them. If none is named:
+  // directories that look like an item and are not checkpoints themselves.
   Status FindItems() {
     std::set<std::string> names(named_.names.begin(), named_.names.end());
     std::set<std::string> directories;
@@ -416,7 +417,7 @@ Result<HeldFormat> FormatHeldAt(const Place& bare) {
     if (!is_directory) continue;
     HF_ASSIGN_OR_RETURN(const PathKind own,
                         GetPathKind(below / kCheckpointMetadataFile));
-    if (own != PathKind::kMissing) continue;  // a checkpoint, and no item
+    if (own != PathKind::kMissing) continue;  // a checkpoint, not an item
     HF_ASSIGN_OR_RETURN(const PathKind tree,
                         GetPathKind(below / kTreeMetadataFile));
     if (tree == PathKind::kFile || IsAggregate(*below.OpenStore())) {

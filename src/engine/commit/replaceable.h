@@ -1,12 +1,12 @@
-// Which directories an overwrite may replace, and a prune take away: those that
-// are checkpoints themselves, by what is in them (CheckMayReplace and
-// HoldsCheckpoint of holdfast/detail/commit.h). Other programs, too, have
+// Decides which directories an overwrite may replace and a prune may remove:
+// those whose contents show that they are checkpoints (CheckMayReplace and
+// HoldsCheckpoint of holdfast/detail/commit.h). Other programs also have
 // directories called "checkpoint" and files called "metadata".
 //
-// A file is a checkpoint's when `_HOLDFAST_DIGESTS` lists it, or Orbax gives
-// that name to a file in that place. Where there are no digests, also whatever
-// is in the directory of an item that `_CHECKPOINT_METADATA` names: handlers
-// write what they like.
+// A file belongs to a checkpoint when `_HOLDFAST_DIGESTS` lists it, or when
+// Orbax gives files in that place this name. Without digests, everything in the
+// directory of an item that `_CHECKPOINT_METADATA` names belongs to it as well:
+// handlers write what they like.
 //
 // Thread-safety: pure functions of the file system, or of a bucket.
 // Errors: those of the file system, with the path.
@@ -22,25 +22,26 @@
 
 namespace holdfast {
 
-// The questions of holdfast/detail/commit.h, of a place.
+// The functions of holdfast/detail/commit.h, for a Place.
 Status CheckMayReplacePlace(const Place& place);
 Result<bool> PlaceHoldsCheckpoint(const Place& place);
-// The same, and whether Orbax would take it for one of its own: only such
-// directories are steps among Orbax's.
+// Also reports whether Orbax would take the checkpoint for its own: only such
+// directories count as steps next to Orbax's.
 enum class HeldFormat { kNone, kOrbax, kOther };
 Result<HeldFormat> FormatHeldAt(const Place& place);
 // The entries of a checkpoint's directory that are not the checkpoint's,
-// sorted; empty without a directory. FailedPrecondition for a directory that is
-// neither a checkpoint nor empty.
+// sorted; empty if the directory does not exist. FailedPrecondition for a
+// directory that is neither a checkpoint nor empty.
 Result<std::vector<std::string>> OtherFiles(const Place& place);
 
-// For the same question of another format:
-// Everything below a directory except directories, sorted, but nobody's files
-// (stores/storage/nobodys_files.h): links and devices, too, would be lost.
+// For checks of other formats:
+// Everything below a directory except directories, sorted, without nobody's
+// files (stores/storage/nobodys_files.h). Links and devices are included,
+// because they would be lost too.
 Result<std::vector<std::string>> EntriesBelow(const Place& place);
 // "0.0", "c/0/1".
 bool IsZarrChunkName(std::string_view name);
-// The refusal that names `file`.
+// The error that refuses to replace `path` because of `file`.
 Status HoldsMoreError(const std::string& path, std::string_view file);
 
 }  // namespace holdfast

@@ -14,10 +14,11 @@
 namespace holdfast {
 namespace {
 
-// The server does the copying; this many copies are asked for at once.
+// The number of copies requested from the server concurrently.
 constexpr size_t kCopiesInFlight = 16;
 
-// The copies of all files of the checkpoint but those that its commit writes.
+// The copies of all files of the checkpoint except those that its commit
+// writes.
 struct CheckpointCopies {
   std::vector<ObjectCopy> copies;
   WrittenSizes sizes;
@@ -43,8 +44,8 @@ Result<CheckpointCopies> CopiesOf(const BucketPlace& from,
 
 }  // namespace
 
-// Fixed names may be those of a rival's files as well: a save that was taken
-// over must not put its own over them.
+// A rival's files may have the same fixed names: a save that was taken over
+// must not overwrite them with its own.
 Status CopyObjects(const Place& directory,
                    const std::vector<ObjectCopy>& copies,
                    const CancelToken* cancel) {

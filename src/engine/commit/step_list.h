@@ -1,4 +1,4 @@
-// ListSteps of only the newest steps.
+// ListSteps limited to the newest steps.
 //
 // Thread-safety, errors: as ListSteps (holdfast/checkpoint.h).
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace holdfast {
 
-// The steps of the highest numbers, `count_max` of them (0: all), in the order
-// of ListSteps; nothing is asked of the others.
+// Returns the `count_max` steps with the highest numbers (0 means all), in the
+// order of ListSteps; the others are not examined.
 Result<std::vector<StepInfo>> ListNewestSteps(const std::string& root,
                                               CommitMode mode,
                                               size_t count_max);

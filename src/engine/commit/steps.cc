@@ -1,4 +1,4 @@
-// ListSteps: the step directories of a manager root.
+// Implements ListSteps, which lists the step directories of a manager root.
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +22,7 @@ namespace {
 
 uint64_t BytesBelow(const Place& directory) {
   uint64_t byte_count = 0;
-  // A directory that disappears meanwhile is not counted.
+  // Ignores a directory that disappears meanwhile.
   (void)WalkFiles(directory, [&](const WalkedFile& file) {
     byte_count += file.byte_count;
   });
@@ -31,9 +31,8 @@ uint64_t BytesBelow(const Place& directory) {
 
 constexpr std::string_view kMetricsItem = "metrics";
 
-// The metrics of a step, as its JSON item holds them; NotFound without.
-// DataLoss for another text: without checksums nothing else tells that it is
-// damaged.
+// Reads a step's metrics from its JSON item; NotFound if it has none. DataLoss
+// for malformed text: without checksums nothing else would show the damage.
 Status ReadMetrics(const Place& place, const CheckedFiles& files,
                    StepInfo& step) {
   HF_ASSIGN_OR_RETURN(
@@ -49,7 +48,8 @@ Status ReadMetrics(const Place& place, const CheckedFiles& files,
   return Status();
 }
 
-// The text of `_CHECKPOINT_METADATA`, which a found step has read already.
+// The text of `_CHECKPOINT_METADATA`, which FindCheckpoint has already read for
+// a found step.
 Result<Bytes> MetadataText(const CheckedFiles& files,
                            const Result<FoundCheckpoint>& found) {
   if (!found.ok()) return files.Read(kCheckpointMetadataFile);
@@ -59,7 +59,7 @@ Result<Bytes> MetadataText(const CheckedFiles& files,
   return *found->metadata_text;
 }
 
-// Ok when nothing says when the step was begun and committed.
+// Ok when no file says when the step was begun and committed.
 Status TakeTimesOf(const Result<Bytes>& text, StepInfo& step) {
   if (text.status().code() == StatusCode::kNotFound) return Status();
   HF_RETURN_IF_ERROR(text.status());
@@ -73,8 +73,8 @@ Status TakeTimesOf(const Result<Bytes>& text, StepInfo& step) {
   return Status();
 }
 
-// DataLoss where the checksums say that something of a found step is gone, or
-// another than was saved.
+// DataLoss if the checksums show that part of a found step is missing or
+// differs from what was saved.
 Status DamageOf(const CheckedFiles& files, CommitMode mode,
                 FoundCheckpoint& found) {
   const Status checked = CheckFoundBy(files, {.commit_mode = mode}, found);
@@ -94,7 +94,7 @@ StepInfo LookAtStep(const Place& at, CommitMode mode) {
   const Status metrics =
       files.ok() ? ReadMetrics(place, *files, step) : files.status();
   if (IsTemporaryName(name)) {
-    // A save that ran out of time may have left half of the file.
+    // A save that ran out of time may have written only half of the file.
     if (files.ok()) {
       (void)TakeTimesOf(files->Read(kCheckpointMetadataFile), step);
     }
@@ -132,7 +132,7 @@ StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
         return step;
       });
   if (described.ok()) return *described;
-  // There is always one, and never the same.
+  // A step exists at every look, but always a different one.
   StepInfo step;
   step.name = at.name();
   step.path = at.path();
@@ -141,7 +141,7 @@ StepInfo DescribeStepAt(const Place& at, CommitMode mode) {
   return step;
 }
 
-// A file that stands in a step or an item, and never in a root.
+// Steps and items have such files, manager roots never do.
 static bool IsFileOfCheckpoint(std::string_view name) {
   constexpr std::string_view kNames[] = {kCheckpointMetadataFile,
                                          "_METADATA",
@@ -178,8 +178,8 @@ Status CheckMayHoldSteps(const std::string& root) {
 
 namespace {
 
-// Leaves the names of the highest numbers, of one number those of saves that
-// have not ended first, as ListSteps has them last.
+// Keeps the names with the highest numbers. Among names with one number, those
+// of unfinished saves come first, because ListSteps has them last.
 void KeepNewest(size_t count_max, std::vector<std::string>& names) {
   if (count_max == 0 || names.size() <= count_max) return;
   const auto rank = [](const std::string& name) {

@@ -33,10 +33,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file of a web server larger than this is not read for its list.
+// Larger files on a web server are not read as lists of checksums.
 constexpr uint64_t kDigestFileBytesMax = uint64_t{1} << 30;
 
-// True for what LinkPolicy::kOnlyFiles leaves out.
+// True for entries that LinkPolicy::kOnlyFiles leaves out.
 bool IsNoReadableFile(const std::string& path, LinkPolicy links) {
   struct stat info;
   if (links != LinkPolicy::kOnlyFiles) return false;
@@ -73,15 +73,15 @@ Status CheckLinkStaysInside(const std::string& path, const std::string& place,
       ": links are not followed there unless follow_links is set");
 }
 
-// Others may save and remove steps meanwhile.
+// Other processes may save and remove steps meanwhile.
 bool HasVanished(const Status& status, TreeListing& listing) {
   if (status.code() != StatusCode::kNotFound) return false;
   listing.has_vanished = true;
   return true;
 }
 
-// `prefix` ends with a slash, or is empty. Nobody copies what an unfinished
-// save has left, so that its links may lead anywhere.
+// `prefix` ends with a slash, or is empty. The files of unfinished saves are
+// never copied, so their links may lead anywhere.
 bool IsInUnfinishedSave(std::string_view prefix) {
   while (!prefix.empty()) {
     const size_t end = prefix.find('/');
@@ -92,7 +92,7 @@ bool IsInUnfinishedSave(std::string_view prefix) {
 }
 
 // Avoids fs::recursive_directory_iterator: in libstdc++ its noexcept functions
-// take memory, and end the process when it is used up.
+// allocate memory, and terminate the process when that fails.
 Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
   std::error_code error;
   const std::string& place = listing.place.path();
@@ -112,7 +112,7 @@ Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
     if (!prefix.empty() && HasVanished(names.status(), listing)) continue;
     HF_RETURN_IF_ERROR(names.status());
     for (const std::string& name : *names) {
-      if (name == kTrashDirectoryName) continue;  // no part of a root
+      if (name == kTrashDirectoryName) continue;  // not part of a root
       const std::string path = top + "/" + prefix + name;
       const fs::file_status status = links == LinkPolicy::kFollow
                                          ? fs::status(path, error)
@@ -171,7 +171,7 @@ Status ListBelow(const std::string& prefix, TreeListing& listing) {
   do {
     HF_ASSIGN_OR_RETURN(ListPage page, listing.bucket->List(request));
     for (ObjectEntry& object : page.objects) {
-      // Markers of directories, which other tools leave.
+      // Skips directory markers, which other tools leave.
       if (object.key.ends_with('/')) continue;
       if (IsNobodysPath(object.key.substr(prefix.size()))) continue;
       listing.files.push_back({object.key.substr(prefix.size()),
@@ -182,7 +182,7 @@ Status ListBelow(const std::string& prefix, TreeListing& listing) {
   return Status();
 }
 
-// Passes reads on, and remembers the names of what is read.
+// Forwards reads, and records the names that are read.
 class NameRecorder final : public ReadOnlyStore {
  public:
   explicit NameRecorder(std::shared_ptr<Store> inner)
@@ -231,8 +231,8 @@ class NameRecorder final : public ReadOnlyStore {
   std::set<std::string> names_;
 };
 
-// The files of a checkpoint that cannot be listed: as its digests name them,
-// and, of databases, as their trees do.
+// The files of a checkpoint that cannot be listed, from the names in its
+// digests and, for databases, in their trees.
 class DigestedTree {
  public:
   explicit DigestedTree(TreeListing& listing)
@@ -273,7 +273,7 @@ class DigestedTree {
     return true;
   }
 
-  // Items in directories of their own have digests of their own.
+  // Items in their own directories have their own digests.
   Status AddItems() {
     const Result<std::string> text =
         ReadSmall(std::string(kCheckpointMetadataFile));
@@ -290,7 +290,7 @@ class DigestedTree {
     return Status();
   }
 
-  // Nodes have checksums of their own, so that no digest names their files.
+  // Nodes contain their own checksums, so no digest names their files.
   Status AddDatabases() {
     std::vector<std::string> directories;
     for (const std::string& name : names_) {
@@ -378,7 +378,7 @@ Status ListBucket(TreeListing& listing) {
                        ", which names the files where nothing lists them");
 }
 
-// A server's word: sizes that no store has would overflow whoever adds them up.
+// Sizes come from a server: impossible ones would overflow in sums.
 Status CheckSizes(const TreeListing& listing) {
   constexpr uint64_t kBytesMax = std::numeric_limits<int64_t>::max();
   uint64_t sum = 0;

@@ -1,11 +1,12 @@
-// All files at or below a place, with what tells two contents apart.
+// All files at or below a place, each with an identifier of its content's
+// version.
 //
 // Thread-safety: any thread. Ownership: values; a listing keeps its bucket
 // alive. Units: bytes; nanoseconds since 1970.
 // Errors: those of the file system and of stores/cloud/bucket.h, with the
-// place; FailedPrecondition for a symbolic link below the place that is not to
-// be followed (it must not be left out quietly); DataLoss for sizes of a server
-// that add up to more than 2^63 bytes.
+// place; FailedPrecondition for a symbolic link below the place that must not
+// be followed (leaving it out silently would be wrong); DataLoss when the sizes
+// that a server reports add up to more than 2^63 bytes.
 #pragma once
 
 #include <sys/stat.h>
@@ -24,7 +25,7 @@ namespace holdfast {
 struct ListedFile {
   std::string name;  // relative to the place; "" when the place is this file
   uint64_t byte_count = 0;
-  // Another one means another content: a bucket's version; of a local file its
+  // Changes whenever the content does: a bucket's version, or a local file's
   // inode and times.
   std::string version;
 };
@@ -33,7 +34,7 @@ struct TreeListing {
   Place place;  // absolute
   bool is_file = false;
   std::vector<ListedFile> files;  // by name
-  // Something that a directory named was gone when it was looked at.
+  // An entry of a directory no longer existed when it was looked at.
   bool has_vanished = false;
   // For URLs: the bucket; null for a local place.
   std::shared_ptr<Bucket> bucket;
@@ -47,29 +48,29 @@ struct TreeListing {
   uint64_t byte_count() const;
 };
 
-// Symbolic links below the place. The place itself may be one.
+// How to treat symbolic links below the place. The place itself may be a link.
 enum class LinkPolicy : uint8_t {
-  // Links are followed to files below the place. A link that leads out of it,
-  // or to a directory, is an error: the maker of the tree must not choose which
-  // other files are read.
+  // Follows links to files below the place. A link that leads out of it, or to
+  // a directory, is an error: the tree's author must not choose which other
+  // files are read.
   kInside,
   kFollow,
-  // Links are followed to files only. Links to directories, which may lead
-  // anywhere and back, links that lead nowhere, special files and whatever may
-  // not be read are left out.
+  // Follows links to files only. Leaves out links to directories, which may
+  // lead anywhere and back, dangling links, special files and unreadable
+  // entries.
   kOnlyFiles,
 };
 
-// An absent place has no files. Where nothing can be listed (http), the result
-// is a file, or the files that the `_HOLDFAST_DIGESTS` of a checkpoint there
-// names.
+// A missing place has no files. Where listing is impossible (http), the result
+// is a single file, or the files named by the `_HOLDFAST_DIGESTS` of a
+// checkpoint there.
 Result<TreeListing> ListWholeTree(const Place& place,
                                   LinkPolicy links = LinkPolicy::kInside);
 
-// A local file's: another inode or time is another version.
+// The version of a local file: it changes with the inode and the times.
 std::string VersionOfFile(const struct stat& info);
 
-// Differs whenever a name, size or version below does.
+// Changes whenever a name, size or version in the listing does.
 uint64_t ListingHash(const TreeListing& listing);
 
 }  // namespace holdfast

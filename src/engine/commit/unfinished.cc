@@ -55,7 +55,7 @@ bool HasCommitMarker(const Place& directory) {
 
 namespace {
 
-// `_CHECKPOINT_METADATA`, where it can be read.
+// The contents of `_CHECKPOINT_METADATA`, if readable.
 std::optional<CheckpointMetadata> MetadataOf(const Place& directory) {
   const std::shared_ptr<Store> store = directory.OpenStore();
   const Result<Bytes> text = store->Read(kCheckpointMetadataFile);
@@ -65,8 +65,8 @@ std::optional<CheckpointMetadata> MetadataOf(const Place& directory) {
   return std::move(metadata).value();
 }
 
-// True for a save that died between its last two files: the time of its commit
-// says that everything else is there.
+// True for a save that died between its last two files: the recorded commit
+// time shows that everything else was written.
 bool LacksOnlyTheMarker(const Place& directory) {
   const auto metadata = MetadataOf(directory);
   return metadata && metadata->init_timestamp_nsecs &&
@@ -133,8 +133,8 @@ Status BothUnclearError(const Place& final_place, const Place& replaced) {
       "remove one of the two");
 }
 
-// The one with the marker is whole: the marker comes last when a checkpoint is
-// copied, and goes first when the original is removed.
+// The checkpoint with the marker is complete: the marker is copied last, and
+// removed first from the original.
 Result<Recovery> RecoverRemote(const Place& final_place, const Place& replaced,
                                const MayGoOn& may_go_on) {
   if (HasCommitMarker(final_place)) {
@@ -149,8 +149,9 @@ Result<Recovery> RecoverRemote(const Place& final_place, const Place& replaced,
   return Recovery::kRestored;
 }
 
-// FailedPrecondition when nothing tells. `is_whole`: what was renamed to the
-// place is; what grew there is when it says so.
+// FailedPrecondition when it cannot be determined. With `is_whole` a directory
+// at the place was renamed there and is complete; otherwise it was written
+// there and is complete only if its files show that.
 Result<bool> IsLeftoverAt(const Place& final_place, bool is_whole) {
   HF_ASSIGN_OR_RETURN(const bool holds_nothing, HoldsNothing(final_place));
   if (holds_nothing || IsBegunOnly(final_place)) return true;
@@ -162,7 +163,7 @@ Result<bool> IsLeftoverAt(const Place& final_place, bool is_whole) {
   return FailedPreconditionError("");
 }
 
-// The save that put it aside keeps it locked while it lives.
+// The save that put the checkpoint aside keeps it locked while it runs.
 Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced,
                               bool is_whole) {
   Result<DirectoryLock> aside = DirectoryLock::Take(replaced.path());
@@ -176,7 +177,7 @@ Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced,
   if (kind != PathKind::kDirectory) {
     return BothUnclearError(final_place, replaced);
   }
-  // A save that lives holds this lock, and then nothing is recovered.
+  // A running save holds this lock, and then nothing is recovered.
   HF_ASSIGN_OR_RETURN(DirectoryLock lock,
                       DirectoryLock::Take(final_place.path()));
   const Result<bool> is_leftover = IsLeftoverAt(final_place, is_whole);
@@ -188,8 +189,8 @@ Result<Recovery> RecoverLocal(const Place& final_place, const Place& replaced,
     HF_RETURN_IF_ERROR(aside->Remove(replaced.path()));
     return Recovery::kRemoved;
   }
-  // The metadata stay to the last: after a crash in between this is still known
-  // as a leftover.
+  // The metadata are removed last: after a crash in between the directory is
+  // still recognised as a leftover.
   HF_RETURN_IF_ERROR(EmptyBegunOnly(final_place));
   HF_RETURN_IF_ERROR(lock.Remove(final_place.path()));
   HF_RETURN_IF_ERROR(GiveName(replaced, final_place));
@@ -219,7 +220,7 @@ void BringBack(const Place& final_place) {
   if (!final_place.can_rename() || final_place.name().empty()) return;
   const Result<PathKind> kind = GetPathKind(final_place);
   if (!kind.ok() || *kind != PathKind::kMissing) return;
-  // A save may be at it, or this process may not rename.
+  // Ignored: a save may be using it, or this process may not rename.
   static_cast<void>(RecoverReplaced(final_place));
 }
 
@@ -227,8 +228,8 @@ Result<Place> PresentPlace(const Place& place) {
   HF_ASSIGN_OR_RETURN(PathKind kind, GetPathKind(place));
   if (kind != PathKind::kMissing || !place.can_rename()) return place;
   BringBack(place);
-  // Between the two renames of a save that lives the old one is aside; when it
-  // is there no more the new one has the name.
+  // Between the two renames of a running save, the old checkpoint is aside;
+  // once it no longer is, the new one has the name.
   for (const Place& aside : {MovedPlace(place), ReplacedPlace(place)}) {
     HF_ASSIGN_OR_RETURN(kind, GetPathKind(place));
     if (kind != PathKind::kMissing) break;

@@ -23,7 +23,7 @@ std::string_view FirstElement(std::string_view path) {
   return path.substr(0, path.find('/'));
 }
 
-// Others write these later, or again.
+// These are written later, or rewritten.
 bool IsRootFile(std::string_view path) {
   return path == kCheckpointMetadataFile || path == kCommitMarkerFile ||
          path == kV1MarkerFile || path == kDigestFile;
@@ -102,7 +102,7 @@ Result<ocdbt::MergeChild> ReadDatabase(Store& store,
 
 namespace {
 
-// The rows of a database that somebody else has written.
+// Adds the rows of a database that another writer has written.
 Status SumDatabase(Store& store, const ocdbt::MergeChild& child,
                    DigestFile& digests) {
   const std::string& prefix = child.subdirectory;
@@ -161,8 +161,8 @@ Status AdoptFiles(const Place& directory, bool write_digests,
     if (rules.is_known(path)) continue;
     touched.insert(ParentKey(path));
     if (files.sync()) HF_RETURN_IF_ERROR(SyncFile(directory / path));
-    // Names that the list cannot spell, or that no reader would find.
-    // Nobody vouches for fingerprints that are found: they may be older than
+    // Skips names that the list cannot spell or that no reader would find, and
+    // existing fingerprints: nothing guarantees that they are not older than
     // the arrays.
     if (!write_digests || !IsValidUtf8(path) || IsHiddenName(LastPart(path)) ||
         LastPart(path) == kFingerprintsFile ||

@@ -1,9 +1,9 @@
-// Files that others leave where a checkpoint is written: TypeHandlers in an
-// item's directory (SaveOptions::adopt_existing), callers of PendingSave
-// anywhere. Found, kept, made durable, and checksummed.
+// Adopts files that others leave where a checkpoint is written: TypeHandlers in
+// an item's directory (SaveOptions::adopt_existing), callers of PendingSave
+// anywhere. The files are found, kept, made durable, and checksummed.
 //
 // Thread-safety: one thread a directory. Ownership: borrows stores.
-// Errors: DataLoss for files that cannot be understood, those of the store.
+// Errors: DataLoss for files that cannot be parsed, those of the store.
 #pragma once
 
 #include <functional>
@@ -30,51 +30,52 @@ struct AdoptedFiles {
   std::vector<ArrayMetadataRecord> array_metadatas;
 };
 
-// "ocdbt.process_0/" and the like, sorted: those that hold a manifest.
+// The process databases that have a manifest, "ocdbt.process_0/" and the like,
+// sorted.
 Result<std::vector<std::string>> FindProcessDatabases(Store& store);
 
-// As process `rank` sees them: its own array metadata.
+// The files as process `rank` sees them: only its own array metadata.
 Result<AdoptedFiles> ReadAdoptedFiles(Store& store, int64_t rank = 0);
 
 // The entries of the database at `prefix` ("" or ending in '/'), ready to be
 // merged.
 Result<ocdbt::MergeChild> ReadDatabase(Store& store, const std::string& prefix);
 
-// Adds them of each to `children`. Unless `digests` is null it gets the
-// checksums of the manifests and of every value that is not in line, which are
-// read for it.
+// Adds the entries of each database to `children`. A non-null `digests` gets
+// the checksums of the manifests and of every value that is not stored inline;
+// these values are read for it.
 Status AddAdoptedDatabases(Store& store,
                            const std::vector<std::string>& prefixes,
                            DigestFile* digests,
                            std::vector<ocdbt::MergeChild>& children);
 
-// Which files of a directory are others' own affair, by paths in it.
+// Which files of a directory need no adoption, by their paths in it.
 struct AdoptRules {
-  // Listed and synced already, or neither is wanted.
+  // Files that are already listed and synced, or need neither.
   std::function<bool(const std::string& path)> is_known;
-  // Synced, but not listed. May be empty.
+  // Files that are synced but not listed. May be empty.
   std::function<bool(const std::string& path)> is_unlisted;
-  // Directories that are durable but for the files adopted in them. May be
+  // Directories that are durable except for the files adopted in them. May be
   // empty.
   std::function<bool(const std::string& path)> is_synced;
   bool has_arrays = false;  // chunks of bare zarr arrays are listed as values
 };
 
-// Those of an item's directory: all is adopted that `files` does not list, but
-// what Orbax and holdfast write at the root of a checkpoint, and with
-// `use_ocdbt` databases, is not listed.
+// The rules for an item's directory: adopts every file that `files` does not
+// list. Does not list the files that Orbax and holdfast write at the root of a
+// checkpoint, nor, with `use_ocdbt`, databases.
 AdoptRules RulesOfItem(bool use_ocdbt, const FileWriter& files);
 
-// Files that came into `directory` without `files`, its writer: made durable
-// where that syncs, and listed there with `write_digests`.
+// Makes files that came into `directory` without its writer `files` durable, if
+// that writer syncs, and lists them in it with `write_digests`.
 Status AdoptFiles(const Place& directory, bool write_digests,
                   const AdoptRules& rules, FileWriter& files);
 
-// True for data files and nodes, whose bytes have rows or checksums of their
-// own.
+// True for data files and nodes, whose bytes have digest rows or checksums
+// already.
 bool IsDatabaseFile(std::string_view path);
 
-// The path of every row, behind `prefix`.
+// Adds the path of every row, prefixed with `prefix`.
 void AddListedPaths(const DigestFile& digests, const std::string& prefix,
                     std::set<std::string>& paths);
 

@@ -1,9 +1,9 @@
-// AlsoFormat: files of another format whose bytes are a save's arrays, so that
-// what is written once opens as both.
+// AlsoFormat: files of another format that hold a save's arrays, so that one
+// set of bytes on disk opens in both formats.
 //
-// It decides names, sizes and places before anything is written, only by the
+// It decides names, sizes and places before anything is written, only from the
 // plan, so that many processes decide alike; the save writes the arrays' chunks
-// there and refers to them. Thread-safety: immutable. Units: bytes.
+// into these files and refers to them. Thread-safety: immutable. Units: bytes.
 // Errors: InvalidArgument for a leaf that the format cannot hold, naming it.
 #pragma once
 
@@ -28,7 +28,7 @@ struct AlsoFiles {
     uint32_t file = 0;  // in `files`
     uint64_t offset = 0;
   };
-  // The parts of the files beside arrays; the primary writes them.
+  // The parts of the files besides the arrays; the primary writes them.
   struct Piece {
     Place place;
     std::string bytes;
@@ -41,14 +41,14 @@ struct AlsoFiles {
   std::vector<File> files;
   std::vector<Place> arrays;  // the first byte of each of SavePlan::arrays
   std::vector<Piece> pieces;
-  std::vector<Text> texts;  // other files, of the primary's
+  std::vector<Text> texts;  // other files, written by the primary
 };
 
 class AlsoFormat {
  public:
   virtual ~AlsoFormat() = default;
-  // REQUIRES: the plan's arrays have run chunks (ChooseRunChunks), not stored
-  // anywhere yet.
+  // REQUIRES: the plan's arrays have run chunks (ChooseRunChunks) and are not
+  // stored anywhere yet.
   virtual Result<AlsoFiles> Plan(const SavePlan& plan) const = 0;
 };
 

@@ -91,7 +91,7 @@ class AlsoSink final : public ValueSink {
   void Abort(const Status& status) override { database_->Abort(status); }
 
   Status Finish(DigestFile& digests) override {
-    // The files are whole before the database refers to them.
+    // The files must be complete before the database refers to them.
     for (const auto& file : files_) HF_RETURN_IF_ERROR(file->Finish(sync_));
     std::sort(written_.begin(), written_.end(),
               [](const Written& a, const Written& b) { return a.key < b.key; });
@@ -118,7 +118,7 @@ class AlsoSink final : public ValueSink {
     ValueDigest digest;
   };
 
-  // Nobody can look yet, so that a header may come before its tensors.
+  // A header may be written before its tensors, because nothing is visible yet.
   Status WritePieces() {
     for (const AlsoFiles::Piece& piece : also_.pieces) {
       const std::string_view bytes = piece.bytes;
@@ -134,7 +134,7 @@ class AlsoSink final : public ValueSink {
     return Status();
   }
 
-  // Arrays of which nothing is written here begin where the next one does.
+  // An array without values written here begins where the next one does.
   size_t ArrayOf(uint64_t index) const {
     const auto after =
         std::upper_bound(plan_.arrays.begin(), plan_.arrays.end(), index,
@@ -144,7 +144,7 @@ class AlsoSink final : public ValueSink {
     return static_cast<size_t>(after - plan_.arrays.begin()) - 1;
   }
 
-  // Chunks are runs of the array, one after the other.
+  // Chunks are consecutive runs of the array.
   AlsoFiles::Place PlaceOf(size_t array, uint64_t chunk) const {
     AlsoFiles::Place place = also_.arrays[array];
     place.offset += chunk * ChunkBytes(plan_.arrays[array]);
@@ -171,7 +171,7 @@ class AlsoSink final : public ValueSink {
   const AlsoFiles& also_;
   const bool sync_;
   const std::unique_ptr<ValueSink> database_;
-  std::vector<uint64_t> numbers_;  // of each array's metadata in the database
+  std::vector<uint64_t> numbers_;  // indices of metadata in the database
   std::vector<std::unique_ptr<ObjectWriter>> files_;  // as also_.files
   std::vector<ValueDigest> piece_rows_;
   std::mutex mutex_;
@@ -203,10 +203,10 @@ Result<ocdbt::MergeChild> ReferencesOfRows(
     numbers.emplace(file.path, static_cast<uint32_t>(numbers.size()));
     child.entries.files.push_back({file.path, 0});
   }
-  // (file, offset) of each array with elements.
+  // Keyed by (file, offset) of each array with elements.
   std::map<std::pair<uint32_t, uint64_t>, size_t> arrays;
   for (size_t i = 0; i < plan.arrays.size(); ++i) {
-    // Without elements it begins where the next array does.
+    // An array without elements begins where the next array does.
     if (plan.arrays[i].layout->chunk_count == 0) continue;
     arrays.emplace(std::pair(also.arrays[i].file, also.arrays[i].offset), i);
   }
@@ -216,8 +216,8 @@ Result<ocdbt::MergeChild> ReferencesOfRows(
     for (const ValueDigest& row : part->values) {
       const auto file = numbers.find(row.path);
       if (row.kind != RowKind::kValue || file == numbers.end()) continue;
-      // The last array that begins at or before the row is the only one that it
-      // can be a chunk of.
+      // The row can only be a chunk of the last array that begins at or before
+      // it.
       auto array = arrays.upper_bound({file->second, row.offset});
       bool fits = array != arrays.begin();
       uint64_t chunk = 0;

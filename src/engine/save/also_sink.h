@@ -1,5 +1,5 @@
-// A ValueSink for a plan with `also`: metadata goes to the database below it,
-// chunks into the other format's files, of which the database gets references.
+// A ValueSink for a plan with `also`: writes metadata to the database, and
+// chunks to the other format's files, to which the database gets references.
 //
 // Thread-safety, ownership, errors: as ValueSink; borrows the plan.
 #pragma once
@@ -13,17 +13,17 @@
 
 namespace holdfast {
 
-// How many values of the plan go to the database.
+// The number of the plan's values that go to the database.
 uint64_t DatabaseValueCount(const SavePlan& plan);
 
-// `database`, made by the same options, takes DatabaseValueCount values, and
-// references.
+// `database`, made with the same options, receives DatabaseValueCount values
+// and the references.
 Result<std::unique_ptr<ValueSink>> MakeAlsoSink(
     Store* store, const SavePlan& plan, bool sync,
     std::unique_ptr<ValueSink> database);
 
 // Collects from the parts' digest rows the references to merge into the root
-// database. DataLoss if a row names bytes that the plan has not.
+// database. DataLoss if a row names bytes that are not in the plan.
 Result<ocdbt::MergeChild> ReferencesOfRows(
     const SavePlan& plan, const std::vector<const DigestFile*>& parts);
 

@@ -1,5 +1,5 @@
-// The sink for a further generation of a process's database, without a merged
-// one above it: what a TypeHandler that is called again by itself writes to.
+// A sink that adds a generation to a process's database and merges no database
+// above it, for a TypeHandler that is called again outside a save.
 //
 // Thread-safety, ownership, units, errors: as value_sink.h.
 #pragma once
@@ -12,7 +12,7 @@
 namespace holdfast {
 
 // All values are held in memory until Finish, which adds no digests.
-// REQUIRES: options.replaced; the database is there.
+// REQUIRES: options.replaced is set; the database exists.
 std::unique_ptr<ValueSink> MakeAppendSink(
     Store* store, const ValueSinkOptions& options,
     ocdbt::BulkWriteOptions write_options);

@@ -63,7 +63,7 @@ std::optional<ConstArrayView> ArraySource::Find(const Box& box) const {
 
 namespace {
 
-// A reader gives the stored dtype; others are cast on the way.
+// A reader supplies the stored dtype; for another one, elements are cast.
 Status ReadDeferred(const ArrayReader& reader, DType dtype, const Box& box,
                     const ArrayView& target) {
   if (target.dtype == dtype) return reader.Read(box.origin, target);
@@ -130,7 +130,7 @@ Result<std::vector<uint64_t>> ArraySource::ChunksHere(
 bool ArraySource::FindsAllChunks(const ChunkGrid& grid) const {
   if (reader_ != nullptr) return false;
   if (shards_ == nullptr) return true;
-  // No edge of a shard may go through a chunk.
+  // Edges of shards must not cut through a chunk.
   const auto is_edge = [&](int64_t at, size_t d) {
     return at % grid.chunk_shape[d] == 0 || at == grid.array_shape[d];
   };

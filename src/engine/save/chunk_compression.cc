@@ -3,8 +3,8 @@
 namespace holdfast {
 namespace {
 
-// Smaller chunks gain nothing by planes; larger ones would have to be held
-// whole.
+// Smaller chunks gain nothing from planes; larger ones would have to be held in
+// memory completely.
 constexpr size_t kPlanesChunkBytesMin = 4 << 10;
 constexpr size_t kPlanesChunkBytesMax = 64 << 20;
 

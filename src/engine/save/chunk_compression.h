@@ -1,5 +1,5 @@
-// How the chunks of one array are compressed when a checkpoint is saved with a
-// Compression.
+// Chooses how the chunks of one array are compressed when a checkpoint is saved
+// with a Compression.
 //
 // Thread-safety: pure.
 #pragma once
@@ -11,7 +11,8 @@
 
 namespace holdfast {
 
-// `chunk_shape`: of what is compressed by itself; the inner chunk of a shard.
+// `chunk_shape` is the shape of the unit that is compressed: the inner chunk of
+// a shard.
 zarr::Compression ChunkCompression(Compression compression, DType dtype,
                                    const Shape& chunk_shape);
 

@@ -18,8 +18,8 @@ std::string NameOf(const CoveredArray& array) {
   return name.empty() ? "the array" : "array " + name;
 }
 
-// The array's part of a chunk key has at least one '/' before it, unless the
-// array is bare; in zarr 3 chunk keys hold more of them.
+// A key consists of the array's prefix, a '/' unless the array is bare, and the
+// chunk's part, which in zarr 3 contains further slashes.
 class Lookup {
  public:
   explicit Lookup(std::span<const CoveredArray> arrays) {
@@ -28,7 +28,7 @@ class Lookup {
     }
   }
 
-  // The array whose prefix is the longest of the key; null: none.
+  // The array with the longest prefix of the key; null if no prefix fits.
   const size_t* Find(std::string_view key) const {
     for (size_t end = key.rfind('/'); end != std::string_view::npos;
          end = end == 0 ? std::string_view::npos : key.rfind('/', end - 1)) {
@@ -43,7 +43,7 @@ class Lookup {
   std::unordered_map<std::string_view, size_t> by_prefix_;
 };
 
-// The slow way, for an array that is known to be wrong.
+// A slow search, used only for an array that is known to be wrong.
 Status Explain(const CoveredArray& array, const Lookup& lookup, size_t number,
                std::span<const std::string_view> keys) {
   const ChunkGrid& grid = array.layout->grid;
@@ -86,8 +86,8 @@ Status CheckChunkCover(std::span<const CoveredArray> arrays,
     if (zarr::IsMetadataKey(key)) continue;
     if (const size_t* owner = lookup.Find(key)) ++counts[*owner];
   }
-  // An array with the right number of keys, none of them twice, has all its
-  // chunks; so only others need the slow look of Explain.
+  // An array with the right number of keys and no duplicates has all its
+  // chunks, so only others need Explain, which is slow.
   std::vector<std::string_view> sorted(keys.begin(), keys.end());
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());

@@ -1,8 +1,8 @@
-// Checks that the keys which several processes wrote cover whole arrays.
+// Checks that the keys that several processes wrote cover complete arrays.
 //
 // Thread-safety: pure functions. Ownership: borrows keys and layouts.
-// Errors: FailedPrecondition naming the array, a chunk of it, and how many are
-// missing or there twice.
+// Errors: FailedPrecondition naming the array, one of its chunks, and how many
+// chunks are missing or duplicated.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ struct CoveredArray {
   std::shared_ptr<const ArrayLayout> layout;
 };
 
-// `keys` in any order; keys of no array given, and of metadata, are ignored.
-// Costs a lookup a key, and a sort.
+// `keys` may be in any order; keys of metadata and of arrays that are not in
+// `arrays` are ignored. Costs one lookup per key, and a sort.
 Status CheckChunkCover(std::span<const CoveredArray> arrays,
                        std::span<const std::string_view> keys);
 

@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// In ascending order. Takes the square root of `size` steps.
+// In ascending order. Needs sqrt(`size`) steps.
 std::vector<int64_t> Divisors(int64_t size) {
   std::vector<int64_t> small;
   std::vector<int64_t> large;
@@ -51,8 +51,8 @@ class ChunkShapeChooser {
     while (divisors_[axis].size() > 1) Reduce(axis);
   }
 
-  // Orbax first goes round the shard axes again here, but CutToOne has left
-  // nothing of them.
+  // Orbax first repeats this for the shard axes, but CutToOne has already
+  // reduced them to one element.
   void CutTo(int64_t element_count_max) {
     while (element_count_ > element_count_max) {
       const int axis = LargestShardedAxis();
@@ -73,7 +73,7 @@ class ChunkShapeChooser {
   }
 
  private:
-  // The first of the largest axes; -1 when all sharded ones have extent 1.
+  // The first among the largest sharded axes; -1 when they all have extent 1.
   int LargestShardedAxis() const {
     int axis = -1;
     int64_t extent_max = 1;
@@ -93,7 +93,7 @@ class ChunkShapeChooser {
     is_sharded_[axis] = true;
   }
 
-  // divisors_[i].back() is the chunk's extent on axis i.
+  // divisors_[i].back() is the chunk's current extent on axis i.
   std::vector<std::vector<int64_t>> divisors_;
   std::vector<bool> is_sharded_;
   int64_t element_count_;
@@ -171,7 +171,7 @@ bool ValidateDivisibleShapes(const Shape& divided_shape,
 
 namespace {
 
-// None and an empty tuple mean the same in Orbax.
+// None and an empty tuple are equivalent in Orbax.
 bool IsGiven(const std::optional<Shape>& shape) {
   return shape.has_value() && !shape->empty();
 }
@@ -228,8 +228,8 @@ Result<ChunkShapes> ChooseChunkShapes(const ChunkShapesRequest& request) {
 namespace {
 
 // The largest divisor of `size` within the limit, unless it is less than half
-// of the limit (a prime has none). Then chunks are as equal as possible, and
-// the last sticks out of the array a little.
+// of the limit (as for a prime). Then chunks are as equal as possible, and the
+// last one extends slightly beyond the array.
 int64_t RowExtent(int64_t size, int64_t limit) {
   if (size <= limit) return size;
   if (limit <= 1) return 1;
@@ -248,7 +248,7 @@ Shape ChooseRowChunks(const Shape& shape, DType dtype,
   const int64_t element_count_max =
       std::max<int64_t>(1, chunk_bytes_target / element_bytes);
   Shape chunk = AtLeastOne(shape);
-  // Cut from the outermost axis on, so that a chunk stays one contiguous range.
+  // Cut outermost axes first, so that a chunk stays one contiguous range.
   for (size_t axis = 0; axis < chunk.size(); ++axis) {
     if (ElementCount(chunk) <= element_count_max) break;
     const int64_t row_elements =

@@ -12,7 +12,7 @@ namespace holdfast {
 Status RemoveEarlierItem(const ProcessPart& part, bool adopt_existing,
                          Store& store) {
   std::vector<std::string> names;
-  // Fingerprints may stay: the list that is to come does not name them.
+  // Fingerprints may stay, because the new list will not name them.
   if (part.is_primary) {
     names.insert(names.end(),
                  {std::string(kTreeMetadataFile), std::string(kDigestFile),

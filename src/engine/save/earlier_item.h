@@ -1,4 +1,4 @@
-// Making room for an item in a directory that may hold an earlier one.
+// Makes room for an item in a directory that may hold an earlier item.
 //
 // Thread-safety: one thread a directory. Errors: those of the store.
 #pragma once
@@ -8,9 +8,9 @@
 
 namespace holdfast {
 
-// Removes the files by which the earlier item would be found, or that would
-// speak of the new one's values: those that `part` writes anew, of the whole
-// item where it is the primary; not what is adopted. Data files stay.
+// Removes the files by which a reader would find the earlier item or misread
+// the new item's values: the files that `part` writes anew (the primary: those
+// of the complete item), but not adopted files. Data files stay.
 Status RemoveEarlierItem(const ProcessPart& part, bool adopt_existing,
                          Store& store);
 

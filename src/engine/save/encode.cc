@@ -12,14 +12,15 @@
 namespace holdfast {
 namespace {
 
-// Hands out batches in order and takes each one's bytes from the budget in the
-// same order, so that the batch the data file waits for always has room.
+// Hands out batches in order and reserves the bytes of each from the budget in
+// the same order, so that the batch that the data file waits for always has
+// room.
 class BatchQueue {
  public:
   BatchQueue(const SavePlan& plan, ByteBudget& budget)
       : plan_(plan), budget_(budget) {}
 
-  // Null when none is left.
+  // Null when no batch is left.
   const PlannedBatch* Take(ByteBudget::Lease& lease) {
     std::lock_guard lock(mutex_);
     if (next_ == plan_.batches.size()) return nullptr;
@@ -29,7 +30,7 @@ class BatchQueue {
     return &batch;
   }
 
-  // Whether the batch is one chunk that goes piece by piece.
+  // Whether the batch is one chunk that is written piece by piece.
   bool IsStreamed(const PlannedBatch& batch) const {
     const PlannedArray& array = plan_.arrays[batch.array];
     return batch.last - batch.first == 1 &&
@@ -73,11 +74,11 @@ class Encoder {
   }
 
   uint64_t stored_bytes() const { return stored_bytes_; }
-  // The sums of plan.arrays, or empty: none are wanted.
+  // The sums of plan.arrays; empty if not requested.
   std::vector<FingerprintSum>& sums() { return sums_; }
 
  private:
-  // Values behind one that never comes must not wait for it, whatever ended
+  // Values after one that never arrives must not wait for it, whatever ended
   // the work.
   class AbortUnlessDone {
    public:
@@ -107,8 +108,8 @@ class Encoder {
       ByteBudget::Lease lease;
       const PlannedBatch* batch = queue_.Take(lease);
       if (batch == nullptr) break;
-      // Shared with the sink: the bytes count until the data file has them,
-      // which may be long after this thread has gone on.
+      // Shared with the sink: the bytes count until the data file has written
+      // them, which may be long after this thread has moved on.
       const auto held = std::make_shared<Held>();
       held->lease = std::move(lease);
       const PhaseScope scope(Phase::kEncode, plan_.arrays[batch->array].name,
@@ -140,7 +141,7 @@ class Encoder {
           };
       const Status encoded = layout.format.codec->EncodeStream(
           elements, run_.budget().piece_bytes(), count_and_write, context);
-      // A failure of the sink already names its place.
+      // A failure of the sink already names its file.
       const bool is_ours = !encoded.ok() && written.ok();
       return is_ours ? encoded.WithContext("leaf " + array.name) : encoded;
     };
@@ -152,8 +153,8 @@ class Encoder {
     return Status();
   }
 
-  // The sum of the elements in the dtype to be stored; nothing when no sums are
-  // wanted, or the elements are not there yet.
+  // The sum of the elements in the dtype to be stored; empty if sums were not
+  // requested, or the elements are not in memory yet.
   FingerprintSum SumOf(const PlannedArray& array, const ConstArrayView& view,
                        const Box& box) const {
     if (sums_.empty() || view.data == nullptr) return {};
@@ -166,8 +167,8 @@ class Encoder {
     sums_[&array - plan_.arrays.data()] += sum;
   }
 
-  // `box` is the chunk's; the array outlives the result. Elements that are
-  // copied are added to `sum`.
+  // `box` is the chunk's; the array outlives the result. Copied elements are
+  // added to `sum`.
   ChunkElements ElementsOf(const PlannedArray& array, const Box& box,
                            FingerprintSum& sum) const {
     ChunkElements elements;
@@ -192,7 +193,7 @@ class Encoder {
     for (uint64_t value = batch.first; value < batch.last; ++value) {
       while (value >= plan_.arrays[array_index].first_value +
                           plan_.arrays[array_index].value_count()) {
-        ++array_index;  // past arrays of which nothing is written here
+        ++array_index;  // past arrays with nothing written here
       }
       HF_RETURN_IF_ERROR(
           EncodeValue(plan_.arrays[array_index], value, context, held));
@@ -231,7 +232,7 @@ class Encoder {
                      layout.known_by, held);
   }
 
-  // The elements in the dtype to be stored: where they lie, or in scratch.
+  // The elements in the dtype to be stored, in place or in scratch memory.
   Result<ConstArrayView> ViewOfChunk(const PlannedArray& array, const Box& box,
                                      Held& held) {
     const DType dtype = array.layout->dtype();

@@ -1,6 +1,7 @@
-// Encode: the values of a SavePlan become bytes in a ValueSink, on all threads.
+// Encode: turns the values of a SavePlan into bytes in a ValueSink, on all
+// threads.
 //
-// Thread-safety: one call a Run at a time.
+// Thread-safety: one call per Run at a time.
 // Ownership: borrows the plan's tree until the sink's Finish returns.
 // Units: bytes.
 // Errors: Cancelled, those of the codecs (naming the leaf) and of the sink.
@@ -15,9 +16,9 @@
 
 namespace holdfast {
 
-// Adds the encoded chunks' bytes to stats.stored_bytes. With
-// SaveOptions::fingerprints `sums` become those of what is encoded here, as
-// plan.arrays.
+// Adds the sizes of the encoded chunks to stats.stored_bytes. With
+// SaveOptions::fingerprints, sets `sums` to the sums of the elements encoded
+// here, indexed like plan.arrays.
 Status EncodeValues(const SavePlan& plan, ValueSink& sink, Run& run,
                     Stats& stats, std::vector<FingerprintSum>& sums);
 

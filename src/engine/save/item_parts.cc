@@ -27,7 +27,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kNamedMax = 8;  // leaves in one message
-// Small reads, which wait for the store rather than for a processor.
+// For small reads, which wait for the store rather than for a processor.
 constexpr int kReaderCountMax = 16;
 
 class PartMerger {
@@ -81,7 +81,7 @@ class PartMerger {
         std::to_string(options_.ranks.size()) + " ranks)");
   }
 
-  // Nullopt when it is missing.
+  // Nullopt when the file is missing.
   Result<std::optional<PartFile>> ReadPart(int64_t rank) {
     const std::string name = PartFileName(rank);
     HF_ASSIGN_OR_RETURN(std::optional<PartFile> part,
@@ -151,7 +151,7 @@ class PartMerger {
     return FailedPreconditionError(message + Suspects(first->plan));
   }
 
-  // Which leaves it may be about, as far as the primary's list tells.
+  // The leaves that may be affected, as far as the primary's list shows.
   std::string Suspects(const PlanChecksums& other) {
     const Result<Bytes> text = store_.Read(kTreeMetadataFile);
     if (!text.ok()) return "";
@@ -196,7 +196,7 @@ class PartMerger {
                          files_.digests());
   }
 
-  // A manifest that is not the one its process wrote is of another save.
+  // A manifest that its process did not write belongs to another save.
   Result<ocdbt::MergeChild> ReadDatabaseOf(const PartFile& part) {
     if (!IsDatabaseName(part.database)) {
       return DataLossError(store_.Describe(PartFileName(part.rank)) +
@@ -261,7 +261,7 @@ class PartMerger {
     return status.ok() ? status : status.WithContext(store_.Describe(""));
   }
 
-  // In line as a rule; reading it otherwise costs a small read an array.
+  // Values are usually inline; otherwise reading costs a small read per array.
   Result<Bytes> ValueOf(const ocdbt::MergeChild& child,
                         const ocdbt::LeafEntry& entry) {
     if (entry.is_inline()) return Bytes(std::string(entry.inline_value()));
@@ -288,7 +288,7 @@ class PartMerger {
     }
   }
 
-  // A tensor's fingerprint is the sum of those of its parts.
+  // A tensor's fingerprint is the sum of its parts' fingerprints.
   Status AddFingerprints() {
     if (!primary_->fingerprints) return Status();
     std::map<std::string, FingerprintSum> sums;

@@ -1,6 +1,7 @@
-// One item of the parts that several processes wrote (item_writer.h).
+// Assembles one item from the parts that several processes wrote
+// (item_writer.h).
 //
-// Thread-safety: one thread an item. Ownership: borrows stores.
+// Thread-safety: one thread per item. Ownership: borrows stores.
 // Errors: those of FinishItem in holdfast/pending_save.h, and of the store.
 #pragma once
 
@@ -13,10 +14,10 @@
 namespace holdfast {
 
 // Checks the parts, merges their databases into the store's root, removes the
-// parts' files, and adds to `files` the digests of all parts. Neither lists nor
+// parts' files, and adds the digests of all parts to `files`. Neither lists nor
 // syncs files that others left in the directory (AdoptFiles), and does not
 // write the digests. REQUIRES: options.now_ns and random_hex.
-// `plan`: the primary's; null: it is not known, and has no `also`.
+// `plan` is the primary's; null means that it is not known and has no `also`.
 Status FinishItemParts(const FinishItemOptions& options, FileWriter& files,
                        const SavePlan* plan = nullptr);
 

@@ -64,7 +64,8 @@ TreeMetadata MakeTreeMetadata(const SavePlan& plan,
   return metadata;
 }
 
-// Array metadata is every process's own; the sharding file is the primary's.
+// Every process writes its own array metadata; the primary writes the sharding
+// file.
 Status WriteJaxFiles(const SavePlan& plan, AdoptedFiles adopted, int64_t rank,
                      bool is_primary, FileWriter& files) {
   ShardingFile& shardings = adopted.shardings;
@@ -114,8 +115,8 @@ std::map<std::string, Shape> WriteShapesOf(const AdoptedFiles& adopted) {
   return write_shapes;
 }
 
-// Writes the files that speak of the item as a whole, values and shardings
-// excepted.
+// Writes the files that describe the complete item, except values and
+// shardings.
 Status WriteTreeFiles(const SavePlan& plan,
                       const std::map<std::string, Shape>& write_shapes,
                       StringsFile strings, FileWriter& files) {
@@ -131,8 +132,8 @@ Status WriteTreeFiles(const SavePlan& plan,
   return files.Write(kTreeMetadataFile, SerializeTreeMetadata(metadata));
 }
 
-// Where there are values, or databases of others to be merged. Gives the
-// database that is a part's, if it has one.
+// Writes values, or merges databases of others, if there are any. Returns the
+// name of the part's database, if it has one.
 Result<std::string> WriteItemValues(const ProcessPart* part,
                                     const AdoptedFiles& adopted,
                                     FileWriter& files, SaveCall& call) {
@@ -145,7 +146,7 @@ Result<std::string> WriteItemValues(const ProcessPart* part,
   if (part != nullptr) {
     sink.process = *ParseProcessDirectory(ProcessDirectoryOf(*part));
     sink.must_merge = false;
-    // For values in files the rows are also the list of the existing files.
+    // For values in files, the rows are also the list of existing files.
     sink.write_digests |= !sink.use_ocdbt || plan.also;
   }
   HF_RETURN_IF_ERROR(WriteValues(sink, files, call));
@@ -154,14 +155,14 @@ Result<std::string> WriteItemValues(const ProcessPart* part,
   return has_database ? ProcessPrefix(sink) : std::string();
 }
 
-// The fingerprints that this process knows of each array; the writer of the
-// metadata adds what they say. Nullopt: none are wanted.
+// This process's fingerprint of each array; the writer of the metadata adds
+// theirs. Nullopt if fingerprints are not requested.
 std::optional<FingerprintTexts> FingerprintsOf(const SaveCall& call) {
   if (!call.plan.options->fingerprints) return std::nullopt;
   FingerprintTexts texts;
   for (size_t i = 0; i < call.sums.size(); ++i) {
     const PlannedArray& array = call.plan.arrays[i];
-    // Nobody has looked at elements that are referred to.
+    // Elements that are only referred to were not read.
     if (array.stored != nullptr || array.value_count() == 0) continue;
     FingerprintSum sum = call.sums[i];
     if (array.has_metadata) {
@@ -172,7 +173,7 @@ std::optional<FingerprintTexts> FingerprintsOf(const SaveCall& call) {
   return texts;
 }
 
-// Last of a part, since it tells of all the others.
+// Written last of a part, because it describes all other files.
 Status WritePartFile(const ProcessPart& part, const SaveCall& call,
                      const std::string& database, FileWriter& files) {
   PartFile record;
@@ -212,7 +213,7 @@ Status CheckFreeSpace(const SavePlan& plan, const Place& directory) {
   struct statvfs info;
   if (statvfs(directory.path().c_str(), &info) != 0) return Status();
   const uint64_t free_bytes = uint64_t{info.f_bavail} * info.f_frsize;
-  // Compressed data may take less; only the hopeless case is refused.
+  // Compressed data may need less space; only a hopeless save is refused.
   const bool is_compressed =
       plan.options->compression != Compression::kNone && !plan.also;
   if (is_compressed || free_bytes >= plan.decoded_bytes) {
@@ -248,7 +249,7 @@ Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
         "system; save there, and copy that (holdfast cp)");
   }
   Run& run = call.run;
-  // Bytes that wait to be sent come on top of those being encoded.
+  // Bytes waiting to be sent add to those being encoded.
   const uint64_t bytes_max = run.budget().bytes_max();
   if (bytes_max != 0) files.store().BoundBuffers(bytes_max / 2);
   HF_ASSIGN_OR_RETURN(std::unique_ptr<ValueSink> sink,

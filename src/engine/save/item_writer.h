@@ -1,9 +1,9 @@
-// Writing one pytree item. Every save goes this way, so that none forgets a
-// step: WriteItem puts the values where they belong and then the files that
-// describe them; CloseItem takes up what others have left in the directory and
-// makes it whole with the digests and durable names.
+// Writes one pytree item. Every save uses these functions, so that no save
+// omits a step: WriteItem writes the values and then the files that describe
+// them; CloseItem adopts what others have left in the directory, and completes
+// the item with digests and durable names.
 //
-// Thread-safety: one call a SaveCall at a time.
+// Thread-safety: one call per SaveCall at a time.
 // Ownership: borrows the plan and its tree for the call.
 // Errors: those of Save.
 #pragma once
@@ -22,11 +22,11 @@
 
 namespace holdfast {
 
-// A save that runs: what it follows, its threads, and what it has measured.
+// A running save: its plan, its threads, and its measurements.
 struct SaveCall {
-  // `begun` when the caller called.
+  // `begun` was started when the caller called.
   SaveCall(const SavePlan& save_plan, const Stopwatch& begun);
-  // When all is written.
+  // Call when everything is written.
   SaveResult Result();
 
   const SavePlan& plan;
@@ -34,35 +34,36 @@ struct SaveCall {
   Stopwatch watch;
   Stopwatch total;
   Stats stats;
-  // The sums of the elements that were written of plan.arrays, with
-  // SaveOptions::fingerprints.
+  // With SaveOptions::fingerprints: the sums of the elements that were written
+  // of each of plan.arrays.
   std::vector<FingerprintSum> sums;
 };
 
-// An early, clear refusal when the values cannot fit on the disk of
-// `directory`; running out later is handled as well.
+// Fails early and clearly when the values cannot fit on the disk of
+// `directory`; running out of space later is handled as well.
 Status CheckFreeSpace(const SavePlan& plan, const Place& directory);
 
-// How the plan's values go into the store of `files`, unless a caller changes
-// it.
+// How the plan's values are written into the store of `files`, unless a caller
+// changes it.
 ValueSinkOptions SinkOptionsOf(const SavePlan& plan, const FileWriter& files);
-// Writes only the values, synced where `options` says so.
+// Writes only the values, synced if `options` says so.
 Status WriteValues(const ValueSinkOptions& options, FileWriter& files,
                    SaveCall& call);
 
-// Everything but what CloseItem does, synced where `files` says so (names
-// excepted). With `part`, what one of several processes writes: its values in a
-// database of its own, its array metadata, on the primary also the files about
-// all; last the file that tells item_parts.h about them, with the digests that
-// `files` had. Names are synced too then.
+// Writes everything except what CloseItem writes, synced if `files` syncs
+// (names excepted). With `part`, writes the share of one of several processes:
+// its values in its own database, its array metadata, and on the primary also
+// the files about the complete item. The last file describes all this for
+// item_parts.h and contains the digests in `files`; names are then synced too.
 Status WriteItem(const ProcessPart* part, FileWriter& files, SaveCall& call);
 
-// Finishes the item: adopts the directory's files that `files` has not written,
-// if options say so; then the digests; then the names.
+// Finishes the item: adopts the files in the directory that `files` has not
+// written, if the options say so, then writes the digests, then syncs the
+// names.
 Status CloseItem(const Place& directory, const FinishItemOptions& options,
                  FileWriter& files);
 
-// Those of the whole item.
+// Writes the fingerprints of the complete item.
 Status WriteFingerprints(const FingerprintTexts& tensors, FileWriter& files);
 
 // "ocdbt.process_<id>".

@@ -84,7 +84,7 @@ Status CheckPath(const std::string& path) {
   return InvalidArgumentError("checkpoint path is empty or holds a NUL byte");
 }
 
-// The primary's word to the others: the save's id and path.
+// The primary announces the save's id and path to the others.
 struct SaveAnnouncement {
   std::string save_id;
   std::string final_path;
@@ -103,7 +103,7 @@ Result<SaveAnnouncement> Announce(ProcessGroup& group, const Meeting& meeting,
                           text.substr(mine.save_id.size())};
 }
 
-// Checks that this process sees the directory that rank 0 has made.
+// Checks that this process sees the directory that rank 0 has created.
 Status CheckAnnouncement(const SaveAnnouncement& announced,
                          const Place& place, CommitMode mode) {
   if (announced.final_path != place.path()) {
@@ -119,8 +119,8 @@ Status CheckAnnouncement(const SaveAnnouncement& announced,
       ", which rank 0 has made, is not here; all ranks must see one disk");
 }
 
-// Writes the file that says, while the directory has its final name, that it is
-// not a checkpoint yet.
+// Writes the file that marks the directory, while it has its final name, as not
+// a checkpoint yet.
 Status WriteBegun(const Place& directory, const PendingSaveOptions& options) {
   CheckpointMetadata metadata;
   metadata.init_timestamp_nsecs = options.now_ns();
@@ -272,7 +272,8 @@ Status PendingSaver::Write(const std::string& name, SaveCall& call) {
   return CallUnlessFailed(Explained(write()));
 }
 
-// With several ranks first every one's part, then on rank 0 the whole.
+// With several ranks, every rank first writes its part; then rank 0 assembles
+// the item.
 Status PendingSaver::WriteItemOfAll(FileWriter& files, SaveCall& call) {
   const auto write = [&](const ProcessPart* part, FileWriter& own) -> Status {
     HF_RETURN_IF_ERROR(CheckFreeSpace(call.plan, directory_));
@@ -317,13 +318,13 @@ Status PendingSaver::WriteFile(std::string_view name,
   }));
 }
 
-// The caller may write the same file again: the last content counts.
+// The caller may write a file again: the last content counts.
 Status PendingSaver::WriteRootFile(std::string_view name,
                                    std::string_view content) {
   const size_t replaced_count =
       std::erase_if(root_files_.digests().files,
                     [&](const FileDigest& row) { return row.path == name; });
-  // Where a writer may only create files, the old one goes first.
+  // If the writer may only create files, the old one is deleted first.
   if (replaced_count > 0 && root_files_.must_create()) {
     HF_RETURN_IF_ERROR(root_store_->Delete(name));
   }
@@ -355,7 +356,8 @@ Status PendingSaver::CommitOwnFiles(const ParsedRootRecord& root,
                                     const Status& mine) {
   is_done_ = true;
   live_.Stop();
-  // A rank that will not, or cannot, says so before the checkpoint exists.
+  // A rank that refuses or is unable to commit reports it before the checkpoint
+  // exists.
   Status committed = Agree("ready", mine);
   if (committed.ok()) {
     committed =
@@ -370,8 +372,8 @@ Status PendingSaver::BoundAccess(const std::vector<std::string>& sources) {
 }
 
 // With a rename, the checkpoint appears with all its files, so one sync of the
-// names serves all. With a marker, everything else must be durable before the
-// files that say that the checkpoint is complete.
+// names suffices. With a marker, everything else must be durable before the
+// files that declare the checkpoint complete.
 Status PendingSaver::Publish(const ParsedRootRecord& root) {
   const PhaseScope scope(Phase::kCommit, final_place_.path());
   if (CallRecord* call = CallRecord::OfThread()) call->StartPhase("commit", 0);
@@ -396,7 +398,7 @@ Status PendingSaver::Publish(const ParsedRootRecord& root) {
   }
   HF_RETURN_IF_ERROR(WriteMetadata(metadata));
   HF_RETURN_IF_ERROR(root_files_.WriteUnlisted(kCommitMarkerFile, marker));
-  // In marker mode once more, for these two files.
+  // In marker mode once more, because of these two files.
   HF_RETURN_IF_ERROR(SetModesBelow());
   if (options_.directory_mode) {
     HF_RETURN_IF_ERROR(SetPermissions(directory_, *options_.directory_mode));
@@ -405,8 +407,8 @@ Status PendingSaver::Publish(const ParsedRootRecord& root) {
   return pending_->Commit();
 }
 
-// Lists the items' own lists, so that they cannot be exchanged for another
-// save's.
+// Lists the items' own lists, so that another save's list cannot be
+// substituted.
 void PendingSaver::ListDigestFiles() {
   for (const SavedItem& item : items_) {
     if (item.digest_text.empty()) continue;
@@ -424,8 +426,8 @@ WrittenSizes PendingSaver::SizesOfFiles() const {
       WrittenSize& size =
           sizes.try_emplace(JoinName(name, row.path), WrittenSize{0, false})
               .first->second;
-      // A data file holds many values, and perhaps padding: all that is known
-      // is that the last of them is inside.
+      // A data file holds many values, and perhaps padding: only a lower bound
+      // of its size is known.
       size.byte_count = std::max(size.byte_count, row.offset + row.byte_count);
     }
     for (const SourceFile& row : digests.sources) {
@@ -440,7 +442,8 @@ WrittenSizes PendingSaver::SizesOfFiles() const {
   return sizes;
 }
 
-// Others may look at a final path already: they find the old text or the new.
+// The final path may already be visible: readers find the old text or the new
+// one.
 Status PendingSaver::WriteMetadata(const std::string& text) {
   if (!pending_->is_committed_by_marker()) {
     return root_files_.WriteUnlisted(kCheckpointMetadataFile, text);
@@ -449,8 +452,8 @@ Status PendingSaver::WriteMetadata(const std::string& text) {
                             {.sync = options_.sync, .atomic = true});
 }
 
-// The permissions of all that there is, but of the checkpoint's own directory
-// where the caller chooses them.
+// Sets the permissions of everything that exists, except those of the
+// checkpoint's own directory if the caller chooses them.
 Status PendingSaver::SetModesBelow() {
   HF_RETURN_IF_ERROR(pending_->SetAccess(options_.sync));
   if (!options_.directory_mode) return Status();
@@ -462,7 +465,7 @@ Status PendingSaver::SetModesBelow() {
   return Status();
 }
 
-// The files that the digests cover, and those that Commit writes itself.
+// The files that the digests list, and those that Commit writes itself.
 std::set<std::string> PendingSaver::KnownFiles() const {
   std::set<std::string> known = {
       std::string(kCheckpointMetadataFile), std::string(kDigestFile),
@@ -477,7 +480,7 @@ std::set<std::string> PendingSaver::KnownFiles() const {
   return known;
 }
 
-// The nodes of a database have checksums of their own, and no row.
+// The nodes of a database contain their own checksums, and have no rows.
 bool PendingSaver::IsInDatabase(const std::string& path) const {
   if (has_root_item_ && IsDatabaseFile(path)) return true;
   return std::any_of(items_.begin(), items_.end(), [&](const SavedItem& item) {
@@ -487,7 +490,7 @@ bool PendingSaver::IsInDatabase(const std::string& path) const {
   });
 }
 
-// An item that this object has not written, but the engine has.
+// Adopts an item that the engine has written, but not through this object.
 Status PendingSaver::AdoptItem(const std::string& name) {
   HF_RETURN_IF_ERROR(CheckOpen());
   if (!is_primary()) return Status();
@@ -506,7 +509,7 @@ Status PendingSaver::AdoptItem(const std::string& name) {
     root_files_.digests().values = std::move(digests.values);
     has_root_item_ = true;
     is_root_item_synced_ = true;
-    // If files can only be created, the old one must go first.
+    // If files can only be created, the old one must be deleted first.
     if (options_.write_digests && !root_files_.must_create()) return Status();
     return root_store_->Delete(kDigestFile);
   }));
@@ -520,7 +523,7 @@ bool PendingSaver::IsInSyncedItem(const std::string& directory) const {
   });
 }
 
-// Files that came into directory() without this object.
+// Adopts files that were put into directory() without this object.
 Status PendingSaver::AdoptCallerFiles() {
   const std::set<std::string> known = KnownFiles();
   const AdoptRules rules{

@@ -1,4 +1,5 @@
-// PendingSaver: the PendingSave behind Begin, and what Save itself uses.
+// PendingSaver: implements the PendingSave that Begin returns; Save uses it
+// too.
 //
 // Thread-safety, ownership, errors: as holdfast/pending_save.h.
 #pragma once
@@ -22,30 +23,31 @@
 
 namespace holdfast {
 
-// The part that one process of `group` plans; null: it is the only one.
+// The part that one process of `group` plans; a null group means that it is the
+// only process.
 PlanPart PlanPartOf(const ProcessGroup* group);
 
-// A RootRecord that has been understood.
+// A parsed RootRecord.
 struct ParsedRootRecord {
   ItemHandlers handlers;
   nlohmann::ordered_json custom_metadata = nlohmann::ordered_json::object();
   bool is_v1 = false;
 };
-// InvalidArgument for texts that are not what the record says.
+// InvalidArgument for texts that do not have the documented form.
 Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record);
 
 class PendingSaver final : public PendingSave {
  public:
-  // `mine`: a failure that this process has had already, and that the others of
-  // the group must hear of.
+  // `mine` is an earlier failure of this process, which is reported to the
+  // others of the group.
   static Result<std::unique_ptr<PendingSaver>> Begin(
       const Place& place, const PendingSaveOptions& options,
       const Status& mine = {});
 
-  // For a copy of, or of parts of, what is at `sources`: it will give nobody
-  // more permissions than these do. Before anything is written.
+  // For a copy of the checkpoints at `sources`, or of parts of them: limits the
+  // permissions to those of the sources. Call it before anything is written.
   Status BoundAccess(const std::vector<std::string>& sources);
-  // The part of an item that this process writes, planned as SaveItem wants it.
+  // Plans the part of an item that this process writes, as SaveItem needs it.
   Result<SavePlan> Plan(const Tree& tree, const SaveOptions& options) const;
   const std::string& directory() const override {
     return directory_.path();
@@ -57,19 +59,19 @@ class PendingSaver final : public PendingSave {
   Status AdoptItem(const std::string& name) override;
   Status Commit(const RootRecord& root) override;
 
-  // SaveItem of a tree that Plan has planned, or could not: the others of the
-  // group hear of it here.
+  // SaveItem for a tree that Plan has planned or failed to plan; reports a
+  // failure to the others of the group.
   Result<SaveResult> SavePlanned(const std::string& name,
                                  const Result<SavePlan>& plan,
                                  const Stopwatch& begun);
-  // As SavePlanned, when all ranks have agreed on their plans.
+  // Like SavePlanned, after all ranks have agreed on their plans.
   Status Write(const std::string& name, SaveCall& call);
-  // Commit when nothing but this object has put files into directory(). With
-  // `mine` a failure, on any rank, nothing is committed.
+  // Commit for the case that only this object has put files into directory().
+  // If `mine` is a failure on any rank, nothing is committed.
   Status CommitOwnFiles(const ParsedRootRecord& root, const Status& mine);
 
  private:
-  // An item in a directory of its own.
+  // An item in its own directory.
   struct SavedItem {
     std::string name;
     DigestFile digests;       // empty when it has none
@@ -81,29 +83,30 @@ class PendingSaver final : public PendingSave {
                Place final_place, std::string save_id,
                const PendingSaveOptions& options, GroupCall call,
                std::shared_ptr<CallRecord> record);
-  // REQUIRES: what PendingSaver::Begin makes of its arguments.
+  // REQUIRES: the arguments as PendingSaver::Begin prepares them.
   static Result<std::unique_ptr<PendingSaver>> BeginInCall(
       const Place& place, const PendingSaveOptions& options,
       const Status& mine, GroupCall& call,
       const std::shared_ptr<CallRecord>& record);
   Status CheckOpen() const;
-  // Passes on the status of an operation of this object: when that has failed,
-  // the call of the group is over, and the others hear of it.
+  // Returns the result of an operation of this object; if it is a failure, ends
+  // the group's call and reports the failure to the others.
   template <typename T>
   T CallUnlessFailed(T result);
   void EndCall(const Status& failure);
-  // A failure in the words of who has caused it.
+  // Words a failure as its cause would, such as another save's takeover.
   Status Explained(const Status& failure) const;
   Status WriteItemBelow(const std::string& name, SaveCall& call);
-  // The item of all ranks in `files`' store, not closed.
+  // Writes the item of all ranks to the store of `files`, without closing it.
   Status WriteItemOfAll(FileWriter& files, SaveCall& call);
   Status WriteRootFile(std::string_view name, std::string_view content);
   void ListDigestFiles();
-  // All that the digests know of.
+  // The sizes of all files that the digests list.
   WrittenSizes SizesOfFiles() const;
   bool is_shared() const { return options_.group != nullptr; }
   bool is_primary() const { return pending_ != nullptr; }
-  // All ranks' status, this one's being `mine`; just `mine` without a group.
+  // The combined status of all ranks, this rank's being `mine`; without a group
+  // just `mine`.
   Status Agree(std::string_view phase, const Status& mine) const;
   std::set<std::string> KnownFiles() const;
   bool IsInDatabase(const std::string& path) const;
@@ -114,11 +117,11 @@ class PendingSaver final : public PendingSave {
   Status SetModesBelow();
   Status Publish(const ParsedRootRecord& root);
 
-  const std::unique_ptr<PendingCheckpoint> pending_;  // null: rank 0 has it
+  const std::unique_ptr<PendingCheckpoint> pending_;  // null if rank 0 has it
   const Place final_place_;
   const Place directory_;
   const std::string save_id_;
-  const PendingSaveOptions options_;  // group: null when there is but one rank
+  const PendingSaveOptions options_;  // group: null if there is only one rank
   const uint64_t init_time_ns_;
   const std::shared_ptr<Store> root_store_;
   FileWriter root_files_;
@@ -127,7 +130,7 @@ class PendingSaver final : public PendingSave {
   bool is_root_item_synced_ = false;
   bool is_done_ = false;  // committed, or a call has failed
   GroupCall call_;        // until then
-  // Null when this is a part of a call that has one.
+  // Null when this is part of a call that has its own record.
   const std::shared_ptr<CallRecord> record_;
   LivePublication live_;  // ends before the directory is removed
 };

@@ -11,7 +11,8 @@ size_t BucketOf(std::string_view name) {
   return Crc32c(name) % kLeafBucketCount;
 }
 
-// Texts and lists with their lengths, so that no two records run together.
+// Stores texts and lists with their lengths, so that different records never
+// concatenate to the same bytes.
 class Record {
  public:
   void Add(std::string_view text) {

@@ -1,4 +1,4 @@
-// Shows whether processes that planned independently made the same plan.
+// Checks whether processes that planned independently made the same plan.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -11,13 +11,12 @@
 
 namespace holdfast {
 
-// Over every leaf's name and kind, and dtype, shape, write shape, chunks,
-// codecs and sharding of arrays; not over anything that differs between
-// processes.
+// Covers every leaf's name and kind, and the dtype, shape, write shape, chunks,
+// codecs and sharding of arrays; nothing that differs between processes.
 PlanChecksums ChecksumsOf(const SavePlan& plan);
 
-// Names of the leaves whose buckets differ, at most `count_max`, sorted: one of
-// them is stored differently, or absent, in the other plan.
+// Names of the leaves whose buckets differ, at most `count_max`, sorted: at
+// least one of them is stored differently, or absent, in the other plan.
 std::vector<std::string> SuspectLeaves(const std::vector<std::string>& names,
                                        const PlanChecksums& a,
                                        const PlanChecksums& b,

@@ -90,7 +90,7 @@ class RichTreeWriter {
     text_ += '}';
   }
 
-  // As a dict, in the node's own order: Orbax knows no other form.
+  // Written as a dict, in the node's own order: Orbax has no other form.
   void WriteOtherClass(const Tree& node) {
     for (size_t i = 0; i < node.size(); ++i) {
       WriteMember(i > 0 ? ", " : "{",

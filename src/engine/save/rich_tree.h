@@ -1,5 +1,5 @@
-// Writes `value_metadata_tree` of `_METADATA`: tuples and named tuples recorded
-// as such, each leaf with its entry of `tree_metadata`.
+// Writes `value_metadata_tree` of `_METADATA`, which records tuples and named
+// tuples as such, and each leaf with its entry of `tree_metadata`.
 //
 // Source: orbax-checkpoint 0.12.8, _src/metadata/tree_rich_types.py.
 // Thread-safety: pure function. Errors: none.
@@ -14,8 +14,8 @@
 
 namespace holdfast {
 
-// REQUIRES: `leaves` are those of `tree`, flattened with rich types, and
-// `metadata` has an entry for each, in their order.
+// REQUIRES: `leaves` are the leaves of `tree`, flattened with rich types, and
+// `metadata` has an entry for each, in the same order.
 std::string RichTreeJson(const Tree& tree, const std::vector<FlatLeaf>& leaves,
                          const TreeMetadata& metadata);
 

@@ -1,5 +1,5 @@
-// Save: plan, one item, commit. doc/architecture.md, "The way of a save", tells
-// it step by step.
+// Save: plan, one item, commit. doc/architecture.md, "The way of a save",
+// describes it step by step.
 #include "engine/save/pending_saver.h"
 #include "engine/save/save_options.h"
 #include "ground/base/no_throw.h"

@@ -1,4 +1,4 @@
-// SaveItem, and its twin for many processes: items in a directory of the
+// SaveItem, and its counterpart for many processes: items in a directory of the
 // caller's, without a commit.
 #include "engine/save/save_item.h"
 

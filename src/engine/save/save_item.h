@@ -1,4 +1,4 @@
-// An item of a plan that is made, in a directory of the caller's.
+// Saves a planned item into a directory of the caller's.
 //
 // Thread-safety, ownership, units, errors: as holdfast/pending_save.h.
 #pragma once
@@ -10,11 +10,13 @@
 
 namespace holdfast {
 
-// The part of an item that the process plans; null: it is the only one.
+// The part of an item that the process plans; a null `part` means the complete
+// item.
 PlanPart PlanPartOf(const ProcessPart* part);
 
-// SaveItem, or SaveItemPart where `part` is not null. `begun` when the caller
-// called. REQUIRES: a plan as PlanPartOf says, of ItemOptions for `directory`.
+// SaveItem, or SaveItemPart if `part` is not null. `begun` was started when the
+// caller called. REQUIRES: a plan for PlanPartOf(part), with ItemOptions for
+// `directory`.
 Result<SaveResult> SavePlannedItem(const Place& directory, const SavePlan& plan,
                                    const ProcessPart* part,
                                    const Stopwatch& begun);

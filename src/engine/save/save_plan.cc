@@ -32,7 +32,7 @@ Status UnsupportedTypeError(std::string_view type) {
       std::string(type) + "\"");
 }
 
-// The dtypes that zarr has no word for.
+// Refuses the dtypes that zarr does not have.
 Status CheckStorable(DType dtype) {
   if (dtype == DType::kUint2 || dtype == DType::kUint4) {
     return UnsupportedTypeError(DTypeName(dtype));
@@ -40,7 +40,7 @@ Status CheckStorable(DType dtype) {
   return Status();
 }
 
-// The one cast that TensorStore refuses, in its words.
+// Refuses the one cast that TensorStore refuses, with its message.
 Status CheckCast(DType source, DType stored) {
   if (stored == DType::kBool && DTypeKindOf(source) == DTypeKind::kComplex) {
     return InvalidArgumentError("Destination does not support writing.");
@@ -53,7 +53,7 @@ bool HasArrayData(const FlatLeaf& leaf) {
                                   leaf.leaf->leaf_kind() == LeafKind::kScalar);
 }
 
-// Such an entry says that there is no value, or none that could be read.
+// Such an entry records that there is no value, or an unreadable one.
 Status CheckExternal(const FlatLeaf& leaf) {
   const std::string& value_type = leaf.leaf->text();
   if (!value_type.empty() && !IsEmptyValueType(value_type)) return Status();
@@ -90,7 +90,7 @@ Status CheckLeaf(const FlatLeaf& leaf) {
   }
 }
 
-// All that decides how an array is stored.
+// Everything that decides how an array is stored.
 struct LayoutKey {
   DType dtype;  // as stored
   Shape shape;
@@ -114,10 +114,11 @@ Result<std::shared_ptr<const SaveLayout>> LayoutOf(
   return std::shared_ptr<const SaveLayout>(std::move(layout));
 }
 
-// Makes the layout of each key once.
+// Computes the layout of each key only once.
 class LayoutMaker {
  public:
-  // `is_partial`: no chunk may reach from one process's part to another's.
+  // With `is_partial` no chunk may extend from one process's part into
+  // another's.
   LayoutMaker(const SaveOptions& options, bool is_partial, int zarr_format)
       : options_(options), is_partial_(is_partial), zarr_format_(zarr_format) {}
 
@@ -130,7 +131,7 @@ class LayoutMaker {
   }
 
  private:
-  // Orbax's way, where a chunk never exceeds the data file it would go to.
+  // Orbax's rule: a chunk never exceeds the data file that it is written to.
   Result<Shape> OrbaxChunkShape(const LayoutKey& key,
                                 std::optional<int64_t> chunk_byte_size) const {
     if (options_.use_ocdbt) {
@@ -142,7 +143,8 @@ class LayoutMaker {
                             chunk_byte_size, key.shard_axes);
   }
 
-  // The shape stored as one object, and that of the chunks in it if it differs.
+  // The shape that is stored as one object, and the shape of its inner chunks
+  // if that differs.
   Result<ChunkShapes> ShapesOf(const LayoutKey& key) const {
     if (key.write_chunk_shape || key.read_chunk_shape) {
       return ChooseChunkShapes({.global_shape = key.shape,
@@ -172,8 +174,8 @@ class LayoutMaker {
     return ChooseRowChunks(key.write_shape, key.dtype, chunk_bytes);
   }
 
-  // Chunk shapes for arrays that are written into another format's file: each
-  // chunk is one contiguous run of it.
+  // Makes chunk shapes for arrays in another format's file: each chunk is one
+  // contiguous run of the file.
   Result<std::shared_ptr<const SaveLayout>> MakeOfRuns(
       const LayoutKey& key) const {
     if (key.write_chunk_shape || key.read_chunk_shape) {
@@ -279,7 +281,7 @@ Result<Shape> WriteShape(const FlatLeaf& leaf, const Shape& shape) {
                               ShapeToString(shape));
 }
 
-// Only compressed chunks need their elements in C order, in one piece.
+// Only compressed chunks need their elements packed in C order.
 bool NeedsPacking(const PlannedArray& array) {
   const ArrayLayout& layout = *array.layout->array;
   if (layout.codec_count == 0) return false;
@@ -327,7 +329,7 @@ class ArrayPlanner {
   }
 
  private:
-  // Deferred arrays are divided when all are known.
+  // Deferred arrays are divided later, when all arrays are known.
   Status ChooseChunks(PlannedArray& array) const {
     if (array.source.is_sharded()) {
       if (!part_.is_partial) return Status();
@@ -339,7 +341,7 @@ class ArrayPlanner {
     return Status();
   }
 
-  // Its layout is that of the chunks, which nobody writes.
+  // Uses the layout of the existing chunks, which are not written.
   Status AddStored(const StoredChunks& stored, PlannedArray& array) const {
     if (!options_.use_ocdbt || options_.also != nullptr || part_.is_partial) {
       return UnimplementedError(
@@ -410,7 +412,7 @@ class ArrayPlanner {
   size_t args_used_ = 0;
 };
 
-// Each process takes the run of chunks that follows the one before it.
+// Each process gets the run of chunks after the previous process's run.
 Status DivideDeferred(const PlanPart& part, SavePlan& plan) {
   if (part.count == 1 && part.is_primary) return Status();
   std::vector<ArrayChunks> deferred;
@@ -424,7 +426,7 @@ Status DivideDeferred(const PlanPart& part, SavePlan& plan) {
          .chunk_bytes =
              static_cast<int64_t>(array.layout->array->chunk_bytes)});
   }
-  if (part.count == 1) return Status();  // all are the primary's
+  if (part.count == 1) return Status();  // the primary has all of them
   HF_ASSIGN_OR_RETURN(const std::vector<ChunkRange> mine,
                       ChunksOfRank(deferred, part.index, part.count));
   for (const ChunkRange& range : mine) {
@@ -448,7 +450,7 @@ uint64_t BytesHere(const PlannedArray& array) {
   return element_count * element_bytes;
 }
 
-// Every chunk of more than a batch goes by itself.
+// Every chunk larger than a batch is a batch by itself.
 void MakeBatches(SavePlan& plan) {
   PlannedBatch batch;
   const auto close = [&](size_t next_array, uint64_t next_value) {

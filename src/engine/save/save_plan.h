@@ -2,13 +2,13 @@
 //
 // Values (zarr metadata and chunks) are numbered in the order of their arrays,
 // sorted by name, so that equal trees give equal files for any thread count.
-// With several processes each plans by itself: all see every array, and number
-// only the values that they write. Sharded arrays are written where their
-// shards are, deferred ones by all, a run of chunks each, the rest by the
-// primary.
+// With several processes each plans independently: all see every array, and
+// number only the values that they write. Sharded arrays are written by the
+// processes that have the shards, deferred arrays by all processes, a run of
+// chunks each, and everything else by the primary.
 // Thread-safety: immutable. Ownership: borrows the Tree it was made from.
-// Units: bytes. Errors: InvalidArgument with Orbax's texts for what it refuses
-// to save.
+// Units: bytes. Errors: InvalidArgument with Orbax's messages for trees that
+// Orbax refuses to save.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@
 
 namespace holdfast {
 
-// The layout of one dtype and shape; shared by all arrays that have them and
+// The layout for one dtype and shape; shared by all arrays that have them and
 // are stored alike.
 struct SaveLayout {
   std::shared_ptr<const ArrayLayout> array;
@@ -43,19 +43,20 @@ struct PlannedArray {
   size_t leaf = 0;  // index into leaves
   ArraySource source;
   std::shared_ptr<const SaveLayout> layout;
-  // Chunks are cast, or some are put together from several shards: each takes
-  // its own bytes of scratch until it is written.
+  // Chunks are cast, or some are assembled from several shards: each needs as
+  // much scratch as it has bytes until it is written.
   bool needs_scratch = false;
-  // Chunks are put in C order, or padded, before they are compressed: as much
-  // scratch again.
+  // Chunks are put into C order, or padded, before they are compressed, which
+  // needs as much scratch again.
   bool needs_packing = false;
-  // Its chunks are referred to where they lie; `chunks` is empty then.
+  // The save only refers to its chunks where they are stored; `chunks` is then
+  // empty.
   const StoredChunks* stored = nullptr;
   // The part that this process writes: the metadata, and these chunks
-  // (ascending numbers in the grid; absent: all).
+  // (ascending indices in the grid; absent means all).
   bool has_metadata = true;
   std::optional<std::vector<uint64_t>> chunks;
-  uint64_t first_value = 0;  // number of its metadata, if any; chunks follow
+  uint64_t first_value = 0;  // index of its metadata, if any; chunks follow
 
   uint64_t chunk_count() const {
     return chunks ? chunks->size() : layout->chunk_count;
@@ -69,7 +70,7 @@ struct PlannedArray {
   }
 };
 
-// Identifies the one of several processes that plans.
+// The role of this process among those that plan.
 struct PlanPart {
   bool is_partial = false;  // others have the shards that are not here
   bool is_primary = true;   // writes metadata, and what is not sharded
@@ -84,14 +85,14 @@ struct PlannedBatch {
   uint64_t last = 0;
   size_t array = 0;         // of the first value
   uint64_t byte_count = 0;  // decoded, for progress
-  uint64_t held_bytes = 0;  // for the budget: with scratch
+  uint64_t held_bytes = 0;  // for the budget; includes scratch
 };
 
 struct SavePlan {
-  // The options it was made with, WithSources; never null in a plan that was
-  // made.
+  // The options it was made with, after WithSources; null only in an empty
+  // plan.
   std::shared_ptr<const SaveOptions> options;
-  const Tree* tree = nullptr;    // borrowed, as by its leaves
+  const Tree* tree = nullptr;    // borrowed; the leaves borrow it too
   std::vector<FlatLeaf> leaves;  // in JAX's order
   std::vector<PlannedArray> arrays;
   std::vector<PlannedBatch> batches;
@@ -100,8 +101,8 @@ struct SavePlan {
   uint64_t chunk_count = 0;  // of this process
   bool has_jax_arrays = false;
   int zarr_format = 2;
-  PlanPart part;  // what this process writes of it
-  // With SaveOptions::also: where the arrays lie.
+  PlanPart part;  // what this process writes of the plan
+  // With SaveOptions::also: where the arrays are stored.
   std::optional<AlsoFiles> also;
   // Name of the files of array metadata; empty: the format's.
   std::string metadata_key;

@@ -1,7 +1,7 @@
-// StoredChunks: an array whose chunks a save does not write, since they lie in
+// StoredChunks: an array whose chunks a save does not write because they are in
 // files already: only references to them go into the database.
 //
-// Thread-safety: a value. Units: bytes; chunks by number in their grid.
+// Thread-safety: a value. Units: bytes; chunks by index in their grid.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@
 
 namespace holdfast {
 
-// A save takes an array with such a reader (ArrayReader::stored) as it lies.
+// A save refers to an array with such a reader (ArrayReader::stored) in place.
 struct StoredChunks {
-  // A chunk in sources[file]: all bytes of a whole chunk, also at an edge.
+  // A chunk in sources[file]: all bytes of a full chunk, even at an edge.
   struct Range {
     uint32_t file = 0;
     uint64_t offset = 0;
     uint64_t byte_count = 0;
   };
 
-  // How every chunk lies: regular, one object each, not compressed.
+  // How every chunk is stored: regular, one object each, not compressed.
   zarr::ArrayMetadata metadata;
-  // Shared by all arrays of an item. Paths from the item's directory on, where
-  // the files, or links to them, are when the save writes the item. Those that
-  // come from nowhere are the checkpoint's own.
+  // Shared by all arrays of an item. Paths are relative to the item's
+  // directory, where the files, or links to them, exist when the save writes
+  // the item. Files without a recorded origin are the checkpoint's own.
   std::shared_ptr<const std::vector<SourceFile>> sources;
   std::vector<Range> ranges;  // of all chunks of the grid, in C order
-  // Checksums of the ranges, where they are known; empty, or one a range, of
-  // which path and offset do not count.
+  // Checksums of the ranges, if they are known; either empty or one per range.
+  // Their path and offset are ignored.
   std::vector<ValueDigest> digests;
 };
 

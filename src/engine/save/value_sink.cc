@@ -52,7 +52,7 @@ Status CheckGuard(const ValueSinkOptions& options, double seconds) {
   return CheckLeasesAbove(options.guarded_path, seconds);
 }
 
-// How a sink writes a database, the merged one too.
+// The options for writing a database, including the merged one.
 Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
     const ValueSinkOptions& options) {
   ocdbt::BulkWriteOptions write_options;
@@ -66,15 +66,15 @@ Result<ocdbt::BulkWriteOptions> DatabaseWriteOptions(
   return write_options;
 }
 
-// Manifests are small and were just written: reading one back also shows that
-// it arrived.
+// Manifests are small and were just written: reading one back also verifies
+// that it was stored.
 Status AddManifest(Store& store, const ValueSinkOptions& options,
                    const std::string& prefix, DigestFile& digests) {
   if (!options.write_digests) return Status();
   return AddManifestRows(store, prefix + std::string(kManifestFile), digests);
 }
 
-// References into files other than the sink's, as a child to merge.
+// References to files that are not the sink's, as a child database to merge.
 class References {
  public:
   void Add(const ReferredArray& array, bool with_digests) {
@@ -105,7 +105,7 @@ class References {
     }
     ocdbt::SortByKey(list_.entries);
     children.push_back({"", std::move(list_)});
-    // Several arrays may be the same bytes.
+    // Several arrays may share the same bytes.
     const auto by_place = [](const ValueDigest& a, const ValueDigest& b) {
       return std::tie(a.path, a.offset, a.byte_count) <
              std::tie(b.path, b.offset, b.byte_count);
@@ -183,7 +183,7 @@ class OcdbtSink final : public ValueSink {
 
   Status Finish(DigestFile& digests) override {
     std::vector<ocdbt::MergeChild> children;
-    // From here on file names are fixed, so a rival that took over has them
+    // From here on file names are fixed, so a rival that took over uses them
     // too.
     HF_RETURN_IF_ERROR(CheckGuard(options_, 0));
     if (writer_ != nullptr) {
@@ -206,7 +206,7 @@ class OcdbtSink final : public ValueSink {
     rows_.emplace_back(key, std::move(row));
   }
 
-  // Entries are sorted by key, and so are the rows here.
+  // Entries are sorted by key, and the rows here are too.
   void AddValueDigests(const ocdbt::EntryList& list, DigestFile& digests) {
     std::sort(rows_.begin(), rows_.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -244,10 +244,10 @@ class DirectorySink final : public ValueSink {
     write_options.sync = options_.sync;
     write_options.must_create = !options_.guarded_path.empty();
     write_options.may_queue = write_options.must_create;
-    // Every name here is fixed, so a saver that was taken over must notice
+    // Every name here is fixed, so a saver that was taken over must notice that
     // before each write.
     HF_RETURN_IF_ERROR(CheckGuard(options_, kLeaseGuardSeconds));
-    write_options.atomic = false;  // nobody can look before the commit
+    write_options.atomic = false;  // not visible before the commit
     {
       const PhaseScope scope(Phase::kWrite, key, value.byte_count);
       HF_RETURN_IF_ERROR(store_->Write(key, value.pieces, write_options));
@@ -304,7 +304,7 @@ class DirectorySink final : public ValueSink {
 
   Store* const store_;
   const ValueSinkOptions options_;
-  std::vector<ValueDigest> rows_;  // each written by the one that puts it
+  std::vector<ValueDigest> rows_;  // each written by the thread that puts it
 };
 
 }  // namespace
@@ -346,7 +346,7 @@ Result<std::unique_ptr<ValueSink>> MakeValueSink(Store* store,
   if (options.replaced) {
     HF_ASSIGN_OR_RETURN(ocdbt::BulkWriteOptions write_options,
                         DatabaseWriteOptions(options));
-    write_options.is_visible = true;  // readers see the old one or the new one
+    write_options.is_visible = true;  // readers see the old or the new file
     return MakeAppendSink(store, options, std::move(write_options));
   }
   auto sink = std::make_unique<OcdbtSink>(store, std::move(options));

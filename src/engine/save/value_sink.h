@@ -1,8 +1,8 @@
-// ValueSink: where a save's encoded values go: a database, or files.
+// ValueSink: writes a save's encoded values to a database or to files.
 //
 // Thread-safety: Put from any thread; the rest from one.
-// Ownership: borrows the store; a put value may borrow the saved arrays, which
-// must stay until Finish.
+// Ownership: borrows the store; a value passed to Put may borrow the saved
+// arrays, which must exist until Finish.
 // Units: bytes. Errors: those of the store.
 #pragma once
 
@@ -23,7 +23,8 @@
 
 namespace holdfast {
 
-// The keys of an array's chunks, in C order of the grid, and where they lie.
+// The keys of an array's chunks, in C order of the grid, and where they are
+// stored.
 struct ReferredArray {
   std::vector<std::string> keys;
   const StoredChunks* stored = nullptr;
@@ -33,36 +34,37 @@ class ValueSink {
  public:
   virtual ~ValueSink() = default;
 
-  // Value `index` of the plan, each once, in any order. `keepalive` is released
-  // as soon as the value's bytes are written.
+  // Takes value `index` of the plan, each once, in any order. `keepalive` is
+  // released as soon as the value's bytes are written.
   virtual Status Put(uint64_t index, std::string key, EncodedChunk value,
                      ValueKnownBy known_by,
                      std::shared_ptr<const void> keepalive) = 0;
 
-  // Writes with `write` the encoded bytes of a value, in order.
+  // Writes the encoded bytes of a value with `write`, in order.
   using StreamFn = std::function<Status(const WriteFn& write)>;
-  // As Put, for a value too large to be held: its bytes are written as
-  // `produce` makes them, which may be called after values before it are put.
+  // Like Put, for a value too large to hold in memory: its bytes are written as
+  // `produce` makes them. `produce` may be called only after earlier values are
+  // put.
   virtual Status PutStream(uint64_t index, std::string key,
                            ValueKnownBy known_by, const StreamFn& produce) = 0;
 
-  // References to the chunks of an array, which are in the store already, or
-  // come under links. Not while values are put. Unimplemented where there is no
-  // new database.
+  // Adds references to the chunks of an array, which are already in the store
+  // or will be linked into it. Not to be called while values are put.
+  // Unimplemented where no new database is written.
   virtual Status Refer(const ReferredArray& array);
 
-  // Ends all waiting of PutStream, which then returns `status`.
+  // Ends all waiting in PutStream, which then returns `status`.
   virtual void Abort(const Status& status) = 0;
 
-  // After the last Put. Leaves everything written and, if asked for, synced;
-  // adds the checksums of what was written to `digests`.
+  // Call after the last Put. Leaves everything written and, if requested,
+  // synced; adds the checksums of everything written to `digests`.
   virtual Status Finish(DigestFile& digests) = 0;
 };
 
 struct ValueSinkOptions {
-  bool use_ocdbt = true;  // false: one file a value
+  bool use_ocdbt = true;  // if false, one file per value
   uint64_t value_count = 0;
-  // As FileWriter's. (An OCDBT manifest is never replaced.)
+  // As in FileWriter. (An OCDBT manifest is never replaced.)
   std::string guarded_path;
   bool sync = true;
   bool write_digests = true;
@@ -71,29 +73,29 @@ struct ValueSinkOptions {
   std::function<std::string()> random_hex;  // 32 lowercase hex digits
   // The process's own database.
   ProcessDirectory process{"0", false};
-  // False: somebody else will merge it.
+  // If false, the caller merges the database elsewhere.
   bool must_merge = true;
-  // Databases that are in the store already, "ocdbt.process_0/" and the like:
-  // merged into the root with the sink's own.
+  // Databases that already exist in the store, "ocdbt.process_0/" and the like:
+  // they are merged into the root with the sink's own database.
   std::vector<std::string> adopted_databases;
-  // Present: the process's database is there, and the values become its next
-  // generation (append_sink.h), in which these arrays, by parameter name, lose
-  // the keys that they had.
+  // If set, the process's database exists and the values become its next
+  // generation (append_sink.h), in which these arrays, given by parameter name,
+  // lose the keys that they had.
   std::optional<std::vector<std::string>> replaced;
 };
 
-// The directory of the sink's own database, ending in '/'. Where a database of
-// that name is adopted, "holdfast" comes before its id.
+// The directory of the sink's own database, ending in '/'. If a database of
+// that name is adopted, "holdfast" precedes the id.
 std::string ProcessPrefix(const ValueSinkOptions& options);
 
-// The root database, with what the children have by reference, and the rows of
-// its nodes and manifest.
+// Writes the root database, which refers to the children's values, and adds the
+// rows of its nodes and manifest to `digests`.
 Status MergeIntoRoot(Store* store, const ValueSinkOptions& options,
                      std::vector<ocdbt::MergeChild> children,
                      DigestFile& digests);
 
-// With OCDBT that database, none without values, and the merged one above it,
-// as Orbax leaves them.
+// With OCDBT, writes that database (unless there are no values) and the merged
+// one above it, as Orbax leaves them.
 Result<std::unique_ptr<ValueSink>> MakeValueSink(Store* store,
                                                  ValueSinkOptions options);
 

@@ -1,5 +1,5 @@
-// Which ranks share a host: a kernel, a namespace of processes and a user, so
-// that one can map the memory of another.
+// Determines which ranks share a host: a kernel, a process namespace and a
+// user, so that one rank can map the memory of another.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -10,13 +10,13 @@
 
 namespace holdfast {
 
-// Equal for processes of one host, different otherwise; where the system does
-// not say, like no other.
+// Equal for processes on one host, different otherwise; where the system does
+// not report it, different from every other key.
 std::string HostKey();
 
-// For each rank, the ranks that share its host, ascending and itself included.
-// `shares` says which ranks can share at all; if one rank of a host cannot,
-// none of them does.
+// For each rank, the ranks that share its host, ascending and including itself.
+// `shares` says which ranks are able to share; if one rank of a host is not, no
+// rank of that host shares.
 std::vector<std::vector<int64_t>> RanksByHost(
     const std::vector<std::string>& keys, const std::vector<bool>& shares);
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kSlotAlignBytes = 64;  // as Array's
 
-// A rank may have so much more than its share to do, in eighths, if that keeps
+// A rank may exceed its share of the work by this many eighths if that keeps
 // its reading to itself: memory that is not shared is cheaper.
 constexpr uint64_t kOverloadEighths = 1;
 
@@ -29,8 +29,8 @@ uint64_t RoundUp(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// Gives a slot that several ranks need to the one of them that makes the fewest
-// such slots.
+// Assigns a slot that several ranks need to the rank among them that makes the
+// smallest common segment.
 uint32_t HomeOf(const Slot& slot, const std::vector<SegmentSizes>& segments) {
   if (slot.travel != Slot::Travel::kNone) return 0;
   return *std::min_element(
@@ -52,7 +52,7 @@ std::vector<Slot> MakeSlots(const std::vector<std::vector<WantedBox>>& wanted) {
       wants.push_back({&box, static_cast<uint32_t>(rank)});
     }
   }
-  // Stable: the ranks of equal boxes stay ascending.
+  // Stable, so that the ranks of equal boxes stay ascending.
   std::stable_sort(
       wants.begin(), wants.end(),
       [](const Want& a, const Want& b) { return *a.box < *b.box; });
@@ -80,7 +80,7 @@ std::vector<uint32_t> DivideUnits(const std::vector<ReadUnit>& units,
                                   uint32_t rank_count) {
   std::vector<size_t> order(units.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // The largest first; equal ones in the order of the files.
+  // Largest units first; equal ones in the order of the files.
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return units[a].byte_count > units[b].byte_count;
   });

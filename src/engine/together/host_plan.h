@@ -1,6 +1,6 @@
-// The plan of one host: what its ranks want, each thing once; which rank reads
-// what; and where everything lies in memory. The same on every rank, because
-// all make it of the same input.
+// The plan of one host: what its ranks want, each box once; which rank reads
+// what; and where everything is in memory. Every rank computes the same plan,
+// because the input is the same.
 //
 // Thread-safety: values and pure functions. Units: bytes; ranks of the host.
 #pragma once
@@ -12,11 +12,11 @@
 
 namespace holdfast {
 
-// A box that some ranks want, and that is in memory once.
+// A box that some ranks want, held in memory once.
 struct Slot {
   WantedBox wanted;
-  // Ranks that need its memory, ascending: those that want it, and rank 0 when
-  // it travels between hosts.
+  // Ranks that need its memory, ascending: those that want it, and rank 0 if
+  // the box travels between hosts.
   std::vector<uint32_t> ranks;
   enum class Travel : uint8_t {
     kNone,
@@ -28,17 +28,17 @@ struct Slot {
 
 // The distinct boxes, in order. `wanted` by rank.
 std::vector<Slot> MakeSlots(const std::vector<std::vector<WantedBox>>& wanted);
-// REQUIRES: it is one of them.
+// REQUIRES: `wanted` is in one of the slots.
 size_t FindSlot(const std::vector<Slot>& slots, const WantedBox& wanted);
 
-// Stored chunks that one rank is to read together.
+// Stored chunks that one rank reads together.
 struct ReadUnit {
-  uint64_t byte_count = 0;      // what reading and decoding it moves
-  std::vector<uint32_t> slots;  // that want some of it, ascending
+  uint64_t byte_count = 0;      // bytes moved by reading and decoding
+  std::vector<uint32_t> slots;  // slots that want part of it, ascending
 };
 
-// The rank that reads each unit: one that needs it where that leaves the work
-// even, else the one with the least to do.
+// The rank that reads each unit: a rank that needs it if that keeps the work
+// even, otherwise the rank with the least work.
 std::vector<uint32_t> DivideUnits(const std::vector<ReadUnit>& units,
                                   const std::vector<Slot>& slots,
                                   uint32_t rank_count);
@@ -46,13 +46,13 @@ std::vector<uint32_t> DivideUnits(const std::vector<ReadUnit>& units,
 // The memory of a slot.
 struct SlotPlace {
   enum class Kind : uint8_t {
-    kPrivate,    // of its one rank, the only one to fill it
-    kExclusive,  // in a segment of its one rank, which others fill too
+    kPrivate,    // of its only rank; only that rank fills it
+    kExclusive,  // in a segment of its only rank; others fill it too
     kCommon,     // in a segment that several ranks keep
   };
   Kind kind = Kind::kPrivate;
   uint32_t home = 0;    // the rank that makes the segment
-  uint64_t offset = 0;  // in it
+  uint64_t offset = 0;  // in the segment
 };
 
 // The bytes of the segments that a rank makes.
@@ -66,8 +66,8 @@ struct MemoryPlan {
   std::vector<SegmentSizes> segments;  // by rank
 };
 
-// A slot of this size and more starts at a page, so that its memory can be
-// given back by itself.
+// Slots of this size and larger start at a page, so that their memory can be
+// returned separately.
 inline constexpr uint64_t kPageSlotBytesMin = 64 << 10;
 
 // REQUIRES: the sum of all slots is far from overflow.

@@ -28,7 +28,7 @@ TEST(HostPlan, EqualBoxesAreOneSlot) {
   EXPECT_EQ(FindSlot(slots, Rows(1, 0, 4)), 2u);
 }
 
-// Another dtype is other memory.
+// A box in another dtype needs separate memory.
 TEST(HostPlan, OtherDTypesAreOtherSlots) {
   WantedBox wide = Rows(0, 0, 8);
   wide.dtype = DType::kFloat64;
@@ -39,7 +39,7 @@ TEST(HostPlan, RanksReadTheirOwnWhileThatIsEven) {
   const std::vector<Slot> slots = MakeSlots({{Rows(0, 0, 4)}, {Rows(0, 4, 4)}});
   const std::vector<ReadUnit> units = {{100, {1}}, {100, {0}}};
   EXPECT_THAT(DivideUnits(units, slots, 2), ElementsAre(1, 0));
-  // One wants everything: the other helps.
+  // One rank wants everything; the other must help.
   const std::vector<ReadUnit> uneven = {{100, {0}}, {100, {0}}};
   const auto readers = DivideUnits(uneven, slots, 2);
   EXPECT_NE(readers[0], readers[1]);
@@ -74,8 +74,8 @@ TEST(HostPlan, DivisionIsEven) {
 }
 
 TEST(HostPlan, MemoryIsSharedWhereItMustBe) {
-  // Slot 0 only of rank 0, which reads it; slot 1 of rank 1, read by both; slot
-  // 2 of both.
+  // Slot 0 belongs only to rank 0, which reads it; slot 1 to rank 1, read by
+  // both; slot 2 to both.
   const std::vector<Slot> slots = MakeSlots(
       {{Rows(0, 0, 4), Rows(2, 0, 4)}, {Rows(1, 0, 4), Rows(2, 0, 4)}});
   const std::vector<ReadUnit> units = {{1, {0}}, {1, {1}}, {1, {1, 2}}};

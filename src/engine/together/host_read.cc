@@ -12,8 +12,8 @@
 namespace holdfast {
 namespace {
 
-// Small chunks that follow each other are read by one rank up to this size, so
-// that it can join them to one read.
+// One rank reads consecutive small chunks up to this total size, so that it can
+// join them into one read.
 constexpr uint64_t kJoinedBytesMax = uint64_t{1} << 20;
 ArrayView ViewAt(const WantedBox& wanted, char* data) {
   return {wanted.dtype, data, wanted.box.shape,
@@ -21,7 +21,7 @@ ArrayView ViewAt(const WantedBox& wanted, char* data) {
 }
 
 // The part of a leaf that one rank reads at a time: one stored object or range,
-// so that nobody reads half of it twice.
+// so that no part of it is read twice.
 ChunkGrid GridOf(const LeafInfo& leaf) {
   const Shape& stored =
       leaf.shard_shape.empty() ? leaf.chunk_shape : leaf.shard_shape;
@@ -32,7 +32,7 @@ ChunkGrid GridOf(const LeafInfo& leaf) {
   return grid;
 }
 
-// Gives the pages of one array back when it goes.
+// Returns the pages of one array to the system when destroyed.
 class SlotMemory {
  public:
   SlotMemory(std::shared_ptr<const Mapping> mapping, size_t offset,
@@ -144,7 +144,7 @@ Status HostRead::Plan() {
   return Status();
 }
 
-// The slots [first, last) want parts of one leaf; each chunk that they touch
+// Slots [first, last) want parts of one leaf; each chunk that they touch
 // becomes a piece.
 Status HostRead::AddPieces(size_t first_slot, size_t last_slot) {
   const LeafInfo& leaf = checkpoint_.leaves()[slots_[first_slot].wanted.leaf];
@@ -170,7 +170,7 @@ Status HostRead::AddPieces(size_t first_slot, size_t last_slot) {
       wanted_count += ElementCount(common.shape);
     });
     std::sort(piece.slots.begin(), piece.slots.end());
-    // Only the wanted part of raw elements is moved.
+    // Only the wanted part of uncompressed elements is read.
     const bool is_raw = leaf.codecs == "none";
     const uint64_t read_count = is_raw ? 0 : ElementCount(piece.box.shape);
     AddPiece(std::move(piece), (read_count + wanted_count) * element_bytes);
@@ -178,8 +178,8 @@ Status HostRead::AddPieces(size_t first_slot, size_t last_slot) {
   return Status();
 }
 
-// The piece joins the last unit while that stays small. The slots of a unit are
-// sorted once, when all units are made.
+// Adds the piece to the last unit while that stays small. The slots of a unit
+// are sorted once, when all units are made.
 void HostRead::AddPiece(Piece piece, uint64_t byte_count) {
   const bool joins = !units_.empty() &&
                      units_.back().byte_count + byte_count <= kJoinedBytesMax;
@@ -190,15 +190,15 @@ void HostRead::AddPiece(Piece piece, uint64_t byte_count) {
   pieces_.push_back(std::move(piece));
 }
 
-// A hash of all that the ranks must see alike, and cannot see in what they were
-// told.
+// Hashes everything on which the ranks must agree and that the exchanged
+// messages do not show.
 void HostRead::MakeHash() {
   Xxh64 hash;
   const CheckpointInfo& info = checkpoint_.info();
   AddNumber(info.step.value_or(-1), hash);
   AddNumber(info.init_timestamp_ns.value_or(-1), hash);
   AddText(info.checkpoint_metadata, hash);
-  // The ranks of a host see one file system.
+  // All ranks of a host see one file system.
   AddText(PlaceId(info.path), hash);
   for (const Slot& slot : slots_) {
     AddLeaf(checkpoint_.leaves()[slot.wanted.leaf], hash);
@@ -259,7 +259,7 @@ std::string HostRead::Introduction() const {
   return bytes;
 }
 
-// By slot: whether this rank puts something there.
+// By slot: whether this rank writes elements to it.
 std::vector<bool> HostRead::SlotsToFill() const {
   std::vector<bool> fills(slots_.size(), false);
   for (size_t i = 0; i < units_.size(); ++i) {
@@ -328,7 +328,7 @@ Status HostRead::MapSegment(const SegmentName& name, const SegmentNeed& need,
     segment.own = segment.shared;
     return Status();
   }
-  // Nobody looks at it before all have stopped writing.
+  // The mapping is not read before all ranks have stopped writing.
   HF_ASSIGN_OR_RETURN(segment.own,
                       segment.file->Map(SharedSegment::Sharing::kOwn));
   return Status();
@@ -343,7 +343,7 @@ char* HostRead::FillAddress(size_t slot) {
 }
 
 Status HostRead::ReadMine(Stats& stats) {
-  // A rank that has nothing to read can be cancelled, too.
+  // A rank that has nothing to read can be cancelled too.
   HF_RETURN_IF_ERROR(CancelToken(options_.cancel).Check());
   std::vector<ReadRequest> requests;
   for (const Piece& piece : pieces_) {

@@ -1,11 +1,11 @@
-// HostRead: what the ranks of one host read of a checkpoint together, from the
-// lists of what they want to the arrays.
+// HostRead: what the ranks of one host read from a checkpoint together, from
+// the lists of wanted boxes to the arrays.
 //
-// The steps are called in order, by every rank of the host, and none meets the
-// others: what they must know of each other the caller passes between them.
-// After a step that failed there are no further ones.
-// The work is divided by chunks of the leaves, whatever the format; how a chunk
-// is found and read is the checkpoint's own affair (Checkpoint::ReadInto).
+// Every rank of the host calls the steps in order. No step communicates: the
+// caller passes the ranks' messages between them. After a failed step no
+// further step may be called.
+// The work is divided by chunks of the leaves, whatever the format; the
+// checkpoint itself finds and reads each chunk (Checkpoint::ReadInto).
 // Thread-safety: one thread. Ownership: borrows the checkpoint and the options;
 // the arrays own their memory. Units: bytes; ranks of the host.
 // Errors: as holdfast/read_together.h.
@@ -33,29 +33,30 @@ class HostRead {
         rank_(rank),
         rank_count_(rank_count) {}
 
-  // `lists` by rank, as EncodeWanted gives them; this rank's is `mine`. Checks
-  // every box.
+  // `lists` are the results of EncodeWanted, by rank; `mine` is this rank's
+  // own. Checks every box.
   Status SetWanted(std::vector<std::string> lists,
                    const std::vector<WantedBox>& mine);
   // The caller may set Slot::travel before the next step.
   std::vector<Slot>& slots() { return slots_; }
 
-  // Divides, lays out.
+  // Divides the work and lays out the memory.
   Status Plan();
-  // Takes this rank's memory.
+  // Allocates this rank's memory.
   Status Allocate();
-  // Tells the others how to map this rank's segment, and that its plan is the
-  // same.
+  // Tells the other ranks how to map this rank's segment, and lets them check
+  // that the plans are equal.
   std::string Introduction() const;
   // `introductions` by rank.
   Status MapOthers(const std::vector<std::string>& introductions);
-  // Reads this rank's chunks into everybody's memory.
+  // Reads this rank's chunks into the memory of all ranks that want them.
   Status ReadMine(Stats& stats);
-  // REQUIRES: this rank is 0, the slot travels.
+  // REQUIRES: this rank is 0 and the slot travels.
   char* MemoryOf(const WantedBox& wanted);
-  // Gives up the memory of others. Before all have learned that all have read.
+  // Unmaps the memory of other ranks. Call it before all ranks have learned
+  // that all have read.
   void LetGo();
-  // The memory of a wanted box. After LetGo, when all have read.
+  // The memory of a wanted box. Call it after LetGo, when all ranks have read.
   Array ArrayOf(const WantedBox& wanted) const;
 
  private:
@@ -65,14 +66,14 @@ class HostRead {
     std::shared_ptr<const Mapping> shared;  // to be filled
     std::shared_ptr<const Mapping> own;     // to be kept
   };
-  // The use that this rank makes of a segment.
+  // How this rank uses a segment.
   struct SegmentNeed {
     bool is_filled = false;
     bool is_kept = false;
   };
   enum SegmentKind : size_t { kExclusive, kCommon, kSegmentKindCount };
 
-  // A chunk of a leaf, or what of it is wanted, and who wants it.
+  // A chunk of a leaf, or the wanted part of it, with the slots that want it.
   struct Piece {
     Box box;      // of the leaf
     size_t unit;  // that it belongs to

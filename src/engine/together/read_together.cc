@@ -1,5 +1,5 @@
-// The meetings of ReadTogether: of all ranks, of the ranks of a host, of one
-// rank a host. The other modules do the work between meetings.
+// The meetings of ReadTogether: of all ranks, of the ranks of a host, and of
+// one rank per host. The other modules do the work between meetings.
 #include "holdfast/read_together.h"
 
 #include <sched.h>
@@ -22,9 +22,10 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kProbeBytes = 4096;
-constexpr char kWell = '+';  // before what a rank says that did not fail
+constexpr char kWell = '+';  // begins messages of ranks without failure
 
-// Subgroups need names that are new in their group: those of rank 0's calls.
+// Subgroups need names that are new in their group: they contain the number of
+// rank 0's call.
 uint64_t NextCallNumber() {
   static std::atomic<uint64_t> call_count{0};
   return ++call_count;
@@ -36,10 +37,10 @@ int ShareOfCpus(size_t rank_count) {
   return std::max(1, CPU_COUNT(&set) / static_cast<int>(rank_count));
 }
 
-// Each rank first tells this about itself.
+// The first message of each rank, which describes it.
 struct Greeting {
   uint64_t call_number = 0;
-  SegmentName probe;  // to find out whether memory can be shared
+  SegmentName probe;  // to test whether memory can be shared
   std::string host;
 
   std::string Encode() const {
@@ -64,9 +65,9 @@ struct Greeting {
   }
 };
 
-// The place of this rank among hosts.
+// The position of this rank among hosts.
 struct Neighbours {
-  std::vector<int64_t> ranks;    // of this host, of the group
+  std::vector<int64_t> ranks;    // ranks on this host, as numbered in the group
   std::vector<int64_t> leaders;  // lowest rank of each host, ascending
   uint64_t call_number = 0;
   std::string note;
@@ -92,7 +93,8 @@ class SharedRead {
     result_.host_rank_count = static_cast<int64_t>(neighbours_.ranks.size());
     result_.note = neighbours_.note;
     RunOptions run_options = options_.run;
-    // Threads that wait for a server take no processor: Run counts those.
+    // Threads that wait for a server need no processor; Run limits their
+    // number.
     if (run_options.thread_count == 0 &&
         !Place(checkpoint_.info().path).is_remote()) {
       run_options.thread_count = ShareOfCpus(neighbours_.ranks.size());
@@ -123,7 +125,7 @@ class SharedRead {
     return {phase, checkpoint_.info().path};
   }
 
-  // Ok when all are; then the values of all, in one meeting.
+  // Ok when all ranks are; then returns all ranks' values, in one meeting.
   static Result<std::vector<std::string>> Meet(
       ProcessGroup& group, const Meeting& meeting,
       const Result<std::string>& mine) {
@@ -134,7 +136,7 @@ class SharedRead {
         values.begin(), values.end(),
         [](const std::string& value) { return value.starts_with(kWell); });
     if (!all_are_well) {
-      // This meeting gives failures their words.
+      // This meeting turns failures into messages.
       HF_RETURN_IF_ERROR(group.Agree(meeting, mine.status()));
       return DataLossError("a rank says that it failed, but not why");
     }
@@ -148,12 +150,12 @@ class SharedRead {
     return std::forward<Fn>(value)();
   }
 
-  // Somebody does not come to meetings any more.
+  // A rank has stopped coming to meetings.
   static bool IsLost(const Status& status) {
     return status.code() == StatusCode::kDeadlineExceeded;
   }
 
-  // Lists the boxes to read, out of all that were asked for.
+  // Lists the boxes to read, from all requests.
   Status ListWanted() {
     for (const TogetherRequest& request : requests_) {
       if (request.leaf >= checkpoint_.leaves().size()) {
@@ -204,7 +206,7 @@ class SharedRead {
     return Status();
   }
 
-  // Ok when the memory of every rank of this host can be had.
+  // Ok when this rank can map the memory of every rank of its host.
   Status TryProbes(const std::vector<Greeting>& greetings,
                    const Status& own) const {
     HF_RETURN_IF_ERROR(own);
@@ -221,7 +223,7 @@ class SharedRead {
     return Status();
   }
 
-  // `answers` by rank: why it cannot share, or empty.
+  // `answers`, by rank, say why a rank cannot share; empty if it can.
   void SetNeighbours(const std::vector<Greeting>& greetings,
                      const std::vector<std::string>& answers) {
     std::vector<std::string> hosts;
@@ -246,7 +248,7 @@ class SharedRead {
     neighbours_.call_number = greetings[0].call_number;
   }
 
-  // A rank that failed still comes to every meeting, with its failure, so that
+  // A failed rank still comes to every meeting and reports its failure, so that
   // no rank waits for it; a rank that missed another leaves.
   Status ReadOnHost(Status mine, HostRead& host) {
     auto lists = Meet(*host_group_, At("read: requests"),
@@ -269,7 +271,7 @@ class SharedRead {
     return mine;
   }
 
-  // Leaders agree on what travels, and tell the ranks of their hosts.
+  // Leaders agree on which boxes travel, and inform the ranks of their hosts.
   Status PlanTravel(Status mine, HostRead& host) {
     if (leaders_) {
       auto lists = Meet(*leaders_, At("read: hosts"),
@@ -314,7 +316,7 @@ class SharedRead {
     return Status();
   }
 
-  // When all have read, what other hosts want is sent.
+  // After all ranks have read, sends the boxes that other hosts want.
   Status Travel(const Status& mine, HostRead& host) {
     const Status read = host_group_->Agree(At("read: chunks"), mine);
     if (!leaders_) return read;
@@ -324,8 +326,8 @@ class SharedRead {
         [&](const WantedBox& wanted) { return host.MemoryOf(wanted); });
   }
 
-  // All have read and have their arrays, and how much each has read: the last
-  // meeting of the call.
+  // The last meeting of the call: all ranks have read and have their arrays,
+  // and exchange how much each has read.
   Status Finish(const Status& mine) {
     std::string count;
     PutU64Little(count, result_.stats.stored_bytes);
@@ -361,8 +363,8 @@ class SharedRead {
     return SeparateRepeated();
   }
 
-  // Arrays of one call do not share memory with each other. Others may still be
-  // reading into it: it is copied when all are done.
+  // Arrays of one call must not share memory with each other. Other ranks may
+  // still be writing to it, so it is copied when all are done.
   Status SeparateRepeated() {
     std::unordered_set<const char*> addresses;
     for (Array& array : result_.arrays) {
@@ -390,8 +392,8 @@ class SharedRead {
   std::vector<WantedBox> wanted_;
   Neighbours neighbours_;
   std::unique_ptr<ProcessGroup> host_group_;
-  std::unique_ptr<ProcessGroup> leaders_;  // when this rank is one
-  // Boxes that are wanted twice, and the other places they go to.
+  std::unique_ptr<ProcessGroup> leaders_;  // null unless this rank is one
+  // Boxes that are wanted more than once, and their further targets.
   std::vector<std::pair<Array, char*>> repeated_;
   std::vector<Trip> trips_;  // of a leader
   std::vector<std::string> introductions_;

@@ -23,10 +23,10 @@ namespace {
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-// A thread takes the pages of so much at a time.
+// The amount of pages that a thread allocates at a time.
 constexpr size_t kPopulateBytes = 32 << 20;
 
-// From this size on huge pages are worth their rounding.
+// From this size on, huge pages are worth the rounding.
 constexpr size_t kHugePageBytesMin = 4 << 20;
 
 std::string BytesText(size_t byte_count) {
@@ -46,7 +46,7 @@ Status Populate(int fd, const Mapping& mapping, Executor& executor) {
     if (::madvise(mapping.data() + offset, byte_count, MADV_POPULATE_WRITE)) {
       error = errno;
     }
-    // Linux before 5.14 does not know how to.
+    // Linux before 5.14 does not support this.
     if (error == EINVAL) {
       error = ::fallocate(fd, 0, static_cast<off_t>(offset),
                           static_cast<off_t>(byte_count)) != 0
@@ -71,7 +71,7 @@ Mapping::~Mapping() { ::munmap(data_, size_); }
 
 void Mapping::Discard(size_t offset, size_t byte_count) const {
   const size_t page_bytes = PageBytes();
-  // Only whole pages: those at the ends hold bytes of other arrays.
+  // Only complete pages: pages at the ends may hold bytes of other arrays.
   const size_t first = (offset + page_bytes - 1) / page_bytes * page_bytes;
   const size_t last = (offset + byte_count) / page_bytes * page_bytes;
   if (first < last) ::madvise(data_ + first, last - first, MADV_REMOVE);
@@ -116,8 +116,8 @@ Result<NewSegment> SharedSegment::Create(size_t byte_count,
   }
   SharedSegment segment(std::move(fd), byte_count);
   HF_ASSIGN_OR_RETURN(auto mapping, segment.MapUntouched(Sharing::kShared));
-  // Taken now, so that a lack of memory is an error here and not a SIGBUS at
-  // the first write.
+  // Pages are allocated now, so that a lack of memory is an error here instead
+  // of a SIGBUS at the first write.
   HF_RETURN_IF_ERROR(Populate(segment.fd_.get(), *mapping, executor));
   return NewSegment{std::move(segment), std::move(mapping)};
 }
@@ -126,7 +126,7 @@ Result<SharedSegment> SharedSegment::Open(const SegmentName& name,
                                           size_t byte_count) {
   const std::string path = "/proc/" + std::to_string(name.process_id) + "/fd/" +
                            std::to_string(name.fd);
-  // A wrong name must not make us wait for the writer of a pipe.
+  // Opening a wrong file must not block, as a pipe without a writer would.
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid()) return ErrnoStatus(errno, "open shared memory", path);
   struct stat info{};
@@ -170,7 +170,7 @@ Result<std::shared_ptr<const Mapping>> SharedSegment::MapUntouched(
 Result<std::shared_ptr<const Mapping>> SharedSegment::Map(
     Sharing sharing) const {
   HF_ASSIGN_OR_RETURN(auto mapping, MapUntouched(sharing));
-  // The result is ignored: only speed depends on it.
+  // The result is ignored because it affects only speed.
   ::madvise(mapping->data(), size_, MADV_POPULATE_READ);
   return mapping;
 }

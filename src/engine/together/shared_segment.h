@@ -1,15 +1,16 @@
-// Memory that processes of one host share: a file without a name that lives
-// only in memory, and mappings of it.
+// Memory that processes of one host share: an unnamed file that exists only in
+// memory, and mappings of it.
 //
-// Its pages are all taken when it is made, and its size is sealed, so that no
-// access to a mapping can fail later. It is freed with the last mapping of the
-// last process.
-// Thread-safety: one thread an object; the memory behind a mapping follows the
+// All its pages are allocated when it is created, and its size is sealed, so
+// that no later access to a mapping can fail. It is freed with the last mapping
+// in the last process.
+// Thread-safety: one thread per object; access to mapped memory follows the
 // callers' rules. Ownership: a Mapping keeps the memory, whether or not its
 // segment is still open. Units: bytes.
 // Errors: ResourceExhausted when memory is short; Unimplemented where the
 // system has no such files; PermissionDenied or NotFound when another process's
-// cannot be opened; FailedPrecondition when it is not what it should be.
+// segment cannot be opened; FailedPrecondition when it is not the expected
+// segment.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class Mapping {
 
   char* data() const { return data_; }
   size_t size() const { return size_; }
-  // Gives whole pages of a shared mapping back to the system, for every
+  // Returns the range's full pages of a shared mapping to the system, for every
   // process. REQUIRES: the range is inside.
   void Discard(size_t offset, size_t byte_count) const;
 
@@ -43,7 +44,7 @@ class Mapping {
   const size_t size_;
 };
 
-// Other processes find a segment by this.
+// Identifies a segment, so that other processes can find it.
 struct SegmentName {
   int64_t process_id = 0;
   int64_t fd = -1;
@@ -58,19 +59,20 @@ struct NewSegment;
 
 class SharedSegment {
  public:
-  // Zeros. Takes the pages with the threads of `executor`. REQUIRES: not empty.
+  // Creates a segment of zeros. Allocates the pages with the threads of
+  // `executor`. REQUIRES: not empty.
   static Result<NewSegment> Create(size_t byte_count, Executor& executor);
-  // That of a process of this host, which is to be of this size.
+  // Opens a segment of a process on this host, which must have this size.
   static Result<SharedSegment> Open(const SegmentName& name, size_t byte_count);
 
   SegmentName name() const;
 
   enum class Sharing : uint8_t {
-    kShared,  // writes are seen by all
-    kOwn,     // what this process writes to becomes its own copy
+    kShared,  // all processes see writes
+    kOwn,     // a page that this process writes to becomes its own copy
   };
-  // Maps all of it, with page tables filled: a first touch of each page would
-  // cost ten times as much.
+  // Maps the complete segment, with page tables filled: touching each page for
+  // the first time would cost ten times as much.
   Result<std::shared_ptr<const Mapping>> Map(Sharing sharing) const;
 
  private:
@@ -83,7 +85,7 @@ class SharedSegment {
 
 struct NewSegment {
   SharedSegment segment;
-  std::shared_ptr<const Mapping> mapping;  // kShared, of all of it
+  std::shared_ptr<const Mapping> mapping;  // kShared, of the complete segment
 };
 
 size_t PageBytes();

@@ -91,7 +91,7 @@ TEST(SharedSegment, TakesItsPagesAtOnce) {
   EXPECT_EQ(info.st_blocks * 512, 16384) << "whole pages alone are given back";
 }
 
-// More than any machine has: an error, and no signal.
+// More than any machine has: must be an error, not a signal.
 TEST(SharedSegment, TooLargeIsRefused) {
   const auto segment = Create(size_t{1} << 62);
   ASSERT_FALSE(segment.ok());
@@ -114,7 +114,7 @@ TEST(SharedSegment, OnlyTheRightFileIsMapped) {
             StatusCode::kNotFound);
   other.process_id = -5;
   EXPECT_FALSE(SharedSegment::Open(other, 8192).ok());
-  // A file on disk can be cut by anybody.
+  // Any process can truncate a file on disk.
   const ScratchDirectory scratch;
   WriteTestFile(scratch / "file", std::string(8192, 'x'));
   const UniqueFd fd(::open((scratch / "file").c_str(), O_RDWR));

@@ -50,9 +50,9 @@ std::vector<Trip> PlanTrips(const std::vector<std::vector<WantedBox>>& wanted) {
     loads[reader] += MemoryBytesOf(slot.wanted);
     trips.push_back({std::move(slot.wanted), std::move(slot.ranks), reader});
   }
-  // Trips between the same hosts come together, so that each set of hosts makes
-  // its group once. All hosts sort alike, so none waits for another in a wrong
-  // order.
+  // Trips between the same hosts are adjacent, so that each set of hosts makes
+  // its group only once. All hosts use one order, so they cannot wait for each
+  // other in a cycle.
   std::stable_sort(
       trips.begin(), trips.end(),
       [](const Trip& a, const Trip& b) { return a.hosts < b.hosts; });

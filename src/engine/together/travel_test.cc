@@ -55,7 +55,7 @@ TEST(Travel, MarksComeBack) {
   EXPECT_FALSE(DecodeTravel("\1\2\3", told).ok());
 }
 
-// Counts what passes.
+// Records the size of the largest message.
 class CountingGroup : public ProcessGroup {
  public:
   CountingGroup(std::unique_ptr<ProcessGroup> inner, size_t* largest)

@@ -1,9 +1,9 @@
-// WantedBox: a part of a leaf that a rank wants, and lists of them as ranks
-// tell each other.
+// WantedBox: a part of a leaf that a rank wants, and the encoding in which
+// ranks exchange lists of them.
 //
 // Thread-safety: values and pure functions. Units: elements.
-// Errors: DataLoss for bytes that are not a list; nothing is taken on trust but
-// the numbers themselves, which are for the caller to check.
+// Errors: DataLoss for bytes that are not a list; every number is left for the
+// caller to check.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ struct WantedBox {
 // Orders by leaf first.
 bool operator<(const WantedBox& a, const WantedBox& b);
 
-// Saturates. Bytes of its memory.
+// The bytes of memory that the box needs. Saturates.
 uint64_t MemoryBytesOf(const WantedBox& wanted);
 
 std::string EncodeWanted(const std::vector<WantedBox>& wanted);

@@ -11,7 +11,7 @@
 namespace holdfast::megatron {
 namespace {
 
-// Chunks planned and read at a time.
+// The number of chunks planned and read at a time.
 constexpr int64_t kPlannedChunksMax = int64_t{1} << 15;
 
 std::string SizeText(uint64_t stored_bytes, uint64_t chunk_bytes) {
@@ -140,7 +140,7 @@ Result<std::vector<AbsentPart>> PartReader::Finish(Stats& stats) {
 }
 
 Status PartReader::ReadPlanned() {
-  // Restore wants the targets of an array beside each other.
+  // Restore needs the targets of one array to be adjacent.
   std::stable_sort(planned_.begin(), planned_.end(),
                    [](const Wanted& a, const Wanted& b) {
                      return std::less<>()(a.array, b.array);

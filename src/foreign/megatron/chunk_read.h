@@ -1,8 +1,9 @@
-// Reading parts of many arrays by Restore, in Megatron's words.
+// Reads parts of many arrays with Restore, and reports errors in Megatron's
+// terms.
 //
-// Thread-safety: one call a Run at a time.
-// Errors: CHUNK_SIZE with the text of the loader that an array was opened for,
-// CHUNK_DAMAGED for bytes that do not decode; those of the store.
+// Thread-safety: one call per Run at a time.
+// Errors: CHUNK_SIZE with the message of the loader that an array was opened
+// for, CHUNK_DAMAGED for bytes that do not decode; those of the store.
 #pragma once
 
 #include <string>
@@ -13,27 +14,27 @@
 
 namespace holdfast::megatron {
 
-// A chunk that was not there, and gave a part of a tensor the fill value.
+// A missing chunk, which gave a part of a tensor the fill value.
 struct AbsentPart {
   const ZarrArray::State* array = nullptr;
-  size_t tensor = 0;  // the caller's number
+  size_t tensor = 0;  // the caller's index
   std::string key;    // of the chunk in the store
 };
 
-// Reads parts of any number, planned and read a few ten thousand chunks at a
-// time, so that no plan is large whatever the metadata says.
+// Reads any number of parts, planned and read a few ten thousand chunks at a
+// time, so that no plan gets large whatever the metadata says.
 class PartReader {
  public:
-  // `place`: of the checkpoint, for messages.
+  // `place` is the checkpoint's, for messages.
   PartReader(AbsentChunks absent_chunks, std::string place, Run& run)
       : absent_chunks_(absent_chunks), place_(std::move(place)), run_(run) {}
 
-  // The target is filled after Finish; it may be of another dtype, to which
-  // elements are then cast. ABSENT_CHUNK as absent_chunks says.
+  // The target is filled only by Finish. It may have another dtype, to which
+  // elements are then cast. Fails with ABSENT_CHUNK as absent_chunks says.
   Status Add(const ZarrArray::State* array, size_t tensor,
              const StoredPart& part);
-  // The chunks that were not there, by tensor and key; at most
-  // kListedAbsentMax of them. Adds what was done to `stats`.
+  // Returns the missing chunks, by tensor and key, at most kListedAbsentMax of
+  // them. Adds the work done to `stats`.
   Result<std::vector<AbsentPart>> Finish(Stats& stats);
 
  private:
@@ -56,10 +57,10 @@ class PartReader {
 };
 inline constexpr size_t kListedAbsentMax = size_t{1} << 16;
 
-// Whether a chunk may be absent, as AbsentChunks::kAsRecorded says.
+// Whether a chunk may be missing under AbsentChunks::kAsRecorded.
 bool MayBeAbsent(const ZarrArray::State& array, const Shape& chunk_index);
 
-// The meaning of a failed read of a chunk in Megatron's words.
+// Translates a failed read of a chunk into Megatron's terms.
 Status ChunkError(const ZarrArray::State& array, std::string_view key,
                   const Status& status);
 

@@ -18,10 +18,11 @@
 namespace holdfast::megatron {
 namespace {
 
-// Elements that do not lie together are gathered in pieces of this size.
+// Elements that are not contiguous are gathered in pieces of this size.
 constexpr size_t kGatherBytes = size_t{4} << 20;
 
-// Axes from `split` on lie in one run in the chunk: those after it are whole.
+// The axes from `split` on form one run in the chunk: all axes after it are
+// complete.
 size_t SplitAxis(const Shape& chunk_shape, const Box& box) {
   size_t split = chunk_shape.size();
   while (split > 0) {
@@ -31,7 +32,7 @@ size_t SplitAxis(const Shape& chunk_shape, const Box& box) {
   return split;
 }
 
-// Whether its bytes can be written straight from their memory.
+// Whether the view's bytes can be written directly from memory.
 bool IsPlainRun(const ConstArrayView& view) {
   return IsContiguous(view) &&
          !HasUnusedBits(
@@ -40,8 +41,8 @@ bool IsPlainRun(const ConstArrayView& view) {
                              DTypeBytes(view.dtype)});
 }
 
-// Calls fn(offset in elements, elements) for each run of the box in its chunk,
-// gathered where the source does not lie together, or has bools that are
+// Calls fn(offset in elements, elements) for each run of the box in its chunk.
+// Runs are gathered if the source is not contiguous, or has bools that are
 // neither 0 nor 1.
 Status ForEachRun(const Shape& chunk_shape, const Box& box,
                   const ConstArrayView& source,
@@ -49,8 +50,8 @@ Status ForEachRun(const Shape& chunk_shape, const Box& box,
   const size_t item_bytes = DTypeBytes(source.dtype);
   const Shape strides = ContiguousStrides(chunk_shape, 1);
   const size_t split = SplitAxis(chunk_shape, box);
-  // A piece has one index of each axis before the split, and as many rows of
-  // the split axis as are gathered at once.
+  // A piece has one index on each axis before the split, and as many rows of
+  // the split axis as are gathered together.
   Shape piece_shape = box.shape;
   for (size_t i = 0; i < split; ++i) piece_shape[i] = 1;
   int64_t run_elements = ElementCount(piece_shape);
@@ -114,7 +115,7 @@ void AppendParts(const ZarrArray::State& array, const Box& box,
   (void)status;  // fn never fails
 }
 
-// A view with the prepended axes, of extent 1, in front.
+// A view with `count` leading axes of extent 1 added.
 ConstArrayView WithPrepended(const ConstArrayView& view, size_t count) {
   ConstArrayView result = view;
   result.shape.insert(result.shape.begin(), count, 1);
@@ -229,8 +230,8 @@ Status ChunkWriter::WriteWhole(const ChunkPart& part, const std::string& key,
   return writer->Finish(sync);
 }
 
-// The file at `key` with exactly the chunk's length. Every rank that shares the
-// chunk sets the same length, so the order does not matter.
+// Opens the file at `key` with exactly the chunk's length. Every rank that
+// shares the chunk sets the same length, so the order does not matter.
 Result<UniqueFd> ChunkWriter::OpenShared(const std::string& key,
                                          uint64_t chunk_bytes) const {
   const std::string parent(ParentKey(key));

@@ -1,11 +1,11 @@
-// Writing boxes of elements into the uncompressed chunk files of an array.
+// Writes boxes of elements into the uncompressed chunk files of an array.
 //
-// A box that is a whole chunk becomes a new file. Anything less is written in
-// place, each rank its own bytes: the file is made with its full length by
-// whoever comes first, nothing is read back and nothing locked, so that ranks
-// that share a chunk cannot lose each other's bytes.
-// Thread-safety: any thread, disjoint boxes; other processes alike.
-// In an object store a box that is less than a chunk is Unimplemented.
+// A box that is a complete chunk becomes a new file. A smaller box is written
+// in place, each rank its own bytes: the first rank creates the file with its
+// full length, and nothing is read back or locked, so ranks that share a chunk
+// cannot lose each other's bytes.
+// Thread-safety: any thread and any process, with disjoint boxes.
+// In an object store a box that is smaller than a chunk is Unimplemented.
 // Ownership: borrows the state. Units: elements for boxes.
 // Errors: those of the store and of errno_status.h.
 #pragma once
@@ -16,8 +16,8 @@
 
 namespace holdfast::megatron {
 
-// Whether chunks are the elements and nothing else, named as Megatron names
-// them. FailedPrecondition else.
+// Ok if chunks contain only the elements and are named as Megatron names them;
+// otherwise FailedPrecondition.
 Status CheckIsPlain(const ZarrArray::State& array);
 
 // A part of one chunk.
@@ -32,19 +32,19 @@ struct ChunkPart {
            DTypeBytes(source.dtype);
   }
 };
-// The parts that a tensor's elements fall into. OUT_OF_RANGE when its box is
-// not inside the array.
+// The parts of chunks that a tensor's elements belong to. OUT_OF_RANGE when its
+// box is not inside the array.
 Result<std::vector<ChunkPart>> PlanParts(const ZarrArray::State& array,
                                          const ShardedTensor& tensor);
 
 class ChunkWriter {
  public:
-  // `root`: the checkpoint directory.
+  // `root` is the checkpoint directory.
   static Result<ChunkWriter> Open(const Place& root);
 
-  // True: the chunk is shared. Its bytes and name are on stable storage after
-  // SyncFile and SyncDirectory; those of any other chunk, bytes with `sync`,
-  // name after store->SyncNames().
+  // Returns true if the chunk is shared: its bytes and name are durable after
+  // SyncFile and SyncDirectory. For any other chunk, the bytes are durable with
+  // `sync`, the name after store->SyncNames().
   Result<bool> Write(const ChunkPart& part, bool sync) const;
 
  private:

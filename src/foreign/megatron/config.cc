@@ -16,7 +16,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kConfigName = "metadata.json";
-// Far more than any writer makes; a larger file is not one of theirs.
+// Far more than any writer produces; a larger file is not a config.
 constexpr size_t kConfigBytesMax = size_t{1} << 20;
 
 Status BadConfig(std::string_view python_class, std::string_view text) {
@@ -53,7 +53,7 @@ ordered_json JsonOf(const ConfigValue& value) {
       value);
 }
 
-// The place where the parser stopped, as Python counts.
+// The position where the parser stopped, as Python counts it.
 std::string SyntaxText(std::string_view text, size_t byte) {
   const size_t at = byte == 0 ? 0 : std::min(byte - 1, text.size());
   size_t line = 1;
@@ -73,8 +73,8 @@ Result<json> ParseObject(std::string_view text) {
         "JSONDecodeError",
         "metadata.json has " + std::to_string(text.size()) + " bytes");
   }
-  // Depth: nlohmann parses without recursion, but destroys with it; a bounded
-  // size and a scan bound it.
+  // nlohmann parses without recursion but destroys with it, so the depth is
+  // limited by the size limit and this scan.
   size_t depth = 0;
   for (const char c : text) {
     if (c == '[' || c == '{') ++depth;

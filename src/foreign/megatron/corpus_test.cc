@@ -1,4 +1,5 @@
-// Replays the golden checkpoints: saves byte for byte, loads by digest or code.
+// Replays the golden checkpoints: compares saves byte for byte, and loads by
+// digest or error code.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -11,10 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The elements that a rank holds of each of its tensors.
+// The elements that one rank holds, by tensor.
 struct CorpusData {
   std::map<std::string, Array> tensors;
-  std::vector<Array> flat;  // what flattened shards point into
+  std::vector<Array> flat;  // flattened shards point into these
 
   void Fill(ShardedTensor& tensor) {
     const Box box = {tensor.global_offset, tensor.BoxShape()};
@@ -71,7 +72,7 @@ class CorpusTest : public testing::TestWithParam<std::string> {
            expected_["tensors"][key].value("nan_normalized", false);
   }
 
-  // Every recorded file with its bytes, and no other.
+  // Checks that every recorded file exists with its bytes, and no other file.
   void CheckFiles(const std::string& saved) {
     const Json foreign = expected_.value("foreign_arrays", Json::array());
     std::set<std::string> want;
@@ -175,7 +176,7 @@ class LoadCase {
         expect[1]["status"] == "ok" && !(*results)[1].status.ok();
     for (size_t i = 0; i < expect.size(); ++i) {
       if (is_integrity && i > 0) {
-        // There only rank 0 notices; here every rank does.
+        // In Megatron only rank 0 notices; here every rank does.
         CheckError((*results)[i].status, expect[0]);
       } else if (expect[i]["status"] == "error") {
         CheckError((*results)[i].status, expect[i]);
@@ -360,7 +361,7 @@ TEST_P(CorpusTest, ListsAsRecorded) {
 INSTANTIATE_TEST_SUITE_P(All, CorpusTest, testing::ValuesIn(ZarrCheckpoints()),
                          [](const auto& info) { return info.param; });
 
-// Megatron takes NaNs through float32; here they keep what they hold.
+// Megatron converts NaNs through float32; holdfast keeps their bits.
 TEST(Bfloat16, KeepsTheBitsOfNans) {
   const uint16_t bits[] = {0x7F81, 0xFFA5, 0x7FC0, 0x8000};
   const Array data = Array::FromBytes(DType::kBfloat16, {4}, bits);

@@ -1,5 +1,5 @@
 // The golden Megatron corpus (tests/golden/megatron) for tests: unpacked,
-// parsed, its tensors made again from their formula.
+// parsed, its tensors recomputed from their formula.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace holdfast::megatron {
 
 using Json = nlohmann::json;
 
-// Unpacked once a process.
+// Unpacked once per process.
 inline const std::string& CorpusRoot() {
   struct Corpus {
     Corpus() : root(scratch / "open") {
@@ -174,7 +174,7 @@ inline ShardedObject ObjectOf(const Json& entry) {
           ""};
 }
 
-// A rank's entries, factories taken apart, empty flattened ranges dropped.
+// A rank's entries, with factories expanded and empty flattened ranges dropped.
 inline RankState RankOf(const Json& entries) {
   RankState rank;
   for (const Json& entry : entries) {
@@ -211,8 +211,8 @@ inline std::string PackedBytes(const ConstArrayView& view) {
   return bytes;
 }
 
-// bfloat16 elements: Megatron takes them through float32, which loses what NaNs
-// hold. `quiet` maps a NaN of these bits.
+// Normalizes bfloat16 elements: Megatron converts them through float32, which
+// loses the payload of NaNs. `quiet` maps a NaN with these bits.
 template <typename Quiet>
 std::string NormalizeNans(std::string bytes, const Quiet& quiet) {
   for (size_t i = 0; i + 1 < bytes.size(); i += 2) {

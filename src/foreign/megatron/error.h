@@ -1,4 +1,4 @@
-// Errors with Megatron's texts, made in one place.
+// Makes errors with Megatron's messages.
 //
 // Thread-safety: pure functions.
 #pragma once

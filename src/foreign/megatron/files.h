@@ -1,6 +1,6 @@
-// Small files of a checkpoint, by place.
+// Reads and writes small files of a checkpoint, given by Place.
 //
-// Thread-safety: any thread, different files. Units: bytes.
+// Thread-safety: any thread, for different files. Units: bytes.
 // Errors: errno_status.h, with the path.
 #pragma once
 
@@ -20,15 +20,15 @@ std::shared_ptr<Store> StoreForOneRead(const Place& directory);
 
 std::string JoinPath(std::string_view directory, std::string_view name);
 
-// NotFound when there is no such file, or a directory; DataLoss when it is
-// larger than `bytes_max`.
+// NotFound when no file or only a directory exists there; DataLoss when the
+// file is larger than `bytes_max`.
 Result<std::string> ReadWholeFile(const Place& file, size_t bytes_max);
 
-// Writes the whole file in one step, in place of an old one. With `sync`
-// content and name are on stable storage. Its directory exists.
+// Writes the complete file in one step, replacing an old one. With `sync` its
+// content and name are durable. Its directory must exist.
 Status PutFile(const Place& file, std::string_view content, bool sync);
 
-// The files of a path that the functions of holdfast/megatron/zarr.h read.
+// Like the functions of holdfast/megatron/zarr.h that read the files of a path.
 Result<CheckpointingConfig> ReadConfig(const Place& checkpoint,
                                        UnknownMembers unknown);
 Result<std::string> ReadCommon(const Place& checkpoint);

@@ -12,12 +12,12 @@ class Decomposer {
         strides_(ContiguousStrides(shape, 1)),
         range_start_(range_start) {}
 
-  // [start, stop), not empty, of the elements below `prefix`.
+  // Adds [start, stop), not empty, of the elements below `prefix`.
   void Add(Shape prefix, int64_t base, int64_t start, int64_t stop) {
     const size_t axis = prefix.size();
     if (axis == shape_.size()) return Emit(prefix, 0, 1, base + start);
     const int64_t row = strides_[axis];
-    const int64_t first = (start + row - 1) / row;  // whole rows
+    const int64_t first = (start + row - 1) / row;  // complete rows
     const int64_t last = stop / row;
     if (first > last) {  // inside one row
       prefix.push_back(last);
@@ -39,7 +39,7 @@ class Decomposer {
   std::vector<FlatBox> Take() { return std::move(boxes_); }
 
  private:
-  // Rows [first, first + count) below the prefix.
+  // Emits rows [first, first + count) below the prefix.
   void Emit(const Shape& prefix, int64_t first, int64_t count, int64_t at) {
     FlatBox flat = {BoxOf(shape_), at - range_start_};
     for (size_t i = 0; i < prefix.size(); ++i) {

@@ -1,4 +1,4 @@
-// A range of a shard's elements in C order, as boxes.
+// Divides a range of a shard's elements in C order into boxes.
 //
 // Thread-safety: pure. Units: elements.
 #pragma once
@@ -10,18 +10,18 @@
 
 namespace holdfast::megatron {
 
-// The box's elements lie one after the other in the range, from `start` (of
-// the range, not of the shard) on.
+// The box's elements are consecutive in the range, beginning at `start`
+// (counted from the range's start, not the shard's).
 struct FlatBox {
   Box box;
   int64_t start = 0;
 };
-// In order; at most 2 * rank - 1. Empty for an empty range.
+// In order; at most 2 * rank - 1 boxes. Empty for an empty range.
 // REQUIRES: 0 <= range.start <= range.stop <= ElementCount(shape).
 std::vector<FlatBox> FlatBoxes(const Shape& shape, const FlatRange& range);
 
-// `box` of a 1-D view that holds the range: its elements in the box's shape.
-// REQUIRES: the view has all of the range's elements.
+// The elements of `box` from a 1-D view of the range, in the box's shape.
+// REQUIRES: the view has all elements of the range.
 ConstArrayView FlatView(const ConstArrayView& flat, const FlatBox& box);
 
 }  // namespace holdfast::megatron

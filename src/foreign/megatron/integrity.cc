@@ -11,7 +11,7 @@
 namespace holdfast::megatron {
 namespace {
 
-// Boxes and keys that a message lists.
+// The maximum number of boxes and keys that a message lists.
 constexpr size_t kListedMax = 8;
 
 template <typename T>
@@ -75,7 +75,7 @@ Status CheckAgree(const std::vector<HeldTensor>& held) {
   return Status();
 }
 
-// The shards of one key, counted in its grid of fragments.
+// Counts the shards of one key in its grid of fragments.
 class KeyGrid {
  public:
   explicit KeyGrid(const std::vector<HeldTensor>& held)
@@ -97,7 +97,7 @@ class KeyGrid {
     return Status();
   }
 
-  // Every cell once; with flattened ranges at least once.
+  // Every cell must be covered once; with flattened ranges, at least once.
   Status CheckCovered() const {
     const bool is_flat = first_.flattened_range.has_value();
     const auto bad_count = [&](size_t count) {
@@ -156,7 +156,7 @@ class KeyGrid {
     return index;
   }
 
-  // The cell's elements in the global tensor.
+  // The cell's box in the global tensor.
   std::string BoxText(int64_t index) const {
     const Shape shape = first_.BoxShape();
     Box box = {Shape(grid_.size(), 0), shape};
@@ -167,7 +167,7 @@ class KeyGrid {
     return BoxToString(box);
   }
 
-  // Cells that no rank names at all.
+  // Appends cells that no rank has.
   void AppendAbsent(std::string& boxes) const {
     const int64_t cell_count = ElementCount(grid_);
     size_t listed = 0;
@@ -217,7 +217,7 @@ class KeyGrid {
             ", is held: " + wrong);
   }
 
-  // As numpy prints two arrays: numbers of one width each.
+  // As numpy prints two arrays: numbers padded to one width.
   static std::string RangesText(const std::vector<FlatRange>& ranges) {
     std::vector<int64_t> starts;
     std::vector<int64_t> stops;

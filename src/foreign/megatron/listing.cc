@@ -13,7 +13,7 @@
 namespace holdfast::megatron {
 namespace {
 
-// Directories of "/" keys that a recursive listing goes down.
+// The maximum depth of "/" keys in a recursive listing.
 constexpr int kKeyDepthMax = 64;
 
 struct Listed {
@@ -22,7 +22,7 @@ struct Listed {
   std::vector<std::string> locks;    // "<key>.sync"
 };
 
-// Directory entries are looked at once each.
+// Examines each directory entry once.
 class KeyLister {
  public:
   KeyLister(const Place& root, bool recursive)
@@ -110,8 +110,8 @@ Result<TensorMetadata> ListTensors(const std::vector<std::string>& keys,
   return metadata;
 }
 
-// The objects of one directory: names that lack the last extent (written before
-// 0.8) get it from the largest offset, as there.
+// Adds the objects of one directory. Names without the last extent (written
+// before 0.8) get it from the largest offset, as in Megatron.
 Status AddObjects(std::vector<ShardedObject> objects,
                   ObjectMetadata& metadata) {
   const bool is_cut = !objects.empty() && objects[0].global_shape.back() < 0;

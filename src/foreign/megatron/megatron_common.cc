@@ -32,7 +32,8 @@ PickleValue ScalarValue(const TargetLeaf& leaf) {
       break;
   }
   if (leaf.text.size() != DTypeBytes(leaf.dtype)) return PickleValue::None();
-  // torch has no name for some of holdfast's dtypes; then its bytes.
+  // torch does not have some of holdfast's dtypes; their bytes are stored
+  // instead.
   switch (leaf.dtype) {
     case DType::kUint8:
     case DType::kInt8:

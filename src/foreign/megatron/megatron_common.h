@@ -1,4 +1,4 @@
-// Small values of a tree as Python would hold them in Megatron's common state.
+// Small values of a tree, as Python would hold them in Megatron's common state.
 //
 // Thread-safety: pure.
 #pragma once
@@ -8,8 +8,9 @@
 
 namespace holdfast {
 
-// Scalars of Python's types as those, others as 0-d tensors; text as str or
-// bytes; None, {}, [], (). REQUIRES: no array and no object.
+// Scalars of Python's types stay scalars, others become 0-d tensors; text
+// becomes str or bytes; None, {}, [] and () stay. REQUIRES: neither an array
+// nor an object.
 PickleValue SmallPickleValue(const TargetLeaf& leaf);
 
 }  // namespace holdfast

@@ -25,11 +25,11 @@ using megatron::ArrayState;
 using megatron::ChunkPart;
 using megatron::ChunkWriter;
 
-// A longer text is an array of its own.
+// A longer text becomes a separate array.
 constexpr size_t kCommonTextBytesMax = 4096;
 
-// Equal chunks of at most bytes_max bytes where extents divide so: the leading
-// axes are cut first.
+// Equal chunks of at most bytes_max bytes, as far as extents can be divided;
+// the leading axes are divided first.
 Shape EqualChunks(const Shape& shape, size_t item_bytes, uint64_t bytes_max) {
   Shape chunks = shape;
   for (int64_t& extent : chunks) extent = std::max<int64_t>(extent, 1);
@@ -39,7 +39,7 @@ Shape EqualChunks(const Shape& shape, size_t item_bytes, uint64_t bytes_max) {
     const auto bytes = static_cast<uint64_t>(ElementCount(chunks)) * item_bytes;
     if (bytes <= bytes_max) break;
     const uint64_t row_bytes = bytes / static_cast<uint64_t>(whole);
-    // The largest divisor that fits; 1 when not even a row does.
+    // The largest divisor that fits; 1 if not even a row does.
     int64_t rows = static_cast<int64_t>(
         std::clamp<uint64_t>(bytes_max / std::max<uint64_t>(row_bytes, 1), 1,
                              static_cast<uint64_t>(whole)));
@@ -206,8 +206,8 @@ class MegatronZarrTarget final : public FormatTarget {
     }
   }
 
-  // The leaf's own name if a directory can have it: arrays are not found below
-  // arrays, and nothing but one leaf has it.
+  // The leaf's own name if it is a valid directory name that no other leaf has,
+  // and not below another array's, where it would not be found.
   std::string NewName(const std::string& name, size_t i) {
     const bool fits = megatron::CheckKeyIsStorable(name).ok() &&
                       !LiesBelowAnother(name) && name[0] != '_' &&
@@ -228,7 +228,7 @@ class MegatronZarrTarget final : public FormatTarget {
     return false;
   }
 
-  // One box of an array; it lies in one chunk.
+  // Writes one box of an array, which is inside one chunk.
   Status WriteBox(const megatron::ZarrArray::State& array, const Box& box,
                   std::string_view elements) {
     const ChunkGrid grid = array.grid();
@@ -270,7 +270,7 @@ class MegatronZarrTarget final : public FormatTarget {
     if (leaf.kind == ValueKind::kArray || arrays_[i] == nullptr) {
       return Status();
     }
-    // A long text, in whole chunks and the rest.
+    // Writes a long text in full chunks and a remainder.
     const ChunkGrid grid = arrays_[i]->grid();
     for (int64_t n = 0; n < grid.ChunkCount(); ++n) {
       const Box box = grid.ChunkBox(grid.ChunkIndex(n));
@@ -299,7 +299,7 @@ class MegatronZarrTarget final : public FormatTarget {
     return megatron::WriteCommonFile(directory_, text, plan_.options.sync);
   }
 
-  // Whether the format without a sidecar would lose something of the plan.
+  // Whether the format would lose parts of the plan without a sidecar.
   bool NeedsTree() const {
     if (HasCustomMetadata(plan_.source_info)) return true;
     for (size_t i = 0; i < plan_.leaves.size(); ++i) {

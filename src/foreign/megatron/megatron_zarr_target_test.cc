@@ -77,7 +77,7 @@ TEST_F(MegatronTargetTest, WritesTheFilesThatMegatronWrote) {
   for (const auto& entry : fs::directory_iterator(*corpus_ / "open")) {
     const std::string name = entry.path().filename();
     const std::string ckpt = entry.path() / "ckpt";
-    // Chunks of other codecs become plain ones; old object names new ones.
+    // Chunks with other codecs become plain, and old object names new.
     if (!fs::exists(ckpt) || name.find("torch_dist") != name.npos ||
         name == "w1_foreign" || name == "w2_legacy_v07") {
       continue;
@@ -113,8 +113,8 @@ TEST_F(MegatronTargetTest, WritesTheFilesThatMegatronWrote) {
   }
 }
 
-// Megatron calls it a failed precondition, which a leaf says of a value that
-// needs a reader of its own.
+// Megatron reports this as a failed precondition, which a leaf reports for a
+// value that needs a special reader.
 TEST_F(MegatronTargetTest, BrokenMetadataOfAnArrayIsDamage) {
   ScratchDirectory scratch;
   const std::string ckpt = scratch / "ckpt";
@@ -155,7 +155,7 @@ std::string SevenAsInt64() {
   return {reinterpret_cast<const char*>(&seven), sizeof seven};
 }
 
-// Everything that the format has no word for comes back through the sidecar.
+// Everything that the format cannot express is restored from the sidecar.
 TEST_F(MegatronTargetTest, KeepsWhatTheFormatCannotSay) {
   const std::string long_text(10000, 'x');
   TargetPlan plan;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kTorchFileBytesMax = size_t{1} << 40;
 
-// The name used before 0.8, whose with_suffix cut everything after the last
+// The name used before 0.8, when with_suffix removed everything after the last
 // dot.
 std::string OldName(const std::string& unique_key) {
   const size_t slash = unique_key.rfind('/');

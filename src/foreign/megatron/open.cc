@@ -18,8 +18,8 @@
 namespace holdfast::megatron {
 namespace {
 
-// As for Orbax's arrays: sizes in bytes must not overflow, and no machine holds
-// more.
+// As for Orbax's arrays: sizes in bytes must not overflow, and no machine can
+// hold more.
 constexpr int64_t kElementCountMax = int64_t{1} << 46;
 
 Status DescribeArray(const ZarrArray::State& array, LeafInfo& info) {
@@ -39,7 +39,7 @@ Status DescribeArray(const ZarrArray::State& array, LeafInfo& info) {
   return Status();
 }
 
-// Bytes of the chunk files below the array's directory.
+// The bytes of the chunk files below the array's directory.
 Result<uint64_t> StoredBytesOf(const ZarrArray::State& array) {
   uint64_t bytes = 0;
   HF_RETURN_IF_ERROR(array.store->List(
@@ -111,8 +111,8 @@ class MegatronCheckpoint final : public Checkpoint, public StoredExtents {
   AbsentChunks absent_chunks_;
 };
 
-// Why an array does not open. Megatron calls metadata that does not parse a
-// failed precondition; a LeafInfo calls it damage.
+// Why an array cannot be opened. Megatron reports unparsable metadata as a
+// failed precondition; a LeafInfo reports it as damage.
 Status ProblemOf(const Status& status) {
   const Status plain = PlainStatus(status);
   return plain.code() == StatusCode::kFailedPrecondition

@@ -1,4 +1,4 @@
-// The code that opening and verifying a Megatron zarr checkpoint share.
+// Code shared by opening and verifying a Megatron zarr checkpoint.
 //
 // Thread-safety: pure functions of the file system.
 #pragma once
@@ -19,21 +19,21 @@ struct OpenedLeaf {
   std::optional<ShardedObject> object;  // of objects; nullopt: common.pt
 };
 
-// The contents of a checkpoint's directory, keys with '/' too.
+// The contents of a checkpoint's directory, including keys with '/'.
 struct CheckpointFiles {
   std::vector<std::string> arrays;       // keys
   ObjectMetadata objects;                // by unique_key
   std::vector<std::string> locks;        // "<key>.sync"
-  std::vector<std::string> bad_objects;  // files that are named as no object is
+  std::vector<std::string> bad_objects;  // files without a valid object's name
   std::vector<std::string> bad_names;    // directories that are not UTF-8
   bool has_common = false;
 };
 Result<CheckpointFiles> ListCheckpoint(const Place& place);
 
-// metadata.json says zarr, version 1.
+// Ok if metadata.json says zarr, version 1.
 Status CheckIsMegatronZarr(const Place& place, CheckpointingConfig* config);
 
-// Without Megatron's class and code.
+// Removes Megatron's class and code.
 Status PlainStatus(const Status& status);
 
 }  // namespace holdfast::megatron

@@ -11,7 +11,7 @@
 namespace holdfast::megatron {
 namespace {
 
-// The same elements without the leading axes.
+// The elements without the leading axes.
 Result<Array> DropAxes(const Array& array, size_t count) {
   ConstArrayView view = array.view();
   if (view.shape.size() < count) {

@@ -1,4 +1,4 @@
-// Fast code against slow, obvious twins; crashes and damage.
+// Compares fast code with slow, obvious twins; tests crashes and damage.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,15 +63,15 @@ TEST(FlatBoxes, HoldTheElementsOfTheRangeInOrder) {
   }
 }
 
-// A global tensor cut into a grid, the parts dealt to ranks.
+// A global tensor divided into a grid whose parts are distributed to ranks.
 struct Dealt {
   Array whole;
   Shape fragments;
   std::vector<RankState> ranks;
 };
 
-// `prepend` leading axes are single elements. With `flat`, each part's elements
-// are cut once more into ranges.
+// The `prepend` leading axes have extent 1. With `flat`, each part's elements
+// are divided again into ranges.
 Dealt Deal(Random& random, bool flat, size_t rank_count) {
   const size_t rank = static_cast<size_t>(Pick(random, flat ? 1 : 0, 3));
   const int prepend =
@@ -114,7 +114,7 @@ Dealt Deal(Random& random, bool flat, size_t rank_count) {
          at < count;) {
       const int64_t stop = Pick(random, at + 1, count);
       tensor.flattened_range = FlatRange{at, stop};
-      // Kept alive for the test's length.
+      // Kept alive until the test ends.
       static std::vector<Array> kept;
       kept.push_back(
           Array::FromBytes(DType::kInt32, {stop - at}, bytes.data() + at * 4));
@@ -126,7 +126,7 @@ Dealt Deal(Random& random, bool flat, size_t rank_count) {
   return dealt;
 }
 
-// Elements that main replicas hold, counted one by one.
+// Whether main replicas hold each element exactly once, counted one by one.
 bool EachElementOnce(const Dealt& dealt) {
   std::vector<int> counts(static_cast<size_t>(dealt.whole.element_count()), 0);
   for (const RankState& rank : dealt.ranks) {
@@ -216,7 +216,7 @@ std::string SlowLoad(const Array& whole, const ShardedTensor& tensor) {
   return bytes.substr(start * 4, (stop - start) * 4);
 }
 
-// A request at a multiple of its own extents, as the constructor wants it.
+// A request at a multiple of its own extents, as the constructor requires.
 ShardedTensor RandomRequest(Random& random, const Shape& stored) {
   ShardedTensor tensor;
   tensor.key = "w";
@@ -295,7 +295,7 @@ TEST(SaveAndLoad, ReplicatedPaddingRepeatsTheLastRow) {
             std::string(reinterpret_cast<const char*>(want + 4), 12));
 }
 
-// One rank's share of a save, in a process of its own that dies on the way.
+// One rank's share of a save, in a process that dies halfway.
 TEST(Crash, APartialSaveIsNeverACheckpointAndNeverReadsAsZeros) {
   const Array data = Numbered({4, 64});
   std::vector<RankState> ranks(2);
@@ -329,7 +329,7 @@ TEST(Crash, APartialSaveIsNeverACheckpointAndNeverReadsAsZeros) {
   EXPECT_EQ(MegatronErrorCode(
                 strategy.CheckWritten(ranks[0].tensors, scratch.path())),
             "ABSENT_CHUNK");
-  // Even if somebody writes the marker by hand.
+  // Not even if the marker is written by hand.
   ASSERT_TRUE(SaveConfig({}, scratch.path()).ok());
   const auto opened = OpenMegatronZarr(scratch.path());
   ASSERT_TRUE(opened.ok());

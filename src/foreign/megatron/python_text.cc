@@ -7,7 +7,7 @@
 namespace holdfast::megatron {
 namespace {
 
-// torch abbreviates above this.
+// torch abbreviates larger tensors.
 constexpr int64_t kTensorTextElementsMax = 1000;
 
 std::string Padded(const std::string& text, size_t width) {

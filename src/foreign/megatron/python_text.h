@@ -1,4 +1,4 @@
-// Values as Python and torch print them, for messages.
+// Formats values as Python and torch print them, for messages.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -34,9 +34,9 @@ std::string PythonSet(const Set& values) {
 std::string JoinDots(const Shape& values);
 // "array([ 5, 12])".
 std::string NumpyArrayText(const std::vector<int64_t>& values);
-// `tensor([[1], [0]], dtype=torch.int32)` as torch breaks its lines; one that
-// torch would abbreviate is "tensor([...], ...)". `count_of` gives the element
-// at a C-order index.
+// `tensor([[1], [0]], dtype=torch.int32)` with torch's line breaks; a tensor
+// that torch would abbreviate becomes "tensor([...], ...)". `count_of` returns
+// the element at a C-order index.
 std::string CountTensorText(const Shape& shape, bool is_int32,
                             const std::function<int64_t(int64_t)>& count_of);
 

@@ -36,7 +36,7 @@ bool InRange(const Shape& extents) {
                      [](int64_t n) { return n >= 0 && n <= kExtentMax; });
 }
 
-// Our arithmetic relies on these bounds; Megatron's would go wrong later.
+// Our arithmetic relies on these bounds; Megatron's would fail later.
 Status CheckNumbers(const ShardedTensor& tensor) {
   if (tensor.prepend_axis_num < 0 ||
       tensor.global_shape.size() > static_cast<size_t>(kRankMax)) {
@@ -63,7 +63,7 @@ Status CheckNumbers(const ShardedTensor& tensor) {
                    "global axis for " +
                        tensor.ToString());
   }
-  // The grid of fragments, and the elements that it would cover.
+  // Checks the grid of fragments, and the elements that it would cover.
   const Shape box_shape = tensor.BoxShape();
   for (size_t i = 0; tensor.axis_fragmentations && i < box_shape.size(); ++i) {
     if ((*tensor.axis_fragmentations)[i] <=
@@ -168,7 +168,7 @@ Status ShardedTensor::Check() const {
                        ToString());
   }
   HF_RETURN_IF_ERROR(CheckNumbers(*this));
-  // Without a grid a part may lie anywhere.
+  // Without a grid a part may be anywhere.
   const size_t checked_axes = axis_fragmentations ? local_shape.size() : 0;
   for (size_t i = 0; i < checked_axes; ++i) {
     const int64_t offset =

@@ -70,7 +70,7 @@ bool IsEmptyContainer(const ShardedState& state) {
 
 using Wanted = std::function<bool(const ShardedState&)>;
 
-// One child, onto the side or sides where it belongs.
+// Puts one child on the side or sides where it belongs.
 void SplitChild(const StateKey& key, const ShardedState& child,
                 const Wanted& wanted, StateDict& matching, StateDict& rest) {
   if (!IsContainer(child)) {
@@ -139,7 +139,7 @@ class Merger {
     return a;
   }
 
-  // A list whose elements were taken out, put back by their index.
+  // Merges a list with its removed elements, placing them by index.
   Result<ShardedState> MergeByIndex(ShardedState a, const ShardedState& b) {
     StateList& list = *a.As<StateList>();
     for (const auto& [key, value] : *b.As<StateDict>()) {

@@ -42,7 +42,7 @@ TEST(State, SplitsShardsFromValuesAndMergesThemBack) {
   EXPECT_EQ(PathsOf(split.rest), "opt.0;step;");
   const auto merged = MergeStates(split.rest, split.matching);
   ASSERT_TRUE(merged.ok()) << merged.status().ToString();
-  // Dicts keep the order of the rest; lists get their elements back.
+  // Dicts keep the order of the rest; lists get their elements back in place.
   EXPECT_EQ(PathsOf(*merged), "opt.0;opt.1;step;model.w;");
 }
 
@@ -58,7 +58,7 @@ TEST(State, RefusesToMergeWhatIsThereTwice) {
             std::string::npos);
 }
 
-// swiglu's fc1: two halves, each cut over the ranks, under one key.
+// swiglu's fc1: two halves, each sharded over the ranks, under one key.
 TEST(State, AFactorysTensorIsStoredCutAndLoadedWhole) {
   const Array ranks_data[] = {Floats({4, 3}), Floats({4, 3})};
   std::vector<ShardedState> states;
@@ -78,7 +78,7 @@ TEST(State, AFactorysTensorIsStoredCutAndLoadedWhole) {
   const auto saved = SaveCheckpoint(ranks, "x", scratch.path());
   ASSERT_TRUE(saved.ok()) << saved.status().ToString();
   const auto loaded = LoadCheckpoint(ranks, scratch.path());
-  // common.pt is not looked at here.
+  // common.pt is not read here.
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   ASSERT_TRUE((*loaded)[1].status.ok()) << (*loaded)[1].status.ToString();
   StateList parts;

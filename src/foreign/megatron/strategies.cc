@@ -9,8 +9,8 @@
 namespace holdfast::megatron {
 namespace {
 
-// The strategy of common.pt, for lookups; holdfast reads and writes the file
-// whatever strategy is named.
+// The strategy of common.pt, only for lookups; holdfast reads and writes the
+// file regardless of the named strategy.
 class TorchCommonStrategy : public Strategy {
  public:
   TorchCommonStrategy(std::string_view name, std::string backend,
@@ -50,7 +50,7 @@ StrategyTable& Table() {
   return *table;
 }
 
-// Explains the back end, and how to convert it.
+// Explains what the back end is, and how to convert it.
 std::string BackendAdvice(const ConfigValue& backend) {
   const auto* name = std::get_if<std::string>(&backend);
   if (name == nullptr) return "it is not the name of a back end";

@@ -1,4 +1,4 @@
-// The corpus' cases of single functions, and of failing saves.
+// The corpus's cases for single functions, and for failing saves.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -27,7 +27,7 @@ Json RangeJson(const std::optional<FlatRange>& range) {
   return range ? Json({range->start, range->stop}) : Json();
 }
 
-// The facts that the corpus records of a ShardedTensor.
+// The properties that the corpus records for a ShardedTensor.
 Result<Json> Derived(const ShardedTensor& tensor) {
   if (const Status status = tensor.Check(); !status.ok()) return status;
   Json json = {{"local_shape", tensor.local_shape},
@@ -126,7 +126,7 @@ Result<ShardedTensor> FlatTensor(const Json& json, int prepend) {
   const int64_t numel = json.contains("numel")
                             ? json["numel"].get<int64_t>()
                             : range[1].get<int64_t>() - range[0].get<int64_t>();
-  static Array data;  // alive while the tensor is looked at
+  static Array data;  // alive while the tensor is used
   data = Counting({numel}, range[0]);
   ShardArgs args;
   args.prepend_axis_num = prepend;
@@ -226,7 +226,7 @@ TEST(UnitCases, GiveTheRecordedValueOrError) {
 }
 
 Result<Stats> SaveAsRecorded(const Json& json, const std::string& directory) {
-  // Their elements do not matter.
+  // The values of the elements do not matter.
   static const std::string zeros(1024, '\0');
   RankState rank = RankOf(json["entries"]);
   for (ShardedTensor& tensor : rank.tensors) {
@@ -250,7 +250,7 @@ Result<Stats> SaveAsRecorded(const Json& json, const std::string& directory) {
 TEST(UnitCases, SavesFailAndLeaveFilesAsRecorded) {
   for (const Json& json : UnitCases(true)) {
     SCOPED_TRACE(json["id"].get<std::string>());
-    // Keyword arguments of the Python call.
+    // These cases use keyword arguments of the Python call.
     if (json.contains("async") || json.contains("common_strategy")) continue;
     ScratchDirectory scratch;
     const std::string directory = scratch / "ckpt";

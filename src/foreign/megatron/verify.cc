@@ -1,4 +1,4 @@
-// Verifying a Megatron zarr checkpoint.
+// Verifies a Megatron zarr checkpoint.
 #include <functional>
 #include <map>
 #include <optional>
@@ -20,7 +20,7 @@
 namespace holdfast::megatron {
 namespace {
 
-// Chunks that a report names one by one, of one array.
+// The maximum number of chunks of one array that a report names.
 constexpr size_t kNamedChunksMax = 100;
 constexpr size_t kStreamBytes = size_t{4} << 20;
 
@@ -63,7 +63,7 @@ class MegatronVerifier {
  private:
   void Note(std::string text) { report_.notes.push_back(std::move(text)); }
 
-  // Records what is found and returns ok for it; returns any other failure.
+  // Records a finding and returns ok for it; returns any other failure.
   Status Add(std::string leaf, std::string file, const Status& status) {
     if (status.ok()) return status;
     return AddFinding(
@@ -159,8 +159,8 @@ class MegatronVerifier {
     return required ? NameAbsent(leaf, *required, present) : Status();
   }
 
-  // How many chunks along each axis, from the first on, must be there; nullopt:
-  // none need be.
+  // The number of leading chunks along each axis that must exist; nullopt if
+  // none are required.
   std::optional<Shape> RequiredChunks(const ZarrArray::State& array) const {
     Shape counts = array.grid().ChunkCounts();
     if (options_.missing_chunks == MissingChunks::kRefuse) return counts;
@@ -169,7 +169,7 @@ class MegatronVerifier {
         !metadata.fill_is_null) {
       return std::nullopt;
     }
-    // The same rule as in MayBeAbsent.
+    // The rule of MayBeAbsent.
     for (size_t i = 0; i < counts.size(); ++i) {
       const int64_t whole = metadata.shape[i] / metadata.chunk_shape[i];
       if (whole > 0) counts[i] = whole;
@@ -182,7 +182,7 @@ class MegatronVerifier {
                       std::less<int64_t>());
   }
 
-  // Looks at no more of the grid than there are files and names to report.
+  // Examines only as much of the grid as there are files and names to report.
   Status NameAbsent(const OpenedLeaf& leaf, const Shape& required,
                     const std::set<Shape>& present) {
     const ZarrArray::State& array = *leaf.array;
@@ -230,7 +230,7 @@ class MegatronVerifier {
                            &run_.cancel()));
   }
 
-  // Its length, and that every byte can be read.
+  // Checks the chunk's length, and that every byte can be read.
   Status StreamChunk(const ChunkFile& chunk) {
     const ZarrArray::State& array = *chunk.leaf->array;
     const uint64_t want =
@@ -276,8 +276,8 @@ class MegatronVerifier {
                         const Result<std::string>& bytes) {
     if (!bytes.ok()) return Add(leaf, file, bytes.status());
     const Status status = ReadTorchFile(*bytes).status();
-    // The pickle was refused permission to call something; we were not refused
-    // anything.
+    // PermissionDenied here means that the pickle may not call something; the
+    // file itself was readable.
     const bool is_refused = status.code() == StatusCode::kPermissionDenied ||
                             status.code() == StatusCode::kUnimplemented;
     if (!is_refused) return Add(leaf, file, status);

@@ -68,7 +68,7 @@ Status CheckNoEmptyChunks(const ShardedTensor& tensor, const Shape& chunks) {
   return Status();
 }
 
-// A list as json.dumps(indent=4) breaks it.
+// Formats a list as json.dumps(indent=4) does.
 std::string ListText(const Shape& values) {
   if (values.empty()) return "[]";
   std::string text;
@@ -227,8 +227,8 @@ Result<ArrayState> CreateArray(const std::shared_ptr<Store>& store,
         "Array " + PathOf(*store, prefix) + " already exists");
   }
   HF_RETURN_IF_ERROR(status);
-  // Megatron notices only now. The .zarray that stays is not a checkpoint:
-  // there is no metadata.json.
+  // Megatron fails only at this point, too. The .zarray that stays behind is
+  // not a checkpoint, because metadata.json does not exist.
   HF_RETURN_IF_ERROR(CheckNoEmptyChunks(tensor, array.metadata.chunk_shape));
   return AssumeArray(store, tensor.key, array);
 }

@@ -1,6 +1,6 @@
-// The inside of ZarrArray: an array directory of a checkpoint, opened.
+// The implementation of ZarrArray: an opened array directory of a checkpoint.
 //
-// Thread-safety: a State is immutable; its store takes any thread.
+// Thread-safety: a State is immutable; any thread may use its store.
 // Ownership: a State shares the store of its checkpoint directory.
 #pragma once
 
@@ -18,7 +18,7 @@ struct ZarrArray::State final : ArrayHome {
   std::string path;              // of the array's directory
   std::string dtype_name;        // as .zarray spells it
   std::shared_ptr<const ArrayLayout> layout;
-  LoadMode mode = LoadMode::kTensorStore;  // whose words failures have
+  LoadMode mode = LoadMode::kTensorStore;  // its messages are used
 
   const zarr::ArrayMetadata& metadata() const {
     return layout->format.metadata;
@@ -29,37 +29,36 @@ struct ZarrArray::State final : ArrayHome {
   Store& array_store() const override { return *store; }
   // Megatron lists no checksums.
   ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
-  // The reader decides what absent chunks mean (PartReader).
+  // PartReader decides what missing chunks mean.
   bool refuses_missing_chunks() const override { return false; }
-  // ZarrArray is public; this is not.
+  // Hidden because ZarrArray is public and this is not.
   __attribute__((visibility("hidden"))) std::optional<Status> Explain(
       const ReadableArray& array, std::string_view key,
       const Status& failure) const override;
 };
 using ArrayState = std::shared_ptr<const ZarrArray::State>;
 
-// OK, or REFUSED_KEY for a key that could lead out of the directory.
+// Ok, or REFUSED_KEY for a key that could lead out of the directory.
 Status CheckKeyIsInside(std::string_view key);
 
-// `<key>/.zarray` in the store. Errors as OpenZarrArrayVerbose.
+// Opens the array `<key>/.zarray` in the store. Errors as OpenZarrArrayVerbose.
 Result<ArrayState> OpenArray(const std::shared_ptr<Store>& store,
                              std::string_view key, LoadMode mode);
 
-// The files that CreateZarrArray writes: the metadata of a tensor's array, and
-// its text.
+// The metadata of a tensor's array that CreateZarrArray writes, and its text.
 struct NewArray {
   zarr::ArrayMetadata metadata;
   std::string dtype_name;
   std::string text;
 };
 Result<NewArray> PlanArray(const ShardedTensor& tensor);
-// REQUIRES: chunks >= 1, of the shape's rank.
+// REQUIRES: chunks >= 1, with the rank of the shape.
 Result<NewArray> PlanArray(std::string_view key, DType dtype,
                            const Shape& shape, const Shape& chunks);
-// The array that is planned, whether or not it is there.
+// Returns the planned array, whether or not it exists.
 Result<ArrayState> AssumeArray(const std::shared_ptr<Store>& store,
                                std::string_view key, const NewArray& array);
-// ARRAY_EXISTS. The names are durable after store->SyncNames().
+// Fails with ARRAY_EXISTS. The names are durable after store->SyncNames().
 Result<ArrayState> CreateArray(const std::shared_ptr<Store>& store,
                                const ShardedTensor& tensor, bool sync);
 

@@ -15,13 +15,13 @@
 namespace holdfast::megatron {
 namespace {
 
-// One requested tensor on its way.
+// One requested tensor while it is loaded.
 struct Loading {
   ArrayState array;
   TensorPlan plan;
   Array result;      // of the plan's shape
   ArrayView target;  // its elements
-  Array local;       // with via_local: the whole shard first
+  Array local;       // with via_local: first the complete shard
 };
 
 class ZarrLoader {
@@ -71,7 +71,7 @@ class ZarrLoader {
         });
   }
 
-  // The memory that tensor i is read into.
+  // Prepares the memory that tensor i is read into.
   Status Prepare(size_t i) {
     Loading& loading = loading_[i];
     HF_ASSIGN_OR_RETURN(loading.plan,

@@ -18,7 +18,7 @@ namespace {
 using Tensors = std::span<const ShardedTensor>;
 
 Result<std::shared_ptr<Store>> OpenForSave(const Place& directory) {
-  // In an object store the first object makes the directory.
+  // In an object store the first object creates the directory.
   if (directory.is_remote()) return directory.OpenStore();
   HF_ASSIGN_OR_RETURN(const bool exists, LeadsToDirectory(directory));
   if (!exists) {
@@ -30,13 +30,13 @@ Result<std::shared_ptr<Store>> OpenForSave(const Place& directory) {
   return directory.OpenStore();
 }
 
-// The arrays of this rank's main replicas, by key, opened once each.
+// The arrays of this rank's main replicas, by key, each opened once.
 class OpenArrays {
  public:
   OpenArrays(std::shared_ptr<Store> store, Executor& executor)
       : store_(std::move(store)), executor_(executor) {}
 
-  // One for each tensor; null for replicas that are not main.
+  // One per tensor; null for replicas that are not main.
   Result<std::vector<ArrayState>> Open(Tensors tensors) {
     std::map<std::string_view, size_t> places;
     std::vector<std::string_view> keys;
@@ -66,7 +66,7 @@ class OpenArrays {
   Executor& executor_;
 };
 
-// Writes parts and makes the files durable that they share with other ranks.
+// Writes parts, and syncs the files that are shared with other ranks.
 class PartWriter {
  public:
   PartWriter(ChunkWriter writer, bool sync)
@@ -112,8 +112,8 @@ class PartWriter {
   std::set<std::string> directories_;
 };
 
-// The region that the fragments cover: a rest that they do not divide is never
-// written.
+// The region that the fragments cover: a remainder that they do not divide is
+// never written.
 Box WrittenBox(const ShardedTensor& tensor, const Shape& chunks) {
   Box box = BoxOf(tensor.global_shape);
   for (size_t i = 0; i < chunks.size(); ++i) {

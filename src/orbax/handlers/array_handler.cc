@@ -44,7 +44,7 @@ Status CheckJaxArrays(std::span<const Tree* const> values,
   return Status();
 }
 
-// The files beside the arrays, of one directory.
+// The files next to the arrays of one directory.
 struct SideFiles {
   ShardingFile shardings;
   std::vector<ArrayMetadataRecord> records;
@@ -59,7 +59,7 @@ void AddValue(const ArrayTraits& traits, const std::string& name,
                            ExtMetadataOf(traits.prng_impl)});
 }
 
-// `_sharding` of one directory, when it has been asked for.
+// Caches the `_sharding` file of each directory, read on first use.
 class ShardingCache {
  public:
   // Nullopt when the directory has no such file. NotFound without an entry.
@@ -92,7 +92,7 @@ class ShardingCache {
   std::map<std::string, std::optional<ShardingFile>> files_;
 };
 
-// The implementations of typed PRNG keys that `array_metadatas` records.
+// Finds the implementations of typed PRNG keys that `array_metadatas` records.
 class RecordedKeyKinds {
  public:
   Result<std::string> Find(const ParamInfo& info) {
@@ -161,7 +161,8 @@ Status CheckOneFormat(std::span<const ParamInfo> infos) {
   return Status();
 }
 
-// Each value is below the bound, and all that fit are written together.
+// Writes values together as long as they fit below the limit; each value fits
+// by itself.
 Result<std::vector<WrittenParam>> WriteLimited(
     std::span<const Tree* const> values, std::span<const ParamInfo> infos,
     std::span<const SaveArgs> args, const ParamWriteOptions& options) {

@@ -1,4 +1,4 @@
-// A handler as a user writes one: a sparse matrix, kept as two arrays.
+// A handler like those that users write: a sparse matrix, stored as two arrays.
 #include "engine/checkpoint/opened_checkpoint.h"
 #include "holdfast/holdfast.h"
 #include "holdfast/orbax/orbax.h"
@@ -9,7 +9,7 @@ namespace {
 
 struct SparseMatrix {
   Shape shape;
-  Array coordinates;  // int64, one row an element
+  Array coordinates;  // int64, one row per element
   Array values;
 };
 

@@ -1,4 +1,4 @@
-// Futures of commits.
+// Makes and awaits futures of commits.
 //
 // Thread-safety: pure. Ownership: a future owns the work. Errors: the work's.
 #pragma once
@@ -13,15 +13,15 @@
 
 namespace holdfast {
 
-// The future of work that is done already.
+// A future of work that is already done.
 inline CommitFuture DoneFuture(Status status = {}) {
   std::promise<Status> done;
   done.set_value(std::move(status));
   return done.get_future().share();
 }
 
-// The future of `work()` on a thread of its own, or on this one where the
-// system gives none.
+// The future of `work()` on its own thread, or on this thread if the system
+// cannot start one.
 template <typename Work>
 CommitFuture InBackground(Work work) {
   const auto run = [work = std::move(work)] { return CatchBadAlloc(work); };
@@ -32,7 +32,7 @@ CommitFuture InBackground(Work work) {
   }
 }
 
-// Waits for all of them, and gives the first failure.
+// Waits for all futures, and returns the first failure.
 inline Status WaitForAll(const std::vector<CommitFuture>& futures) {
   Status first;
   for (const CommitFuture& future : futures) {

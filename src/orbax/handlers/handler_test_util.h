@@ -1,4 +1,4 @@
-// Shared by the handlers' tests: infos, and calls that must work.
+// Helpers shared by the handlers' tests: infos, and calls that must succeed.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ inline std::vector<const Tree*> PointersTo(const std::vector<Tree>& values) {
   return pointers;
 }
 
-// Serialize, and wait.
+// Calls Serialize and waits.
 inline Status SerializeNow(TypeHandler& handler,
                            const std::vector<Tree>& values,
                            const std::vector<ParamInfo>& infos,
@@ -54,7 +54,7 @@ inline Status SerializeNow(TypeHandler& handler,
   return Status();
 }
 
-// Also finalized, so that it can be read.
+// Like SerializeNow, then finalizes, so that the values can be read.
 inline void Write(TypeHandler& handler, const std::vector<Tree>& values,
                   const std::vector<ParamInfo>& infos,
                   const std::vector<SaveArgs>& args = {}) {

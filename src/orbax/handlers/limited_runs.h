@@ -1,4 +1,4 @@
-// Work in runs that keep below a bound of bytes in flight.
+// Divides work into runs that stay below a limit of bytes in flight.
 //
 // Thread-safety: as LimitInFlightBytes. Ownership: borrows the limiter.
 // Units: bytes. Errors: those of WaitForBytes and of the work.
@@ -12,9 +12,9 @@
 
 namespace holdfast {
 
-// Calls fn(first, last) for runs that cover [0, count) in order. Each is one
-// item, or as many as are below the bound together, and holds its bytes while
-// fn runs. Null: there is no bound, and all are one run.
+// Calls fn(first, last) for runs that cover [0, count) in order. Each run is
+// one item, or as many as fit below the limit together, and holds its bytes
+// while fn runs. A null limiter means no limit: everything is one run.
 Status ForEachRunBelow(LimitInFlightBytes* limiter, size_t count,
                        const std::function<int64_t(size_t item)>& bytes_of,
                        const std::function<Status(size_t, size_t)>& fn);

@@ -1,4 +1,4 @@
-// Merging the databases of processes into the one that is read.
+// Merges the databases of processes into the one that readers use.
 #include "formats/ocdbt/merge.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-// Where a value lies, seen from the root, or what it is.
+// Where a value is stored, relative to the root, or the inline value itself.
 std::string PlaceOf(const ocdbt::LeafEntry& entry, const std::string& prefix,
                     const ocdbt::EntryList& list) {
   if (entry.is_inline()) return "=" + std::string(entry.inline_value());
@@ -45,7 +45,7 @@ bool HasKey(const Places& places, const std::string& key) {
   return found != places.end() && found->first == key;
 }
 
-// Whether the root has all of them already, as they are now.
+// Whether the root already has all wanted values in their current state.
 bool IsMerged(const Places& root, const Places& wanted) {
   return std::includes(root.begin(), root.end(), wanted.begin(), wanted.end());
 }
@@ -77,7 +77,7 @@ Status MissingError(const std::set<std::string>& has,
                               ".\nTensorstore KvStore: " + directory + ".");
 }
 
-// Refuses zarr 2 arrays that have metadata and no chunk, or the reverse.
+// Refuses zarr 2 arrays that have metadata but no chunk, or the reverse.
 Status CheckArraysAreWhole(const std::vector<ocdbt::MergeChild>& children,
                            const std::string& directory) {
   std::set<std::string> described, stored;
@@ -116,7 +116,7 @@ Status Merge(const std::string& directory, const OcdbtMergeOptions& wants) {
     HF_ASSIGN_OR_RETURN(ocdbt::MergeChild root, ReadDatabase(*store, ""));
     const Places wanted = PlacesOf(children);
     if (IsMerged(PlacesOf({root}), wanted)) return Status();
-    // The children say what they have themselves.
+    // The children's entries replace the root's.
     std::erase_if(root.entries.entries, [&](const ocdbt::LeafEntry& entry) {
       return HasKey(wanted, std::string(entry.key));
     });

@@ -58,7 +58,7 @@ TEST_P(NumpyHandlerTest, LaterCallsAddAndReplace) {
             (std::vector<Tree>{other, b}));
 }
 
-// The fingerprints of the earlier array would be believed for the new one.
+// Readers would take the earlier array's fingerprints for the new array's.
 TEST_P(NumpyHandlerTest, ASavedItemThatItChangesHasNoFingerprintsLeft) {
   const std::string item = scratch_ / "item";
   SaveOptions options;

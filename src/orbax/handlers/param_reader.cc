@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-// Parameters that are read from one place in one way are opened together.
+// Parameters with the same place and format are opened together.
 using ReadWay = std::tuple<std::string, bool, bool>;
 
 std::string MetadataKey(const ParamInfo& info,
@@ -28,7 +28,7 @@ Status CheckPlace(const ParamInfo& info,
   return AssertParameterFilesExist(info.path(), metadata_key, info.use_zarr3);
 }
 
-// The part of the box that is stored; empty extents where nothing is.
+// The part of the box that is stored; extents are 0 where nothing is.
 Box StoredPart(const Box& box, const Shape& stored_shape) {
   Box part = box;
   for (size_t d = 0; d < part.shape.size(); ++d) {

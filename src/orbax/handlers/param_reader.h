@@ -1,7 +1,7 @@
-// Reading the arrays of a handler: opened by name, then boxes of them in one
-// pass.
+// Reads the arrays of a handler: opens them by name, then reads boxes of them
+// in one pass.
 //
-// Thread-safety: ParamArrays is immutable. Ownership: it owns what it opened.
+// Thread-safety: ParamArrays is immutable. Ownership: owns what it opens.
 // Units: boxes in elements. Errors: those of Deserialize.
 #pragma once
 
@@ -25,10 +25,10 @@ class ParamArrays {
       std::span<const ParamInfo> infos,
       const std::optional<std::string>& metadata_key);
 
-  // All arrays that the item has, in the order of its leaves.
+  // Opens all arrays of the item, in the order of its leaves.
   static ParamArrays Of(std::unique_ptr<Item> item);
 
-  // In the order of the infos.
+  // Indices follow the order of the infos.
   size_t size() const { return params_.size(); }
   const Item& item(size_t i) const { return *params_[i].item; }
   const StoredLeaf& leaf(size_t i) const { return *params_[i].leaf; }
@@ -45,11 +45,11 @@ class ParamArrays {
   std::vector<Param> params_;
 };
 
-// Refuses a parameter that lies in no directory, or with OCDBT in a relative
-// one.
+// Refuses a parameter without a directory, or with OCDBT one with a relative
+// directory.
 Status CheckParamDirectory(const ParamInfo& info);
 
-// A box of one array, which may reach beyond the array's end: elements there
+// A box of one array, which may extend beyond the array's end: elements there
 // are zero.
 struct BoxRead {
   size_t param = 0;
@@ -57,11 +57,11 @@ struct BoxRead {
   std::optional<DType> dtype;  // elements are cast to it
 };
 
-// One array a read. REQUIRES: reads of one parameter are neighbours.
+// Returns one array per read. REQUIRES: reads of one parameter are adjacent.
 Result<std::vector<Array>> ReadBoxes(const ParamArrays& params,
                                      std::span<const BoxRead> reads);
 
-// Bytes that reading it takes in memory: those of the chunks it touches.
+// The bytes of memory that the read needs: those of the chunks it touches.
 int64_t ReadFootprintBytes(const ParamArrays& params, const BoxRead& read);
 
 }  // namespace holdfast

@@ -21,7 +21,7 @@
 namespace holdfast {
 namespace {
 
-// Parameters that go to one place in one way are written together.
+// Parameters with the same place and format are written together.
 using WriteWay =
     std::tuple<std::string, bool, bool, bool, std::optional<int64_t>>;
 
@@ -65,7 +65,7 @@ SaveOptions SaveOptionsOf(const ParamInfo& way, const Place& place,
   return options;
 }
 
-// Removes the metadata of arrays that are replaced by those of the other zarr
+// Removes the metadata of arrays that are replaced by arrays of the other zarr
 // format.
 Status RemoveOtherMetadata(const SavePlan& plan, Store& store) {
   for (const PlannedArray& array : plan.arrays) {
@@ -82,7 +82,8 @@ std::vector<std::string> NamesOf(const SavePlan& plan) {
   return names;
 }
 
-// Writes the values of parameters of one way, and gives the plan they followed.
+// Writes the values of parameters with one place and format; returns their
+// plan.
 Result<SavePlan> WriteTree(const Tree& tree, const ParamInfo& way,
                            std::map<std::string, SaveArgs> args,
                            const ParamWriteOptions& options) {
@@ -97,7 +98,7 @@ Result<SavePlan> WriteTree(const Tree& tree, const ParamInfo& way,
     HF_RETURN_IF_ERROR(OcdbtProcessSpec::Make(process.id).status());
     HF_ASSIGN_OR_RETURN(has_database, HasDatabase(*store, process));
   }
-  // The sink of a further generation holds everything until its end.
+  // The sink for another generation holds everything until its end.
   if (has_database) save_options.run.in_flight_bytes_max = 0;
   const PlanPart part{options.is_partial, options.is_primary};
   HF_ASSIGN_OR_RETURN(SavePlan plan, MakeSavePlan(tree, save_options, part));

@@ -1,7 +1,7 @@
-// Writing the arrays of a handler through the engine: planned, encoded on all
-// threads, into files or one more generation of a process's database.
+// Writes the arrays of a handler through the engine: planned, encoded on all
+// threads, into files or another generation of a process's database.
 //
-// Thread-safety: one call a directory at a time. Ownership: borrows values.
+// Thread-safety: one call per directory at a time. Ownership: borrows values.
 // Units: bytes. Errors: those of Serialize.
 #pragma once
 
@@ -14,9 +14,9 @@
 
 namespace holdfast {
 
-// WriteParams of values that go to any places in any ways, in the order of the
-// infos. `args` is empty or has one a value. Leaves other than arrays and
-// numbers are InvalidArgument.
+// WriteParams for values with any mix of places and formats, in the order of
+// the infos. `args` is empty or has one entry per value. Leaves other than
+// arrays and numbers are InvalidArgument.
 Result<std::vector<WrittenParam>> WriteParams(
     std::span<const Tree* const> values, std::span<const ParamInfo> infos,
     std::span<const SaveArgs> args, const ParamWriteOptions& options);

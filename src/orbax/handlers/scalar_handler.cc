@@ -20,7 +20,7 @@ T ElementAs(const Array& array, DType dtype) {
   return value;
 }
 
-// The Python number that numpy's item() gives.
+// The Python number that numpy's item() returns.
 Tree PythonNumber(const Array& array) {
   switch (DTypeKindOf(array.dtype())) {
     case DTypeKind::kBool:
@@ -90,7 +90,7 @@ std::string ReprOf(double value) {
   return text;
 }
 
-// Parts of complex numbers go without ".0".
+// Python prints the parts of complex numbers without ".0".
 std::string PartText(double value) {
   std::string text = ReprOf(value);
   if (text.ends_with(".0")) text.resize(text.size() - 2);

@@ -8,7 +8,7 @@ namespace {
 
 class ScalarHandlerTest : public testing::Test {
  protected:
-  // Saved, and restored as `type`.
+  // Saves the value, and restores it as `type`.
   Result<Tree> RoundTrip(const Tree& value,
                          RestoreType type = RestoreType::kAsSaved) {
     const std::vector<ParamInfo> infos = {InfoOf(scratch_.path(), "x")};

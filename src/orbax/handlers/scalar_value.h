@@ -1,4 +1,4 @@
-// Makes a Python number of a value that was read.
+// Converts a value that was read to a Python number.
 //
 // Thread-safety: pure function. Ownership: the result owns its value.
 // Errors: those of Python's int() and float().
@@ -11,8 +11,8 @@
 
 namespace holdfast {
 
-// The number that numpy's item() gives for the element, converted if `type` is
-// a type of numbers. REQUIRES: an array without dimensions.
+// The number that numpy's item() returns for the element, converted if `type`
+// is a number type. REQUIRES: an array without dimensions.
 Result<Tree> ScalarOf(const Array& element, RestoreType type);
 
 }  // namespace holdfast

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// TensorStore's spelling of a domain; `mark` follows bounds that may grow.
+// Formats a domain as TensorStore does; `mark` follows bounds that may grow.
 std::string DomainText(const Box& box, const char* mark) {
   if (box.shape.empty()) return "{ }";
   std::string text = "{ ";
@@ -22,7 +22,7 @@ std::string DomainText(const Box& box, const char* mark) {
   return text + " }";
 }
 
-// The distinct boxes of one parameter, one read each.
+// Makes one read for each distinct box of one parameter.
 Result<std::vector<BoxRead>> ReadsOf(const ParamArrays& params, size_t param,
                                      const ShardedWish& wish) {
   const Shape& stored = params.shape(param);
@@ -39,7 +39,7 @@ Result<std::vector<BoxRead>> ReadsOf(const ParamArrays& params, size_t param,
   return reads;
 }
 
-// Runs of reads that fit below the bound together.
+// Reads in runs that fit below the limit.
 Result<std::vector<Array>> ReadLimited(const ParamArrays& params,
                                        std::span<const BoxRead> reads,
                                        LimitInFlightBytes* limiter) {

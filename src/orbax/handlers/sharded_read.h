@@ -1,7 +1,7 @@
-// A jax.Array leaf from the boxes that its sharding makes of it.
+// Reads jax.Array leaves from the boxes into which their sharding divides them.
 //
-// Thread-safety: one call a ParamArrays from any thread. Ownership: the trees
-// own their memory. Units: elements; bytes where named so.
+// Thread-safety: one call per ParamArrays, from any thread. Ownership: the
+// trees own their memory. Units: elements; bytes where named so.
 // Errors: those of ArrayHandler::Deserialize.
 #pragma once
 
@@ -15,20 +15,20 @@
 
 namespace holdfast {
 
-// The wanted form of one parameter.
+// How one parameter is wanted.
 struct ShardedWish {
   Sharding sharding;
-  std::optional<Shape> shape;  // of the whole; absent: as stored
+  std::optional<Shape> shape;  // of the complete array; absent: as stored
   bool strict = true;          // the shape must be the stored one
   std::optional<DType> dtype;
   std::string prng_impl;
 };
 
-// The arguments give no sharding, and none is recorded.
+// The error for arguments without a sharding when none is recorded.
 Status NoShardingError();
 
-// One a parameter. At most limiter->bytes_max() bytes of chunks are read at
-// once; a null limiter means no bound.
+// Returns one tree per parameter. Reads at most limiter->bytes_max() bytes of
+// chunks concurrently; a null limiter means no limit.
 Result<std::vector<Tree>> ReadSharded(
     const ParamArrays& params, std::span<const ShardedWish> wishes,
     const std::shared_ptr<LimitInFlightBytes>& limiter);

@@ -1,8 +1,8 @@
-// The JSON files of an item that handlers add to: old entries stay, and the new
-// file replaces the old one in one step.
+// The JSON files of an item that handlers add to: old entries are kept, and the
+// new file replaces the old one in one step.
 //
-// Thread-safety: one writer a directory. Ownership: borrows the store. Errors:
-// DataLoss for a file that cannot be understood, or that differs from its
+// Thread-safety: one writer per directory. Ownership: borrows the store.
+// Errors: DataLoss for a file that cannot be parsed, or that differs from its
 // checksum in the item's lists, naming it; those of the store.
 #pragma once
 
@@ -17,21 +17,21 @@
 
 namespace holdfast {
 
-// NotFound when there is no file.
+// NotFound when the file does not exist.
 Result<StringsFile> ReadStrings(const CheckedFiles& files,
                                 const std::string& filename);
 Status AddStrings(Store& store, const std::string& filename,
                   const StringsFile& strings);
 
-// NotFound when there is no file.
+// NotFound when the file does not exist.
 Result<ShardingFile> ReadShardings(const CheckedFiles& files);
 Status AddShardings(Store& store, const ShardingFile& shardings);
 
-// Empty when there is no file.
+// Empty when the file does not exist.
 Result<std::vector<ArrayMetadataRecord>> ReadArrayMetadataRecords(
     const CheckedFiles& files);
-// Existing records stay, those of the same parameters too: as in Orbax the
-// later one counts.
+// Keeps existing records, even those of the same parameters: as in Orbax, the
+// later record counts.
 Status AddArrayMetadataRecords(Store& store,
                                std::vector<ArrayMetadataRecord> records,
                                int64_t process = 0);

@@ -1,4 +1,4 @@
-// The default methods of the interface, and the checks that handlers share.
+// The interface's default methods, and the checks that handlers share.
 #include "ground/base/status_macros.h"
 #include "holdfast/orbax/type_handlers.h"
 

@@ -21,7 +21,7 @@ struct ShapeAndDType {
   DType dtype;
 };
 
-// Only for arrays with dimensions: Orbax looks no further for other values.
+// Only for arrays with dimensions: Orbax ignores other values.
 std::optional<ShapeAndDType> DescribeTarget(const Tree& leaf) {
   if (!leaf.is_leaf() || leaf.leaf_kind() != LeafKind::kArray) return {};
   if (leaf.array_shape().empty()) return {};
@@ -32,7 +32,8 @@ std::optional<ShapeAndDType> DescribeTarget(const Tree& leaf) {
   return ShapeAndDType{leaf.array_shape(), leaf.array_dtype()};
 }
 
-// Shape and dtype that strict array arguments leave open come from the item.
+// Takes the shape and dtype that strict array arguments leave open from the
+// item.
 void CompleteArgs(const Tree& leaf, AnyRestoreArgs& args) {
   std::visit(
       [&](auto& own) {
@@ -93,7 +94,7 @@ class RecordedRestore {
   const BasePyTreeRestoreArgs& args_;
 };
 
-// Puts values at the places that asked for them; the item's other leaves stay.
+// Puts values in the places that requested them; the item's other leaves stay.
 Tree Rebuild(const Tree& item, const std::vector<ItemMatch>& matches,
              std::vector<Tree> values) {
   std::unordered_map<const Tree*, Tree> value_of;
@@ -115,7 +116,7 @@ Result<Tree> StoredStructure(const PyTreeSettings& settings,
   }
   HF_ASSIGN_OR_RETURN(const Tree indices,
                       RecordedContainers(source.checkpoint()));
-  // An empty named tuple has lost its name.
+  // Without rich types an empty named tuple has lost its name.
   return MapLeaves(indices, [&](const KeyPath&, const Tree& index) -> Tree {
     if (!index.is_leaf()) return index;
     const LeafInfo& leaf = source.leaf(index.scalar().As<int64_t>());
@@ -175,7 +176,7 @@ Result<Tree> RestoreRecorded(const PyTreeSettings& settings,
   HF_ASSIGN_OR_RETURN(const auto source,
                       ItemSource::Open(directory, MissingChunks::kAsRecorded));
   HF_ASSIGN_OR_RETURN(const Tree entries, EntryTree(source->checkpoint()));
-  // Refuses what could not be walked, and names that occur twice.
+  // Refuses items that cannot be traversed, and duplicate names.
   if (args.item) HF_RETURN_IF_ERROR(Flatten(*args.item).status());
   Tree stored = entries;
   if (!args.item) {

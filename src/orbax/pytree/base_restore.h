@@ -1,5 +1,5 @@
-// Restore of an item whose tree is recorded: match the caller's item, read,
-// rebuild.
+// Restores an item whose tree is recorded: matches the caller's item, reads,
+// and rebuilds.
 //
 // Thread-safety: pure functions of the file system.
 // Errors: those of PyTreeCheckpointHandler::Restore.
@@ -19,12 +19,12 @@ Result<Tree> RestoreRecorded(const PyTreeSettings& settings,
                              const std::string& directory,
                              const BasePyTreeRestoreArgs& args);
 
-// `entries` (of EntryTree), with tuples, named tuples and empties where they
-// are recorded and asked for.
+// `entries` (from EntryTree), with tuples, named tuples and empties if they are
+// recorded and requested.
 Result<Tree> StoredStructure(const PyTreeSettings& settings,
                              const ItemSource& source, const Tree& entries);
 
-// The parts of ParamInfo that all leaves of an opened item share; `source` may
+// The fields of ParamInfo that all leaves of an opened item share; `source` may
 // be null.
 Result<ParamInfo> CommonRestoreInfo(const PyTreeSettings& settings,
                                     const std::string& directory,
@@ -32,7 +32,7 @@ Result<ParamInfo> CommonRestoreInfo(const PyTreeSettings& settings,
 ReadContext MakeReadContext(const PyTreeSettings& settings,
                             const std::string& directory,
                             const ItemSource* source);
-// InvalidArgument for arguments of a name that is not among `names`.
+// InvalidArgument for arguments whose name is not among `names`.
 Status CheckArgNames(const RestoreArgsMap& args,
                      const std::set<std::string>& names);
 

@@ -1,5 +1,5 @@
-// A leaf type of the caller's own, from save to restore: a sparse matrix that
-// its handler keeps in a file.
+// A user-defined leaf type, from save to restore: a sparse matrix that its
+// handler stores in a file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ CommitFuture Done(Status status) {
   return promise.get_future().share();
 }
 
-// The handler's calls, for the tests.
+// Records the handler's calls, for the tests.
 struct Calls {
   std::vector<std::string> log;
   std::vector<ParamInfo> infos;
@@ -207,8 +207,8 @@ TEST_F(CustomHandlerTest, ItsFailureIsTheSaves) {
   EXPECT_FALSE(handler->AsyncSave(scratch_.path(), {.item = Item()}).ok());
 }
 
-// The caller's own way with numpy arrays: it counts, and lets the standard
-// handler do the work.
+// A user's handler for numpy arrays: it counts, and delegates the work to the
+// standard handler.
 class CountingNumpyHandler : public NumpyHandler {
  public:
   Result<std::vector<CommitFuture>> Serialize(
@@ -245,7 +245,7 @@ TEST_F(CustomHandlerTest, MayTakeAStandardTypeOver) {
   ASSERT_TRUE(restored.ok()) << restored.status().ToString();
   EXPECT_EQ(*restored, item);
   EXPECT_EQ(counting->restored_count, 1u);
-  // Anybody else reads the same files.
+  // Any other reader reads the same files.
   const auto others = MakeHandler()->Restore(scratch_.path());
   ASSERT_TRUE(others.ok()) << others.status().ToString();
   EXPECT_EQ(*others, item);
@@ -274,7 +274,7 @@ TEST_F(CustomHandlerTest, ASecondSaveReplacesTheFirst) {
       << report->damages.front().status.ToString();
 }
 
-// Everything but transforms goes to an implementation of the caller's own.
+// Every call except transforms goes to a user's implementation.
 class RecordingImpl : public BasePyTreeCheckpointHandler {
  public:
   Result<std::vector<CommitFuture>> AsyncSave(const std::string&,

@@ -1,4 +1,4 @@
-// Which compression a handler's arrays get.
+// Determines the compression of a handler's arrays.
 #include <cstdlib>
 
 #include "ground/base/status_macros.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kVariable = "HOLDFAST_COMPRESSION";
 
-// The compression of the environment; zstd where it says nothing.
+// The compression that the environment sets; zstd if it sets none.
 Result<Compression> DefaultCompression() {
   const char* const name = std::getenv(kVariable);
   if (name == nullptr || *name == '\0') return Compression::kZstd;

@@ -1,5 +1,5 @@
-// Assigns leaves to handlers: the engine takes those of the standard handlers,
-// every other handler gets its own leaves, all at once.
+// Assigns leaves to handlers: the engine takes the leaves of the standard
+// handlers; every other handler gets all its leaves in one call.
 //
 // Thread-safety: pure functions of an unchanging registry.
 // Ownership: groups share leaves and handlers.
@@ -18,17 +18,16 @@
 
 namespace holdfast {
 
-// Whether the engine itself does what this handler would: it is one of the
-// standard classes, not a class derived from one, and its options change no
-// file.
+// Whether the engine does exactly what this handler would: it is one of the
+// standard classes, not a derived class, and its options change no file.
 bool IsStandardHandler(const TypeHandler& handler);
 
-// Leaves for one handler.
+// The leaves for one handler.
 struct SaveGroup {
   std::shared_ptr<TypeHandler> handler;
   std::vector<Tree> values;
   std::vector<ParamInfo> infos;
-  std::vector<SaveArgs> args;  // one a value
+  std::vector<SaveArgs> args;  // one per value
 };
 
 struct SaveParts {
@@ -38,8 +37,8 @@ struct SaveParts {
 };
 
 // `info` holds what all leaves have in common. Empties go to no handler.
-// InvalidArgument also "Found empty item." for a tree without anything, and
-// what Flatten refuses.
+// InvalidArgument also with "Found empty item." for a tree without any leaf,
+// and for trees that Flatten refuses.
 Result<SaveParts> SplitByHandler(const Tree& item,
                                  const std::map<std::string, SaveArgs>& args,
                                  const TypeHandlerRegistry& registry,

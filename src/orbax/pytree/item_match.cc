@@ -30,7 +30,8 @@ size_t EntryNumber(const Tree& entry) {
   return static_cast<size_t>(entry.scalar().As<int64_t>());
 }
 
-// Containers as `_METADATA` knows them; empty ones count as numbers there.
+// The class names of containers in `_METADATA`, where empty containers are
+// numbers.
 std::string TemplateClassText(const Tree& node) {
   if (node.is_none() || node.is_empty_container()) return "<class 'int'>";
   if (node.is_sequence()) return "<class 'list'>";
@@ -47,7 +48,7 @@ class Matcher {
  public:
   explicit Matcher(bool partial_restore) : is_partial_(partial_restore) {}
 
-  // Ok and `differs` false: matched.
+  // Matched if the result is ok and `differs` is false.
   Status Match(const Tree& item, const Tree& entries) {
     if (IsLeafOrEmpty(item)) return MatchLeaf(item, entries);
     if (item.is_sequence()) return MatchSequence(item, entries);
@@ -65,7 +66,7 @@ class Matcher {
     if (entry != nullptr && !is_left_out) match.entry = EntryNumber(*entry);
   }
 
-  // Everything below is not stored: it stays.
+  // The subtree is not stored, so it stays as it is.
   void AddMissing(const Tree& node) {
     if (IsLeafOrEmpty(node)) return Add(node, nullptr);
     for (size_t i = 0; i < node.size(); ++i) {
@@ -121,7 +122,7 @@ class Matcher {
       AddMissing(item.children()[i]);
       path_.pop_back();
     }
-    // Keys that only the checkpoint has. A partial restore just leaves them
+    // These keys exist only in the checkpoint. A partial restore leaves them
     // out.
     differs_ |= !is_partial_ && found_count != entries.size();
     return Status();
@@ -140,8 +141,8 @@ class Matcher {
   std::vector<ItemMatch> matches_;
 };
 
-// An empty container in the item that is a leaf in the checkpoint is not a
-// difference, so it becomes a leaf before trees are compared.
+// An empty container in the item that is a leaf in the checkpoint does not
+// count as a difference, so it becomes a leaf before trees are compared.
 Tree WithoutEmpties(const Tree& item, const Tree& entries) {
   if (item.size() == 0) {
     return item.is_leaf() || !entries.is_leaf() ? item : Tree(0);

@@ -1,7 +1,8 @@
-// Lays the item that a caller wants over the tree that is stored.
+// Matches the item that a caller wants with the stored tree.
 //
 // Thread-safety: pure functions. Ownership: matches borrow the item.
-// Errors: InvalidArgument with Orbax's texts for structures that do not match.
+// Errors: InvalidArgument with Orbax's messages for structures that do not
+// match.
 #pragma once
 
 #include <optional>
@@ -19,13 +20,14 @@ namespace holdfast {
 struct ItemMatch {
   KeyPath path;
   const Tree* leaf = nullptr;
-  // The number in the entry tree; absent: left out, the item's leaf comes back.
+  // The index in the entry tree; absent if left out, so that the item's leaf is
+  // returned.
   std::optional<size_t> entry;
 };
 
-// `entries` as EntryTree makes it of `checkpoint`. In the order in which
-// MapLeaves visits `item`. Without `partial_restore` both have the same
-// structure, but for Placeholders of the item.
+// `entries` is EntryTree(checkpoint). The result is in the order in which
+// MapLeaves visits `item`. Without `partial_restore` both must have the same
+// structure, except for Placeholders in the item.
 Result<std::vector<ItemMatch>> MatchItem(const Tree& item, const Tree& entries,
                                          const Checkpoint& checkpoint,
                                          bool partial_restore);

@@ -1,4 +1,4 @@
-// ItemSource: an opened item, with its leaves found by parameter name.
+// ItemSource: an opened item, whose leaves are found by parameter name.
 //
 // Thread-safety: const methods may run concurrently. Ownership: owns the
 // checkpoint. Errors: those of Open.
@@ -39,11 +39,12 @@ class ItemSource {
 
 ValueMetadataEntry EntryOf(const LeafInfo& leaf);
 // None or the empty container that a value_type names; InvalidArgument
-// "Unrecognized typestr: ..." for others.
+// "Unrecognized typestr: ..." for other types.
 Result<Tree> EmptyOfType(std::string_view value_type);
 
-// The leaves as `_METADATA` lists them, nested: each is its index in leaves()
-// as an int64 scalar, empties too. InvalidArgument for an item without leaves.
+// The leaves as `_METADATA` lists them, nested: each, including empties, is its
+// index in leaves() as an int64 scalar. InvalidArgument for an item without
+// leaves.
 Result<Tree> EntryTree(const Checkpoint& checkpoint);
 
 }  // namespace holdfast

@@ -1,9 +1,10 @@
-// The sources of the parts of a restored jax.Array: its sharding, the boxes
-// that the sharding makes of the wanted shape, and the stored part of each.
+// Where the parts of a restored jax.Array come from: its sharding, the boxes
+// into which the sharding divides the wanted shape, and the stored part of
+// each.
 //
 // Thread-safety: a Placer is used by one thread. Ownership: placements are
 // shared. Units: elements.
-// Errors: InvalidArgument with Orbax's texts; those of ShardBoxes.
+// Errors: InvalidArgument with Orbax's messages; those of ShardBoxes.
 #pragma once
 
 #include <map>
@@ -21,22 +22,24 @@
 namespace holdfast {
 
 struct LeafPlacement {
-  Shape shape;  // of the whole array
-  // Distinct; together the whole, or what this process has of it: maybe none.
+  Shape shape;  // of the complete array
+  // Distinct; together the complete array, or this process's share, which may
+  // be empty.
   std::vector<Box> boxes;
   std::shared_ptr<const ArrayTraits> traits;
 };
 
-// The shape that the arguments ask for; nullopt: the stored one.
-// InvalidArgument: two that differ.
+// The shape that the arguments request; nullopt means the stored shape.
+// InvalidArgument when two requested shapes differ.
 Result<std::optional<Shape>> WantedShape(const AnyRestoreArgs& args);
 
-// The boxes of all devices, or of those that `processes` give this process.
+// The boxes of all devices, or of those that `processes` assigns to this
+// process.
 Result<std::vector<Box>> DistinctBoxes(const Sharding& sharding,
                                        const Shape& shape,
                                        const MultiprocessingOptions& processes);
 
-// Makes each placement once.
+// Computes each distinct placement only once.
 class Placer {
  public:
   Placer(const ItemSource& source, const MultiprocessingOptions& processes)

@@ -1,8 +1,8 @@
 // Decides what to do with one leaf of a restore.
 //
 // Thread-safety: pure functions of an unchanging registry.
-// Errors: InvalidArgument "TypeHandler lookup failed for: ..." for a type that
-// no handler serves.
+// Errors: InvalidArgument "TypeHandler lookup failed for: ..." for a type
+// without a handler.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ struct LeafPlan {
   std::shared_ptr<TypeHandler> handler;  // of kHandler
 };
 
-// Remembers the handlers that it looked up.
+// Caches the handlers that it looks up.
 class LeafPlanner {
  public:
   explicit LeafPlanner(const TypeHandlerRegistry& registry)

@@ -17,7 +17,7 @@
 namespace holdfast {
 namespace {
 
-// Leaves of one handler of the caller's own.
+// The leaves of one user-defined handler.
 struct HandlerBatch {
   std::shared_ptr<TypeHandler> handler;
   std::vector<size_t> requests;  // indices
@@ -80,7 +80,7 @@ class LeafBatchReader {
     return Status();
   }
 
-  // The stored array, or Orbax's words for why it is missing.
+  // The index of the stored array, or Orbax's message if it is missing.
   Result<size_t> ArrayLeaf(const LeafRequest& request) const {
     const std::optional<size_t> index =
         context_.source == nullptr ? std::nullopt
@@ -108,7 +108,7 @@ class LeafBatchReader {
     return array;
   }
 
-  // A request for the whole leaf.
+  // Reads a complete leaf.
   Result<Array> ReadWhole(const LeafRequest& request) {
     HF_ASSIGN_OR_RETURN(const size_t index, ArrayLeaf(request));
     const LeafInfo& leaf = context_.source->leaf(index);
@@ -161,7 +161,7 @@ class LeafBatchReader {
     return Status();
   }
 
-  // The stored part of the box is read; the rest is zero.
+  // Reads the stored part of the box; the rest is zero.
   void AddBox(size_t index, const Box& box, Array& array) {
     const ArrayView view = array.mutable_view();
     const std::optional<Box> stored =

@@ -1,11 +1,12 @@
-// Reads leaves as they were asked for: all that standard handlers serve in one
-// pass of the engine, every other handler's leaves in one call.
+// Reads leaves as requested: all leaves of standard handlers in one pass of the
+// engine, every other handler's leaves in one call.
 //
-// Memory for every result is made first; the engine then fills all of it, in
-// parallel and in file order.
-// Thread-safety: one call a context. Ownership: borrows the context; results
+// Memory for every result is allocated first; the engine then fills all of it,
+// in parallel and in file order.
+// Thread-safety: one call per context. Ownership: borrows the context; results
 // own their memory. Units: bytes.
-// Errors: InvalidArgument with Orbax's texts for leaves that cannot be read as
+// Errors: InvalidArgument with Orbax's messages for leaves that cannot be read
+// as requested; NotFound and DataLoss of the engine, naming the leaf.
 // asked; NotFound and DataLoss of the engine, naming the leaf.
 #pragma once
 
@@ -31,15 +32,15 @@ struct LeafRequest {
 };
 
 struct ReadContext {
-  const ItemSource* source = nullptr;  // null: no array can be found
+  const ItemSource* source = nullptr;  // null means that no array can be found
   std::string directory;
   const TypeHandlerRegistry* registry = nullptr;
   RunOptions run;
-  Stats* stats = nullptr;  // gets those of the engine's pass
+  Stats* stats = nullptr;  // gets the statistics of the engine's pass
   MultiprocessingOptions processes = {};
 };
 
-// One value a request.
+// Returns one value per request.
 Result<std::vector<Tree>> ReadLeaves(const ReadContext& context,
                                      const std::vector<LeafRequest>& requests);
 

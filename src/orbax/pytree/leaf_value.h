@@ -1,7 +1,8 @@
-// Values of leaves: made of arrays that were read, or converted in memory.
+// Makes values of leaves from arrays that were read, or converts them in
+// memory.
 //
 // Thread-safety: pure functions. Ownership: results own or share their arrays.
-// Errors: InvalidArgument with Orbax's or Python's texts.
+// Errors: InvalidArgument with Orbax's or Python's messages.
 #pragma once
 
 #include <optional>
@@ -14,19 +15,19 @@
 
 namespace holdfast {
 
-// The dtype that a leaf stored as `stored` is read as.
-// InvalidArgument: a cast that TensorStore does not know.
+// The dtype to which a leaf stored as `stored` is read. InvalidArgument for a
+// cast that TensorStore does not support.
 Result<DType> ResultDType(DType stored, std::optional<DType> wanted);
 
 void FillZeros(const ArrayView& view);
 
-// One shard a box of the placement.
+// Makes one shard per box of the placement.
 Tree JaxArrayOf(const LeafPlacement& placement, DType dtype,
                 std::vector<ArrayShard> shards);
 
-// A value that is in memory already, cast to the dtype that is asked for; with
-// ArrayRestoreArgs also reshaped and laid out. Everything but arrays and
-// numbers stays as it is.
+// Converts a value that is already in memory to the requested dtype; with
+// ArrayRestoreArgs also reshapes it and lays it out. Values other than arrays
+// and numbers stay unchanged.
 Result<Tree> ConvertValue(const Tree& value, const AnyRestoreArgs& args);
 
 }  // namespace holdfast

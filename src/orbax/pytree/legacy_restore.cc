@@ -52,7 +52,7 @@ Result<std::vector<LegacyLeaf>> LeavesOf(const Tree& structure,
   return leaves;
 }
 
-// Arguments go by the names that the leaves have in the result.
+// Arguments are found by the names that the leaves have in the result.
 Status SetArgsByName(const std::optional<RestoreArgsMap>& args,
                      std::vector<LegacyLeaf>& leaves) {
   if (!args) return Status();
@@ -98,7 +98,7 @@ Tree InfoTree(const Tree& structure, const std::vector<LegacyLeaf>& leaves) {
   return RebuildWith(structure, infos);
 }
 
-// The leaves of the structure that the caller's function made.
+// The leaves of the structure returned by the caller's function.
 Result<std::vector<LegacyLeaf>> LeavesOfTransformed(const Tree& structure,
                                                     const Tree& param_infos,
                                                     const ParamInfo& common) {
@@ -129,7 +129,7 @@ Result<std::vector<LegacyLeaf>> LeavesOfTransformed(const Tree& structure,
   return leaves;
 }
 
-// Without `_METADATA` only the arguments say which type a leaf has.
+// Without `_METADATA` only the arguments give the type of a leaf.
 void SetDefaultTypes(std::vector<LegacyLeaf>& leaves) {
   for (LegacyLeaf& leaf : leaves) {
     std::string& type = leaf.request.entry.value_type;
@@ -153,7 +153,7 @@ Result<Tree> ReadTree(const ReadContext& context, const Tree& structure,
     if (!leaf.request.info.skip_deserialize) {
       value = std::move(read[next++]);
     } else if (EntryOfLeaf(*leaf.leaf) != nullptr) {
-      value = Tree::Placeholder();  // nobody looks at it
+      value = Tree::Placeholder();  // the value is not used
     } else {
       HF_ASSIGN_OR_RETURN(value, ConvertValue(*leaf.leaf, leaf.request.args));
     }
@@ -199,8 +199,8 @@ class LegacyRestore {
     const bool has_metadata = kind != PathKind::kMissing;
     Result<std::unique_ptr<ItemSource>> source =
         ItemSource::Open(directory_, MissingChunks::kFill);
-    // Without `_METADATA` all values may lie in the msgpack file, and then
-    // there are no arrays to open.
+    // Without `_METADATA` all values may be in the msgpack file, and then there
+    // are no arrays to open.
     if (!source.ok() && has_metadata) return source.status();
     if (source.ok()) source_ = std::move(source).value();
     HF_ASSIGN_OR_RETURN(

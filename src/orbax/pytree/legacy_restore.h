@@ -1,9 +1,10 @@
-// Restores that change the tree, and those of older items: no `_METADATA`, or
-// values in a msgpack file.
+// Restores with a changed tree, and restores of older items: those without
+// `_METADATA`, or with values in a msgpack file.
 //
 // The caller's item and the stored tree may differ here; only the leaves that
 // the item asks for must exist. Thread-safety: pure function of the file
-// system. Errors: those of PyTreeCheckpointHandler::Restore.
+// system.
+// Errors: those of PyTreeCheckpointHandler::Restore.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Restores that change the tree, and those of old files.
+// Restores that change the tree, and restores of old files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST_F(TransformTest, RenamesAndCasts) {
 }
 
 TEST_F(TransformTest, WhatNoRuleNeedsIsNotRead) {
-  // dense1 is dropped, so that its type does not matter.
+  // dense1 is dropped, so its type does not matter.
   PyTreeRestoreArgs args =
       RestoreOf(Tree::Dict({{"a", Tree(0)}, {"step", Tree(1)}}),
                 RestoreArgsMap{{"a", RestoreArgs{}}, {"step", RestoreArgs{}}});
@@ -137,7 +137,7 @@ TEST(DirectoryNames, AreTheStructureOfTheOldestFiles) {
             Tree::Dict({{"a", Tree::Dict({{"b", Tree(Iota({3}))}})}}));
 }
 
-// {"a": 5, "b": "PLACEHOLDER://b"}, as flax's msgpack has it.
+// {"a": 5, "b": "PLACEHOLDER://b"} in flax's msgpack.
 constexpr char kAggregate[] =
     "\x82\xa1"
     "a\x05\xa1"

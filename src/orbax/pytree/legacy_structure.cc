@@ -74,7 +74,8 @@ KeyPath PathOfName(const std::string& name) {
   return path;
 }
 
-// The structure when each parameter is a directory; nullopt when none is.
+// The structure if each parameter is a directory; nullopt if no directory is
+// one.
 Result<std::optional<Tree>> StructureOfDirectories(
     const std::string& directory) {
   HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));

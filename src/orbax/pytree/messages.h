@@ -1,4 +1,4 @@
-// Orbax's texts that name a leaf.
+// Orbax's messages that name a leaf.
 //
 // Thread-safety: pure functions. Errors: none.
 #pragma once
@@ -17,7 +17,7 @@ std::string JaxKeyPathText(const KeyPath& path);
 struct LookupFailure {
   std::string_view type;
   KeyPath path;
-  std::string_view restore_args;  // Python's spelling, or "None" of a save
+  std::string_view restore_args;  // Python's spelling, or "None" for a save
   std::string_view value;
 };
 std::string LookupFailureText(const LookupFailure& failure);

@@ -1,4 +1,4 @@
-// Strings, and in type_handlers.h Orbax's words for missing arrays.
+// Reads strings. (type_handlers.h has Orbax's messages for missing arrays.)
 //
 // Thread-safety: pure functions of the file system. Errors: NotFound where
 // Orbax raises FileNotFoundError, InvalidArgument where it raises ValueError,

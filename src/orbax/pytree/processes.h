@@ -1,4 +1,5 @@
-// Processes: those that save an item together, by MultiprocessingOptions.
+// Processes: the processes that save an item together, by
+// MultiprocessingOptions.
 //
 // Thread-safety: one thread at a time. Ownership: borrows the group.
 // Errors: those of ProcessGroup and of FinishItem.
@@ -17,15 +18,15 @@ namespace holdfast {
 
 class Processes {
  public:
-  // REQUIRES: options that MakePyTreeSettings takes.
+  // REQUIRES: options that MakePyTreeSettings accepts.
   explicit Processes(const MultiprocessingOptions& options);
 
-  // Whether each writes a part of the item, for FinishItem to put together.
+  // Whether each process writes a part of the item, which FinishItem assembles.
   bool are_many() const { return group_ != nullptr; }
   bool is_primary() const { return is_primary_; }
   ProcessPart part() const;
-  // The first failure of all processes that take part; `mine` if each saves for
-  // itself.
+  // The first failure among the participating processes; `mine` if each saves
+  // for itself.
   Status Agree(std::string_view phase, const std::string& directory,
                const Status& mine);
   // Sets the options of FinishItem that describe the processes.

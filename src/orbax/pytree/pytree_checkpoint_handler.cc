@@ -88,10 +88,10 @@ class EngineHandler final : public BasePyTreeCheckpointHandler {
   void Close() override { (void)WaitForBegun(); }
 
  private:
-  // Compares the array metadata that the processes wrote with each other.
+  // Compares the array metadata that the processes wrote.
   Status Validate(const std::string& directory) const {
     if (!settings_.options.multiprocessing_options.primary_host) {
-      return Status();  // each process is for itself
+      return Status();  // each process saves for itself
     }
     HF_ASSIGN_OR_RETURN(const ArrayMetadatasByProcess metadatas,
                         ReadArrayMetadatas(directory));
@@ -124,7 +124,7 @@ class EngineHandler final : public BasePyTreeCheckpointHandler {
     return SerializeGroups(prepared, processes_.is_primary());
   }
 
-  // The first failure of what AsyncSave began.
+  // The first failure of the work that AsyncSave began.
   Status WaitForBegun() {
     const std::lock_guard lock(mutex_);
     return WaitForAll(std::exchange(begun_, {}));
@@ -143,10 +143,10 @@ class EngineHandler final : public BasePyTreeCheckpointHandler {
 
   const PyTreeSettings settings_;
   Processes processes_;
-  // Handlers of the last save, to be finalized.
+  // Handlers of the last save, which must be finalized.
   std::vector<std::shared_ptr<TypeHandler>> called_;
   std::mutex mutex_;
-  std::vector<CommitFuture> begun_;  // that may be running, or have failed
+  std::vector<CommitFuture> begun_;  // may be running, or have failed
 };
 
 class Handler final : public PyTreeCheckpointHandler {
@@ -186,7 +186,7 @@ class Handler final : public PyTreeCheckpointHandler {
   }
 
  private:
-  // The tree is recorded, nothing is to change, and no value lies in the
+  // Whether the tree is recorded, nothing is to change, and no value is in the
   // msgpack file.
   Result<bool> IsPlain(const std::string& directory,
                        const PyTreeRestoreArgs& args) const {

@@ -62,7 +62,7 @@ inline PyTreeRestoreArgs RestoreOf(
   return args;
 }
 
-// The first dimension cut over devices 0, 1, 2, ...
+// Shards the first dimension over devices 0, 1, 2, ...
 inline Sharding Rows(int64_t device_count) {
   return NamedSharding{{{"x"}, {device_count}, {}, {}}, {{"x"}}};
 }

@@ -17,14 +17,14 @@
 namespace holdfast {
 namespace {
 
-// Describes leaves; equal shardings are parsed once.
+// Describes leaves; parses each distinct sharding once.
 class Describer {
  public:
   Describer(const TypeHandlerRegistry& registry, const std::string& directory,
             std::vector<ValueMetadata>& values)
       : registry_(registry), directory_(directory), values_(values) {}
 
-  // Leaves of handlers of the caller's own are described by DescribeBatches.
+  // Leaves of user-defined handlers are described by DescribeBatches.
   Status Describe(const LeafInfo& leaf, const ParamInfo& common) {
     if (leaf.skip_deserialize || IsEmptyValueType(leaf.value_type)) {
       values_.push_back(EmptyMetadata{leaf.name, leaf.value_type});
@@ -118,7 +118,7 @@ class Describer {
   std::map<const TypeHandler*, Batch> batches_;
 };
 
-// Empties stand for themselves.
+// Empties represent themselves.
 Result<Tree> StructureOf(const PyTreeSettings& settings,
                          const ItemSource& source) {
   const Checkpoint& checkpoint = source.checkpoint();

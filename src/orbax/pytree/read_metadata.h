@@ -1,8 +1,8 @@
-// Metadata of the leaves of an item, without reading values.
+// Reads the metadata of an item's leaves, without reading values.
 //
 // Thread-safety: pure function of the file system.
 // Errors: NotFound without `_METADATA`; DataLoss; InvalidArgument for a type
-// that no handler serves.
+// without a handler.
 #pragma once
 
 #include <string>

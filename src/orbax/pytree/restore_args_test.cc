@@ -1,4 +1,4 @@
-// Each wish that RestoreArgs can express, with the values that come of it.
+// Each request that RestoreArgs can express, with the resulting values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ TEST_F(RestoreArgsTest, MeshAndAxesAreASharding) {
   ArrayRestoreArgs args;
   args.mesh = Mesh{{"x", "y"}, {2, 2}, {}, {}};
   args.mesh_axes = PartitionSpec{{}, {"x"}};
-  args.sharding = Rows(4);  // the mesh goes first
+  args.sharding = Rows(4);  // the mesh takes precedence
   const auto j = Restore("j", args);
   ASSERT_TRUE(j.ok()) << j.status().ToString();
   // Two distinct boxes, each on two devices, are read once.
@@ -159,7 +159,7 @@ TEST_F(RestoreArgsTest, ArgumentsOfNoLeafAreRefused) {
             "restore_args: no parameter is named \"ww\"");
 }
 
-// Among 64 chunks only that of the box is read.
+// Reads only one of 64 chunks, that of the box.
 TEST(ReadBoxes, OnlyNeededBytesAreRead) {
   const ScratchDirectory scratch;
   PyTreeSaveArgs save{.item = Tree::Dict({{"w", Iota({64, 1024})}})};

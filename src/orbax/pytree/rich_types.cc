@@ -115,7 +115,7 @@ class Parser {
 }  // namespace
 
 Result<Tree> ParseRichTree(std::string_view text, const RichLeafFn& leaf) {
-  // Sorted members, which are found fast in dicts of any width.
+  // Members are sorted, so that lookups are fast in dicts of any size.
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_discarded()) return MalformedError({}, "is not JSON");
   return Parser(leaf).Parse(json);

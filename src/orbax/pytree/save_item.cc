@@ -77,7 +77,7 @@ Result<SavePlan> PlanOf(const PreparedSave& prepared) {
                       PlanPartOf(part));
 }
 
-// Nothing where the copy would be too large.
+// Takes no snapshot if the copy would be too large.
 Status TakeSnapshot(const PyTreeSettings& settings, PreparedSave& prepared) {
   const std::optional<int64_t> bytes_max = TransferBytesMax(settings);
   const uint64_t byte_count =
@@ -119,7 +119,7 @@ Result<std::shared_ptr<PreparedSave>> PrepareSave(
   prepared.options.save_args = prepared.parts.save_args;
   prepared.options.adopt_existing = !prepared.parts.groups.empty();
   if (is_async) HF_RETURN_IF_ERROR(TakeSnapshot(settings, prepared));
-  // The handlers write first; nothing must be refused after them.
+  // The handlers write first; after that nothing may be refused.
   if (prepared.options.adopt_existing) {
     HF_ASSIGN_OR_RETURN(prepared.plan, PlanOf(prepared));
   }
@@ -146,7 +146,8 @@ Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
   return all;
 }
 
-// The handlers are finalized first, so that the digests cover what that leaves.
+// The handlers were finalized first, so that the digests cover their final
+// files.
 Status WritePrepared(const PreparedSave& prepared,
                      const std::vector<CommitFuture>& futures) {
   const Stopwatch begun;

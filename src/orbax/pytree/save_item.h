@@ -1,8 +1,9 @@
-// Saving an item: what is refused first, then the handlers, then the engine.
+// Saves an item: first checks what must be refused, then calls the handlers,
+// then the engine.
 //
 // Thread-safety: one call at a time on one directory.
-// Ownership: a PreparedSave owns what it needs, or borrows the item's arrays
-// where it was made without a snapshot; its plan borrows its tree.
+// Ownership: a PreparedSave owns what it needs, or borrows the item's arrays if
+// it was made without a snapshot; its plan borrows its tree.
 // Errors: those of PyTreeCheckpointHandler.
 #pragma once
 
@@ -26,27 +27,27 @@ struct PreparedSave {
   SaveParts parts;
   SaveOptions options;
   std::optional<ProcessPart> part;  // absent: one process saves the item
-  bool is_copy = false;             // of the item's arrays: they may change now
-  // The plan of parts.tree, where it is needed before the handlers write; else
-  // the writer makes it.
+  bool is_copy = false;             // arrays were copied and may now change
+  // The plan of parts.tree, if it is needed before the handlers write;
+  // otherwise the writer makes it.
   std::optional<SavePlan> plan;
 };
 
 // Checks everything that can be checked without writing. With `is_async` takes
-// a snapshot, where the bound on such memory allows it.
+// a snapshot, if the limit on its memory allows that.
 Result<std::shared_ptr<PreparedSave>> PrepareSave(
     const PyTreeSettings& settings, const std::string& directory,
     const PyTreeSaveArgs& args, std::optional<ProcessPart> part = std::nullopt,
     bool is_async = false);
 
-// Calls each handler of the groups, if this is the process that does, in a
-// directory without an earlier item; futures as they gave them. On failure
-// those begun before are waited for.
+// Calls each handler of the groups, if this process is the one that does, in a
+// directory without an earlier item; returns the handlers' futures. On failure
+// waits for the calls begun before.
 Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
                                                   bool is_primary = true);
 
-// Waits for `futures` and writes the rest. Called by one process, which
-// finalizes the handlers first, that makes the item complete.
+// Waits for `futures` and writes the rest. Called by the one process that
+// completes the item, which finalizes the handlers first.
 Status WritePrepared(const PreparedSave& prepared,
                      const std::vector<CommitFuture>& futures);
 

@@ -1,4 +1,4 @@
-// Saves with every option, and what comes back without arguments.
+// Saves with every option, and restores without arguments.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -143,7 +143,7 @@ TEST(SaveRestore, ACopyBeyondItsBoundIsWrittenAtOnceInstead) {
   const auto futures = handler->AsyncSave(
       scratch.path(), {.item = Tree::Dict({{"w", Iota({1000})}})});
   ASSERT_TRUE(futures.ok());
-  // Complete before anybody waited.
+  // The item is complete before anyone has waited.
   EXPECT_TRUE(std::filesystem::exists(scratch / "_METADATA"));
   for (const CommitFuture& future : *futures) EXPECT_TRUE(future.get().ok());
 }
@@ -177,15 +177,15 @@ TEST(SaveRestore, RichTypesComeBack) {
       ReadTestFile(scratch / "_METADATA"),
       HasSubstr(
           R"("value_metadata_tree": "{\"e\": {\"category\": \"custom\", \"clazz\": \"ValueMetadataEntry\", \"data\": {\"value_type\": \"List\", \"skip_deserialize\": true}}, \"j\": {\"category\": \"custom\", \"clazz\": \"ValueMetadataEntry\", \"data\": {\"value_type\": \"jax.Array\", \"skip_deserialize\": false, \"write_shape\": [2]}})"));
-  // A handler without rich types reads the same files as it always did.
+  // A handler without rich types reads these files as it always did.
   const auto plain = MakeHandler()->Restore(scratch.path());
   ASSERT_TRUE(plain.ok()) << plain.status().ToString();
   EXPECT_EQ(plain->Find("t")->kind(), NodeKind::kList);
   EXPECT_EQ(plain->Find("t")->children()[1].kind(), NodeKind::kDict);
 }
 
-// `_METADATA` says that arrays lie in a database, so no directory is looked
-// for.
+// `_METADATA` says that arrays are in a database, so no directories are looked
+// up.
 TEST(SaveRestore, ALostDatabaseIsNamedAsOrbaxNamesIt) {
   const ScratchDirectory scratch;
   ASSERT_TRUE(
@@ -193,7 +193,7 @@ TEST(SaveRestore, ALostDatabaseIsNamedAsOrbaxNamesIt) {
   for (const char* file : {"manifest.ocdbt", "_HOLDFAST_DIGESTS"}) {
     std::filesystem::remove(scratch / file);
   }
-  // With the parts of processes it would be a save that never ended.
+  // With the processes' parts it would count as an unfinished save.
   std::filesystem::remove_all(scratch / "ocdbt.process_0");
   EXPECT_EQ(MakeHandler()->Restore(scratch.path()).status().ToString(),
             "INVALID_ARGUMENT: NOT_FOUND: Error opening \"zarr\" driver: "

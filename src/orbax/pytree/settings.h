@@ -16,10 +16,10 @@ namespace holdfast {
 struct PyTreeSettings {
   PyTreeCheckpointHandlerOptions options;  // registry and validator are set
   std::string aggregate_file;
-  // Absent: the engine's own.
+  // If absent, the engine's default.
   std::optional<int64_t> save_bytes_max;
   std::optional<int64_t> restore_bytes_max;
-  // The bound of AsyncSave's copy; absent: no bound.
+  // The limit of AsyncSave's copy; absent means no limit.
   std::optional<int64_t> transfer_bytes_max;
   bool is_transfer_auto = false;
 };
@@ -27,7 +27,7 @@ struct PyTreeSettings {
 Result<PyTreeSettings> MakePyTreeSettings(
     PyTreeCheckpointHandlerOptions options);
 
-// The bound of a save that begins now: "auto" looks at the free memory.
+// The limit of a save that begins now: "auto" depends on the free memory.
 std::optional<int64_t> TransferBytesMax(const PyTreeSettings& settings);
 
 RunOptions RunWithin(std::optional<int64_t> in_flight_bytes_max);

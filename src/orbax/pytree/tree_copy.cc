@@ -13,8 +13,8 @@
 namespace holdfast {
 namespace {
 
-// One thread copies this much at a time of an array without gaps: large enough
-// that handing it out costs nothing, small enough that one large array keeps
+// One thread copies this much of a contiguous array at a time: large enough
+// that distributing it costs nothing, small enough that one large array keeps
 // all threads busy.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
@@ -22,7 +22,7 @@ struct PlannedCopy {
   ConstArrayView source;
   ArrayView target;
   bool is_first = false;
-  // The part to copy of an array without gaps; byte_count 0: copy all of it.
+  // The part to copy of a contiguous array; byte_count 0 means all of it.
   size_t offset = 0;
   size_t byte_count = 0;
 
@@ -35,7 +35,7 @@ struct PlannedCopy {
   }
 };
 
-// Makes the memory of each copy, and the tree that holds it.
+// Allocates the memory of each copy, and makes the tree that holds it.
 class SnapshotPlanner {
  public:
   SnapshotPlanner(const IsPrioritizedKeyFn& is_first,
@@ -55,7 +55,8 @@ class SnapshotPlanner {
 
   const Status& status() const { return status_; }
   std::vector<PlannedCopy> TakeCopies() {
-    // Stable: within each class, copies keep the order of the memory they read.
+    // Stable: within each class, copies stay in the order of the memory they
+    // read.
     std::stable_sort(copies_.begin(), copies_.end(),
                      [](const PlannedCopy& a, const PlannedCopy& b) {
                        return a.is_first > b.is_first;
@@ -99,7 +100,7 @@ class SnapshotPlanner {
     }
   }
 
-  // Leaves that were laid out alike share their traits.
+  // Leaves with equal layouts share their traits.
   std::shared_ptr<const ArrayTraits> TraitsOf(const Tree& leaf) {
     if (traits_ == nullptr || !(*traits_ == leaf.array_traits())) {
       traits_ = std::make_shared<const ArrayTraits>(leaf.array_traits());

@@ -1,7 +1,7 @@
-// A copy of a tree's arrays, for a save that goes on while the program changes
+// Copies a tree's arrays for a save that continues while the program changes
 // them.
 //
-// Thread-safety: pure functions of the tree; the copy is made by all threads.
+// Thread-safety: pure functions of the tree; all threads make the copy.
 // Ownership: the result shares only immutable arrays with the tree. Units:
 // bytes. Errors: ResourceExhausted.
 #pragma once
@@ -17,8 +17,8 @@ namespace holdfast {
 // The bytes that Snapshot would copy.
 uint64_t ArrayBytes(const Tree& tree, const IsImmutableFn& is_immutable = {});
 
-// `is_first` (may be empty) says which leaves are copied before all others,
-// `is_immutable` (may be empty) which are not copied.
+// `is_first` (may be empty) says which leaves are copied before all others;
+// `is_immutable` (may be empty), which are not copied.
 // REQUIRES: at most kTreeDepthMax levels.
 Result<Tree> Snapshot(const Tree& tree, const IsPrioritizedKeyFn& is_first,
                       const IsImmutableFn& is_immutable = {});

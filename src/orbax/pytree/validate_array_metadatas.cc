@@ -115,7 +115,7 @@ std::string PrngImplText(const std::string& ext_metadata) {
   return impl.is_string() ? impl.get<std::string>() : PythonJsonText(impl);
 }
 
-// "{'random_key_impl': 'fry'}" of a JSON text.
+// Formats a JSON text as Python would: "{'random_key_impl': 'fry'}".
 std::string PythonReprOfJson(const std::string& text) {
   const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
   if (json.is_null() || json.is_discarded()) return "None";
@@ -136,7 +136,7 @@ std::string PythonReprOfJson(const std::string& text) {
   return repr.empty() ? "{}" : repr + "}";
 }
 
-// "NoneType" and the like, as Python's classes are told apart.
+// The name of the Python class: "NoneType" and the like.
 std::string_view TypeOfJson(const std::string& text) {
   return nlohmann::ordered_json::parse(text, nullptr, false).type_name();
 }
@@ -160,7 +160,7 @@ Status CheckField(const ProcessRows& reference, const ProcessRows& other,
 
 using RowsByName = std::map<std::string_view, const SerializedArrayMetadata*>;
 
-// Among several rows of one parameter the last counts.
+// If a parameter has several rows, the last one counts.
 RowsByName ByName(const Rows& rows) {
   RowsByName by_name;
   for (const SerializedArrayMetadata& row : rows)
@@ -188,7 +188,7 @@ Status CheckRow(const ProcessRows& reference, const ProcessRows& other,
                  PythonReprOfJson(same.ext_metadata),
                  PythonReprOfJson(row.ext_metadata));
   }
-  // The two are exchanged, as in Orbax.
+  // The two are swapped, as in Orbax.
   return check(
       "ArrayMetadata Store contains different ext_metadata.random_key_impl for",
       PrngImplText(row.ext_metadata), PrngImplText(same.ext_metadata));

@@ -91,7 +91,8 @@ TEST(Finalize, GivesTheRowsOfAllProcessesToTheValidator) {
   EXPECT_EQ(seen[0][0].param_name, "j");
   EXPECT_EQ(seen[0][0].write_shape, Shape({4}));
   EXPECT_EQ(seen[1][0].param_name, "k");
-  // The default one sees that they differ, unless each is for itself.
+  // The default validator sees that they differ, unless each process saves for
+  // itself.
   EXPECT_EQ(MakeHandler()->Finalize(scratch.path()).code(),
             StatusCode::kInvalidArgument);
   options.multiprocessing_options.primary_host = std::nullopt;

@@ -1,6 +1,7 @@
 // BrokenStore: a Store whose every call fails with the same Status.
 //
-// Thread-safety: any thread. Ownership: its own texts. Errors: the one given.
+// Thread-safety: any thread. Ownership: owns its message. Errors: the given
+// one.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ Status ForEachPage(Bucket& bucket, ListRequest request,
     HF_ASSIGN_OR_RETURN(ListPage page, bucket.List(request));
     HF_RETURN_IF_ERROR(fn(page));
     if (page.next_page_token.empty()) return {};
-    // A token that repeats would loop for ever.
+    // A repeated token would cause an endless loop.
     if (page.next_page_token == request.page_token) {
       return DataLossError("list " + bucket.UrlOf(request.prefix) +
                            ": the server gives one page again and again");

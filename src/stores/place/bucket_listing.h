@@ -1,7 +1,7 @@
-// Whole listings of a bucket, page after page.
+// Lists a bucket completely, page by page.
 //
 // Thread-safety: any thread. Ownership: none. Errors: those of Bucket::List,
-// and of `fn`; DataLoss when a server gives the same page for ever.
+// and of `fn`; DataLoss when a server repeats the same page forever.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace holdfast {
 
-// Calls fn for each object whose key begins with `prefix`, in increasing order,
-// until it fails. Markers ("a/") are among them.
+// Calls fn for each object whose key begins with `prefix`, in increasing order
+// of keys, until fn fails. Includes markers ("a/").
 Status ForEachObject(Bucket& bucket, const std::string& prefix,
                      const std::function<Status(const ObjectEntry&)>& fn);
 
@@ -22,7 +22,7 @@ Status ForEachObject(Bucket& bucket, const std::string& prefix,
 struct DirectoryEntries {
   std::vector<std::string> directories;  // names, sorted
   std::vector<ObjectEntry> files;        // full keys, sorted
-  bool has_marker = false;               // an object named as the directory
+  bool has_marker = false;               // an object has the directory's name
 
   bool empty() const {
     return directories.empty() && files.empty() && !has_marker;
@@ -32,7 +32,7 @@ struct DirectoryEntries {
 // `prefix` is "" or ends in '/'.
 Result<DirectoryEntries> ListEntries(Bucket& bucket, const std::string& prefix);
 
-// Whether a key says "here is a directory" and no more.
+// Whether a key only marks that a directory exists.
 inline bool IsDirectoryMarker(std::string_view key) {
   return key.ends_with('/');
 }

@@ -77,7 +77,7 @@ BucketRegistry& BucketRegistry::Default() {
 void BucketRegistry::Register(const std::string& scheme, Factory factory) {
   const std::lock_guard lock(mutex_);
   factories_[scheme] = std::move(factory);
-  // Buckets made by the old factory would live on otherwise.
+  // Otherwise buckets made by the old factory would stay in use.
   std::erase_if(buckets_, [&](const auto& entry) {
     return UrlScheme(entry.first) == scheme;
   });
@@ -139,7 +139,7 @@ Result<BucketPlace> BucketRegistry::Find(const std::string& url) {
                               scheme + "\" (want gs, s3, hf, http or https)");
   }
   std::shared_ptr<Bucket>& bucket = buckets_[halves.root];
-  // A branch is asked for its commit again when nothing reads from it.
+  // The commit of a branch is looked up again when nothing reads from it.
   if (scheme == kHubScheme && bucket.use_count() == 1) bucket = nullptr;
   if (bucket == nullptr) {
     Result<std::shared_ptr<Bucket>> made =

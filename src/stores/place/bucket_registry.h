@@ -1,14 +1,14 @@
-// BucketRegistry: which Bucket a URL means.
+// BucketRegistry: finds the Bucket that a URL refers to.
 //
 // gs, s3, hf, http and https are built in; tests register others ("mem").
-// Buckets are made on first use and kept, one for each root ("s3://bucket",
-// "https://host:port"), with their connections and credentials, as long as the
-// process lives or until the options change. A revision of a model hub
-// ("hf://org/model@main") is kept as long as somebody holds it, so that who
-// comes later sees what was pushed meanwhile.
+// Buckets are created on first use and kept, one for each root ("s3://bucket",
+// "https://host:port"), with their connections and credentials, until the
+// process ends or the options change. A revision of a model hub
+// ("hf://org/model@main") is kept only while it is in use, so that later users
+// see what was pushed since.
 //
-// Thread-safety: any thread. Ownership: shared; a bucket outlives its place in
-// the registry while somebody holds it.
+// Thread-safety: any thread. Ownership: shared; a bucket that is in use
+// outlives its entry in the registry.
 // Errors: InvalidArgument (bad URL), Unimplemented (no such scheme). No I/O.
 #pragma once
 
@@ -33,22 +33,22 @@ class BucketRegistry {
 
   BucketRegistry();  // with the built-in schemes
 
-  // The one that paths are looked up in. Never destroyed: its buckets' threads
-  // may run until the process ends.
+  // The registry in which paths are looked up. Never destroyed: threads of its
+  // buckets may run until the process ends.
   static BucketRegistry& Default();
 
-  // Replaces what is there for the scheme, and forgets its buckets.
+  // Replaces the factory of the scheme, and forgets the scheme's buckets.
   void Register(const std::string& scheme, Factory factory);
-  // For buckets that are opened later; open ones are forgotten.
+  // Applies to buckets that are opened later; the registry forgets open ones.
   void SetOptions(RemoteOptions options);
   RemoteOptions options() const;
 
   Result<std::shared_ptr<Bucket>> Open(const std::string& url);
-  // A bucket of its own with these options; the registry does not keep it.
+  // Opens a separate bucket with these options; the registry does not keep it.
   Result<std::shared_ptr<Bucket>> OpenWith(const std::string& url,
                                            const RemoteOptions& options);
-  // Paths of s3:// and gs:// are keys as they stand; those of http(s):// are
-  // unescaped, and must have no query.
+  // Paths of s3:// and gs:// are used as keys unchanged; paths of http(s)://
+  // are unescaped and must have no query.
   Result<BucketPlace> Find(const std::string& url);
 
  private:

@@ -38,7 +38,8 @@ TEST(BucketRegistry, MakesOneBucketForEachRoot) {
   EXPECT_EQ(c->prefix(), "");
 }
 
-// A revision moves on: who comes when nobody reads from it any more asks anew.
+// A revision may change: once nothing reads from it, the next user looks it up
+// again.
 TEST(BucketRegistry, ARevisionOfAHubIsKeptWhileSomebodyReads) {
   BucketRegistry registry;
   int count = 0;

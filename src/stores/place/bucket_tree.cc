@@ -12,11 +12,11 @@
 namespace holdfast {
 namespace {
 
-// At most this many keys of one listing are held at a time while they are
-// deleted.
+// The maximum number of keys of a listing that are held at a time during
+// deletion.
 constexpr size_t kDeleteBatchCount = 1000;
 
-// The server does the copying; this many copies are asked for at once.
+// The number of copies requested from the server concurrently.
 constexpr int kCopiesInFlight = 16;
 constexpr size_t kCopyGroupCount = 64;
 
@@ -48,7 +48,7 @@ Result<std::vector<ObjectEntry>> AllObjects(const BucketPlace& place) {
   return objects;
 }
 
-// Only a directory can be removed or moved as one.
+// Only a directory can be removed or moved as a whole.
 Status CheckIsDirectory(const BucketPlace& place, std::string_view what) {
   HF_ASSIGN_OR_RETURN(const local::PathKind kind, KindInBucket(place));
   if (kind == local::PathKind::kDirectory) return {};
@@ -84,7 +84,7 @@ class KeyDeleter {
   std::vector<std::string> keys_;
 };
 
-// Copies in groups, so that there is a moment to ask between them.
+// Copies in groups, so that may_go_on can be called between them.
 Status CopyAll(Bucket& bucket, const std::vector<std::string>& keys,
                const std::string& source_prefix,
                const std::string& target_prefix,
@@ -106,7 +106,7 @@ Status CopyAll(Bucket& bucket, const std::vector<std::string>& keys,
 }  // namespace
 
 Result<local::PathKind> KindInBucket(const BucketPlace& place) {
-  // Without lists there are only files.
+  // Where listing is impossible, there are only files.
   const bool can_list = place.bucket->traits().can_list;
   const Result<bool> has_below =
       can_list ? HasObjectsBelow(place) : Result<bool>(false);
@@ -121,7 +121,8 @@ Result<local::PathKind> KindInBucket(const BucketPlace& place) {
   }
   const Result<ObjectEntry> object = place.bucket->Head(place.key);
   if (object.ok()) return local::PathKind::kFile;
-  // Without the right to list, a missing object is reported as forbidden, too.
+  // Without permission to list, the server reports a missing object as
+  // forbidden.
   if (!has_below.ok()) return has_below.status();
   if (object.status().code() == StatusCode::kNotFound) {
     return local::PathKind::kMissing;
@@ -149,7 +150,7 @@ local::DirectoryTree TreeOfPaths(std::vector<std::string> paths) {
     for (size_t slash = path.rfind('/');
          slash != std::string::npos && slash > 0;
          slash = path.rfind('/', slash - 1)) {
-      // All parents of a known directory are known.
+      // All parents of a known directory are already in the set.
       if (!directories.insert(path.substr(0, slash)).second) break;
     }
   }
@@ -234,8 +235,8 @@ Status PublishInBucket(const BucketPlace& source, const BucketPlace& target,
     (IsCommitMarker(object.key) ? markers : others).push_back(object.key);
   }
   Bucket& bucket = *source.bucket;
-  // Data first, markers last: the target is a checkpoint only when all of it is
-  // there. Then the source loses its markers first, so that it stops being a
+  // Data first, markers last: the target becomes a checkpoint only when it is
+  // complete. Then the source loses its markers first, so that it stops being a
   // checkpoint before it loses data.
   HF_RETURN_IF_ERROR(CopyAll(bucket, others, from, to, may_go_on));
   HF_RETURN_IF_ERROR(CopyAll(bucket, markers, from, to, may_go_on));
@@ -280,8 +281,8 @@ Status RemoveFromBucket(const BucketPlace& place,
     HF_RETURN_IF_ERROR(deleter.Add(std::move(key)));
   }
   HF_RETURN_IF_ERROR(deleter.Flush());
-  // Leases go last, so that a cleaner that finds a half-removed directory sees
-  // whose it was.
+  // Leases are removed last, so that a cleaner that finds a half-removed
+  // directory sees which saver it belonged to.
   return leases.empty() ? Status() : bucket.DeleteAll(leases);
 }
 

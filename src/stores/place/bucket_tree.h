@@ -1,5 +1,5 @@
-// The directory operations of stores/place/directory_ops.h on a bucket; the
-// contracts are there.
+// Implements the directory operations of stores/place/directory_ops.h for a
+// bucket; that header has the contracts.
 //
 // Thread-safety: any thread. Ownership: none. Units: bytes.
 // Errors: those of the bucket; the codes named in directory_ops.h.
@@ -24,12 +24,13 @@ Status WalkBucket(const BucketPlace& place,
 Status CheckFreeInBucket(const BucketPlace& place);
 Status PublishInBucket(const BucketPlace& source, const BucketPlace& target,
                        const std::function<Status()>& may_go_on);
-// All below the place but the files of these names directly below it.
+// Removes everything below the place except the files of these names directly
+// below it.
 Status RemoveFromBucket(const BucketPlace& place,
                         const std::vector<std::string>& kept_names,
                         const std::function<Status()>& may_go_on);
 
-// The tree of files whose paths, relative to one directory, are given sorted.
+// The directory tree of files whose sorted paths are relative to one directory.
 local::DirectoryTree TreeOfPaths(std::vector<std::string> paths);
 
 }  // namespace holdfast

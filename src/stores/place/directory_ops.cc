@@ -17,8 +17,7 @@ DirectoryTree TreeOfObjects(const std::vector<ObjectEntry>& objects,
   return TreeOfPaths(std::move(paths));
 }
 
-// Call this before something changes in a bucket: what was seen is then out of
-// date.
+// Call this before a change in a bucket, which makes the Look outdated.
 void Forget(const Place& place) {
   if (place.look() != nullptr) place.look()->Forget();
 }

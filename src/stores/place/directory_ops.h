@@ -1,17 +1,16 @@
-// Operations on directories that checkpoints need, whether they are of a file
-// system or of an object store: the functions of stores/storage/directory_ops.h
-// for any place.
+// Operations on directories that checkpoints need, in file systems and in
+// object stores: the functions of stores/storage/directory_ops.h for any place.
 //
-// In an object store a directory is what keys have in common: "a/" exists while
-// an object has a key below it. So making one only asks whether the name is
-// free, and there is nothing to sync, no permissions and no links. An object
-// named "a/" (a marker that other tools leave) makes a directory and is in no
-// listing. A web server has files only; what a directory there holds is known
-// where the Look (look.h) of the place found out.
+// In an object store a directory is a common prefix of keys: "a/" exists while
+// some object has a key below it. Making a directory therefore only checks that
+// the name is free, and there is nothing to sync, no permissions and no links.
+// An object named "a/" (a marker that other tools leave) makes a directory and
+// is in no listing. A web server has only files; the contents of a directory
+// there are known only as far as the Look (look.h) of the place has found them.
 //
 // Thread-safety: any thread. Ownership: none. Units: bytes.
-// Errors: of stores/storage/directory_ops.h and of stores/cloud/bucket.h, with
-// the path; Unimplemented where a store cannot do what is asked.
+// Errors: those of stores/storage/directory_ops.h and of stores/cloud/bucket.h,
+// with the path; Unimplemented for operations that a store cannot do.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,7 @@ using local::PathKind;
 Result<PathKind> GetPathKind(const Place& place);
 Result<bool> LeadsToDirectory(const Place& place);
 Result<bool> LeadsToAnything(const Place& place);
-// LeadsToAnything, and false where that cannot be found out.
+// LeadsToAnything, but false if the answer cannot be determined.
 bool IsThere(const Place& place);
 Result<std::vector<std::string>> ListDirectory(const Place& place);
 Result<DirectoryTree> ListTree(const Place& place);
@@ -41,25 +40,26 @@ Status SetPermissions(const Place& place, uint32_t mode);
 Status SyncDirectory(const Place& place);
 Status SyncFile(const Place& place);
 
-// Asked before each group of objects that is copied or deleted, which may take
-// long: a failure ends the operation there, and is its own. Null: go on.
+// Called before each group of objects is copied or deleted, which may take
+// long: a failure ends the operation and becomes its result. Null means to
+// continue.
 using MayGoOn = std::function<Status()>;
 
-// In an object store objects are copied by the server and then deleted, the
-// commit marker (commit_success.txt) last of the copies and first of what is
-// deleted: at every moment one of the two names has a whole checkpoint, if the
-// source was one. `source` and `target` must be in one bucket. The lease of a
-// save (`_HOLDFAST_SAVE`) directly in either stays where it is and is not in
-// the way.
+// In an object store the server copies the objects, which are then deleted. The
+// commit marker (commit_success.txt) is copied last and deleted first: at every
+// moment one of the two names has a complete checkpoint, if the source was one.
+// `source` and `target` must be in one bucket. A save's lease
+// (`_HOLDFAST_SAVE`) directly in either directory stays where it is and is not
+// in the way.
 Status PublishDirectory(const Place& source, const Place& target,
                         const MayGoOn& may_go_on = nullptr);
 // Unimplemented in object stores.
 Status ExchangeDirectories(const Place& a, const Place& b);
-// In an object store the commit markers below `path` go first, so that a
-// half-removed checkpoint no longer counts, and the leases go last.
+// In an object store the commit markers below the place are removed first, so
+// that a half-removed checkpoint no longer counts, and the leases last.
 Status RemoveTree(const Place& place, const MayGoOn& may_go_on = nullptr);
-// The same, leaving files of these names directly in `path`; nothing else there
-// is then ok. Unimplemented for paths of a file system.
+// Like RemoveTree, but keeps files of these names directly in the place; ok if
+// nothing else exists there. Unimplemented for paths of a file system.
 Status RemoveAllBut(const Place& place,
                     const std::vector<std::string>& kept_names,
                     const MayGoOn& may_go_on = nullptr);

@@ -85,7 +85,7 @@ TEST_F(DirectoryOpsTest, RemovesMarkersFirstAndLeasesLast) {
         "r/2/commit_success.txt", "rest"}) {
     mem_.Put(key, key);
   }
-  // Whatever request the process dies at, no marker outlives another file.
+  // At whatever request the process dies, no marker outlives another file.
   for (uint64_t at = 1; at < 20; ++at) {
     MemBucketForTest mem;
     for (const char* key :

@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 class FileSet final : public ReadOnlyStore {
  public:
-  // Nothing looks for the object here: its first reader finds out whether it
-  // exists, which saves a request.
+  // Does not check that the object exists: its first reader finds out, which
+  // saves a request.
   Status Add(const std::string& name, const Place& place) {
     const std::string& path = place.path();
     if (place.is_remote()) {

@@ -1,7 +1,8 @@
 // WalkFiles for any place; see stores/storage/file_walk.h. Objects have no
-// device, inode or links: 0, 0 and 1; `on_link` is never called for them.
+// device, inode or links, so these are 0, 0 and 1; `on_link` is never called
+// for objects.
 //
-// Thread-safety, ownership, units, errors: of stores/storage/file_walk.h and
+// Thread-safety, ownership, units, errors: as in stores/storage/file_walk.h and
 // stores/cloud/bucket.h.
 #pragma once
 

@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-// Bound of one batch.
+// Limits of one batch.
 constexpr size_t kFetchCountMax = 128;
 constexpr uint64_t kOpeningFileBytesMax = 16 << 20;
 constexpr uint64_t kDataFileBytesMax = 1 << 20;
@@ -49,8 +49,8 @@ size_t DepthOf(std::string_view key) {
   return std::count(key.begin(), key.end(), '/');
 }
 
-// The first key after all that begin with `prefix`, which ends in '/' (the next
-// byte is '0').
+// The first key after all keys that begin with `prefix`, which ends in '/' (the
+// next byte is '0').
 std::string EndOf(const std::string& prefix) {
   std::string end = prefix;
   if (!end.empty()) end.back() = '/' + 1;
@@ -94,7 +94,7 @@ Status Look::Start() {
   mode_ = Mode::kListing;
   const Status listed = ListFlat();
   if (listed.ok()) return listed;
-  // Some credentials may read and not list.
+  // Some credentials may read but not list.
   if (listed.code() == StatusCode::kPermissionDenied ||
       listed.code() == StatusCode::kUnimplemented) {
     mode_ = Mode::kProbing;
@@ -110,7 +110,7 @@ Status Look::ListFlat() {
   for (int page_count = 0; page_count < kFlatPagesMax; ++page_count) {
     HF_ASSIGN_OR_RETURN(ListPage page, root_.bucket->List(request));
     // Pages come in order, so everything up to the last key is known even if
-    // the listing is cut off here.
+    // the listing stops here.
     if (!page.objects.empty()) known_until_ = page.objects.back().key;
     for (ObjectEntry& object : page.objects) AddFile(std::move(object));
     request.page_token = std::move(page.next_page_token);
@@ -246,12 +246,13 @@ void Look::Keep(const std::string& key, Bytes content) {
   contents_.insert_or_assign(key, std::move(content));
 }
 
-// Whether one of the files that are fetched together is read by those for whom
-// the Look is.
+// Whether the purpose of the Look requires one of the files that are fetched
+// together.
 bool Look::IsWanted(const std::string& key) const {
   const std::string directory = ParentPrefix(key);
   const std::string_view name = NameOfKey(key);
-  // Its text counts only where the list of which it tells is gone.
+  // The marker's text matters only if the list of checksums that it mentions is
+  // missing.
   if (name == kPlaceCommitMarker &&
       files_.contains(directory + std::string(kDigestsName))) {
     return false;
@@ -264,12 +265,12 @@ bool Look::IsWanted(const std::string& key) const {
       !database.empty() &&
       files_.contains(ParentOfPrefix(database) + std::string(kManifestName));
   if (!is_part) return true;
-  // A part's nodes are in the database that joins it with others, too.
+  // The nodes of a part are also in the database that merges it with others.
   if (IsDataFile(key)) return what_ == LookFor::kValues;
   return name != kManifestName;
 }
 
-// Gives `key` first, then all opening files below its directory, the highest
+// Returns `key` first, then all opening files below its directory, the highest
 // first, then data files.
 std::vector<const ObjectEntry*> Look::WorthFetching(
     const std::string& key) const {
@@ -293,8 +294,8 @@ std::vector<const ObjectEntry*> Look::WorthFetching(
   };
   std::stable_sort(opening.begin(), opening.end(), comes_first);
   std::stable_sort(data.begin(), data.end(), comes_first);
-  // Half of the batch is kept for data files, so that many items cannot
-  // displace the data of a small one.
+  // Half of the batch is reserved for data files, so that many items cannot
+  // displace the data of a small item.
   if (opening.size() > kFetchCountMax / 2) opening.resize(kFetchCountMax / 2);
   uint64_t data_bytes = 0;
   for (const ObjectEntry* object : data) {
@@ -321,7 +322,7 @@ Status Look::FetchAround(const std::string& key) {
   std::vector<Result<GetResult>> results = root_.bucket->Get(requests);
   for (size_t i = 0; i < requests.size(); ++i) {
     if (!results[i].ok()) {
-      // A reader that asks for one of the others is told then.
+      // A reader of one of the other files gets its error later.
       if (requests[i].key == key) return results[i].status();
       continue;
     }
@@ -358,8 +359,7 @@ void Look::Forget() {
 
 void Look::Settle() {
   const std::lock_guard lock(mutex_);
-  // Metadata is read once, on opening. Data files are kept for the reads that
-  // follow.
+  // Metadata is read once, during opening. Data files are kept for later reads.
   std::erase_if(contents_, [&](const auto& content) {
     if (IsDataFile(content.first)) return false;
     content_bytes_ -= content.second.size();
@@ -368,7 +368,7 @@ void Look::Settle() {
 }
 
 LookScope::LookScope(const Place& place, LookFor what) : place_(place) {
-  // A bare file stands for what lies beside it.
+  // A bare file stands for the arrays next to it.
   const bool is_bare = IsOneOf(place.name(), kBareNames);
   const Result<BucketPlace> root =
       is_bare ? place.parent().InBucket() : place.InBucket();

@@ -1,27 +1,28 @@
-// Look: what one listing, and one batch of small files, told of a directory in
-// an object store, so that opening a checkpoint costs a few round trips and not
-// one for each question.
+// Look: what one listing and one batch of small files showed of a directory in
+// an object store, so that opening a checkpoint costs a few round trips instead
+// of one for each question.
 //
-// A LookScope gives a place a Look. The questions of directory_ops.h about that
-// place, and about all places made from it, are answered by the Look, and so
-// are their stores. The first question lists everything below the place,
-// flat, in at most kFlatPagesMax pages; what those did not reach is listed
-// directory by directory when somebody asks, and kept. The first read of one of
-// the small files that checkpoints are opened with (well_known_names.h) fetches
-// all of them around it in one batch, and small data files with them; what a
-// LookFor has no use for costs a request of its own when somebody asks. Where
-// nothing can be listed (a web server, or credentials that may read but not
-// list), the known names are asked for, all at once, and
-// `_HOLDFAST_DIGESTS` and `_CHECKPOINT_METADATA` tell of other files.
+// A LookScope gives a place a Look, which answers the queries of
+// directory_ops.h about that place and about all places made from it, as well
+// as reads of their stores. The first query lists everything below the place,
+// flat, in at most kFlatPagesMax pages; anything beyond those is listed
+// directory by directory on demand, and kept. The first read of one of the
+// small files that opening a checkpoint needs (well_known_names.h) fetches all
+// of them around it in one batch, together with small data files; a file that
+// the LookFor does not need costs a separate request on demand. Where listing
+// is impossible (a web server, or credentials that may read but not list), the
+// known names are requested concurrently, and `_HOLDFAST_DIGESTS` and
+// `_CHECKPOINT_METADATA` show which other files exist.
 //
 // Nothing gets stale: a Look is as old as the opening of a checkpoint. Its
 // places and stores keep it, and with it the versions it saw; an object that
-// was replaced meanwhile is DataLoss, never a mix of two. A write through one
-// of them makes the Look forget all.
+// was replaced since is DataLoss, never a mix of two. A write through one of
+// them clears the Look.
 //
-// Thread-safety: a scope belongs to the thread that made it; a Look is for any.
+// Thread-safety: a scope belongs to the thread that made it; any thread may use
+// a Look.
 // Ownership: shared by the places and stores that carry it.
-// Units: bytes; at most kFetchedBytesMax are held, most of them until the scope
+// Units: bytes; holds at most kFetchedBytesMax, most of them until the scope
 // ends. Errors: those of the bucket.
 #pragma once
 
@@ -45,11 +46,11 @@ namespace holdfast {
 inline constexpr int kFlatPagesMax = 2;
 inline constexpr uint64_t kFetchedBytesMax = 64 << 20;
 
-// The parts of a checkpoint that are asked for.
+// The parts of a checkpoint that the caller needs.
 enum class LookFor : uint8_t {
-  kValues,  // all
+  kValues,  // everything
   kLeaves,  // names, shapes and dtypes: no values, no `_CHECKPOINT_METADATA`
-  kStep,    // whether it is whole, its times, items and metrics
+  kStep,    // whether it is complete; its times, items and metrics
 };
 
 class BucketStore;
@@ -66,7 +67,8 @@ class Look {
   using MaybeObjects = std::optional<std::vector<ObjectEntry>>;
   using MaybeBytes = std::optional<Bytes>;
 
-  // For full keys at or below the root. Nullopt means: ask the bucket.
+  // For full keys at or below the root. Nullopt means that the bucket must be
+  // asked.
   Result<MaybeKind> Kind(const std::string& key);
   Result<MaybeNames> Names(const std::string& key);
   // All objects whose keys begin with `prefix`, sorted.
@@ -77,18 +79,19 @@ class Look {
     Presence presence = Presence::kUnknown;
     ObjectEntry object;  // when present
   };
-  // Answers from what is known, without a request.
+  // Answers from what is already known, without a request.
   Known Find(const std::string& key);
-  // The content, where it is one of the files that are fetched together, and
-  // fetches it and those around it on first use.
+  // The content, if this is one of the files that are fetched together; the
+  // first use fetches it and those around it.
   Result<MaybeBytes> Fetch(const std::string& key);
 
-  // Somebody writes here.
+  // Called when the directory is written to: clears the Look.
   void Forget();
-  // The opening is over: what only that reads is let go.
+  // Called after the opening: frees the contents that only the opening reads.
   void Settle();
 
-  // The store of all below the root that remembers versions. Never null.
+  // A store of everything below the root that checks the recorded versions.
+  // Never null.
   Store& store();
 
  private:
@@ -135,14 +138,14 @@ class Look {
 
 class LookScope {
  public:
-  // No new Look for paths, for URLs that lead nowhere, and for a place that has
-  // one.
+  // Makes no Look for paths, for URLs that lead nowhere, and for a place that
+  // already has one.
   explicit LookScope(const Place& place, LookFor what = LookFor::kValues);
   ~LookScope();
   LookScope(const LookScope&) = delete;
   LookScope& operator=(const LookScope&) = delete;
 
-  // The one that was given, with the Look.
+  // The given place, with the Look.
   const Place& place() const { return place_; }
 
  private:
@@ -150,7 +153,7 @@ class LookScope {
   std::shared_ptr<Look> look_;
 };
 
-// A store of the directory `key` that answers from the Look what it can.
+// A store of the directory `key` that is answered from the Look where possible.
 std::shared_ptr<Store> MakeLookStore(std::shared_ptr<Look> look,
                                      const std::string& key);
 

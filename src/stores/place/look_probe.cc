@@ -1,5 +1,5 @@
-// How a Look finds files where nothing can be listed: it asks for the names
-// that checkpoints have.
+// How a Look finds files where listing is impossible: it requests the names
+// that checkpoints use.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kParsedBytesMax = 64 << 20;
 constexpr size_t kItemCountMax = 64;
 
-// Items often have these names; they are tried where no metadata names any.
+// Common names of items, tried if no metadata names the items.
 constexpr std::string_view kUsualItems[] = {"default", "state", "params",
                                             "pytree", "model"};
 
@@ -24,12 +24,12 @@ nlohmann::json ParseObject(std::string_view text) {
   return parsed.is_object() ? parsed : nlohmann::json::object();
 }
 
-// A path below a directory, as its files may name it.
+// Whether a file may name this path below a directory.
 bool IsPlainPath(const std::string& path) {
   return path.size() <= 1024 && CheckKey(path).ok();
 }
 
-// True for failures that say nothing about what is there.
+// True for failures that do not show whether a file exists.
 bool SaysNothing(const Status& status) {
   return status.code() == StatusCode::kUnavailable ||
          status.code() == StatusCode::kFailedPrecondition ||
@@ -53,7 +53,7 @@ Status Look::ProbeFile(const std::string& key) {
   return {};
 }
 
-// Asks for the opening files directly in each directory.
+// Requests the opening files directly in each directory.
 Status Look::ProbeNames(const std::vector<std::string>& prefixes) {
   std::vector<GetRequest> requests;
   for (const std::string& prefix : prefixes) {
@@ -81,16 +81,16 @@ Status Look::ProbeNames(const std::vector<std::string>& prefixes) {
       for (const std::string& prefix : prefixes) probed_.erase(prefix);
       return status;
     } else if (status.code() == StatusCode::kResourceExhausted) {
-      // Too large to be fetched before a reader wants it.
+      // Too large to fetch before a reader needs it.
       HF_RETURN_IF_ERROR(ProbeFile(key));
     } else {
       absent_.insert(key);
-      // A store whose list is closed says "forbidden" about missing objects,
+      // A store that may not be listed reports missing objects as forbidden,
       // too.
       if (status.code() != StatusCode::kNotFound) trouble = status;
     }
   }
-  // Nothing but refusals: the credentials are wrong.
+  // Every request was refused, so the credentials are wrong.
   return contents_.empty() ? trouble : Status();
 }
 
@@ -133,7 +133,7 @@ Status Look::Probe(const std::string& prefix) {
   if (probed_.contains(prefix)) return {};
   HF_RETURN_IF_ERROR(ProbeNames({prefix}));
   AddFilesOfDigests(prefix);
-  // Items hold no items, so those directly below the root are enough.
+  // Items contain no items, so those directly below the root suffice.
   if (prefix != root_.prefix()) return {};
   std::vector<std::string> items;
   for (const std::string& name : ItemNames(prefix)) {

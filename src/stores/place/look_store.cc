@@ -1,4 +1,4 @@
-// The Store of a directory that a Look knows about.
+// The Store of a directory that a Look covers.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -74,7 +74,7 @@ class LookStore final : public Store {
     return asked.empty() ? Status() : inner().ReadBatch(asked, cancel);
   }
 
-  // Gives the size where it is already known.
+  // Includes the size if it is already known.
   Result<ObjectLocation> Locate(std::string_view key) override {
     HF_RETURN_IF_ERROR(CheckKey(key));
     const Look::Known known = look_->Find(FullKey(key));
@@ -107,8 +107,8 @@ class LookStore final : public Store {
 
   Status Write(std::string_view key, std::span<const std::string_view> pieces,
                const WriteOptions& options) override {
-    // A write makes what was seen out of date, also for other keys (a marker
-    // changes what a directory is).
+    // A write makes the Look outdated, even for other keys (a marker changes
+    // the kind of a directory).
     look_->Forget();
     return inner().Write(InnerKey(key), pieces, options);
   }

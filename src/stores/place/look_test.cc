@@ -65,7 +65,7 @@ TEST_F(LookTest, OneListAndOneBatchAnswerAnOpening) {
   EXPECT_EQ(RoundTrips(), 3u);
 }
 
-// The files that are fetched along when `first` is read.
+// The files that are fetched together when `first` is read.
 class LookForTest : public LookTest {
  protected:
   static constexpr const char* kKeys[] = {"_CHECKPOINT_METADATA",
@@ -97,8 +97,8 @@ class LookForTest : public LookTest {
   }
 };
 
-// Neither the marker beside a list of checksums, nor the manifest of a database
-// that is part of another, is read by an opening.
+// An opening reads neither the marker next to a list of checksums, nor the
+// manifest of a database that is part of another.
 TEST_F(LookForTest, ValuesComeAlong) {
   EXPECT_THAT(FetchedWith("_HOLDFAST_DIGESTS", LookFor::kValues),
               ElementsAre("_CHECKPOINT_METADATA", "_HOLDFAST_DIGESTS",
@@ -110,7 +110,7 @@ TEST_F(LookForTest, LeavesWantNoValues) {
   EXPECT_THAT(FetchedWith("_HOLDFAST_DIGESTS", LookFor::kLeaves),
               ElementsAre("_HOLDFAST_DIGESTS", "_METADATA", "d/root",
                           "manifest.ocdbt", "metrics/metrics"));
-  // A reader that asks for one of the others gets the rest with it.
+  // A reader of one of the other files gets the rest with it.
   EXPECT_THAT(
       FetchedWith("_CHECKPOINT_METADATA", LookFor::kLeaves),
       ElementsAre("_CHECKPOINT_METADATA", "_HOLDFAST_DIGESTS", "_METADATA",
@@ -151,7 +151,7 @@ TEST_F(LookTest, WhatIsListedOfTheStoreIsWhatIsThere) {
   EXPECT_THAT(keys, ElementsAre("d/large 3145728", "d/small 1000"));
 }
 
-// The same answers as without a Look, however much the flat listing saw.
+// The answers equal those without a Look, however much the flat listing saw.
 TEST_F(LookTest, AnswersAsTheBucketWouldWhenThereAreThousands) {
   for (int i = 0; i < 1500; ++i) {
     const std::string name = std::to_string(1000 + i);
@@ -279,7 +279,7 @@ TEST_F(LookTest, WithoutListsTheKnownNamesAreAskedFor) {
   EXPECT_EQ(GetPathKind(root / "state/d/small").value(), PathKind::kFile);
 }
 
-// The model is asked for where nothing else is there, and not read.
+// The model is requested only if nothing else exists, and is not read.
 TEST_F(LookTest, WithoutListsAModelInOneFileIsFound) {
   MemBucketForTest web(WebServer());
   web.Put("c/model.safetensors", "weights");

@@ -1,4 +1,4 @@
-// Makes a directory with its parents, durably.
+// Creates a directory and its parents, durably.
 //
 // Thread-safety: any thread. Errors: those of the file system.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace holdfast {
 
-// Directories that it makes get the permissions `mode`, whatever the umask
-// says; absent: 0777 less the umask.
+// Created directories get the permissions `mode`, regardless of the umask;
+// absent means 0777 less the umask.
 Status MakeDirectories(const std::string& path, std::optional<uint32_t> mode);
 
 }  // namespace holdfast

@@ -1,11 +1,11 @@
-// Place: a directory or a file, wherever it is: what a path or a URL comes to.
+// Place: a directory or file in any kind of storage, made from a path or a URL.
 //
-// A path is made a place where it enters, and the place is handed down: which
-// bucket a URL means is asked once, and what can be done there is asked of the
-// place, not of its text. Names below are joined without asking. A place has
-// the Look (look.h) of the call that it is used in, and so have all made from
-// it. A text that is no URL is a path. Neither making nor joining does I/O; a
-// URL that leads nowhere makes a place whose every use fails so.
+// A path becomes a Place where it enters the library, and the Place is passed
+// on: the bucket of a URL is looked up once, and names below are joined without
+// another lookup. A Place carries the Look (look.h) of the call that uses it,
+// and passes it to all places made from it. Any text that is not a URL is a
+// path of the file system. Neither making nor joining does I/O; a URL that
+// leads nowhere makes a Place whose every use fails with the reason.
 //
 // Thread-safety: a value; const methods from any thread.
 // Ownership: shares the bucket and the Look. Errors: of InBucket:
@@ -23,12 +23,12 @@
 
 namespace holdfast {
 
-// The place that a URL names: an object, or the directory of objects below it.
+// The target of a URL: an object, or the directory of objects below it.
 struct BucketPlace {
   std::shared_ptr<Bucket> bucket;
   std::string key;  // "" for the whole bucket; no slash at either end
 
-  // Keys below the place begin with this: "key/", or "".
+  // The prefix of keys below the place: "key/", or "".
   std::string prefix() const { return key.empty() ? "" : key + "/"; }
   std::string url() const { return bucket->UrlOf(key); }
 };
@@ -37,40 +37,41 @@ class Look;
 
 class Place {
  public:
-  // Not explicit: whoever has a path has a place. URLs are normalized
-  // (stores/storage/url_path.h); a path stays as it is, until Absolute.
+  // Not explicit: a path can be passed wherever a Place is expected. URLs are
+  // normalized (stores/storage/url_path.h); a path stays as it is, until
+  // Absolute.
   Place(std::string path);
   Place() = default;  // nowhere
   Place(const char* path) : Place(std::string(path)) {}
 
-  // In a bucket that no URL leads to; `path` is what it is called.
+  // A place in a bucket that no URL leads to; `path` is its name in messages.
   static Place OfBucket(std::string path, BucketPlace at);
 
   const std::string& path() const { return path_; }
-  // The last part: "x" of "/a/x" and of "gs://b/x"; "" of "gs://b".
+  // The last component: "x" of "/a/x" and of "gs://b/x"; "" of "gs://b".
   std::string name() const;
   Place parent() const;                          // of a whole bucket: itself
   Place operator/(std::string_view name) const;  // of "": itself
-  // With a path made absolute, as AbsolutePath does.
+  // The place with its path made absolute, as by AbsolutePath.
   Place Absolute() const;
 
-  // In an object store or on a web server.
+  // Whether the place is in an object store or on a web server.
   bool is_remote() const { return remote_ != nullptr; }
-  // Whether a directory gets another name in one step, and can be locked; else
-  // it is copied, and savers meet by leases and a marker.
+  // Whether a directory can be renamed in one step, and locked. Otherwise it is
+  // copied, and savers coordinate by leases and a marker.
   bool can_rename() const { return !is_remote(); }
-  // Whether names and bytes are durable only when somebody syncs them.
+  // Whether names and bytes become durable only by a sync.
   bool needs_sync() const { return !is_remote(); }
 
-  // The store of all below it; when there can be none, one whose every call
-  // says why. Never null.
+  // The store of everything below; if none is possible, a store whose every
+  // call fails with the reason. Never null.
   std::shared_ptr<Store> OpenStore() const;
 
-  // Unimplemented where nothing can be written: on a web server, in a
-  // repository of a hub. Asks nobody.
+  // Unimplemented where writing is impossible: on a web server, in a repository
+  // of a hub. Makes no request.
   Status CheckWritable() const;
 
-  // For place/ and those who speak to buckets.
+  // For stores/place and for callers that use buckets directly.
   Result<BucketPlace> InBucket() const;
   // The Look that covers this place; null without one.
   const std::shared_ptr<Look>& look() const { return look_; }

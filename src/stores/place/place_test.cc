@@ -36,7 +36,7 @@ TEST(PlaceTest, NamesAreJoinedAndTakenOff) {
   EXPECT_FALSE(remote.can_rename());
 }
 
-// Only what the user wrote has escapes.
+// Only text that the user wrote has escapes.
 TEST(PlaceTest, ANameThatIsJoinedIsNoPieceOfAUrl) {
   const Place place("http://host/a%20b");
   EXPECT_EQ(place.InBucket()->key, "a b");
@@ -50,7 +50,7 @@ TEST(PlaceTest, AUrlThatLeadsNowhereSaysSoWhenItIsUsed) {
             StatusCode::kUnimplemented);
 }
 
-// Else files would go into a directory called "~" or "file:".
+// Otherwise files would be written to a directory called "~" or "file:".
 TEST(PlaceTest, PathsThatAShellOrABrowserKnowsAreRefused) {
   for (const std::string path :
        {"~", "~/run", "file:///run", "file://host/a"}) {

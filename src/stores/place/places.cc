@@ -43,7 +43,7 @@ int64_t NanosecondsOf(fs::file_time_type time) {
 }
 
 Result<PlaceInfo> StatLocalPlace(const std::string& path) {
-  const auto kind = GetPathKind(path);  // says what is wrong with a path
+  const auto kind = GetPathKind(path);  // reports the error of a path
   if (!kind.ok()) return kind.status();
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -85,14 +85,14 @@ Result<PlaceInfo> StatObject(const BucketPlace& at) {
   return PlaceInfo();
 }
 
-// Looks whether any key begins with "key/".
+// Checks whether any key begins with "key/".
 Result<PlaceInfo> StatPrefix(const BucketPlace& at) {
   HF_ASSIGN_OR_RETURN(const auto page,
                       at.bucket->List({at.prefix(), "", "", "", 1}));
   return page.objects.empty() ? PlaceInfo() : DirectoryInfo();
 }
 
-// One request, unless more than a page of other names begin with this one.
+// One request, unless more than a page of other names begin with this name.
 Result<PlaceInfo> StatRemotePlace(const Place& place) {
   HF_ASSIGN_OR_RETURN(const auto at, place.InBucket());
   if (!at.bucket->traits().can_list) return StatObject(at);
@@ -102,7 +102,7 @@ Result<PlaceInfo> StatRemotePlace(const Place& place) {
   }
   const auto page = at.bucket->List({at.key, "/", "", "", 100});
   if (page.status().code() == StatusCode::kPermissionDenied) {
-    return StatObject(at);  // who may read need not be allowed to list
+    return StatObject(at);  // reading may be allowed without listing
   }
   if (!page.ok()) return page.status();
   for (const ObjectEntry& object : page->objects) {
@@ -131,7 +131,7 @@ Result<std::vector<PlaceEntry>> ListRemotePlace(const Place& place) {
   return entries;
 }
 
-// Two places of one bucket; without a value when they are in two.
+// Two places in one bucket; no value if they are in different buckets.
 struct TwoPlaces {
   BucketPlace source;
   BucketPlace target;
@@ -214,7 +214,7 @@ class StorePlaceWriter : public PlaceWriter {
   }
   Status Finish() override {
     Status status = writer_->Finish(true);
-    // The file first, then its name: see Store::SyncNames.
+    // Sync the file first, then its name: see Store::SyncNames.
     return status.ok() ? at_.store->SyncNames() : status;
   }
 

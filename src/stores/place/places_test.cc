@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using Kind = PlaceInfo::Kind;
 
-// Everything holds of a bucket and of a directory.
+// Every test runs for a bucket and for a directory.
 class PlacesTest : public ::testing::TestWithParam<bool> {
  protected:
   PlacesTest() {

@@ -18,14 +18,14 @@ namespace {
 
 constexpr const char* kAllowUnsafe = "HOLDFAST_ALLOW_UNSAFE_COMMIT";
 
-// The buckets that were asked already, by identity.
+// The buckets that were already checked, by identity.
 class AskedBuckets {
  public:
   bool Has(const std::shared_ptr<Bucket>& bucket) {
     const std::lock_guard lock(mutex_);
     std::erase_if(asked_,
                   [](const auto& entry) { return entry.second.expired(); });
-    // A new bucket may have the address of one that is gone.
+    // A new bucket may have the address of one that was destroyed.
     const auto found = asked_.find(bucket.get());
     return found != asked_.end() && found->second.lock() == bucket;
   }
@@ -44,8 +44,8 @@ AskedBuckets& Asked() {
   return asked;
 }
 
-// A text that looks like a version and that the object never has again: numbers
-// grow with time, the rest are digests.
+// A text that looks like a version but that the object never has: numbers grow
+// with time, the rest are digests.
 std::string OtherVersion(std::string version) {
   const bool is_number = !version.empty() && version.find_first_not_of(
                                                  "0123456789") == version.npos;
@@ -57,12 +57,12 @@ std::string OtherVersion(std::string version) {
   return version;
 }
 
-// True when a write that must not happen is refused for its condition. If it
-// happens, it is undone.
+// True if a write that must not happen is refused because of its condition. If
+// it happens, it is undone.
 Result<bool> IsRefused(const Place& place, const BucketPlace& file,
                        const GetResult& now, const Condition& condition) {
-  // Nearly the present content. An equal one could pass for a write of ours
-  // that was sent twice.
+  // Almost the present content. Equal content could be taken for a write of
+  // ours that was sent twice.
   const std::string text = now.bytes.ToString() + "\n";
   const std::string_view pieces[] = {text};
   const Status put = file.bucket->Put(file.key, pieces, condition).status();
@@ -72,7 +72,7 @@ Result<bool> IsRefused(const Place& place, const BucketPlace& file,
   }
   HF_RETURN_IF_ERROR(put);
   const Status undone = DeleteFileIf(place, text);
-  // Another saver took the file meanwhile.
+  // Another saver has taken the file meanwhile.
   if (undone.code() == StatusCode::kFailedPrecondition) return false;
   HF_RETURN_IF_ERROR(undone);
   return false;
@@ -122,8 +122,8 @@ Status AbortUploadsBelow(const Place& place) {
   HF_ASSIGN_OR_RETURN(const BucketPlace at, place.InBucket());
   const auto uploads = at.bucket->ListUploads(at.prefix());
   if (!uploads.ok()) {
-    // A checkpoint can be saved without the right to see uploads; they cost
-    // storage, and nothing else.
+    // A checkpoint can be saved without permission to list uploads; unfinished
+    // uploads only cost storage.
     const bool is_refused =
         uploads.status().code() == StatusCode::kPermissionDenied ||
         uploads.status().code() == StatusCode::kUnimplemented;

@@ -22,7 +22,7 @@ bool TakePrefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// The seconds of 's', 'm', 'h', 'd', 'w'; 0 for any other.
+// The seconds in a unit 's', 'm', 'h', 'd' or 'w'; 0 for any other unit.
 int64_t SecondsOfUnit(char unit) {
   switch (unit) {
     case 's':
@@ -48,7 +48,7 @@ std::optional<int64_t> TimeAgo(std::string_view text, int64_t now_ns) {
   const int64_t unit_seconds = SecondsOfUnit(text.back());
   text.remove_suffix(1);
   const auto count = ParseNumber<double>(text);
-  // Beyond 1970 there is nothing to name.
+  // No step is older than 1970.
   const double now_seconds = static_cast<double>(now_ns) / 1e9;
   if (unit_seconds == 0 || !count || !(*count >= 0)) return std::nullopt;
   const double ago_seconds = *count * static_cast<double>(unit_seconds);
@@ -56,7 +56,7 @@ std::optional<int64_t> TimeAgo(std::string_view text, int64_t now_ns) {
   return now_ns - static_cast<int64_t>(ago_seconds * 1e9);
 }
 
-// "2026-11-01", "2026-11-01T12:00", and all that ParseIsoTime knows.
+// "2026-11-01", "2026-11-01T12:00", and everything that ParseIsoTime accepts.
 std::optional<int64_t> TimeOfDate(std::string_view text) {
   constexpr size_t kDateSize = 10, kMinutesSize = 16;
   std::string whole(text);
@@ -103,7 +103,7 @@ std::optional<StepAddress> ParseStepAddress(const std::string& path,
   size_t at = UrlRoot(path).size();
   while ((at = path.find('@', at)) != std::string::npos) {
     const std::string_view text = std::string_view(path).substr(at + 1);
-    // Among all forms only a metric's may hold slashes.
+    // Only the name of a metric may contain slashes.
     if (auto address = ParseForm(text, now_ns)) {
       address->root = at == 0 ? "." : path.substr(0, at);
       return address;

@@ -1,14 +1,14 @@
-// Paths that say which step of a root is meant: `run@step=120`, `run@latest`,
-// `run@2h ago`, `run@2026-11-01`, `run@2026-11-01T12:00`, `run@best:loss`
-// (smallest), `run@best:max:accuracy` (largest).
+// Paths that name a step of a root: `run@step=120`, `run@latest`, `run@2h ago`,
+// `run@2026-11-01`, `run@2026-11-01T12:00`, `run@best:loss` (smallest),
+// `run@best:max:accuracy` (largest).
 //
-// The text before the '@' is the root. The '@' is in the last part of the path,
-// and never in the root of a URL; only the name of a metric may hold slashes.
-// Times are UTC.
+// The text before the '@' is the root. The '@' is in the last component of the
+// path, and never in the root of a URL; only the name of a metric may contain
+// slashes. Times are UTC.
 //
-// Thread-safety: pure functions, but for CheckNamesNoStep, which may look.
-// Units: nanoseconds since 1970-01-01 UTC. Errors: absent for anything but an
-// address; InvalidArgument of CheckNamesNoStep.
+// Thread-safety: pure functions, except CheckNamesNoStep, which may do I/O.
+// Units: nanoseconds since 1970-01-01 UTC. Errors: absent for anything that is
+// not an address; InvalidArgument of CheckNamesNoStep.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ namespace holdfast {
 struct StepAddress {
   enum class Kind : uint8_t { kStep, kLatest, kTime, kBest };
 
-  std::string root;  // "." where nothing stands before the '@'
-  std::string text;  // what stands behind it
+  std::string root;  // "." if nothing precedes the '@'
+  std::string text;  // the text after the '@'
   Kind kind = Kind::kLatest;
   int64_t step = 0;     // kStep
   int64_t time_ns = 0;  // kTime: the newest step that was committed by then
@@ -38,12 +38,12 @@ inline constexpr std::string_view kStepAddressForms =
     "@step=N, @latest, @2h ago (s, m, h, d, w), @2026-11-01, "
     "@2026-11-01T12:00 (UTC), @best:METRIC (smallest) and @best:max:METRIC";
 
-// `now_ns`: what "ago" counts from.
+// `now_ns` is the time that "ago" counts from.
 std::optional<StepAddress> ParseStepAddress(const std::string& path,
                                             int64_t now_ns);
 
-// For whoever writes at `place`: InvalidArgument for a path with an address,
-// unless something of exactly this name is there.
+// For callers that write at `place`: InvalidArgument for a path with an
+// address, unless an entry with exactly this name exists.
 Status CheckNamesNoStep(const Place& place);
 
 }  // namespace holdfast

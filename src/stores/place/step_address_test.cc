@@ -18,7 +18,7 @@ std::optional<StepAddress> Parsed(const std::string& path) {
   return ParseStepAddress(path, kNowNs);
 }
 
-// Root, kind and what belongs to it as one text; "-" for no address.
+// Root, kind and details as one text; "-" if it is not an address.
 std::string AddressText(const std::string& path) {
   const auto address = Parsed(path);
   if (!address) return "-";

@@ -33,8 +33,8 @@ Status AnotherContent(const BucketPlace& file, std::string_view what) {
                                  std::string(what));
 }
 
-// A condition that failed may have failed on our own write, whose answer was
-// lost: then our content is there.
+// A condition may have failed because of our own earlier write, whose answer
+// was lost: then the file has our content.
 Status AfterLostRace(const BucketPlace& file, std::string_view content,
                      const Status& put) {
   const Result<GetResult> now = GetSmall(file);
@@ -73,7 +73,7 @@ Status SwapFile(const Place& place, std::optional<std::string_view> expected,
   if (now->bytes.view() != *expected) {
     return AnotherContent(file, "another content is there");
   }
-  // The version closes the gap between the look and the write.
+  // The version closes the gap between the read and the write.
   return PutIf(file, content, Condition::Version(now->object.version));
 }
 

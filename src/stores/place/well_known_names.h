@@ -1,5 +1,6 @@
-// The file names of checkpoints that directories and listings must know: which
-// say that a checkpoint is whole, and which are worth fetching together.
+// The file names of checkpoints that directories and listings must recognise:
+// names that show that a checkpoint is complete, and names worth fetching
+// together.
 //
 // Thread-safety: constants.
 #pragma once
@@ -8,20 +9,19 @@
 
 namespace holdfast {
 
-// Orbax's: a checkpoint in an object store is finished when it is there. (The
-// formats' own kCommitMarkerFile, which lives upstairs.)
+// Orbax's marker: a checkpoint in an object store is finished when it exists.
+// (The formats' own kCommitMarkerFile is defined in a higher layer.)
 inline constexpr std::string_view kPlaceCommitMarker = "commit_success.txt";
-// Names the saver that writes here now; lies directly in the checkpoint's
-// directory.
+// Names the current saver; is directly in the checkpoint's directory.
 inline constexpr std::string_view kSaveLease = "_HOLDFAST_SAVE";
-// Belongs to a copy that has not ended; lies there, too.
+// Belongs to an unfinished copy; is directly in the directory as well.
 inline constexpr std::string_view kCopyJournal = "_HOLDFAST_COPY";
 
 inline constexpr std::string_view kMetadataName = "_CHECKPOINT_METADATA";
 inline constexpr std::string_view kDigestsName = "_HOLDFAST_DIGESTS";
 inline constexpr std::string_view kManifestName = "manifest.ocdbt";
 
-// Small files that opening a checkpoint reads, wherever in it they lie.
+// Small files that opening a checkpoint reads, anywhere in the checkpoint.
 inline constexpr std::string_view kOpeningNames[] = {
     "commit_success.txt",
     "_CHECKPOINT_METADATA",
@@ -45,18 +45,18 @@ inline constexpr std::string_view kOpeningNames[] = {
     "pytorch_model.bin.index.json",
 };
 
-// Those of them that tell whether a step is whole, when it was saved, and its
+// The subset that shows whether a step is complete, when it was saved, and its
 // metrics.
 inline constexpr std::string_view kStepNames[] = {
     "commit_success.txt", "_CHECKPOINT_METADATA", "_HOLDFAST_DIGESTS",
     "orbax.checkpoint", "metrics"};
 
-// Names in directories of that name are read, too
+// Files in directories with these names are read too
 // ("array_metadatas/process_0").
 inline constexpr std::string_view kOpeningDirectories[] = {"array_metadatas"};
 
-// Asked for where nothing can be listed: surely small, and surely no
-// directories.
+// Requested where listing is impossible: these are certainly small, and
+// certainly not directories.
 inline constexpr std::string_view kProbedNames[] = {
     "commit_success.txt",
     "_CHECKPOINT_METADATA",
@@ -73,15 +73,15 @@ inline constexpr std::string_view kProbedNames[] = {
     "pytorch_model.bin.index.json",
 };
 
-// A model in one file, which may be large: asked for by itself, without its
-// bytes, where none of those is there.
+// A model in one file, which may be large: requested by itself, without its
+// bytes, if none of the probed names exists.
 inline constexpr std::string_view kProbedModel = "model.safetensors";
 
-// A path to one of these means the bare arrays beside it.
+// A path to one of these means the bare arrays next to it.
 inline constexpr std::string_view kBareNames[] = {"manifest.ocdbt", ".zarray",
                                                   "zarr.json"};
 
-// Files of OCDBT nodes and values lie in directories of this name.
+// Files of OCDBT nodes and values are in directories with this name.
 inline constexpr std::string_view kDataDirectory = "d";
 
 }  // namespace holdfast

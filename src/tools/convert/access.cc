@@ -1,4 +1,4 @@
-// How each foreign format is written and read back.
+// The functions to write each foreign format and to read it back.
 #include <memory>
 #include <string>
 #include <utility>

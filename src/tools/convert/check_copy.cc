@@ -41,7 +41,7 @@ class Checker {
                          " in " + target_.info().path + ": " + why);
   }
 
-  // By which leaves are known in the target.
+  // The text by which the target identifies a leaf.
   std::string KeyText(const std::vector<std::string>& key) const {
     if (!options_.has_keys) return Joined(key, ".");
     return std::to_string(key.size()) + Joined(key, {"\0", 1});
@@ -150,8 +150,8 @@ class Checker {
       if (item.hashes[i]) {
         want = *item.hashes[i];
       } else {
-        // The unit was never in a batch, so its hash must be made from the
-        // source again.
+        // The unit was never in a batch, so its hash must be computed from the
+        // source.
         HF_ASSIGN_OR_RETURN(const std::vector<uint64_t> read,
                             HashesIn(source_, item, i, i + 1, false));
         want = read[0];

@@ -1,6 +1,6 @@
 // Checks that a new checkpoint holds the values that were read for it.
 //
-// Thread-safety: one call at a time for a source. Units: bytes.
+// Thread-safety: one call at a time per source. Units: bytes.
 // Errors: DataLoss naming the leaf and the box that differ; those of reading.
 #pragma once
 
@@ -17,21 +17,21 @@ namespace holdfast {
 struct CopiedItem {
   std::vector<FeedUnit> units;
   std::vector<std::optional<uint64_t>> hashes;  // of the units
-  // The leaves of the whole item.
+  // The leaves of the complete item.
   std::vector<CopiedLeaf> leaves;
 };
 
 struct CheckOptions {
   RunOptions run;            // of each pass
-  ProgressFn progress;       // of the whole; may be empty
+  ProgressFn progress;       // of all passes together; may be empty
   uint64_t bytes_max = 0;    // compared at a time
-  bool checks_small = true;  // also all leaves other than arrays
-  // False: the format knows only names, in which keys are joined, and perhaps
-  // no dtype of a leaf other than an array.
+  bool checks_small = true;  // also checks all leaves other than arrays
+  // If false, the format has only names, in which keys are joined, and may lack
+  // the dtypes of leaves other than arrays.
   bool has_keys = true;
 };
 
-// Decoded bytes that were compared.
+// Returns the number of decoded bytes that were compared.
 Result<uint64_t> CheckCopy(const Checkpoint& source, const Checkpoint& target,
                            const std::vector<CopiedItem>& items,
                            const CheckOptions& options);

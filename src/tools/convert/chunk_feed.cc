@@ -50,7 +50,8 @@ ChunkFeed::ChunkFeed(const Checkpoint& source, std::vector<FeedUnit> units,
 }
 
 void ChunkFeed::MakeBatches() {
-  // Half of the budget: while one batch is used up, the next can be read.
+  // Half of the budget, so that the next batch can be read while one is
+  // consumed.
   const uint64_t batch_bytes_max = options_.bytes_max / 2;
   for (size_t i = 0; i < units_.size(); ++i) {
     const uint64_t byte_count = units_[i].byte_count();
@@ -95,8 +96,8 @@ Status ChunkFeed::Read(size_t leaf, const Shape& origin,
   if (element_count != ElementCount(box.shape)) {
     return ReadAlone(leaf, origin, target);
   }
-  // In the order of the batches: an earlier one is used up, and its memory
-  // free, before a later one is loaded.
+  // In batch order: an earlier batch is consumed, and its memory freed, before
+  // a later one is loaded.
   std::sort(parts.begin(), parts.end(),
             [](const Part& a, const Part& b) { return a.unit < b.unit; });
   for (const Part& part : parts) {
@@ -149,7 +150,7 @@ Result<std::shared_ptr<Buffer>> ChunkFeed::Take(size_t unit,
   if (batch.state == BatchState::kNew && !is_passed_over_[unit]) {
     if (waiting_bytes_ + batch.byte_count > options_.bytes_max &&
         waiting_bytes_ > 0) {
-      // Those before it are slow; their memory is not there yet.
+      // Earlier requests are slow, so their memory is not free yet.
       is_passed_over_[unit] = true;
       return std::shared_ptr<Buffer>();
     }
@@ -157,7 +158,7 @@ Result<std::shared_ptr<Buffer>> ChunkFeed::Take(size_t unit,
     waiting_bytes_ += batch.byte_count;
     waiting_bytes_peak_ = std::max(waiting_bytes_peak_, waiting_bytes_);
     lock.unlock();
-    // Others wait for the batch, also when memory ran out.
+    // Other threads wait for the batch, even if memory runs out.
     const Status status = CatchBadAlloc([&] { return Load(batch); });
     lock.lock();
     batch.status = status;
@@ -167,7 +168,8 @@ Result<std::shared_ptr<Buffer>> ChunkFeed::Take(size_t unit,
   loaded_.wait(lock, [&] { return batch.state != BatchState::kLoading; });
   HF_RETURN_IF_ERROR(batch.status);
   const Waiting& waiting = waiting_[unit];
-  // Given back already: the caller asks a second time and must read for itself.
+  // Already freed: this is a second request, so the caller must read for
+  // itself.
   if (waiting.left_count < element_count) return std::shared_ptr<Buffer>();
   return waiting.elements;
 }
@@ -218,7 +220,7 @@ Status ChunkFeed::Load(Batch& batch) {
 void ChunkFeed::GiveBack(size_t unit, int64_t element_count) {
   const std::lock_guard lock(mutex_);
   Waiting& waiting = waiting_[unit];
-  if (waiting.left_count == 0) return;  // asked for more than once
+  if (waiting.left_count == 0) return;  // requested more than once
   waiting.left_count = std::max<int64_t>(0, waiting.left_count - element_count);
   if (waiting.left_count > 0) return;
   waiting.elements.reset();

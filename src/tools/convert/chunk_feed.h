@@ -1,12 +1,13 @@
-// ChunkFeed: gives a save the elements of its deferred arrays out of another
-// checkpoint, reading each stored chunk of that as seldom as memory allows.
+// ChunkFeed: supplies a save with the elements of its deferred arrays from
+// another checkpoint, reading each of its stored chunks as rarely as memory
+// allows.
 //
-// The feed knows beforehand which boxes the save will ask for, and in which
-// order: its units. Neighbours in that order make a batch. The first that asks
-// for a unit of a batch has all of it read in one pass, in which every stored
-// chunk is decoded once; the others find it there. A unit's memory is given
-// back when it has been asked for. A caller that asks for something else, or
-// out of order, gets it by a read of its own: slower, and never a wait.
+// The feed is given in advance the boxes that the save will ask for, in order:
+// its units. Consecutive units form a batch. The first request for a unit of a
+// batch reads the complete batch in one pass, which decodes every stored chunk
+// once; later requests find their elements in memory. A unit's memory is freed
+// when all of it has been requested. A request for anything else, or out of
+// order, is served by a separate read: slower, but it never waits.
 // Thread-safety: Read from any thread.
 // Ownership: borrows the source.
 // Units: bytes. Errors: those of Checkpoint::ReadInto.
@@ -41,37 +42,38 @@ struct FeedUnit {
   }
 };
 
-// `unit` in pieces of at most `bytes_max` bytes (one element, if that is less),
-// in C order.
+// Divides `unit` into pieces of at most `bytes_max` bytes (one element, if that
+// is larger), in C order.
 void AppendPieces(const FeedUnit& unit, uint64_t bytes_max,
                   std::vector<FeedUnit>& units);
 
-// Elements in C order, of any dtype.
+// Hashes elements in C order, of any dtype.
 uint64_t ElementsHash(std::string_view elements);
 
 struct FeedOptions {
   RunOptions read;         // of one pass
-  uint64_t bytes_max = 0;  // read and not yet asked for; twice a batch
+  uint64_t bytes_max = 0;  // read and not yet requested: two batches
 };
 
 class ChunkFeed {
  public:
-  // `units`: in the order of the save, each of at most half of bytes_max.
+  // `units` are in the order of the save, each at most half of bytes_max.
   ChunkFeed(const Checkpoint& source, std::vector<FeedUnit> units,
             const FeedOptions& options);
 
-  // target = the box of its shape at `origin`.
+  // Fills `target` from the box of its shape at `origin`.
   Status Read(size_t leaf, const Shape& origin, const ArrayView& target);
 
-  // Gives `fn` the elements of a whole unit, in C order, where they lie.
+  // Passes `fn` the elements of a complete unit, in C order, without copying
+  // them.
   Status Use(size_t unit,
              const std::function<Status(std::string_view elements)>& fn);
 
   const std::vector<FeedUnit>& units() const { return units_; }
   // The ElementsHash of each unit; absent for a unit that was never read in a
-  // batch, nor used. REQUIRES: no Read or Use of it is under way.
+  // batch nor used. REQUIRES: no Read or Use of the unit is running.
   const std::vector<std::optional<uint64_t>>& hashes() const { return hashes_; }
-  // Read from storage so far.
+  // Bytes read from storage so far.
   uint64_t stored_bytes() const;
   uint64_t waiting_bytes_peak() const;
 
@@ -84,7 +86,7 @@ class ChunkFeed {
     BatchState state = BatchState::kNew;
     Status status;
   };
-  // A unit from the moment it is read until all of it was asked for.
+  // A unit from the moment it is read until all of it was requested.
   struct Waiting {
     std::shared_ptr<Buffer> elements;
     int64_t left_count = 0;
@@ -92,7 +94,7 @@ class ChunkFeed {
 
   void MakeBatches();
   void IndexUnits();
-  // The unit's elements, or null when the caller reads for itself.
+  // The unit's elements, or null when the caller must read them itself.
   Result<std::shared_ptr<Buffer>> Take(size_t unit, int64_t element_count);
   Status Load(Batch& batch);
   void GiveBack(size_t unit, int64_t element_count);
@@ -104,7 +106,7 @@ class ChunkFeed {
   BufferPool pool_;
   Run run_;  // of hashes
   std::vector<size_t> batch_of_unit_;
-  // Boxes of a leaf's units, and their numbers.
+  // The boxes of a leaf's units, and the units' indices.
   struct LeafUnits {
     std::vector<size_t> units;
     std::unique_ptr<BoxIndex> index;
@@ -116,7 +118,7 @@ class ChunkFeed {
   std::condition_variable loaded_;
   std::vector<Batch> batches_;
   std::vector<Waiting> waiting_;      // by unit
-  std::vector<bool> is_passed_over_;  // by unit: was read by itself
+  std::vector<bool> is_passed_over_;  // by unit: was read separately
   uint64_t waiting_bytes_ = 0;
   uint64_t waiting_bytes_peak_ = 0;
   uint64_t stored_bytes_ = 0;

@@ -70,7 +70,7 @@ std::vector<FeedUnit> UnitsOfGrid(size_t leaf, const Shape& shape,
   return units;
 }
 
-// Whether the feed gives the source's elements at `box`.
+// Expects the feed to return the source's elements at `box`.
 void ExpectRead(ChunkFeed& feed, const FakeSource& source, size_t leaf,
                 const Box& box) {
   Array got = *Array::Allocate(DType::kInt32, box.shape);
@@ -134,7 +134,7 @@ TEST(ChunkFeed, GivesUnitsPieceByPiece) {
     ExpectRead(feed, source, 0, {{row, 0}, {1, 4}});
   }
   EXPECT_EQ(source.pass_count(), 1);
-  // It is gone now, and read again.
+  // The batch was freed and is read again.
   ExpectRead(feed, source, 0, {{0, 0}, {6, 4}});
   EXPECT_EQ(source.pass_count(), 2);
 }

@@ -19,8 +19,8 @@
 namespace holdfast {
 namespace {
 
-// A target that takes its own source's place keeps its name, whatever that
-// says.
+// A target that replaces its own source keeps its name, whatever format the
+// name implies.
 Result<Format> FormatOf(const Checkpoint& source, const Place& target,
                         const ConvertOptions& options) {
   if (target.Absolute().path() == source.info().path) {
@@ -31,8 +31,8 @@ Result<Format> FormatOf(const Checkpoint& source, const Place& target,
                             source.info().format);
 }
 
-// The rules would be ignored when the save plans the chunks, or when the format
-// has none; so they are refused.
+// Refuses rules about shards where they would be ignored: if the save plans the
+// chunks, or the format has no shards.
 Status CheckShards(Format format, const LeafMap& map) {
   const bool takes_shards = format == Format::kMegatronZarr ||
                             format == Format::kDcp ||
@@ -48,7 +48,7 @@ Status CheckShards(Format format, const LeafMap& map) {
            : ""));
 }
 
-// The same of what the format has no place for.
+// Refuses layout options that the format cannot use.
 Status CheckLayout(Format format, const ConvertOptions& options) {
   struct Rule {
     bool is_ignored;
@@ -90,7 +90,7 @@ bool IsShared(const ConvertOptions& options) {
   return options.group != nullptr && options.group->size() > 1;
 }
 
-// A newer step may appear meanwhile: rank 0 says which it is.
+// A newer step may appear meanwhile, so rank 0 decides which step is opened.
 class SourceOpener {
  public:
   SourceOpener(const std::string& source, const std::string& target,
@@ -129,7 +129,7 @@ class SourceOpener {
     HF_ASSIGN_OR_RETURN(const std::string path,
                         group_->Broadcast({"open", target_path_}, 0, ""));
     if (path.empty()) {
-      // Fails as rank 0 says.
+      // Fails with rank 0's error.
       HF_RETURN_IF_ERROR(group_->Agree({"open", target_path_}, Status()));
       return InternalError("convert: rank 0 has opened nothing");
     }
@@ -150,15 +150,15 @@ class SourceOpener {
   ProcessGroup* const group_;
 };
 
-// 0: no earlier conversion can be continued.
+// 0 means that no earlier conversion can be continued.
 uint64_t SourceHash(const std::string& path, const ConvertOptions& options) {
   const uint64_t files = FilesHash(path);
   if (files == 0) return 0;
   return files ^ RecipeHash(options.recipe, options.recipe_options);
 }
 
-// A plan has an entry for every few megabytes, and how many bytes there are may
-// be a server's word, or that of a sparse file.
+// A plan has an entry for every few megabytes, and the number of bytes may be a
+// server's claim, or that of a sparse file.
 Status CheckCanPlan(const Checkpoint& source) {
   constexpr uint64_t kPlannedBytesMax = uint64_t{1} << 48;
   uint64_t left = kPlannedBytesMax;

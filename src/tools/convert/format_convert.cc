@@ -23,11 +23,11 @@
 namespace holdfast {
 namespace {
 
-// Written between two entries of the journal, at most.
+// The maximum number of bytes written between two entries of the journal.
 constexpr uint64_t kJournalBytes = uint64_t{256} << 20;
 constexpr uint64_t kPieceBytesMax = uint64_t{8} << 20;
 
-// The journal's entry for a piece: its hash, then the target's mark.
+// A piece's entry in the journal: its hash, then the target's mark.
 std::string MarkOf(uint64_t hash, std::string_view target_mark) {
   std::string mark;
   PutU64Little(mark, hash);
@@ -62,7 +62,7 @@ class FormatConverter {
     if (!done.ok()) {
       if (done.code() == StatusCode::kDataLoss ||
           done.code() == StatusCode::kInvalidArgument) {
-        // Another run from these files would fail in the same way.
+        // Another run from these files would fail the same way.
         work_->Discard();
       }
       return work_->WithAdvice(done);
@@ -77,9 +77,10 @@ class FormatConverter {
     return std::clamp<uint64_t>(budgets.waiting_bytes / 8, 1, kPieceBytesMax);
   }
 
-  // The feed has the account. No more workers than there are pieces in one of
-  // its batches: while they are busy with one, the next fits in; others would
-  // read for themselves, into memory that nothing counts.
+  // The feed accounts for the memory. At most as many workers as there are
+  // pieces in one of its batches: while they process one batch, the next still
+  // fits. More workers would read for themselves, into memory that is not
+  // counted.
   static RunOptions WritePhase(const ConvertOptions& options,
                                const Budgets& budgets) {
     RunOptions run = options.run;
@@ -95,7 +96,7 @@ class FormatConverter {
     return run;
   }
 
-  // A name that means one file gets one, however large it is.
+  // A name that implies one file gets one file, however large.
   uint64_t ShardBytesMax() const {
     const bool is_unbounded =
         options_.shard_bytes_max == 0 && NamesOneFile(target_.path());
@@ -220,8 +221,8 @@ class FormatConverter {
     return Status();
   }
 
-  // Writes pieces [first, last) of those that are left. After a failure, the
-  // written pieces are kept for the next run.
+  // Writes the remaining pieces [first, last). After a failure, the written
+  // pieces are kept for the next run.
   Status WriteGroup(ChunkFeed& feed, size_t first, size_t last) {
     std::vector<std::string> marks(last - first);
     std::vector<char> is_done(last - first);
@@ -242,7 +243,7 @@ class FormatConverter {
           return Status();
         },
         &run_.cancel());
-    // Also after a failure: the pieces that were written need not be written
+    // Even after a failure, so that the written pieces need not be written
     // again.
     const Status noted = Note(feed, first, marks, is_done);
     return written.ok() ? noted : written;
@@ -251,8 +252,8 @@ class FormatConverter {
   Status Note(const ChunkFeed& feed, size_t first,
               const std::vector<std::string>& marks,
               const std::vector<char>& is_done) {
-    // The data must be durable before the journal names them: a crash in
-    // between only costs these pieces again.
+    // The data must be durable before the journal names them; a crash in
+    // between only costs these pieces.
     HF_RETURN_IF_ERROR(access_.target->SyncData());
     std::vector<JournalRecord> records;
     for (size_t item = 0; item < marks.size(); ++item) {
@@ -297,7 +298,7 @@ class FormatConverter {
   TargetPlan plan_;
   CopyPlan copy_;
   std::vector<uint64_t> hashes_;  // as copy_.units
-  std::vector<size_t> left_;      // units that are to be written
+  std::vector<size_t> left_;      // units still to be written
   std::unique_ptr<WorkDirectory> work_;
   ConvertResult result_;
 };
@@ -310,8 +311,8 @@ CopyPlan MakeCopyPlan(const TargetPlan& plan, const FormatTarget& target,
   std::iota(order.begin(), order.end(), size_t{0});
   std::vector<uint64_t> positions;
   for (const size_t i : order) positions.push_back(target.FilePosition(i));
-  // Writing in file order lets the disk work sequentially; stable, so that
-  // equal plans number their pieces alike and a journal fits.
+  // Writing in file order lets the disk work sequentially. The sort is stable,
+  // so that equal plans number their pieces alike and a journal fits.
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return positions[a] < positions[b];
   });

@@ -1,15 +1,15 @@
-// A conversion to a format that is not Orbax's: plan, stream, compare, publish.
+// Converts to a format that is not Orbax's: plan, stream, compare, publish.
 //
-// 1. The leaves that are wanted become a TargetPlan; small values are read.
-// 2. The target cuts them into pieces, in the order of its files (CopyPlan): a
-//    value, and its hash is what a journal is of.
-// 3. A ChunkFeed reads batches of pieces, workers write them straight to their
-//    final place in the target's files. Now and then everything written is
-//    synced and noted in the journal.
-// 4. The finished target is opened and every piece's hash compared.
-// 5. It gets its name.
+// 1. The wanted leaves become a TargetPlan; small values are read.
+// 2. The target divides them into pieces, in the order of its files (CopyPlan).
+//    A journal is valid only for a plan with the same hash.
+// 3. A ChunkFeed reads batches of pieces; workers write each directly to its
+//    final position in the target's files. From time to time everything written
+//    is synced and recorded in the journal.
+// 4. The finished target is opened and every piece's hash is compared.
+// 5. The target gets its name.
 //
-// Thread-safety: one call a target path. Ownership: borrows all for the call.
+// Thread-safety: one call per target path. Ownership: borrows all for the call.
 // Errors: those of Convert.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Conversions to a foreign format and back: equal values, what is kept when one
-// is cut off, and what is never replaced.
+// Conversions to a foreign format and back: equal values, the files kept by an
+// interrupted conversion, and targets that are never replaced.
 #include "tools/convert/format_convert.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ std::unique_ptr<Checkpoint> OpenAny(const std::string& path) {
   return opened.ok() ? std::move(opened).value() : nullptr;
 }
 
-// One line a leaf: all that a conversion keeps.
+// One line per leaf, with everything that a conversion keeps.
 std::vector<std::string> LinesOf(const Checkpoint& checkpoint) {
   std::vector<std::string> lines;
   for (size_t i = 0; i < checkpoint.leaves().size(); ++i) {
@@ -59,7 +59,7 @@ std::vector<std::string> LinesOf(const Checkpoint& checkpoint) {
   return lines;
 }
 
-// A source with some MiB, so that there are many pieces.
+// A source of a few MiB, so that there are many pieces.
 Tree LargeTree() {
   Tree tree = AllKindsTree();
   for (int i = 0; i < 6; ++i) {
@@ -69,7 +69,7 @@ Tree LargeTree() {
   return tree;
 }
 
-// Writes safetensors, and does wrong when it is told to.
+// Faults of a safetensors writer, on request.
 struct Faults {
   std::atomic<int> writes_left{1 << 30};  // then they fail
   std::atomic<int> sync_count{0};
@@ -106,7 +106,7 @@ class FaultyTarget : public FormatTarget {
     std::string own(elements);
     if (faults_->flips_bit) own[0] ^= 1;
     Result<std::string> mark = base_->Write(leaf, box, own);
-    // Lets others come in meanwhile.
+    // Lets other threads run meanwhile.
     for (int i = 0; i < 100; ++i) std::this_thread::yield();
     --faults_->writer_count;
     return mark;
@@ -231,8 +231,8 @@ TEST_F(FormatConvert, NeverHalfATarget) {
   EXPECT_FALSE(fs::exists(PathOf("b.safetensors.holdfast-convert-tmp")));
 }
 
-// Whatever write fails: the next run goes on, and the file is as if nothing had
-// been.
+// Whichever write fails, the next run continues, and the file is as if nothing
+// had failed.
 TEST_F(FormatConvert, GoesOnAfterAnyFailure) {
   Faults none;
   ASSERT_TRUE(ConvertTo("whole.safetensors", &none).ok());
@@ -302,7 +302,7 @@ TEST_F(FormatConvert, BeginsAnewWhenItMust) {
   EXPECT_THAT(again(), HasSubstr("has changed"));
 }
 
-// More than the pieces of a batch would read into memory of their own.
+// More writers than a batch has pieces would read into uncounted memory.
 TEST_F(FormatConvert, AsManyWritersAsTheBudgetHolds) {
   options_.run.thread_count = 32;
   Faults faults;
@@ -316,7 +316,7 @@ TEST_F(FormatConvert, OrbaxReplacesForeignTargets) {
   for (const Format foreign : {Format::kSafetensors, Format::kNpz, Format::kDcp,
                                Format::kTorchDist, Format::kMegatronZarr}) {
     SCOPED_TRACE(FormatName(foreign));
-    // Without a suffix: its name would be a reason to refuse.
+    // Without a suffix, because the name would be a reason to refuse.
     const std::string target = PathOf(std::string(FormatName(foreign)));
     ConvertOptions there;
     there.sync = false;
@@ -332,7 +332,7 @@ TEST_F(FormatConvert, OrbaxReplacesForeignTargets) {
     std::atomic<bool> cancel = false;
     ConvertOptions cut = over;
     cut.run.cancel = &cancel;
-    // The last moment: everything is written, and is being compared.
+    // The last moment: everything is written and is being compared.
     cut.run.progress = [&](const Progress& progress) {
       if (progress.phase == "check") cancel = true;
     };
@@ -341,7 +341,7 @@ TEST_F(FormatConvert, OrbaxReplacesForeignTargets) {
     EXPECT_EQ(Convert(source_path_, target, cut).status().code(),
               StatusCode::kCancelled);
     EXPECT_EQ(FilesHash(target), before);
-    // The source is what it replaces.
+    // The source is the target that it replaces.
     const auto done = Convert(target, target, over);
     ASSERT_TRUE(done.ok()) << done.status().ToString();
     EXPECT_GT(done->checked_bytes, 0u);
@@ -379,7 +379,7 @@ TEST_F(FormatConvert, ShardsAreForFormatsThatTakeThem) {
   }
 }
 
-// By its name, from any source, and without a word about the format.
+// Chosen by its name, for any source, without a format option.
 TEST_F(FormatConvert, TheTargetsNameSaysTheFormat) {
   options_.format.reset();
   for (const auto& [name, format] :
@@ -402,7 +402,7 @@ TEST_F(FormatConvert, TheTargetsNameSaysTheFormat) {
   EXPECT_FALSE(fs::exists(PathOf("n.safetensors")));
 }
 
-// Options that the new format has no place for are refused, not ignored.
+// Options that the new format cannot use are refused, not ignored.
 TEST_F(FormatConvert, OptionsOfOtherFormatsAreRefused) {
   ConvertOptions zarr, directories, packed, cut, bounded;
   zarr.zarr_format = 3;
@@ -436,7 +436,7 @@ TEST_F(FormatConvert, OptionsOfOtherFormatsAreRefused) {
   EXPECT_FALSE(fs::exists(PathOf("n")));
 }
 
-// A file that would be several is refused.
+// Refuses one file that would have to become several.
 TEST_F(FormatConvert, OneFileIsNotCutIntoSeveral) {
   options_.format.reset();
   options_.shard_bytes_max = 1;
@@ -447,7 +447,7 @@ TEST_F(FormatConvert, OneFileIsNotCutIntoSeveral) {
   EXPECT_FALSE(fs::exists(PathOf("m.safetensors")));
 }
 
-// None of them is in an object store.
+// None of these targets is in an object store.
 TEST_F(FormatConvert, AWrongTargetSaysWhy) {
   for (const auto& [target, why] :
        std::vector<std::pair<std::string, std::string>>{
@@ -459,7 +459,7 @@ TEST_F(FormatConvert, AWrongTargetSaysWhy) {
   }
 }
 
-// Every item of a composite has a sidecar of its own.
+// Every item of a composite has its own sidecar.
 TEST_F(FormatConvert, SidecarsOfAComposite) {
   const std::string composite = PathOf("composite");
   const auto pending = PendingSave::Begin(composite, {.sync = false});
@@ -523,8 +523,8 @@ TEST_F(FormatConvert, OneConversionAtATime) {
             StatusCode::kAlreadyExists);
 }
 
-// Runs `body` in a process that SIGKILL ends at the progress call number
-// `kill_at`. False: it came to its end before.
+// Runs `body` in a process that is killed by SIGKILL at progress call
+// `kill_at`. False if it ended before that.
 bool IsKilled(int kill_at, ConvertOptions options,
               const std::function<Status(const ConvertOptions&)>& body) {
   const pid_t child = ::fork();
@@ -543,8 +543,8 @@ bool IsKilled(int kill_at, ConvertOptions options,
   return WIFSIGNALED(status);
 }
 
-// Kills that come one after the other, each a bit later, until one comes too
-// late; the result must be that of a run nobody killed.
+// One kill after another, each a bit later, until one comes too late; the
+// result must equal that of a run without kills.
 TEST_F(FormatConvert, KillsOfAForeignTarget) {
   ASSERT_TRUE(ConvertTo("whole.safetensors").ok());
   const std::string want = BytesOf(PathOf("whole.safetensors"));
@@ -583,7 +583,7 @@ TEST_F(FormatConvert, KillsOfAnOrbaxTarget) {
     EXPECT_EQ(LinesOf(*OpenAny(name)), want);
     EXPECT_TRUE(Verify(name)->damages.empty());
     EXPECT_FALSE(fs::exists(name + ".orbax-checkpoint-tmp"));
-    // Once more, cut by a cancel, to see what was kept.
+    // Once more, cancelled, to see what was kept.
     std::atomic<bool> cancel = false;
     ConvertOptions cut = options_;
     cut.run.cancel = &cancel;

@@ -61,7 +61,7 @@ class TreeMaker {
                      stored.layout->format.metadata.shape);
   }
 
-  // Nothing: only the sidecar has it.
+  // Nothing if only the sidecar has the leaf.
   Result<std::optional<Tree>> MappedTree(const MappedLeaf& mapped,
                                          std::vector<SidecarLeaf>& sidecar) {
     const TargetLeaf& leaf = *mapped.leaf;
@@ -168,7 +168,7 @@ class TreeMaker {
     return traits;
   }
 
-  // Leaves that are laid out alike follow each other.
+  // Leaves with equal layouts are consecutive.
   std::shared_ptr<const ArrayTraits> Shared(ArrayTraits traits) {
     if (last_ == nullptr || !(*last_ == traits)) {
       last_ = std::make_shared<const ArrayTraits>(std::move(traits));

@@ -38,7 +38,7 @@ std::optional<std::string_view> PayloadOf(std::string_view line) {
   return payload;
 }
 
-// "a b c" in three; fewer words leave the rest empty.
+// Splits "a b c" into three; with fewer words the rest is empty.
 struct ThreeWords {
   std::string_view first, second, third;
 
@@ -133,7 +133,8 @@ Result<std::unique_ptr<Journal>> Journal::Continue(const std::string& path,
   UniqueFd fd(
       ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  // A half line at the end would merge with the next record and damage it.
+  // Otherwise half a line at the end would merge with the next record and
+  // damage it.
   if (::ftruncate(fd.get(), static_cast<off_t>(found.byte_count)) != 0) {
     return ErrnoStatus(errno, "truncate", path);
   }

@@ -1,10 +1,10 @@
-// The journal of a conversion: which pieces are finished and durable, so that a
-// later run need not write them again.
+// The journal of a conversion: records which pieces are finished and durable,
+// so that a later run need not write them again.
 //
-// A text file that only grows. Its first line names the plan, each other one
-// finished piece by its number, with a few bytes about it; every line begins
-// with its own CRC-32C. A line that was cut off by a crash ends the journal;
-// one that is wrong in the middle makes all of it worthless. Thread-safety: one
+// A text file that only grows. Its first line identifies the plan; each other
+// line gives the index of one finished piece, with a few bytes about it. Every
+// line begins with its own CRC-32C. A line that was cut off by a crash ends the
+// journal; a wrong line in the middle invalidates all of it. Thread-safety: one
 // thread. Ownership: owns its descriptor. Errors: those of the file system.
 #pragma once
 
@@ -20,7 +20,8 @@
 
 namespace holdfast {
 
-// The conversion that a journal belongs to. Equal plans have equal pieces.
+// Identifies the conversion that a journal belongs to. Equal plans have equal
+// pieces.
 struct JournalHead {
   uint64_t source_hash = 0;  // of the files that are read
   uint64_t plan_hash = 0;    // of everything else that decides the result
@@ -41,22 +42,22 @@ struct FoundJournal {
   std::unordered_map<uint64_t, std::string> marks;  // by number
   uint64_t byte_count = 0;                          // of the good lines
 };
-// Damage and absence are states, and no errors.
+// Reports damage and absence as states, not as errors.
 Result<FoundJournal> ReadJournal(const std::string& path);
-// The same of a journal's text.
+// Parses the text of a journal.
 FoundJournal ParseJournal(std::string_view text);
 
 class Journal {
  public:
-  // A new one, in place of whatever is there.
+  // Creates a new journal, replacing whatever exists.
   static Result<std::unique_ptr<Journal>> Create(const std::string& path,
                                                  const JournalHead& head,
                                                  bool sync);
-  // Goes on behind the good lines of `found`.
+  // Continues after the good lines of `found`.
   static Result<std::unique_ptr<Journal>> Continue(const std::string& path,
                                                    const FoundJournal& found,
                                                    bool sync);
-  // With sync they are durable when it returns.
+  // With `sync` the records are durable when this returns.
   Status Append(std::span<const JournalRecord> records);
 
  private:

@@ -72,7 +72,7 @@ TEST(Journal, ACutGivesTheLinesBeforeIt) {
   }
 }
 
-// A changed byte never gives a record that was not written.
+// A changed byte never produces a record that was not written.
 TEST(Journal, DamageIsSeen) {
   ScratchDirectory scratch;
   std::vector<JournalRecord> records;
@@ -86,7 +86,7 @@ TEST(Journal, DamageIsSeen) {
       EXPECT_EQ(found.state, State::kDamaged) << i;
       continue;
     }
-    // In the last line, or the end of the one before it.
+    // The change is in the last line, or at the end of the line before.
     if (found.state != State::kGood) continue;
     EXPECT_LT(found.marks.size(), records.size()) << i;
     for (const auto& [number, mark] : found.marks) {

@@ -28,7 +28,7 @@ std::vector<std::string> SplitAt(const std::string& text, char separator) {
   }
 }
 
-// A list of rules of one sort, and which of them were of any use.
+// A list of rules of one kind, which records the rules that were used.
 template <typename Rule>
 struct UsedRules {
   explicit UsedRules(const std::vector<Rule>& list)
@@ -53,7 +53,7 @@ class Renamer {
     return made;
   }
 
-  // The new keys; nothing when no rule matches.
+  // The new keys; nullopt when no rule matches.
   Result<std::optional<std::vector<std::string>>> NewKeys(
       const LeafInfo& leaf) {
     const std::string path = Joined(leaf.key, "/");
@@ -99,7 +99,7 @@ class Renamer {
     return std::optional<std::string>(std::move(text));
   }
 
-  // A name that has slashes of its own keeps them.
+  // A name that contains slashes itself keeps them.
   static std::vector<std::string> KeysOf(const LeafInfo& leaf, bool is_name,
                                          const std::string& renamed) {
     if (is_name) return SplitAt(renamed, '.');
@@ -200,8 +200,8 @@ class Mapper {
     return Status();
   }
 
-  // The last keys that did not change keep their kinds, e.g. the index "0" in
-  // "a/0" renamed to "b/0".
+  // The trailing unchanged keys keep their kinds, e.g. the index "0" in "a/0"
+  // renamed to "b/0".
   static void SetKeys(std::vector<std::string> keys, TargetLeaf& leaf) {
     std::vector<KeyKind> kinds(keys.size());
     size_t from_end = 1;
@@ -236,7 +236,7 @@ class Mapper {
     return true;
   }
 
-  // Casts the leaf; returns the text for the report.
+  // Casts the leaf; returns the line for the report.
   std::string Cast(const LeafInfo& info, TargetLeaf& leaf) {
     std::optional<DType> wanted;
     for (size_t i = 0; i < map_.casts.size(); ++i) {
@@ -334,7 +334,7 @@ class Mapper {
         above.pop_back();
         const auto found = by_key.find(above);
         if (found == by_key.end()) continue;
-        // Stored that way already: some partial saves are.
+        // Stored that way already, as by some partial saves.
         if (!is_renamed_[i] && !is_renamed_[found->second]) continue;
         return InvalidArgumentError(
             "leaf " + OldName(i) + " would become " + mapped_.leaves[i].name +

@@ -1,12 +1,11 @@
-// Which leaves the new checkpoint has, under which names, with which dtypes:
-// LeafMap applied to the leaves of a source.
+// Determines which leaves the new checkpoint has, with which names and dtypes:
+// applies a LeafMap to the leaves of a source.
 //
 // Thread-safety: pure functions.
-// Errors: InvalidArgument: a rule that cannot be understood; a leaf that nobody
-// can read and that is not left out; two leaves of one name; a leaf whose new
-// keys lie below another's; with is_strict a rule that matches nothing.
-// NotFound: a name that no leaf has. ResourceExhausted: a pattern that takes
-// too long.
+// Errors: InvalidArgument for a rule that cannot be parsed, an unreadable leaf
+// that is not left out, two leaves with one name, a leaf whose new keys are
+// below another's, and with is_strict a rule that matches nothing. NotFound: a
+// name that no leaf has. ResourceExhausted: a pattern that takes too long.
 #pragma once
 
 #include <string>
@@ -23,8 +22,8 @@ struct MappedLeaves {
   ConvertReport report;
 };
 
-// `names` as ConvertOptions::names. `keeps_chunks`: arrays keep the chunks they
-// have, where no rule says otherwise.
+// `names` is as ConvertOptions::names. With `keeps_chunks` arrays keep their
+// chunks unless a rule says otherwise.
 Result<MappedLeaves> MapLeaves(const std::vector<LeafInfo>& leaves,
                                const std::vector<std::string>& names,
                                const LeafMap& map, bool keeps_chunks = false);

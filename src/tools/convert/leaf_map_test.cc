@@ -63,7 +63,7 @@ TEST(LeafMap, RenamesPathsAndNames) {
       Model(), {}, {.renames = {{R"(params\.a\.(.*))", "net.\\g<1>"}}});
   EXPECT_THAT(Names(dotted), ElementsAre("opt.mu", "net.b", "net.w", "step"));
   EXPECT_THAT(dotted->leaves[1].key, ElementsAre("net", "b"));
-  // The first that matches, once.
+  // Only the first rule that matches applies, and only once.
   EXPECT_THAT(Names(MapLeaves(Model(), {},
                               {.renames = {{"step", "count"},
                                            {"count", "lost"},
@@ -171,8 +171,7 @@ TEST(LeafMap, AListWithGapsBecomesADict) {
   EXPECT_EQ(renamed->leaves[2].key_kinds[1], KeyKind::kIndex);
 }
 
-// The slow, obvious twin: prefixes that are replaced, and every pair of leaves
-// looked at.
+// The slow, obvious twin: replaces prefixes, and compares every pair of leaves.
 TEST(LeafMap, RandomRenames) {
   std::mt19937 random(5);
   const auto key = [&] {

@@ -1,4 +1,4 @@
-// The texts of LeafMap's rules, as they are typed and as tables hold them.
+// Parses LeafMap's rules, as they are typed and as tables contain them.
 #include <nlohmann/json.hpp>
 
 #include "ground/base/text.h"

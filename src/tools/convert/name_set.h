@@ -1,4 +1,4 @@
-// NameSet: the leaves that names select: those with the name, and those below.
+// NameSet: selects leaves by names: those with the name, and those below.
 //
 // Thread-safety: one thread at a time. Errors: none.
 #pragma once
@@ -15,7 +15,7 @@ class NameSet {
     for (const std::string& name : names) is_used_.emplace(name, false);
   }
 
-  // No names select everything.
+  // An empty set selects everything.
   bool Selects(const std::string& leaf) {
     if (is_used_.empty()) return true;
     bool found = Use(leaf);

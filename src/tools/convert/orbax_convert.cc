@@ -37,7 +37,7 @@
 namespace holdfast {
 namespace {
 
-// The whole checkpoint's name in the work directory, beside items by number.
+// The complete checkpoint's name in the work directory, next to numbered items.
 constexpr std::string_view kWhole = "checkpoint";
 
 // Hashes of a part's units, for the journal.
@@ -50,7 +50,7 @@ std::string HashesMark(std::span<const std::optional<uint64_t>> hashes) {
   return mark;
 }
 
-// False when it is the mark of other units.
+// False when the mark belongs to other units.
 bool TakeHashes(std::string_view mark, size_t unit_count,
                 std::vector<std::optional<uint64_t>>& hashes) {
   Cursor cursor(mark);
@@ -128,7 +128,7 @@ class OrbaxConverter {
     });
   }
 
-  // A save replaces only Orbax's checkpoints.
+  // A save can replace only Orbax's checkpoints.
   Result<bool> ReplacesForeign() const {
     if (!options_.overwrite) return false;
     HF_ASSIGN_OR_RETURN(const ForeignFormat format,
@@ -149,7 +149,7 @@ class OrbaxConverter {
     return format != ForeignFormat::kNone;
   }
 
-  // The source must stay until it has been compared.
+  // The source must stay until the copy has been compared with it.
   bool ReplacesSource() const {
     if (!options_.overwrite || group_ != nullptr || referred_ != nullptr) {
       return false;
@@ -201,7 +201,7 @@ class OrbaxConverter {
     return pending;
   }
 
-  // All at once, as Save does it.
+  // Writes everything in one pass, as Save does.
   Status Save() {
     HF_ASSIGN_OR_RETURN(
         const auto pending,
@@ -234,8 +234,8 @@ class OrbaxConverter {
     });
   }
 
-  // Calls `save`, whose arrays' readers find the units, which it adds to
-  // `copied` with their hashes.
+  // Calls `save`, whose arrays' readers read the units from a feed; adds the
+  // units with their hashes to `copied`.
   template <typename SaveFn>
   Status Feed(PlannedItem& item, std::vector<FeedUnit> units,
               CopiedItem& copied, const SaveFn& save) {
@@ -258,7 +258,7 @@ class OrbaxConverter {
     return Status();
   }
 
-  // One item that is a tree, in parts.
+  // One item that is a tree, written in parts.
   struct PartedItem {
     PlannedItem* item = nullptr;
     std::vector<SavePlan> parts;
@@ -266,7 +266,7 @@ class OrbaxConverter {
     uint64_t first_record = 0;  // of the parts in the journal, then of the item
   };
 
-  // A directory that a rename makes the item's.
+  // Writes the parts in a directory that a rename turns into the item's.
   Status SaveParts() {
     HF_ASSIGN_OR_RETURN(std::vector<PartedItem> items, PlanParts());
     const Place target = target_.Absolute();
@@ -294,7 +294,7 @@ class OrbaxConverter {
     if (!written.ok() && work_->is_resumed() &&
         written.code() != StatusCode::kCancelled &&
         written.code() != StatusCode::kResourceExhausted) {
-      // The files left behind did not match the journal.
+      // The remaining files did not match the journal.
       HF_RETURN_IF_ERROR(
           work_->StartAnew("the files of an earlier conversion cannot be "
                            "used (" +
@@ -339,8 +339,8 @@ class OrbaxConverter {
       PutString(text, item.text);
       for (const CopiedLeaf& leaf : item.leaves) PutVarint(text, leaf.source);
     }
-    // The budget decides how units are cut, and the journal has one hash for
-    // each unit.
+    // The budget determines how units are divided, and the journal has one hash
+    // for each unit.
     PutVarint(text, budgets_.waiting_bytes);
     for (const PartedItem& item : items) {
       PutVarint(text, item.parts.size());
@@ -421,18 +421,20 @@ class OrbaxConverter {
     return work_->Append({&done, 1});
   }
 
-  // Where the new checkpoint is until it has its name. In a bucket a cleaning
-  // of temporary directories finds it there, too.
+  // The path of the new checkpoint until it gets its name. In a bucket, the
+  // cleanup of temporary directories finds it there as well.
   Place WholePlace() const {
     if (has_parts_) return Place(work_->data_path()) / kWhole;
     const Place target = target_.Absolute();
     return target.parent() / TemporaryName(target.name()) / kWhole;
   }
 
-  // Moves the items to where a save would have written them, and commits that.
+  // Moves the items to where a save would have written them, and commits the
+  // result.
   Status CommitParts(const std::vector<PartedItem>& items) {
     HF_ASSIGN_OR_RETURN(const auto pending, BeginPending(WholePlace()));
-    // The items move away now, so the journal would name files that are gone.
+    // The items move away now, so the journal would name files that no longer
+    // exist.
     HF_RETURN_IF_ERROR(work_->DropJournal());
     for (const PartedItem& item : items) {
       const std::string& name = item.item->place.name;
@@ -447,7 +449,7 @@ class OrbaxConverter {
     return pending->Commit(plan_.root);
   }
 
-  // Now the old checkpoint of any format goes that had the target's name.
+  // Replaces the old checkpoint of any format at the target's path.
   Status Publish() {
     is_published_ = true;
     if (has_parts_) return work_->Publish(std::string(kWhole));
@@ -491,7 +493,7 @@ class OrbaxConverter {
     });
   }
 
-  // On every rank, of all.
+  // Adds up the results of all ranks, on every rank.
   Result<ConvertResult> Sum() {
     result_.total_seconds = watch_.Lap();
     if (group_ == nullptr) return std::move(result_);
@@ -533,12 +535,12 @@ class OrbaxConverter {
   const Budgets budgets_;
   Stopwatch watch_;
   OrbaxPlan plan_;
-  // The new checkpoint is whole, and compared, before the old one goes.
+  // The new checkpoint is complete and compared before the old one is removed.
   bool checks_first_ = false;
   bool has_parts_ = false;
   bool is_published_ = false;
   std::unique_ptr<WorkDirectory> work_;  // of parts
-  Progress progress_;                    // of parts that are done
+  Progress progress_;                    // of finished parts
   std::vector<CopiedItem> copied_;       // as plan_.items
   ConvertResult result_;
 };

@@ -1,10 +1,10 @@
-// A conversion to one of Orbax's formats: a save whose arrays are still in
-// another checkpoint.
+// Converts to one of Orbax's formats: a save whose arrays are still in another
+// checkpoint.
 //
-// By several processes, or of little, in one go; otherwise, and where a foreign
-// checkpoint is replaced, in parts that are kept when the conversion is cut off
-// (work_directory.h).
-// Thread-safety: one call a target path. Ownership: borrows all for the call.
+// Conversions by several processes, and small ones, are written in one pass.
+// All others, and those that replace a foreign checkpoint, are written in parts
+// that are kept when the conversion is interrupted (work_directory.h).
+// Thread-safety: one call per target path. Ownership: borrows all for the call.
 // Errors: those of Convert.
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace holdfast {
 
-// With a group every rank calls it, each with a source of its own. `referred`,
-// for one process: arrays that the new checkpoint only refers to; it is then
-// written in one go. Borrowed.
-// `source_hash`: FilesHash of the source; 0: it has no hash that identifies it.
+// With a group every rank calls this, each with its own source. `referred`
+// (borrowed, one process only) are arrays that the new checkpoint only refers
+// to; it is then written in one pass.
+// `source_hash` is FilesHash of the source; 0 means that no hash identifies it.
 Result<ConvertResult> ConvertToOrbax(const Checkpoint& source,
                                      uint64_t source_hash,
                                      const Place& target,

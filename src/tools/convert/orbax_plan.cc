@@ -82,7 +82,7 @@ class Planner {
     return Status();
   }
 
-  // Keys start with the item's name where there are several.
+  // Keys start with the item's name if there are several items.
   void AddItemName(size_t item, CopiedLeaf& leaf) const {
     if (plan_.items.size() > 1) {
       leaf.key.insert(leaf.key.begin(), plan_.items[item].place.name);
@@ -141,7 +141,7 @@ class Planner {
     const TreeMetadata* metadata = item.tree_metadata();
     planned.item_custom_metadata = MetadataText(metadata);
     planned.item_documents = DocumentsText(metadata);
-    // It describes the whole tree.
+    // The metadata tree describes the complete tree.
     if (metadata != nullptr && options_.names.empty()) {
       planned.value_metadata_tree = metadata->value_metadata_tree.value_or("");
     }
@@ -247,7 +247,7 @@ class Planner {
     return AddSidecar(planned);
   }
 
-  // The id says what the whole of a delta holds, and of nothing else.
+  // The id identifies the complete content of a delta, and nothing else.
   void AddResultId(nlohmann::ordered_json& documents) {
     const std::string& id = source_.info().result_id;
     const bool is_whole = options_.map.is_empty() && options_.names.empty() &&

@@ -1,8 +1,8 @@
-// The plan of a conversion to one of Orbax's formats: the items of the new
+// Plans a conversion to one of Orbax's formats: the items of the new
 // checkpoint, their trees, and the record of its root.
 //
-// An Orbax source without rules keeps its items as they are; any other
-// checkpoint goes by its leaves alone.
+// An Orbax source without rules keeps its items as they are; for any other
+// checkpoint only the leaves count.
 // Thread-safety: one thread; the trees' readers from any.
 // Ownership: borrows the source, which outlives the plan.
 // Errors: those of Convert.
@@ -18,7 +18,8 @@
 
 namespace holdfast {
 
-// One leaf of the source, and where the new checkpoint must show it.
+// One leaf of the source, and the key under which the new checkpoint must show
+// it.
 struct CopiedLeaf {
   size_t source = 0;
   std::vector<std::string> key;
@@ -29,7 +30,7 @@ struct CopiedLeaf {
 
 struct PlannedItem {
   TargetItem place;
-  ItemTree tree;     // of no JSON item
+  ItemTree tree;     // unused for a JSON item
   std::string text;  // of a JSON item
   std::vector<CopiedLeaf> leaves;
   std::string item_custom_metadata;  // JSON objects, or empty
@@ -43,11 +44,11 @@ struct OrbaxPlan {
   Format format = Format::kOrbax;
   int zarr_format = 2;
   bool use_ocdbt = true;
-  std::string result_id;  // of what a delta made, where all of it is kept
+  std::string result_id;  // of a delta's result, if all of it is kept
   ConvertReport report;
 };
 
-// `referred` is borrowed; null: everything is copied.
+// `referred` is borrowed; null means that everything is copied.
 Result<OrbaxPlan> MakeOrbaxPlan(const Checkpoint& source,
                                 const ConvertOptions& options,
                                 const ReferredArrays* referred = nullptr);

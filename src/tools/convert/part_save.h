@@ -1,8 +1,8 @@
-// One item of a checkpoint, written as the parts of a save by many processes,
-// one after the other (doc/architecture.md, "A save by many processes"), so
-// that finished parts need not be written again.
+// Writes one item of a checkpoint as the parts of a save by many processes, one
+// after the other (doc/architecture.md, "A save by many processes"), so that
+// finished parts need not be written again.
 //
-// Thread-safety: one part of a directory at a time. Errors: those of Save.
+// Thread-safety: one part per directory at a time. Errors: those of Save.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,21 @@ namespace holdfast {
 
 inline constexpr int64_t kSavePartsMax = 256;
 
-// How many parts an item of `bytes` has, none of much more than part_bytes.
+// The number of parts for an item of `bytes`, each not much larger than
+// part_bytes.
 int64_t PartCount(uint64_t bytes, uint64_t part_bytes);
 
-// The plans of what each part of an item writes.
+// Plans what each part of an item writes.
 Result<std::vector<SavePlan>> PlanSaveParts(const Tree& tree,
                                             const SaveOptions& options,
                                             uint64_t part_bytes);
 
-// Writes part `index` into `directory`, which exists; durable as its options
-// say.
+// Writes part `index` into `directory`, which must exist; durable if its
+// options say so.
 Result<SaveResult> WriteSavePart(const std::string& directory,
                                  const SavePlan& plan, int64_t index);
 
-// Everything that decides what the parts hold, but the elements of arrays.
+// Hashes everything that determines the parts' content except array elements.
 uint64_t SavePlanHash(const SavePlan& plan);
 
 }  // namespace holdfast

@@ -1,9 +1,9 @@
-// The source of a conversion or a view: opened, and seen through the recipe if
-// there is one.
+// Opens the source of a conversion or a view, and applies the recipe if there
+// is one.
 //
 // Thread-safety: pure functions of the file system, or of a bucket.
 // Units: bytes. Errors: those of Open and WithRecipe; InvalidArgument for
-// options of a recipe without one.
+// recipe options without a recipe.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace holdfast {
 
-// `options.config_json` is read from the `config.json` beside the source's
-// files where the caller gives none.
+// Without `options.config_json`, reads it from the `config.json` next to the
+// source's files.
 Result<std::unique_ptr<Checkpoint>> ThroughRecipe(
     std::unique_ptr<Checkpoint> source, const std::optional<Recipe>& recipe,
     RecipeOptions options);
 
-// Tells two ways of seeing one source apart.
+// Differs for recipes or options that present one source differently.
 uint64_t RecipeHash(const std::optional<Recipe>& recipe,
                     const RecipeOptions& options);
 

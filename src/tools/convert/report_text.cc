@@ -1,4 +1,4 @@
-// ConvertReport as text and as JSON.
+// Formats a ConvertReport as text and as JSON.
 #include <nlohmann/json.hpp>
 
 #include "holdfast/tools/convert.h"

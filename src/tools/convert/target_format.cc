@@ -36,7 +36,7 @@ constexpr std::array<UnwrittenName, 19> kUnwrittenNames = {{
     {".zip", "an archive"},
 }};
 
-// In lower case, without slashes at its end.
+// In lower case, without trailing slashes.
 std::string NameForSuffix(std::string target) {
   while (target.ends_with('/')) target.pop_back();
   std::transform(target.begin(), target.end(), target.begin(), [](char c) {
@@ -87,7 +87,8 @@ Result<Format> ChooseTargetFormat(const std::string& target,
         "say which format the directory is to have (--to), or want a name that "
         "ends in .safetensors or .npz");
   }
-  // A source that no save writes (bare zarr arrays) becomes Orbax's format.
+  // A source in a format that no save writes (bare zarr arrays) is converted to
+  // Orbax's format.
   return FormatFromName(source_format).value_or(Format::kOrbax);
 }
 

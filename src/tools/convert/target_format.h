@@ -1,10 +1,10 @@
-// The format that a target's name means, and the one that a conversion writes.
+// Determines the format that a target's name implies, and the one to write.
 //
 // A name that ends in ".safetensors" or ".npz" means one file of that format.
-// Names that mean what nothing here writes (".pt", ".gguf", ...) are refused,
-// and so is any other format under a name that means one, since programs go by
-// names.
-// Thread-safety: pure functions. Errors: InvalidArgument, with what to do.
+// Names that imply a format that cannot be written (".pt", ".gguf", ...) are
+// refused, and so is any other format under a name that implies one, because
+// programs go by names.
+// Thread-safety: pure functions. Errors: InvalidArgument, with advice.
 #pragma once
 
 #include <optional>
@@ -15,20 +15,21 @@
 
 namespace holdfast {
 
-// The format that `target` means by its suffix; nullopt: it means none.
-// ".ckpt" is what directories are called, too, and means none here.
+// The format that the suffix of `target` implies; nullopt if none. ".ckpt"
+// implies none, because directories have such names too.
 Result<std::optional<Format>> FormatOfTargetName(const std::string& target);
 
-// `asked`: what the caller says; `source_format`: CheckpointInfo::format, which
-// is kept where neither the caller nor the name says anything.
+// `asked` is the caller's choice; `source_format` (CheckpointInfo::format) is
+// kept when neither the caller nor the name decides.
 Result<Format> ChooseTargetFormat(const std::string& target,
                                   std::optional<Format> asked,
                                   const std::string& source_format);
 
-// Whether the name of a target means one file of a format that is written.
+// Whether a target's name implies a single file in a format that can be
+// written.
 bool NamesOneFile(const std::string& target);
 
-// For what writes directories in `format`: refuses a name that means a file.
+// For writers of directories in `format`: refuses a name that implies a file.
 Status CheckDirectoryName(const std::string& target, Format format);
 
 }  // namespace holdfast

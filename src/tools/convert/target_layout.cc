@@ -20,7 +20,7 @@ Result<ItemHandlers> SourceHandlers(const CheckpointInfo& source) {
   return std::move(metadata.item_handlers);
 }
 
-// The handler that the source records for one item; empty: none.
+// The handler that the source records for one item; empty if none.
 std::string HandlerOf(const ItemHandlers& handlers, const std::string& name) {
   if (const auto* one = std::get_if<std::string>(&handlers)) {
     return name.empty() ? *one : "";
@@ -54,7 +54,7 @@ std::string JsonHandler(const std::string& name, bool is_v1) {
                                           : kV1JsonHandlerTypestr);
 }
 
-// The names that the handlers of each format look for.
+// The file names that the handlers of each format look for.
 std::string JsonFile(const SourceItem& item, bool is_v1, bool was_v1) {
   if (is_v1 == was_v1 && !item.json_file.empty()) return item.json_file;
   if (item.name == kMetricsItem) return std::string(kMetricsItem);
@@ -74,8 +74,8 @@ Result<TargetLayout> MakeTargetLayout(const CheckpointInfo& source,
   for (const SourceItem& item : items) {
     TargetItem& target = layout.items.emplace_back();
     target.name = item.name;
-    // v1 has no item at the root itself: a tree there goes to "state". The
-    // other way, a single tree goes to the root.
+    // v1 has no item at the root itself, so a tree there goes to "state". In
+    // the other direction, a single tree goes to the root.
     if (is_v1 && item.name.empty()) target.name = "state";
     const bool is_one_tree = items.size() == 1 && !item.is_json;
     if (!is_v1 && was_v1 && is_one_tree) target.name.clear();

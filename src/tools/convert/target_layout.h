@@ -1,4 +1,5 @@
-// The places of a source's items in the new checkpoint, and its root's record.
+// Assigns a source's items their places in the new checkpoint, and records its
+// root.
 //
 // Thread-safety: pure functions. Errors: Unimplemented for an item that is
 // neither a tree nor JSON, FailedPrecondition for a damaged root record.
@@ -13,15 +14,15 @@
 
 namespace holdfast {
 
-// One that is wanted.
+// An item that is wanted.
 struct SourceItem {
-  std::string name;  // empty: the checkpoint is the item
+  std::string name;  // empty if the checkpoint is the item
   bool is_json = false;
-  std::string json_file;  // of a JSON item; empty: not known
+  std::string json_file;  // of a JSON item; empty if not known
 };
 
 struct TargetItem {
-  std::string name;       // its directory; empty: the root itself
+  std::string name;       // its directory; empty means the root itself
   std::string json_file;  // a JSON item: its file's name
 };
 

@@ -9,8 +9,8 @@
 namespace holdfast {
 namespace {
 
-// Names that a format cannot hold get others; the sidecar has the keys. The
-// name of a bare leaf is empty; no member of an archive has a NUL in its name.
+// Gives other names to leaves whose names a format cannot hold; the sidecar has
+// the keys. A bare leaf has an empty name; no archive member's name has a NUL.
 void NameForFormat(Format format, std::vector<TargetLeaf>& leaves) {
   std::set<std::string> taken;
   for (const TargetLeaf& leaf : leaves) taken.insert(leaf.name);

@@ -1,6 +1,5 @@
-// The parts that a file of a foreign format is made from: the leaves that are
-// wanted, under names that the format can hold, with the values of those other
-// than arrays.
+// Plans what a file of a foreign format is made from: the wanted leaves, under
+// names that the format can hold, with the values of leaves other than arrays.
 //
 // Thread-safety: any thread. Ownership: a plan is a value; `names` and `map`
 // are borrowed for the call. Errors: those of MapLeaves, and of reading small
@@ -20,15 +19,15 @@ struct TargetPlanRequest {
   Format format = Format::kSafetensors;
   const std::vector<std::string>& names;  // as ConvertOptions::names
   const LeafMap& map;
-  bool keeps_chunks = false;  // as of MapLeaves
+  bool keeps_chunks = false;  // as in MapLeaves
   TargetOptions target;
 };
-// The changes of the leaves are put into `report`.
+// Records in `report` how leaves change.
 Result<TargetPlan> MakeTargetPlan(const Checkpoint& source,
                                   const TargetPlanRequest& request,
                                   ConvertReport& report);
 
-// Reads the values of leaves other than arrays.
+// Reads the values of leaves that are not arrays.
 Status FillTexts(const Checkpoint& source, TargetPlan& plan);
 
 }  // namespace holdfast

@@ -43,7 +43,7 @@ bool IsCheckpoint(const Place& place) {
   return Open(place.path(), open).ok();
 }
 
-// Overwriting is for checkpoints; a mistyped path must not cost a home
+// Only checkpoints may be overwritten; a mistyped path must not delete a home
 // directory.
 Status CheckTarget(const Place& target, const WorkDirectory::Options& options) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target));
@@ -77,7 +77,7 @@ void AddFile(const std::string& path, std::string_view name, Xxh64& hash) {
   hash.Update(text);
 }
 
-// All files, but no directories: relative to `path`, with a slash before each.
+// All files but no directories, relative to `path`, with a leading slash.
 std::vector<std::string> FilesBelow(const std::string& path) {
   std::vector<std::string> files;
   const Result<std::vector<std::string>> entries = EntriesBelow(path);
@@ -150,7 +150,7 @@ Status WorkDirectory::Prepare() {
     HF_RETURN_IF_ERROR(access_.CloseWhileItGrows(path_));
     return StartAnew("");
   }
-  // Locked before the journal is read: another conversion may be appending.
+  // Lock before reading the journal: another conversion may be appending to it.
   HF_ASSIGN_OR_RETURN(lock_, DirectoryLock::Take(path_));
   HF_ASSIGN_OR_RETURN(FoundJournal found, ReadJournal(JournalPath()));
   is_begun_ = true;
@@ -174,7 +174,7 @@ Status WorkDirectory::Prepare() {
   if (data != PathKind::kDirectory || found.marks.empty()) {
     return StartAnew("an earlier conversion had finished nothing");
   }
-  // From here on, any failure leaves something to continue from.
+  // From here on, a failure leaves files to continue from.
   is_worth_keeping_ = true;
   HF_ASSIGN_OR_RETURN(journal_,
                       Journal::Continue(JournalPath(), found, options_.sync));
@@ -238,7 +238,7 @@ Status WorkDirectory::DropJournal() {
 }
 
 Status WorkDirectory::Publish(const std::string& name) {
-  // After an exchange of names the data here are the old target's.
+  // After an exchange of names, the data here would be the old target's.
   HF_RETURN_IF_ERROR(DropJournal());
   const std::string source =
       name.empty() ? data_path() : data_path() + "/" + name;
@@ -261,14 +261,14 @@ Status WorkDirectory::Publish(const std::string& name) {
   lock.Unlock();
   if (options_.sync) {
     HF_RETURN_IF_ERROR(SyncDirectory(target_.parent()));
-    // Both ends of a rename between directories, before one of them goes.
+    // Syncs both directories of a rename before one of them is removed.
     HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(source)));
   }
   return Remove();
 }
 
-// A directory is locked until it is removed, with the work directory or beside
-// the target.
+// A directory stays locked until it is removed, in the work directory or next
+// to the target.
 Status WorkDirectory::PublishOver(const std::string& source) {
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_));
   DirectoryLock replaced;

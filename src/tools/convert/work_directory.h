@@ -1,8 +1,8 @@
 // WorkDirectory: `<target>.holdfast-convert-tmp`, where a conversion writes the
-// future target, beside a journal of its finished pieces.
+// future target, next to a journal of its finished pieces.
 //
 // Thread-safety: one thread. Ownership: holds a lock on the directory, which
-// keeps a second conversion to the same target out.
+// keeps out a second conversion to the same target.
 // Errors: AlreadyExists (`Destination P already exists.`, or another conversion
 // is running), FailedPrecondition (overwrite of something other than a
 // checkpoint), those of the file system.
@@ -30,44 +30,46 @@ class WorkDirectory {
     bool overwrite = false;
     bool restart = false;
     bool sync = true;
-    // The paths that the target is a copy of: it gives nobody more permissions.
+    // The paths that the target copies: its permissions are limited to theirs.
     std::vector<std::string> copies_of;
     std::string result_id = "";  // as PendingSaveOptions
   };
-  // Looks at the target and at the files of an earlier run; removes those that
-  // it cannot continue from.
+  // Examines the target and the files of an earlier run; removes files that it
+  // cannot continue from.
   static Result<std::unique_ptr<WorkDirectory>> Begin(
       const Place& target, const JournalHead& head,
       const Options& options);
-  // Removes the directory unless something of it is worth going on with.
+  // Removes the directory unless some of it is worth continuing from.
   ~WorkDirectory();
   WorkDirectory(const WorkDirectory&) = delete;
   WorkDirectory& operator=(const WorkDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  // The path where the target grows.
+  // The path where the target is written.
   std::string data_path() const { return path_ + "/data"; }
-  // Finished pieces of an earlier run; empty when this is the first.
+  // The finished pieces of an earlier run; empty for the first run.
   const FoundJournal& found() const { return found_; }
   bool is_resumed() const { return !found_.marks.empty(); }
-  // Says that it continues, or why it started over; empty: nothing was there.
+  // Says that this run continues, or why it started over; empty if nothing
+  // existed.
   const std::string& resume_text() const { return resume_text_; }
 
   Status Append(std::span<const JournalRecord> records);
-  // The failure with advice for the caller: to continue from here when
+  // Adds advice for the caller to the failure: run again to continue, if
   // something is kept.
   Status WithAdvice(const Status& failure) const;
-  // Nothing here is worth going on with: it is damaged, say.
+  // Call when nothing here is worth continuing from, for example because of
+  // damage.
   void Discard() { is_worth_keeping_ = false; }
-  // Removes all that an earlier run left, and begins with nothing.
+  // Removes everything that an earlier run left, and starts empty.
   Status StartAnew(const std::string& why);
 
-  // The entry `name` of data_path() (data_path() itself when empty) becomes the
-  // target, durably, in place of an old one. The directory is removed.
+  // Durably makes the entry `name` of data_path() (data_path() itself when
+  // empty) the target, replacing an old one. Removes the directory.
   Status Publish(const std::string& name);
-  // Removes the directory, once all of its contents lie elsewhere.
+  // Removes the directory, after all of its contents were moved elsewhere.
   Status Remove();
-  // No later run may go on with this.
+  // Prevents later runs from continuing this one.
   Status DropJournal();
 
  private:
@@ -90,13 +92,12 @@ class WorkDirectory {
   bool is_worth_keeping_ = false;
 };
 
-// The paths that a conversion of the source copies from.
+// The paths from which a conversion of the source copies.
 std::vector<std::string> SourcePathsOf(const Checkpoint& source,
                                        const ConvertOptions& options);
 
-// A hash of names, sizes and times (of a URL: versions) of all files at or
-// below a path, to see whether a source has changed. 0 when there is no such
-// hash.
+// A hash of the names, sizes and times (for a URL: versions) of all files at or
+// below a path, to detect a changed source. 0 when no such hash exists.
 uint64_t FilesHash(const Place& place);
 
 }  // namespace holdfast

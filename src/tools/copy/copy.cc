@@ -43,9 +43,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Files at once with an object store at one end.
+// The number of concurrent files with an object store at one end.
 constexpr int kRemoteThreads = 16;
-// How often a source is looked at again that others change meanwhile.
+// How often a source is listed again if it changes meanwhile.
 constexpr int kListAttempts = 5;
 
 bool HasLinksBelow(const std::string& directory) {
@@ -70,7 +70,7 @@ RunOptions RunOptionsOfCopy(const RunOptions& given, bool is_remote) {
         static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
   if (run.in_flight_bytes_max != 0) {
-    // Each thread holds one piece, so the number of threads bounds the memory,
+    // Each thread holds one piece, so the number of threads limits the memory,
     // and nothing else needs to count it.
     const uint64_t pieces = run.in_flight_bytes_max / kCopyPieceBytes;
     run.thread_count = static_cast<int>(std::clamp<uint64_t>(
@@ -98,7 +98,7 @@ Status CheckPlaces(const Place& source, const Place& target) {
   return Status();
 }
 
-// The entries below a directory of a listing, as a listing of its own.
+// The entries below a directory of a listing, as a separate listing.
 TreeListing PartOf(const TreeListing& whole, const std::string& directory) {
   TreeListing part = whole;
   part.files.clear();
@@ -115,7 +115,7 @@ TreeListing PartOf(const TreeListing& whole, const std::string& directory) {
   return part;
 }
 
-// Names what a copy was made from: a later run with an equal text may continue
+// Identifies the source of a copy: a later run with an equal text may continue
 // it.
 std::string JournalText(const std::string& source, uint64_t hash) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
@@ -125,7 +125,7 @@ std::string JournalText(const std::string& source, uint64_t hash) {
   return json.dump();
 }
 
-// Copies one checkpoint of the source to its place.
+// Copies one checkpoint of the source to the target.
 class UnitCopier {
  public:
   UnitCopier(const TreeListing& source, const CopyUnit& unit,
@@ -167,13 +167,13 @@ class UnitCopier {
 
   bool IsTargetFinished() const {
     if (target_.files.empty()) return false;
-    // A directory gets its name only when it is whole.
+    // A directory gets its name only when it is complete.
     if (target_.is_local()) return true;
     if (unit_.is_orbax) return target_.Find(kCommitMarkerFile) != nullptr;
     return !unit_.last.empty() && target_.Find(unit_.last[0]) != nullptr;
   }
 
-  // True when the target holds this very checkpoint. AlreadyExists when it
+  // True when the target already holds this checkpoint. AlreadyExists when it
   // holds anything else that may not be replaced.
   Result<bool> KeepsTarget() {
     if (target_.is_file) {
@@ -207,7 +207,8 @@ class UnitCopier {
         return false;
       }
     }
-    // Checksums of all files are in it, so that it stands for them.
+    // The digest file contains the checksums of all files, so comparing it
+    // suffices.
     std::vector<std::string> digests;
     for (const std::string& name : names_) {
       if (FileNameOf(name) == kDigestFile) digests.push_back(name);
@@ -234,7 +235,7 @@ class UnitCopier {
     }
   }
 
-  // A crash between the marker and the end of a copy leaves its journal.
+  // A crash between the marker and the end of a copy leaves the journal behind.
   Status DropJournalLeft() {
     if (target_.Find(kCopyJournal) == nullptr) return Status();
     HF_RETURN_IF_ERROR(RemoveReplaced());
@@ -243,7 +244,7 @@ class UnitCopier {
 
   // --- Files.
 
-  // Copies the files of one wave that an earlier run has not copied.
+  // Copies the files of one wave, except those that an earlier run has copied.
   Status CopyWave(const std::vector<std::string>& names,
                   const TreeListing* earlier, const CopyTarget& to) {
     std::vector<std::string> kept;
@@ -262,7 +263,7 @@ class UnitCopier {
     return copier_.Copy(files, to, sums_);
   }
 
-  // --- To a file system: beside the target, then renamed.
+  // --- To a file system: next to the target, then renamed.
 
   Status CopyToDirectory() {
     const std::string work = target_.place.path() + std::string(kCopySuffix);
@@ -283,7 +284,7 @@ class UnitCopier {
     const CopyTarget to{store.get(), nullptr, ""};
     for (const auto* wave : {&unit_.data, &unit_.heads, &unit_.last}) {
       const Status copied = CopyWave(*wave, goes_on ? &earlier : nullptr, to);
-      // There is nothing to go on with later.
+      // Nothing could be continued later.
       if (copied.code() == StatusCode::kDataLoss) {
         HF_RETURN_IF_ERROR(lock.Remove(work));
       }
@@ -301,7 +302,8 @@ class UnitCopier {
     return PublishWork(work);
   }
 
-  // A checkpoint that refers to others is a copy only where it finds them.
+  // A checkpoint that refers to others is a valid copy only where it finds
+  // them.
   Status CheckReadable(const std::string& path) const {
     if (!unit_.is_orbax) return Status();
     OpenOptions open;
@@ -320,7 +322,7 @@ class UnitCopier {
         source_.place.path() + " " + target_.place.path() + "`");
   }
 
-  // In a bucket each look into metadata would be a request.
+  // In a bucket each look at metadata would be a request.
   Result<bool> RefersToOthers() const {
     for (const ListedFile& file : source_.files) {
       const std::string name = FileNameOf(file.name);
@@ -335,7 +337,7 @@ class UnitCopier {
            (source_.is_local() && HasLinksBelow(source_.place.path()));
   }
 
-  // The source, and what links in it lead to.
+  // The source, and the targets of links in it.
   std::vector<std::string> CopiedPaths() const {
     std::vector<std::string> paths;
     if (!source_.is_local()) return paths;
@@ -348,7 +350,7 @@ class UnitCopier {
     return paths;
   }
 
-  // The directory where the copy grows: what an earlier run left, or a new one.
+  // The directory where the copy is written: an earlier run's, or a new one.
   static Result<DirectoryLock> TakeWork(const std::string& work) {
     std::error_code error;
     fs::create_directories(fs::path(work).parent_path(), error);
@@ -372,7 +374,7 @@ class UnitCopier {
     }
     HF_ASSIGN_OR_RETURN(DirectoryLock replaced,
                         DirectoryLock::Take(target_.place.path()));
-    // Looked at under its lock, so that no other process can fill it after the
+    // Examined under its lock, so that no other process can fill it after the
     // check.
     HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(target_.place));
     if (!names.empty() && !options_.overwrite) {
@@ -405,8 +407,8 @@ class UnitCopier {
     HF_RETURN_IF_ERROR(CopyWave(unit_.data, earlier, to));
     HF_RETURN_IF_ERROR(CopyWave(unit_.heads, earlier, to));
     HF_RETURN_IF_ERROR(CheckAllThere());
-    // Never kept from an earlier run: what readers look for is written only
-    // now.
+    // Never kept from an earlier run: the files that readers look for are
+    // written only now.
     HF_RETURN_IF_ERROR(CopyWave(unit_.last, nullptr, to));
     if (AddsMarker()) {
       const bool has_digests = source_.Find(kDigestFile) != nullptr;
@@ -430,11 +432,11 @@ class UnitCopier {
     return store->Delete(kCopyJournal);
   }
 
-  // True when an earlier run of this copy left files there. Otherwise, when it
-  // returns, the target holds only this run's journal.
+  // True when an earlier run of this copy left files there. Otherwise, on
+  // return the target holds only this run's journal.
   Result<bool> PrepareBucket(Store& store) {
     if (IsTargetFinished()) {
-      // An overwrite was cut off before it had put anything aside.
+      // An overwrite was interrupted before it had put anything aside.
       HF_RETURN_IF_ERROR(RemoveReplaced());
       HF_RETURN_IF_ERROR(
           PublishDirectory(target_.place.path(),
@@ -458,8 +460,8 @@ class UnitCopier {
     return false;
   }
 
-  // Checks what the server lists, not what we believe to have sent, and that
-  // the lease is still ours.
+  // Checks the server's listing, not what was sent, and that this process still
+  // holds the lease.
   Status CheckAllThere() {
     HF_ASSIGN_OR_RETURN(const TreeListing now, ListWholeTree(target_.place));
     for (const auto* wave : {&unit_.data, &unit_.heads}) {
@@ -501,7 +503,7 @@ class UnitCopier {
   FileCopier copier_;
   const std::string journal_;
   std::vector<std::string> names_;
-  // Files by whose times a view knows them; none where the source is remote.
+  // Files that a view recognises by their times; empty if the source is remote.
   std::vector<std::string> held_sources_;
   ListedSums sums_;
 };
@@ -538,7 +540,7 @@ class TreeCopier {
     for (const CopyUnit& unit : plan_.units) {
       HF_RETURN_IF_ERROR(CopyOne(unit));
     }
-    // After the checkpoints; the pointers to checkpoints come last of all.
+    // After the checkpoints; pointers to checkpoints are copied last.
     HF_RETURN_IF_ERROR(CopyLoose(plan_.loose));
     HF_RETURN_IF_ERROR(CopyLoose(plan_.pointers));
     if (options_.verify) HF_RETURN_IF_ERROR(VerifyCopy());
@@ -551,8 +553,8 @@ class TreeCopier {
     return options_.follow_links ? LinkPolicy::kFollow : LinkPolicy::kInside;
   }
 
-  // Others may save, replace and prune steps there: what was gone when it was
-  // looked at is looked for again.
+  // Other processes may save, replace and prune steps there: if an entry
+  // disappeared during the listing, the source is listed again.
   Status ListSource() {
     for (int attempt = 0; attempt < kListAttempts; ++attempt) {
       HF_ASSIGN_OR_RETURN(source_, ListWholeTree(source_place_, links()));
@@ -561,8 +563,8 @@ class TreeCopier {
     return Status();
   }
 
-  // The base of a delta before it, so that the delta can be read where it is
-  // published.
+  // Puts the base of a delta before it, so that the delta can be read where it
+  // is published.
   Status OrderUnits() {
     std::map<std::string, std::vector<std::string>> bases;
     for (const CopyUnit& unit : plan_.units) {
@@ -574,7 +576,7 @@ class TreeCopier {
       const auto known = depths.find(directory);
       if (known != depths.end()) return known->second;
       size_t most = 0;
-      if (above < bases.size()) {  // else a circle, which nobody can read
+      if (above < bases.size()) {  // otherwise a cycle, which cannot be read
         for (const std::string& base : bases[directory]) {
           if (!bases.contains(base)) continue;
           most = std::max(most, self(self, base, above + 1) + 1);
@@ -588,7 +590,7 @@ class TreeCopier {
     return Status();
   }
 
-  // Directories, relative to the source, that the unit may be made from.
+  // Directories, relative to the source, that the unit may be based on.
   Result<std::vector<std::string>> BasesOf(const CopyUnit& unit) const {
     std::vector<std::string> bases;
     const Place step = source_place_ / unit.directory;
@@ -614,8 +616,8 @@ class TreeCopier {
     return bases;
   }
 
-  // A step that is replaced meanwhile is copied as it is then; one that is
-  // removed is left out.
+  // A step that is replaced meanwhile is copied in its new state; a removed
+  // step is left out.
   Status CopyOne(const CopyUnit& unit) {
     CopyUnit now = unit;
     TreeListing from = PartOf(source_, unit.directory);
@@ -657,7 +659,7 @@ class TreeCopier {
            (path.ends_with(".safetensors") || path.ends_with(".npz"));
   }
 
-  // Leaves out saves that have not ended, as their directories say.
+  // Leaves out unfinished saves, judging by their directories.
   Status LeaveOutUnfinished() {
     std::vector<CopyUnit> finished;
     for (CopyUnit& unit : plan_.units) {
@@ -717,8 +719,8 @@ class TreeCopier {
     count("", plan_.pointers);
   }
 
-  // The directories around checkpoints and loose files, none wider than that of
-  // the source.
+  // Creates the directories around checkpoints and loose files, each with no
+  // more permissions than the source's.
   Status MakeDirectories() const {
     if (!target_.is_local() || source_.is_file) return Status();
     std::set<std::string> directories;
@@ -757,7 +759,7 @@ class TreeCopier {
     return ErrnoStatus(errno, "create directory", target);
   }
 
-  // An existing, equal file stays.
+  // Keeps an existing, equal file.
   Status CopyLoose(const std::vector<std::string>& names) {
     FileCopier copier(source_, run_);
     const Place directory =
@@ -789,7 +791,7 @@ class TreeCopier {
     return Status();
   }
 
-  // Whether some of the files have been removed since they were listed.
+  // Whether some of the files were removed after the listing.
   bool DropGone(std::vector<FileCopy>& files) const {
     if (!source_.is_local() || source_.is_file) return false;
     const size_t count = files.size();
@@ -829,7 +831,8 @@ class TreeCopier {
     return source_.is_local() ? BitsAt(source_.PathOf(*file.source)) : 0777;
   }
 
-  // Files that not everybody may read grow where only the owner may enter.
+  // Files that are not readable by everyone are written in a directory that
+  // only the owner may enter.
   Status CopyClosed(const std::vector<FileCopy>& files,
                     const std::string& directory, FileCopier& copier) const {
     const std::string work = directory + "/.holdfast-copy-closed";

@@ -40,7 +40,7 @@ class LocalFileReader final : public ListedFileReader {
     return is_same ? Status() : Changed();
   }
 
-  // A link that was put there after the listing must not be read.
+  // A link that was put there after the listing must not be followed.
   Status CheckIsListed() const {
     struct stat info;
     if (::fstat(fd_.get(), &info) != 0) {
@@ -60,7 +60,7 @@ class LocalFileReader final : public ListedFileReader {
   const UniqueFd fd_;
 };
 
-// The bucket sees to it that all pieces are of one version.
+// The bucket guarantees that all pieces are of one version.
 class ObjectReader final : public ListedFileReader {
  public:
   ObjectReader(std::shared_ptr<Bucket> bucket, std::string key,
@@ -100,8 +100,8 @@ uint64_t PieceCount(uint64_t byte_count) {
   return byte_count == 0 ? 1 : (byte_count - 1) / kCopyPieceBytes + 1;
 }
 
-// The pieces of several files, one file after the other, by number. None is
-// listed: how many there are is what a server says of its sizes.
+// Numbers the pieces of several files consecutively. Does not store them,
+// because their number depends on sizes that a server reports.
 class PieceNumbers {
  public:
   struct Piece {
@@ -121,7 +121,7 @@ class PieceNumbers {
   std::vector<uint64_t> ends_;
 };
 
-// One file on its way. Its pieces are begun in order, by any threads.
+// The copy of one file. Its pieces are begun in order, by any threads.
 class FileJob {
  public:
   FileJob(const TreeListing& source, const FileCopy& file,
@@ -153,7 +153,7 @@ class FileJob {
     return Status();
   }
 
-  // An unfinished file is removed.
+  // Removes an unfinished file.
   void Close() {
     writer_.reset();
     reader_.reset();
@@ -167,7 +167,7 @@ class FileJob {
     HF_RETURN_IF_ERROR(reader->Read(0, {scratch.data(), byte_count()}));
     sums_.Add(0, {scratch.data(), byte_count()});
     HF_RETURN_IF_ERROR(CheckSource(*reader));
-    // An object store takes them in the background; FileCopier waits for all.
+    // An object store writes them in the background; FileCopier waits for all.
     const bool is_local = target_.bucket == nullptr;
     return target_.store->Write(file_.target,
                                 std::string_view(scratch.data(), byte_count()),

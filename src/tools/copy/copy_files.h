@@ -1,7 +1,7 @@
-// FileCopier: many files copied at once, each in pieces, several of which are
-// under way; nothing else is held.
+// FileCopier: copies many files concurrently, each in pieces, several of which
+// are under way; holds nothing else in memory.
 //
-// Thread-safety: one call at a time. Ownership: borrows all it is given.
+// Thread-safety: one call at a time. Ownership: borrows its arguments.
 // Units: bytes.
 // Errors: those of the stores, with the path; FailedPrecondition when a local
 // source has changed since it was listed (a bucket's is DataLoss).
@@ -32,8 +32,8 @@ struct FileCopy {
 // The place that files are copied to.
 struct CopyTarget {
   Store* store = nullptr;
-  // For an object store: its bucket, and the prefix that keys of `store` have
-  // in it.
+  // For an object store: its bucket, and the prefix that the keys of `store`
+  // have in the bucket.
   Bucket* bucket = nullptr;
   std::string prefix;
 };
@@ -43,14 +43,13 @@ class FileCopier {
   FileCopier(const TreeListing& source, Run& run)
       : source_(source), run_(run) {}
 
-  // When it returns ok all files are there, whole and durable. Progress is
-  // reported for each piece. Bytes that differ from `sums` are DataLoss, and
-  // their file is not written; files that a server copies by itself are not
-  // checked.
+  // When this returns ok, all files are complete and durable. Reports progress
+  // for each piece. Bytes that differ from `sums` are DataLoss, and their file
+  // is not written; files that a server copies by itself are not checked.
   Status Copy(std::span<const FileCopy> files, const CopyTarget& target,
               const ListedSums& sums);
 
-  // True, for each file, when it equals the file at the same place below
+  // Returns, for each file, whether it equals the file at the same place below
   // `other` byte for byte. REQUIRES: equal sizes.
   Result<bool> Equal(const std::vector<std::string>& names,
                      const TreeListing& other, std::string_view other_prefix);
@@ -71,7 +70,7 @@ class ListedFileReader {
   virtual ~ListedFileReader() = default;
   // Any thread. Fills the target exactly.
   virtual Status Read(uint64_t offset, std::span<char> target) = 0;
-  // FailedPrecondition when the file is not the one that was listed any more.
+  // FailedPrecondition when the file is no longer the one that was listed.
   virtual Status CheckUnchanged() = 0;
 };
 Result<std::unique_ptr<ListedFileReader>> OpenListedFile(

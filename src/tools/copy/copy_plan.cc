@@ -19,7 +19,7 @@ constexpr std::string_view kTrackerName = "latest_checkpointed_iteration.txt";
 constexpr std::string_view kIndexSuffix = ".index.json";
 constexpr std::string_view kConvertSuffix = ".holdfast-convert-tmp";
 
-// The better sign first: what readers look for first is written last.
+// Better signs first: the file that readers look for first is written last.
 constexpr std::array<std::string_view, 9> kSigns = {
     "metadata.json",         ".metadata",       "zarr.json",   ".zarray",
     kCheckpointMetadataFile, kTreeMetadataFile, kManifestFile, kAggregateFile,
@@ -55,7 +55,7 @@ bool IsUnfinishedName(std::string_view directory_name) {
          NameOfReplaced(directory_name).has_value();
 }
 
-// The path down to the first directory that is unfinished by its name.
+// The path up to the first directory whose name marks it as unfinished.
 std::optional<std::string_view> UnfinishedPart(std::string_view path) {
   for (size_t start = 0;;) {
     const size_t slash = path.find('/', start);
@@ -127,7 +127,7 @@ class Planner {
     return std::string(is_step ? above : directory);
   }
 
-  // A name sorts before everything below it, but others may stand between.
+  // A name sorts before everything below it, but others may come between.
   bool IsBelowAny(std::string_view directory) const {
     while (!directory.empty()) {
       directory = DirectoryPart(directory);

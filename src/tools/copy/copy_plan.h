@@ -1,11 +1,10 @@
-// The order in which a copy of a tree is made: a value, computed only from
-// names.
+// The order in which a tree is copied: a value, computed only from names.
 //
-// A unit is a topmost directory that holds a checkpoint: it is published as a
-// whole. Its files come in three waves: what its heads point to, the heads
-// (metadata, manifests, lists of files), and last what makes readers take it
-// for finished. All other files are loose; those that point at units
-// (`latest_checkpointed_iteration.txt`) come after everything.
+// A unit is a topmost directory that holds a checkpoint; it is published as a
+// whole. Its files are copied in three waves: the files that its heads point
+// to, the heads (metadata, manifests, lists of files), and last the files that
+// make readers take it for finished. All other files are loose; those that
+// point at units (`latest_checkpointed_iteration.txt`) are copied last.
 //
 // Thread-safety: pure functions. Units: bytes.
 #pragma once
@@ -19,11 +18,11 @@
 namespace holdfast {
 
 struct CopyUnit {
-  std::string directory;  // relative to the place; "" the place itself
-  // True for Orbax's kind, which in an object store counts by
+  std::string directory;  // relative to the place; "" means the place itself
+  // True for Orbax checkpoints, which in an object store count only with
   // `commit_success.txt`.
   bool is_orbax = false;
-  // The names of its files, relative to the directory, of each wave.
+  // The names of the files in each wave, relative to the directory.
   std::vector<std::string> data;
   std::vector<std::string> heads;
   std::vector<std::string> last;
@@ -33,7 +32,7 @@ struct TreeCopyPlan {
   std::vector<CopyUnit> units;     // by directory
   std::vector<std::string> loose;  // relative to the place
   std::vector<std::string> pointers;
-  // Directories of saves and copies that have not ended; not copied.
+  // Directories of unfinished saves and copies; not copied.
   std::vector<std::string> unfinished;
 };
 
@@ -45,11 +44,11 @@ TreeCopyPlan PlanTreeCopy(const std::vector<ListedFile>& files,
 // True when only a checkpoint's directory holds a file of this name.
 bool IsUnitSign(std::string_view file_name);
 
-// True for leases and journals, which are not part of the directory they lie
-// in.
+// True for leases and journals, which are not part of the directory that holds
+// them.
 bool IsScaffold(std::string_view path);
 
-// Behind the name of a directory where a copy grows.
+// Appended to the name of a directory while a copy writes it.
 inline constexpr std::string_view kCopySuffix = ".holdfast-copy-tmp";
 
 }  // namespace holdfast

@@ -30,7 +30,7 @@ using ::testing::Not;
 
 using Files = std::map<std::string, std::string>;
 
-// Names, sizes and hashes, so that a failure prints in a screenful.
+// Names with sizes and hashes, so that a failure fits on one screen.
 Files Short(const Files& files) {
   Files result;
   for (const auto& [name, text] : files) {
@@ -70,7 +70,7 @@ class CopyTest : public ::testing::Test {
     std::ofstream(Local(name), std::ios::binary) << text;
   }
 
-  // A checkpoint of several files, one of them of several pieces.
+  // Saves a checkpoint of several files, one of which has several pieces.
   std::string SaveAt(const std::string& name, float value = 1,
                      size_t element_count = 9 << 19) {
     std::vector<float> values(element_count, value);
@@ -115,7 +115,7 @@ class CopyTest : public ::testing::Test {
     return Copy(source, target, options).status();
   }
 
-  // Small copies in one thread, so that requests come in one order.
+  // Copies in one thread, so that requests come in a fixed order.
   static CopyOptions OneThread() {
     CopyOptions options;
     options.run.thread_count = 1;
@@ -127,7 +127,7 @@ class CopyTest : public ::testing::Test {
   std::shared_ptr<FaultBucket> faults_;
 };
 
-// Says that it has files of any size, and gives none.
+// Claims to have files of any size, and returns no bytes.
 class BoastingBucket final : public ReadOnlyBucket {
  public:
   using Sizes = std::map<std::string, uint64_t, std::less<>>;
@@ -178,7 +178,8 @@ TEST_F(CopyTest, ThereAndBackIsTheSame) {
   }
 }
 
-// In any file, in a value of many pieces, at its ends, and files that are gone.
+// Damage in any file: in a value of many pieces, at its ends, and missing
+// files.
 TEST_F(CopyTest, DamageIsNotCopied) {
   const std::string source = SaveAt("7");
   int damage_count = 0;
@@ -186,11 +187,11 @@ TEST_F(CopyTest, DamageIsNotCopied) {
     if (name == "commit_success.txt") continue;
     const std::string path = source + "/" + name;
     for (const size_t at : {size_t{0}, good.size() / 2, good.size() - 1}) {
-      // Bytes in nobody's range: the nodes of the process's own database.
+      // These bytes have no checksum: the nodes of the process's own database.
       if (name.starts_with("ocdbt.process_0/d/") && at >= 4 * (9 << 19)) {
         continue;
       }
-      // The checksum of a node is for its readers.
+      // Only readers check the checksum of a node.
       if (name.starts_with("d/") && at + 4 >= good.size()) continue;
       std::string damaged = good;
       damaged[at] ^= 1;
@@ -219,7 +220,7 @@ TEST_F(CopyTest, DamageIsNotCopied) {
   MustCopy(source, Local("t/7"));
 }
 
-// A file that is one chunk could not be read with a byte more.
+// A file that is one chunk could not be read with an extra byte.
 TEST_F(CopyTest, AChunkThatGrewIsNotCopied) {
   SaveOptions options;
   options.sync = false;
@@ -288,7 +289,7 @@ TEST_F(CopyTest, OverwritingIsForCheckpoints) {
   EXPECT_THAT(FilesAt("mem://b/home"), Contains(Key("letter.txt")));
 }
 
-// Orbax saves none on disk; in an object store it is what counts.
+// Orbax writes no marker on disk; in an object store it decides.
 TEST_F(CopyTest, AMarkerIsAddedInABucket) {
   const std::string source = SaveAt("7", 1, 10);
   fs::remove(source + "/commit_success.txt");
@@ -328,8 +329,8 @@ uint32_t ModeOf(const std::string& path) {
   return static_cast<uint32_t>(fs::status(path).permissions()) & 0777;
 }
 
-// Users who may not read the source may not read its copy, nor what a copy
-// replaces.
+// Users who may not read the source, or a file that a copy replaces, may not
+// read the copy.
 TEST_F(CopyTest, ACopyIsNoWiderThanItsSourceOrWhatItReplaces) {
   SaveAt("run/0", 0, 9);
   SaveAt("run/1", 1, 9);
@@ -355,7 +356,7 @@ TEST_F(CopyTest, ACopyIsNoWiderThanItsSourceOrWhatItReplaces) {
     }
   };
   expect_closed(Local("copy/1"));
-  // A wide one takes the place of a closed one.
+  // A readable file replaces a private one.
   MustCopy(Local("run/0"), Local("copy/1"), {.overwrite = true});
   expect_closed(Local("copy/1"));
   MustCopy(Local("run/open.txt"), Local("copy/closed.txt"),
@@ -409,8 +410,8 @@ TEST_F(CopyTest, VerifyReadsTheCopy) {
   EXPECT_EQ(status.code(), StatusCode::kDataLoss) << status.ToString();
 }
 
-// At each request: what is there is no checkpoint, or it is whole; and the same
-// call goes on.
+// Dies at each request: the target holds no checkpoint or a complete one, and
+// the same call continues.
 TEST_F(CopyTest, ADeathAtAnyRequestLeavesNothingThatLooksFinished) {
   const std::string source = SaveAt("7", 1, 9 << 19);
   const Files wanted = FilesAt(source);
@@ -438,7 +439,7 @@ TEST_F(CopyTest, ADeathAtAnyRequestLeavesNothingThatLooksFinished) {
   EXPECT_TRUE(has_gone_on);
 }
 
-// The old checkpoint is whole under one of its two names all the time.
+// The old checkpoint is complete under one of its two names at all times.
 TEST_F(CopyTest, ADeathWhileOverwritingKeepsTheOldOne) {
   const std::string old_one = SaveAt("old", 1, 100);
   const std::string new_one = SaveAt("new", 2, 100);
@@ -511,7 +512,7 @@ TEST_F(CopyTest, ASourceThatChangesIsNoMix) {
   EXPECT_FALSE(fs::exists(Local("t/7")));
 }
 
-// A web server behaves so: nothing is listed.
+// Behaves like a web server: nothing can be listed.
 TEST_F(CopyTest, DigestsNameTheFilesWhereNothingIsListed) {
   const std::string source = SaveAt("7", 1, 1000);
   MemoryBucketOptions options = MemoryBucketOptions::S3Like();
@@ -537,7 +538,7 @@ TEST_F(CopyTest, CancelLeavesNothingWithAName) {
   EXPECT_FALSE(fs::exists(Local("t/7")));
 }
 
-// A size that a server claims takes no memory before bytes come.
+// A size that a server claims must not cause an allocation before bytes arrive.
 TEST_F(CopyTest, SizesAreAServersWord) {
   const auto boast = [](BoastingBucket::Sizes sizes) {
     const auto bucket = std::make_shared<BoastingBucket>(std::move(sizes));
@@ -590,7 +591,7 @@ TEST_F(CopyTest, LinksThatLeadOutAreRefused) {
   refusal("../secret/file", "leads out");
   refusal(Local("secret"), "leads out");
   refusal(source + "/d", "leads to a directory");
-  // A name that begins as the source's does is not part of it.
+  // A name that only begins like the source's is not part of it.
   Write("ckpt-2/file", "nor this");
   refusal(Local("ckpt-2/file"), "leads out");
 }

@@ -1,6 +1,6 @@
-// The files that a view lists as its sources and holds itself, by hard links or
-// as copies: where it has no checksums of them it knows them by their times,
-// which a copy of the view must therefore keep.
+// The files that a view lists as its sources and contains itself, as hard links
+// or copies: without checksums the view recognises them by their times, which a
+// copy of the view must therefore keep.
 //
 // Thread-safety: pure functions of the file system.
 #pragma once
@@ -13,8 +13,8 @@
 
 namespace holdfast {
 
-// Their names among the files of the listing. A list of checksums that cannot
-// be read lists none.
+// The names of such files in the listing. An unreadable list of checksums
+// counts as empty.
 std::vector<std::string> HeldSources(const TreeListing& source);
 
 // Gives the files of these names in the directory `copy` the times of their

@@ -19,12 +19,12 @@ Status SizeError(const std::string& place, uint64_t got, uint64_t want) {
                        std::to_string(want) + ")");
 }
 
-// `is_whole`: the range is all of its file.
+// `is_whole` means that the range is the complete file.
 Status AddRange(const TreeListing& listing, const std::string& name,
                 const SummedRange& range, bool is_whole, ListedSums& sums) {
   const ListedFile* const file = listing.Find(name);
   const std::string place = listing.place.path() + "/" + name;
-  // Other tools copy checkpoints without it, and a copy gets one of its own.
+  // Other tools copy checkpoints without the marker, and a copy gets its own.
   if (file == nullptr && FileNameOf("/" + name) == kCommitMarkerFile) {
     return Status();
   }
@@ -58,8 +58,8 @@ Status AddDigests(const TreeListing& listing, const std::string& directory,
   return Status();
 }
 
-// A file outside of databases that holds one value is that value: what was
-// appended to it would make the copy unreadable.
+// A file outside of databases that holds one value is that value: appended
+// bytes would make the copy unreadable.
 Status CheckOneValue(const TreeListing& listing, const std::string& name,
                      const std::vector<SummedRange>& ranges) {
   const bool is_in_database =

@@ -1,10 +1,10 @@
-// Checks the bytes of files that are copied against `_HOLDFAST_DIGESTS`, on
-// their way, in pieces of any order.
+// Checks the bytes of files against `_HOLDFAST_DIGESTS` while they are copied,
+// in pieces of any order.
 //
 // Thread-safety: ListedSums is a value; FileSums::Add from any thread.
 // Units: bytes. Ownership: FileSums borrows its ranges.
-// Errors: DataLoss for a damaged sidecar, a listed file that is not there, and
-// bytes that differ, with the file and the offset.
+// Errors: DataLoss for a damaged sidecar, a missing listed file, and bytes that
+// differ, with the file and the offset.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class FileSums {
   explicit FileSums(const std::vector<SummedRange>& ranges)
       : ranges_(ranges), parts_(ranges.size()) {}
 
-  // A piece of the file; each byte once.
+  // Adds a piece of the file; each byte exactly once.
   void Add(uint64_t offset, std::string_view piece);
   // Call it after all pieces; `path` is for the message.
   Status Check(const std::string& path);

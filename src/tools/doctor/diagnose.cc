@@ -1,4 +1,4 @@
-// Diagnose: everything that holdfast asks of a store, tried once.
+// Diagnose: tries every operation that holdfast needs from a store once.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kProbeDirectory = ".holdfast-doctor-";
-// With a larger difference signatures are refused, or will soon be.
+// With a larger difference, signatures are refused or soon will be.
 constexpr double kSkewSecondsMax = 300;
 constexpr double kSkewSecondsNoted = 5;
 
@@ -37,7 +37,7 @@ std::string StoreOfScheme(std::string_view scheme) {
   return std::string(scheme);
 }
 
-// Explains a failure to somebody who sets a store up.
+// Explains a failure to a user who is setting up a store.
 std::string InWords(const Status& status, std::string_view right) {
   std::string text(status.message());
   if (status.code() == StatusCode::kPermissionDenied) {
@@ -85,7 +85,7 @@ class Examination {
     return is_cancelled ? CancelledError("doctor: cancelled") : Status();
   }
 
-  // Stores that tests register need none.
+  // Stores that tests register need no libcurl.
   bool FindLibcurl(std::string_view scheme) {
     const bool is_built_in = scheme == "gs" || scheme == "s3" ||
                              scheme == "http" || scheme == "https";
@@ -118,7 +118,7 @@ class Examination {
         access->credentials.empty() ? "none needed" : access->credentials);
   }
 
-  // Any answer of the server is one, also that there is nothing.
+  // Any answer shows that the server is reachable, even NotFound.
   bool Connect() {
     const Status status = Touch();
     const StatusCode code = status.code();
@@ -196,12 +196,12 @@ class Examination {
     Status cancelled = CheckCancelled();
     if (cancelled.ok()) WriteOnCondition();
     if (cancelled.ok()) UploadParts();
-    // The probe is deleted in any case.
+    // Deletes the probe in any case.
     Delete();
     return cancelled;
   }
 
-  // Reads a file that lies there already, where no probe can be written.
+  // Reads an existing file if no probe can be written.
   void ReadSample() {
     if (sample_.key.empty()) {
       const Result<ObjectEntry> object =
@@ -281,7 +281,7 @@ class Examination {
     return true;
   }
 
-  // The commit of a save rests on this.
+  // The commit of a save depends on this.
   void WriteOnCondition() {
     const std::string name = "conditional write";
     const std::string key = probe_ + "condition";
@@ -396,8 +396,8 @@ class Examination {
   const BucketPlace place_;
   Bucket& bucket_;
   const DiagnoseOptions& options_;
-  const std::string probe_;  // what probes' keys begin with
-  ObjectEntry sample_;       // the largest of the first that are listed
+  const std::string probe_;  // the prefix of probes' keys
+  ObjectEntry sample_;       // the largest of the first objects listed
   Diagnosis found_;
 };
 

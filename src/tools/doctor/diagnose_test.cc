@@ -1,4 +1,4 @@
-// Diagnose before a bucket in memory; tests/remote/test_cli.py has real ones.
+// Diagnose with a bucket in memory; tests/remote/test_cli.py uses real servers.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,10 +1,10 @@
-// The files that a view in a bucket refers to: copies within the bucket, which
-// the server makes.
+// The files that a view in a bucket refers to: copies within the bucket, made
+// by the server.
 //
 // Thread-safety: any thread. Units: bytes.
-// Errors: those of the bucket: DataLoss for a source that is no longer of the
-// version that was described, FailedPrecondition when another save has taken
-// the target over; of CheckSameBucket: Unimplemented.
+// Errors: those of the bucket: DataLoss for a source whose version is no longer
+// the one described, FailedPrecondition when another save has taken the target
+// over; of CheckSameBucket: Unimplemented.
 #pragma once
 
 #include <string>
@@ -20,17 +20,16 @@ namespace holdfast {
 // Ok for two paths of a file system, and for two places of one bucket.
 Status CheckSameBucket(const Place& source, const Place& target);
 
-// Asks the server.
+// Asks the server about the object.
 Result<ObjectEntry> DescribeObject(const Place& place);
 
-// The copies that `rows` speak of, `versions` being those of what they are
-// copies of. `directory` is one that this process saves to, and has no such
-// files yet.
+// Makes the copies that `rows` describe; `versions` are the versions of their
+// originals. This process saves to `directory`, which has no such files yet.
 Status CopySources(const Place& directory, const std::vector<SourceFile>& rows,
                    const std::vector<std::string>& versions,
                    const CancelToken* cancel);
 
-// CopyCompanions of source_links.h.
+// CopyCompanions of source_links.h, for objects.
 Status CopyCompanionObjects(const Place& from, const Place& directory,
                             const CancelToken* cancel);
 

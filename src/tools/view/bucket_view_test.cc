@@ -1,5 +1,5 @@
-// Views in buckets: what the server copies, what is read, and what is left when
-// a process dies, at every request of a view.
+// Views in buckets: which copies the server makes, which bytes are read, and
+// which objects are left when a process dies, at every request of a view.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Sanitized, each point takes ten times as long: a sample will do.
+// Under sanitizers each point takes ten times as long, so only a sample is
+// tested.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kPointStep = 5;
 #else
@@ -48,7 +49,7 @@ ViewOptions ByCopies() {
   return options;
 }
 
-// Runs with both kinds of stores.
+// Runs with both kinds of object stores.
 class BucketViewTest : public ::testing::TestWithParam<bool> {
  protected:
   BucketViewTest() {
@@ -72,7 +73,7 @@ class BucketViewTest : public ::testing::TestWithParam<bool> {
   }
   ~BucketViewTest() override { SetLeaseSleepForTest(nullptr); }
 
-  // Keys, and sizes and checksums.
+  // Keys with sizes and checksums.
   using State = std::map<std::string, std::pair<uint64_t, uint32_t>>;
   State Objects(const std::string& prefix) {
     State objects;
@@ -93,7 +94,7 @@ class BucketViewTest : public ::testing::TestWithParam<bool> {
       EXPECT_TRUE(mem_.memory->Delete(key).ok());
     }
   }
-  // LinesOf, or that nothing is there.
+  // LinesOf, or "nothing" if no checkpoint exists.
   static std::vector<std::string> LinesOrNothing(const std::string& path) {
     if (Open(path).status().code() == StatusCode::kNotFound) return {"nothing"};
     return LinesOf(path);
@@ -132,10 +133,10 @@ TEST_P(BucketViewTest, TheServerCopiesAndNoTensorIsRead) {
   EXPECT_LT(counters.written_bytes, kTensorBytes / 10);
   ExpectView(kView);
   EXPECT_EQ(Objects("models/"), before_);
-  // The directory is a model, too.
+  // The directory is also a model.
   EXPECT_EQ(mem_.Content("run/view/config.json"), "{\"heads\": 4}");
   EXPECT_EQ(LinesOf(kView + "/model.safetensors.index.json"), want_);
-  // It needs its source no more.
+  // It no longer needs its source.
   RemoveAll("models/");
   ExpectView(kView);
 }
@@ -194,7 +195,8 @@ TEST_P(BucketViewTest, WhatCannotBeReferredToIsRefused) {
   const Status status = View(kModel, "other://b/view", ByCopies()).status();
   EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
   EXPECT_THAT(status.ToString(), HasSubstr("within one bucket"));
-  // Beside the source, or above it, an overwrite would take the source away.
+  // In a directory next to or above the source, an overwrite would remove the
+  // source.
   ViewOptions options = ByCopies();
   options.overwrite = true;
   const auto saved = Objects("saved/");
@@ -266,8 +268,8 @@ TEST_P(BucketViewTest, AnOverwriteOrARemovalKeepsTheSource) {
   EXPECT_EQ(Objects("models/"), before_);
 }
 
-// The process dies at each of its requests, before it acts and after, to a path
-// that holds nothing and to one that holds another checkpoint.
+// The process dies at each of its requests, before or after it takes effect,
+// for an empty target and for one that holds another checkpoint.
 TEST_P(BucketViewTest, ADeathAnywhereLeavesOneOfTheTwo) {
   for (const bool overwrite : {false, true}) {
     ViewOptions options = ByCopies();
@@ -305,7 +307,7 @@ TEST_P(BucketViewTest, ADeathAnywhereLeavesOneOfTheTwo) {
           EXPECT_THAT(Objects("run/"), IsEmpty());
         }
         EXPECT_EQ(Objects("models/"), before_);
-        // The next one goes through.
+        // The next view succeeds.
         options.overwrite = true;
         const auto again = View(kModel, kView, options);
         EXPECT_TRUE(again.ok()) << again.status().ToString();
@@ -316,7 +318,8 @@ TEST_P(BucketViewTest, ADeathAnywhereLeavesOneOfTheTwo) {
   }
 }
 
-// In its place, compared before the view goes; a death leaves one of the two.
+// A view is converted in place: the copy is compared before the view is
+// removed, and a death leaves one of the two.
 TEST_P(BucketViewTest, AConversionInPlaceMakesACheckpointOfItsOwn) {
   ConvertOptions options;
   options.overwrite = true;
@@ -373,8 +376,8 @@ TEST_P(BucketViewTest, AConversionThatReadsADamagedCopyKeepsTheView) {
   EXPECT_EQ(Objects("run/"), before);
 }
 
-// So does one whose requests fail, or whose answers are lost: it says so, and
-// nothing is left of it.
+// A view whose requests fail, or whose answers are lost, reports it and leaves
+// nothing behind.
 TEST_P(BucketViewTest, AFailureAnywhereLeavesNothing) {
   mem_.bucket->ResetCounters();
   ASSERT_TRUE(View(kModel, kView, ByCopies()).ok());
@@ -386,7 +389,7 @@ TEST_P(BucketViewTest, AFailureAnywhereLeavesNothing) {
     const auto view = View(kModel, kView, ByCopies());
     mem_.bucket->SetFaults({});
     if (!view.ok()) (void)CleanupTemporaryPaths("mem://test/run");
-    // A lease that could not be given back fails a view that is committed.
+    // Failing to release a lease fails a view that is already committed.
     const bool is_committed = mem_.Has("run/view/commit_success.txt");
     EXPECT_TRUE(is_committed || !view.ok());
     if (is_committed) {

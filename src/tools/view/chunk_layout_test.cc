@@ -1,4 +1,4 @@
-// Chunks worked out from where elements lie, against element by element.
+// Compares chunks derived from the extents with a search element by element.
 #include "tools/view/chunk_layout.h"
 
 #include <gmock/gmock.h>
@@ -17,12 +17,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// An array cut along random axes into parts, each somewhere in one file, with
-// its axes in some order and gaps between its elements.
+// An array cut along random axes into parts, each stored somewhere in one file,
+// with permuted axes and gaps between its elements.
 struct Scene {
   Shape shape;
   std::vector<Extent> extents;
-  std::string file;  // of uint16: the number of the element, in C order
+  std::string file;  // of uint16: the index of each element in C order
 };
 
 uint16_t NumberOf(const Shape& shape, const Shape& index) {
@@ -115,7 +115,7 @@ class SceneMaker {
   bool has_gaps_ = false;
 };
 
-// As a reader of zarr takes the chunks.
+// Checks the chunks as a zarr reader reads them.
 void ExpectRight(const Scene& scene, const ChunkLayout& layout) {
   const ChunkGrid grid{scene.shape, layout.chunk_shape};
   ASSERT_EQ(static_cast<int64_t>(layout.ranges.size()), grid.ChunkCount());
@@ -127,7 +127,7 @@ void ExpectRight(const Scene& scene, const ChunkLayout& layout) {
   const Shape stored_strides = ContiguousStrides(stored, 2);
   for (int64_t c = 0; c < grid.ChunkCount(); ++c) {
     const Box box = grid.ChunkBox(grid.ChunkIndex(c));
-    ASSERT_EQ(box.shape, layout.chunk_shape);  // zarr stores whole chunks
+    ASSERT_EQ(box.shape, layout.chunk_shape);  // zarr stores full chunks
     ForEachIndex(box, [&](const Shape& index) {
       uint64_t at = layout.ranges[c].offset;
       for (size_t i = 0; i < rank; ++i) {
@@ -179,7 +179,7 @@ TEST(ChunkLayout, CutsLargeTensorsAlongTheirOutermostAxis) {
   EXPECT_EQ(layout.ranges[3].offset, 100u + 750 * 4096);
 }
 
-// A prime number of rows, each of which would be too small a chunk.
+// A prime number of rows, each of which would be too small for a chunk.
 TEST(ChunkLayout, KeepsWholeWhatNoDivisorCuts) {
   const Shape shape{32003, 1024};
   const Extent extent = Whole(shape);

@@ -1,4 +1,4 @@
-// A view, or a delta, becomes a checkpoint with bytes of its own.
+// Turns a view, or a delta, into a checkpoint with its own bytes.
 #include <filesystem>
 
 #include "ground/base/no_throw.h"
@@ -22,7 +22,7 @@ Result<ConvertResult> Materialize(const std::string& view,
                                   "bytes of its own, and convert copies them");
     }
     ConvertOptions convert = options;
-    convert.open.step.reset();  // chosen
+    convert.open.step.reset();  // already chosen
     if (!target.empty()) return Convert(path, target, convert);
     if (!open.item.empty()) {
       OpenOptions all = open;
@@ -36,7 +36,7 @@ Result<ConvertResult> Materialize(const std::string& view,
       }
     }
     convert.overwrite = true;
-    // A link goes on leading to the step.
+    // A link still leads to the step afterwards.
     std::error_code error;
     const auto real = std::filesystem::canonical(path, error);
     return Convert(path, error ? path : real.string(), convert);

@@ -41,7 +41,7 @@ Status CheckKeepsLeaves(const ViewOptions& options) {
       "map), convert to safetensors");
 }
 
-// How bytes are stored is what the files are, too.
+// Refuses options about how bytes are stored: the files are kept as they are.
 Status CheckKeepsFiles(const ViewOptions& options) {
   const ViewOptions defaults;
   std::string_view option;
@@ -65,20 +65,20 @@ Status NotBoth(const std::string& path, const std::string& why) {
       "(also=\"safetensors\")");
 }
 
-// The file at the end of all links.
+// Resolves all links.
 std::string RealPath(const std::string& file) {
   std::error_code error;
   const fs::path real = fs::canonical(file, error);
   return error ? file : real.string();
 }
 
-// Compares what the two faces of the same files say, leaf by leaf.
+// Compares the two descriptions of the same files, leaf by leaf.
 class FaceComparison {
  public:
   FaceComparison(const Checkpoint& source, const Checkpoint& face)
       : source_(source), face_(face) {}
 
-  // Why they are not the same; empty: they are.
+  // The reason why they differ; empty if they do not.
   Result<std::string> WhyNot() {
     std::unordered_map<std::string_view, size_t> face_leaves;
     for (size_t i = 0; i < face_.leaves().size(); ++i) {
@@ -168,11 +168,11 @@ Result<std::shared_ptr<const std::vector<SourceFile>>> SafetensorsIn(
   return sources.rows();
 }
 
-// The checksums that a view has of its files: those of the source's list, and
-// where it has none, of what the files hold now, if that is asked for.
+// The checksums that a view has for its files: those in the source's list, and
+// where it has none, on request, those of the files' current content.
 class ViewSums {
  public:
-  // `list`: of the files' directory; may be null.
+  // `list` is that of the files' directory; may be null.
   ViewSums(const Place& directory, const Checkpoint& face,
            std::shared_ptr<const DigestIndex> list, bool sums_now)
       : directory_(directory),
@@ -190,8 +190,8 @@ class ViewSums {
   }
 
  private:
-  // Rows of every byte of the file, or none: the time of one that has rows does
-  // not matter.
+  // Adds rows for every byte of the file, or none: the time of a file with rows
+  // does not matter.
   Status AddFile(const SourceFile& file, DigestFile& record) const {
     HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store,
                         MakeFileSet({{file.path, directory_ / file.path}}));
@@ -240,7 +240,7 @@ class ViewSums {
     return rows;
   }
 
-  // Headers, and tensors that are packed.
+  // Covers headers, and tensors that are packed.
   static Status AddBetween(Store& store, const SourceFile& file, uint64_t begin,
                            uint64_t end, DigestFile& record) {
     if (begin >= end) return Status();
@@ -275,7 +275,7 @@ class ViewSums {
   const bool sums_now_;
 };
 
-// Where the leaves' files are: an item may have a directory of its own.
+// The directory of the leaves' files: an item may have its own.
 std::string ItemDirectoryOf(const CheckpointInfo& info,
                             const std::string& directory) {
   if (info.items.size() != 1) return directory;

@@ -1,10 +1,11 @@
-// A safetensors model by links to the files of an Orbax checkpoint that is one
-// already: saved so (SaveOptions::also), or itself a view of safetensors.
+// Makes a safetensors model from links to the files of an Orbax checkpoint
+// whose files already are one: saved so (SaveOptions::also), or itself a view
+// of safetensors.
 //
-// Thread-safety: one call a target path. Units: bytes.
-// Errors: InvalidArgument for a checkpoint without such files, or one of whose
-// leaves is not the tensor of its name in them, naming it and what to do
-// instead; otherwise those of View.
+// Thread-safety: one call per target path. Units: bytes.
+// Errors: InvalidArgument for a checkpoint without such files, or with a leaf
+// that is not the tensor of its name in them, naming it and what to do instead;
+// otherwise those of View.
 #pragma once
 
 #include <string>
@@ -15,7 +16,7 @@
 
 namespace holdfast {
 
-// `source_directory`: of the checkpoint.
+// `source_directory` is the checkpoint's.
 Result<ViewResult> ViewAsSafetensors(const Checkpoint& source,
                                      const std::string& source_directory,
                                      const Place& target,

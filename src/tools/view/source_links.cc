@@ -38,7 +38,8 @@ Status LinkError(int error, LinkKind kind, const std::string& from,
       "); choose another of symlink, hard, reflink, copy");
 }
 
-// Between two file systems the kernel refuses, and the bytes come past here.
+// Between two file systems the kernel refuses to copy, and the bytes are copied
+// here.
 ssize_t CopySome(int from, int to, uint64_t offset, uint64_t byte_count) {
   auto from_offset = static_cast<off64_t>(offset);
   auto to_offset = from_offset;
@@ -92,8 +93,8 @@ Status CloneOrCopy(LinkKind kind, const SourceFile& row,
   return Status();
 }
 
-// Both ends may have links of their own on the way; what counts is where the
-// kernel gets from the link's directory.
+// Both paths may contain links; the link must lead to the file as the kernel
+// resolves it from the link's directory.
 Result<std::string> RelativeTarget(const SourceFile& row,
                                    const fs::path& directory) {
   std::error_code error;
@@ -170,11 +171,11 @@ Result<uint32_t> SourceNames::Add(const std::string& path) {
     return known->second;
   }
   HF_ASSIGN_OR_RETURN(SourceFile row, DescribeSource(name, path));
-  // Names on the way may be links, which nobody promises to keep.
+  // Resolves directories that are links, which may be removed later.
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
   if (!error) row.from = real.string();
-  // Its time may change when the view is copied.
+  // The file's time may change when the view is copied.
   if (is_own_) row.modified_ns = 0;
   rows_->push_back(std::move(row));
   return known->second;
@@ -201,7 +202,7 @@ Status CopyCompanions(const std::string& from, const Place& directory,
         !IsCompanion(name, fs::file_size(file, error))) {
       continue;
     }
-    // In model hubs they are links.
+    // In model hubs these files are links.
     HF_ASSIGN_OR_RETURN(const auto store, MakeFileSet({{name, file.string()}}));
     HF_ASSIGN_OR_RETURN(const Bytes bytes, store->Read(name));
     HF_RETURN_IF_ERROR(

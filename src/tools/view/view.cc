@@ -105,7 +105,7 @@ class Viewer {
     return chunks;
   }
 
-  // Null, and why.
+  // Null, with the reason in `why_not`, if it cannot be referred to.
   Result<Chunks> Referred(size_t leaf, DType dtype, std::string& why_not) {
     const LeafInfo& info = source_.leaves()[leaf];
     if (dtype != *info.dtype) {
@@ -119,7 +119,7 @@ class Viewer {
     const bool is_summed = IsSummed(dtype, found);
     ChunkLimits limits;
     limits.any_order = options_.zarr_format == 3;
-    // Chunks that are cut have no checksums any more.
+    // Chunks that are cut lose their checksums.
     limits.chunk_bytes_target = is_summed ? std::numeric_limits<uint64_t>::max()
                                           : options_.chunk_bytes_target;
     const ChunkLayout layout =
@@ -130,8 +130,8 @@ class Viewer {
     chunks->metadata = MetadataOf(dtype, info.shape, layout);
     HF_RETURN_IF_ERROR(AddRanges(ItemOf(leaf), found, layout, *chunks));
     if (is_summed) TakeDigests(found, layout, *chunks);
-    // Chunks that were cut otherwise have sums of their own, of bytes that are
-    // right now.
+    // Chunks that were cut differently get new checksums, of bytes that are
+    // correct now.
     if (chunks->digests.empty() && (options_.checksums || is_summed)) {
       HF_RETURN_IF_ERROR(SumRanges(*chunks));
     }
@@ -139,7 +139,7 @@ class Viewer {
     return Chunks(std::move(chunks));
   }
 
-  // Whether the source has the checksum of every part of the leaf.
+  // Whether the source has a checksum for every part of the leaf.
   bool IsSummed(DType dtype, const LeafExtents& found) const {
     return std::all_of(
         found.extents.begin(), found.extents.end(), [&](const Extent& extent) {
@@ -151,7 +151,7 @@ class Viewer {
         });
   }
 
-  // The source's own checksums, where chunks are what they are of.
+  // Takes the source's own checksums where they cover exactly one chunk.
   void TakeDigests(const LeafExtents& found, const ChunkLayout& layout,
                    StoredChunks& chunks) const {
     std::vector<ValueDigest> digests;
@@ -202,7 +202,7 @@ class Viewer {
     return Status();
   }
 
-  // Checks what it reads, where there are checksums of it.
+  // Verifies the bytes that it reads if there are checksums for them.
   Status SumRanges(StoredChunks& chunks) {
     Run run(options_.run);
     std::vector<Store*> stores;
@@ -250,7 +250,7 @@ class Viewer {
     return store.get();
   }
 
-  // A copy by the server costs money and time, so it must be asked for.
+  // A copy by the server costs money and time, so it must be requested.
   Status CheckCopies(const Place& target) const {
     if (!target.is_remote() || options_.link == LinkKind::kCopy) {
       return Status();
@@ -285,12 +285,12 @@ class Viewer {
     }
     HF_RETURN_IF_ERROR(PlaceSources(directory.path(), *names.rows(),
                                     options_.link, options_.sync));
-    // The commit makes them durable, as all that others have put there.
+    // The commit makes them durable, like all files that others have put there.
     return is_model ? CopyCompanions(directory_, directory, /*sync=*/false)
                     : Status();
   }
 
-  // The targets of links must not have gone, or become another's, meanwhile.
+  // The targets of links must not have been removed or replaced meanwhile.
   Status CheckSourcesStayed() const {
     if (options_.link != LinkKind::kSymbolic) return Status();
     for (const auto& [item, names] : sources_) {
@@ -309,8 +309,8 @@ class Viewer {
     return Status();
   }
 
-  // A file with checksums of only some of its chunks would pass for one with
-  // all of them, of which the time does not matter.
+  // A file with checksums for only some of its chunks would be taken for one
+  // with all of them, whose time does not matter.
   void DropPartialDigests(const std::string& item) {
     const auto& arrays = made_[item];
     const bool has_all =
@@ -326,13 +326,13 @@ class Viewer {
   const ViewOptions& options_;
   const bool has_item_names_;
   std::map<std::string, SourceNames> sources_;  // by item
-  // By item; the save, which shares them, has not begun.
+  // By item; shared with the save, which has not begun.
   std::map<std::string, std::vector<std::shared_ptr<StoredChunks>>> made_;
   std::map<std::string, std::shared_ptr<Store>> stores_;  // by directory
   ViewResult result_;
 };
 
-// A file is in a directory, which is the source's.
+// The directory of a file, or the given directory itself.
 Result<std::string> DirectoryOf(const std::string& path) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(path));
   const Place place = Place(path).Absolute();
@@ -359,7 +359,7 @@ Status CheckOptions(const std::string& source, const Place& target,
   return CheckSameBucket(place, target.Absolute());
 }
 
-// An overwrite would take away what the view is of.
+// Refuses a target whose overwrite would remove the view's source.
 Status CheckTargetIsApart(const Place& source, const Place& target) {
   const auto real = [](const Place& place) {
     std::error_code error;

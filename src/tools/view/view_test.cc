@@ -1,5 +1,5 @@
-// Views: what refers and what is copied, links, sources that change, and that
-// nothing of the source is written.
+// Views: which leaves refer and which are copied, links, sources that change,
+// and that nothing is written to the source.
 #include "holdfast/tools/view.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ class ViewTest : public ::testing::Test {
     return directory_.path() + "/" + name;
   }
 
-  // SomeTree in a format.
+  // Saves SomeTree in a format.
   std::string Source(Format format, const std::string& name,
                      uint64_t shard_bytes = 0) {
     SaveOptions save;
@@ -97,7 +97,7 @@ TEST_F(ViewTest, EveryFormatIsReferredTo) {
       options.zarr_format = zarr_format;
       const auto view = View(source, Path("view"), options);
       ASSERT_TRUE(view.ok()) << view.status().ToString();
-      // A small value of Orbax's lies in the database itself.
+      // A small value of Orbax's is in the database itself.
       const size_t copied_count = format == Format::kOrbax ? 1 : 0;
       EXPECT_EQ(view->copied.size(), copied_count);
       EXPECT_EQ(view->referred_leaf_count, 4 - copied_count);
@@ -173,7 +173,7 @@ TEST_F(ViewTest, LinksOfEveryKind) {
   EXPECT_THAT(gone.status().ToString(), HasSubstr("model.safetensors is gone"));
 }
 
-// The kernel copies nothing from one to another by itself.
+// The kernel refuses to copy from one file system to another.
 TEST_F(ViewTest, CopiesComeFromAnotherFileSystem) {
   std::string other = "/dev/shm/holdfast-view.XXXXXX";
   if (::mkdtemp(other.data()) == nullptr) GTEST_SKIP() << "no such directory";
@@ -211,7 +211,7 @@ TEST_F(ViewTest, ASourceThatChangedIsNoticed) {
   EXPECT_THAT(Open(Path("view")).status().ToString(), HasSubstr("bytes, want"));
 }
 
-// A change that size and time do not show.
+// A change that does not alter size or time.
 TEST_F(ViewTest, ChecksumsFindAFlippedBit) {
   const std::string source = Source(Format::kSafetensors, "model.safetensors");
   ViewOptions options;
@@ -230,7 +230,7 @@ TEST_F(ViewTest, ChecksumsFindAFlippedBit) {
   EXPECT_EQ(Load(Path("view")).status().code(), StatusCode::kDataLoss);
 }
 
-// Copied as `holdfast cp` or `cp -r` leave it: other times, equal bytes.
+// Copied as by `holdfast cp` or `cp -r`: different times, equal bytes.
 TEST_F(ViewTest, AViewWithItsFilesMayBeCopied) {
   const std::string source = Source(Format::kSafetensors, "model.safetensors");
   const std::vector<std::string> want = LinesOf(source);
@@ -296,7 +296,7 @@ TEST_F(ViewTest, AViewOfAViewAndAMaterializedOne) {
   EXPECT_EQ(LinesOf(Path("own")), want);
 }
 
-// The view has them without a byte being read, and of nothing but whole chunks
+// The view takes them over without reading a byte, but only for complete chunks
 // of the source.
 TEST_F(ViewTest, TakesOverTheChecksumsOfItsSource) {
   const std::string source = Source(Format::kOrbax, "");
@@ -320,7 +320,7 @@ TEST_F(ViewTest, TakesOverTheChecksumsOfItsSource) {
   EXPECT_EQ(Load(Path("second")).status().code(), StatusCode::kDataLoss);
 }
 
-// Checksums of some chunks of a file vouch for nothing but these.
+// Checksums of some chunks of a file say nothing about its other chunks.
 TEST_F(ViewTest, ChecksumsOfAPartAreNotTakenOver) {
   const std::string source = Source(Format::kOrbax, "");
   ViewOptions options;
@@ -389,8 +389,8 @@ TEST_F(ViewTest, AsSafetensorsOfACheckpointThatIsBoth) {
               HasSubstr("model.safetensors is gone"));
 }
 
-// The checksums of what was saved go with every view of it: a byte that is
-// another, in a file that has kept its time, is damage there, too.
+// The checksums of a save apply to every view of it: a changed byte in a file
+// with an unchanged time is found as damage there too.
 TEST_F(ViewTest, AsSafetensorsKeepsTheChecksums) {
   SaveOptions save;
   save.also = AlsoSafetensors();

@@ -1,4 +1,4 @@
-// Saves a tree, loads it, compares; exit status 0 when all is equal.
+// Saves a tree, loads it and compares; exit status 0 if they are equal.
 
 #include <holdfast/holdfast.h>
 

@@ -1,4 +1,4 @@
-// One process of MPI's: the transport is found, and is rank 0 of 1.
+// A single MPI process: the transport is found, and is rank 0 of 1.
 
 #include <holdfast/mpi.h>
 
