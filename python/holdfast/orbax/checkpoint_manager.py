@@ -6,7 +6,7 @@ import dataclasses
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeAlias
 
@@ -25,7 +25,11 @@ from holdfast.orbax._devices.monitoring import (
 from holdfast.orbax._handlers.base import CheckpointHandler
 from holdfast.orbax._handlers.pytree_save import saving_as
 from holdfast.orbax._manager.args import check_args, legacy_args
-from holdfast.orbax._manager.finalize import FinalizeThread, SaveProgress
+from holdfast.orbax._manager.finalize import (
+    FinalizeThread,
+    SaveProgress,
+    call_all,
+)
 from holdfast.orbax._manager.handlers import (
     DEFAULT_ITEM_NAME,
     METRIC_ITEM_NAME,
@@ -672,19 +676,11 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         Raises:
             Exception: what the save raised.
         """
-        steps: list[Callable[[], None]] = [
+        call_all(
             self.wait_until_finished,
             self._checkpointer.close,
             self._deleter.close,
-        ]
-        failure: BaseException | None = None
-        for step in steps:
-            try:
-                step()
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        )
 
     def __enter__(self) -> CheckpointManager:
         return self

@@ -174,6 +174,8 @@ class CheckpointManager(HostManager):
     makes the same calls. Thread-safety: one call at a time.
     """
 
+    _steps: TierSteps
+
     def __init__(
         self,
         global_mesh: Any,
@@ -234,7 +236,7 @@ class CheckpointManager(HostManager):
     def latest_step(self) -> int | None:
         """The last step on the hosts, else on shared storage."""
         local = self._steps.local()
-        return local[-1] if local else self._steps.latest()
+        return local[-1] if local else super().latest_step()
 
     def best_step(self) -> int | None:
         """The last step: there are no metrics."""

@@ -81,6 +81,8 @@ class ReplicatorCheckpointManager(HostManager):
     makes the same calls. Thread-safety: one call at a time.
     """
 
+    _steps: TierSteps
+
     def __init__(
         self,
         local_directory: Any,
@@ -121,7 +123,6 @@ class ReplicatorCheckpointManager(HostManager):
             ),
             is_async=options.enable_async_checkpointing,
         )
-        self._dataset: PlainManager | None = None
         if persistent_directory is not None:
             self._dataset = PlainManager(
                 persistent_directory,
@@ -147,20 +148,10 @@ class ReplicatorCheckpointManager(HostManager):
     def global_mesh(self) -> Any:
         return self._global_mesh
 
-    def latest_step(self) -> int | None:
-        """The last step; None without steps."""
-        return self._steps.latest()
-
     def best_step(self) -> int | None:
         raise NotImplementedError(
             "best_step is not implemented for ReplicatorCheckpointManager."
         )
-
-    def reload(self) -> None:
-        """Looks for the steps again, on all processes."""
-        if self._dataset is not None:
-            self._dataset.reload()
-        super().reload()
 
     def is_saving_in_progress(self) -> bool:
         raise NotImplementedError(
@@ -257,26 +248,6 @@ class ReplicatorCheckpointManager(HostManager):
         raise NotImplementedError(
             "metrics is not implemented for ReplicatorCheckpointManager."
         )
-
-    def wait_until_finished(self) -> None:
-        """Waits for saves; raises what they raised."""
-        if self._dataset is not None:
-            self._dataset.wait_until_finished()
-        super().wait_until_finished()
-
-    def check_for_errors(self) -> None:
-        """Raises what a finished save of a data set raised.
-
-        Errors of other saves come with the next, and with waiting.
-        """
-        if self._dataset is not None:
-            self._dataset.check_for_errors()
-
-    def close(self) -> None:
-        """Waits for saves, and for the other processes."""
-        if self._dataset is not None:
-            self._dataset.close()
-        super().close()
 
 
 def _backup_request() -> dict[str, bytes]:
