@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from holdfast import _engine, _process_group, _target, errors
+from holdfast import _engine, _process_group, errors
 from holdfast._log import log, say_ignored
 from holdfast._tiers import (
     LocalTierOptions,
@@ -307,19 +307,8 @@ class TierSteps:
     ) -> Any:
         """The same, with a target that is made for what is stored."""
         number = None if step is None else step_number(step)
-
-        def read(checkpoint: _engine.Checkpoint) -> Any:
-            return _target.restore(
-                lambda: checkpoint,
-                target_of(checkpoint),
-                strict=False,
-                keys=None,
-                progress=None,
-                **self._tiers._run_options,
-            )[0]
-
         try:
-            tree = self._tiers._restore(read, number)
+            tree = self._tiers._restore_as(target_of, number, strict=False)
         except errors.NotFoundError as error:
             raise self._not_found(number) from error
         found = self._tiers.restored
