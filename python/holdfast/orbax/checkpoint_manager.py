@@ -7,10 +7,10 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, TypeAlias
 
 from holdfast import _files
+from holdfast._closing import ClosedAtExit
 from holdfast._future import Future
 from holdfast._log import log
 from holdfast.orbax._checkpointer.base import AbstractCheckpointer, Checkpointer
@@ -162,7 +162,9 @@ class StepAlreadyExistsError(ValueError):
     """A step that was to be saved exists already."""
 
 
-class CheckpointManager(ReadingManager, AbstractCheckpointManager):
+class CheckpointManager(
+    ReadingManager, AbstractCheckpointManager, ClosedAtExit
+):
     """The steps in a directory: saves, keeps, deletes and restores them.
 
     A step holds a single item, in a directory called `default`, or items that
@@ -681,14 +683,3 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
             self._checkpointer.close,
             self._deleter.close,
         )
-
-    def __enter__(self) -> CheckpointManager:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

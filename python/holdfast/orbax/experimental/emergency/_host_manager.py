@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from holdfast._closing import ClosedAtExit
 from holdfast.orbax._manager.run import reached_preemption
 from holdfast.orbax.abstract_checkpoint_manager import (
     AbstractCheckpointManager,
@@ -12,11 +13,8 @@ from holdfast.orbax.abstract_checkpoint_manager import (
 from holdfast.orbax.checkpoint_manager import CheckpointManager
 from holdfast.orbax.experimental.emergency._steps import TierSteps
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
-
-class HostManager(AbstractCheckpointManager):
+class HostManager(AbstractCheckpointManager, ClosedAtExit):
     """A manager of `_steps`, and of the data set's if it has any.
 
     Thread-safety: one call at a time.
@@ -87,9 +85,3 @@ class HostManager(AbstractCheckpointManager):
         """Waits for saves, and for the other processes."""
         for each in self._managers():
             each.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
