@@ -126,15 +126,7 @@ class PersistentCheckpointOptions:
 
 @dataclasses.dataclass
 class CheckpointManagerOptions:
-    """Options of a CheckpointManager.
-
-    Attributes:
-        local: of steps on the hosts themselves.
-        persistent: of steps on shared storage.
-        replica_axis_index: the mesh's axis along which slices lie.
-        step_name_format: of the names of persistent steps; only that of plain
-            numbers.
-    """
+    """Some of the options of `emergency.checkpoint_manager`."""
 
     local: LocalCheckpointOptions = dataclasses.field(
         default_factory=LocalCheckpointOptions
