@@ -372,13 +372,6 @@ def refuse_host_local(array: Any, name: str, typestr: str) -> None:
     )
 
 
-def _data_of(array: Any) -> Any:
-    """The array to store: of typed PRNG keys, their data."""
-    if not is_prng_key_dtype(array.dtype):
-        return array
-    return require_jax("typed PRNG keys").random.key_data(array)
-
-
 def _is_replicated(sharding: Any) -> bool:
     """Whether devices may hold the same values, judged only by the sharding."""
     jax = require_jax("a sharding")
@@ -418,7 +411,8 @@ def _write_shardings(leaves: Sequence[_Leaf]) -> None:
 
     entries = {}
     for value, info, _ in leaves:
-        text = _jax_arrays.sharding_json(_data_of(value).sharding)
+        data, _ = _jax_arrays.data_of(value)
+        text = _jax_arrays.sharding_json(data.sharding)
         if text is not None:
             entries[info.name] = text
     if entries:

@@ -13,6 +13,7 @@ from typing import Any
 from holdfast import _engine
 from holdfast.orbax._checkpointer.paths import handler_path
 from holdfast.orbax._devices.optional_jax import require_jax
+from holdfast.orbax._devices.placement import requested_sharding
 from holdfast.orbax.args import Composite, PyTreeRestore, PyTreeSave
 from holdfast.orbax.checkpoint_args import CheckpointArgs
 from holdfast.orbax.checkpoint_manager import (
@@ -316,13 +317,7 @@ def _target(args: Any, stored: Any) -> Any:
         return item
 
     def one(leaf: Any, given: Any) -> Any:
-        sharding: Any = getattr(given, "sharding", None)
-        mesh = getattr(given, "mesh", None)
-        axes = None if mesh is None else given.mesh_axes
-        if hasattr(sharding, "to_jax_sharding"):
-            sharding = sharding.to_jax_sharding()
-        elif sharding is None and mesh is not None and axes is not None:
-            sharding = jax.sharding.NamedSharding(mesh, axes)
+        sharding = requested_sharding(given)
         if sharding is None or not hasattr(leaf, "shape"):
             return leaf
         dtype = leaf.dtype if given.dtype is None else given.dtype
