@@ -10,7 +10,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import (
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
-
 
 
 @dataclasses.dataclass(frozen=True)
@@ -369,10 +367,7 @@ class Tiers:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, _kind: object, error: BaseException | None, _trace: object
     ) -> None:
         try:
             self.close()
