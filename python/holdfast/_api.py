@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from holdfast import (
     _array_kinds,
@@ -35,6 +35,7 @@ from holdfast._progress import (
     reporting,
 )
 from holdfast._results import VerifyReport
+from holdfast._run_options import CHUNK_BYTES, byte_count, run_options
 from holdfast._spread import has_spread
 from holdfast._stats import Stats
 
@@ -52,8 +53,29 @@ Compression = Literal["planes", "zstd", "fast"] | None
 ArrayKind = Literal["numpy", "torch", "jax"]
 MapArgument = bool | Literal["require"]
 
-_CHUNK_BYTES = 8 << 20
-_MEMORY_BYTES = 256 << 20
+if TYPE_CHECKING:
+    from typing_extensions import TypedDict, Unpack
+
+    class _SaveOptions(TypedDict, total=False):
+        format: str
+        zarr_format: int | None
+        ocdbt: bool
+        compression: Compression
+        also: Literal["safetensors"] | None
+        overwrite: bool
+        base: PathLike | int | None
+        deltas: DeltaPolicy | None
+        progress: ProgressArgument
+        custom_metadata: Mapping[str, Any] | None
+        chunk_bytes: int
+        data_file_bytes: int | None
+        threads: int | None
+        memory_bytes: int | None
+        durable: bool
+        fingerprints: bool
+        check_replicas: bool
+        group: GroupArgument
+        timeout: float
 
 
 @overload
@@ -61,26 +83,8 @@ def save(
     path: PathLike,
     tree: Any,
     *,
-    format: str = ...,
-    zarr_format: int | None = ...,
-    ocdbt: bool = ...,
-    compression: Compression = ...,
-    also: Literal["safetensors"] | None = ...,
-    overwrite: bool = ...,
-    base: PathLike | int | None = ...,
-    deltas: DeltaPolicy | None = ...,
     background: Literal[False] = ...,
-    progress: ProgressArgument = ...,
-    custom_metadata: Mapping[str, Any] | None = ...,
-    chunk_bytes: int = ...,
-    data_file_bytes: int | None = ...,
-    threads: int | None = ...,
-    memory_bytes: int | None = ...,
-    durable: bool = ...,
-    fingerprints: bool = ...,
-    check_replicas: bool = ...,
-    group: GroupArgument = ...,
-    timeout: float = ...,
+    **options: Unpack[_SaveOptions],
 ) -> Stats: ...
 
 
@@ -90,23 +94,7 @@ def save(
     tree: Any,
     *,
     background: Literal[True],
-    format: str = ...,
-    zarr_format: int | None = ...,
-    ocdbt: bool = ...,
-    compression: Compression = ...,
-    also: Literal["safetensors"] | None = ...,
-    overwrite: bool = ...,
-    progress: ProgressArgument = ...,
-    custom_metadata: Mapping[str, Any] | None = ...,
-    chunk_bytes: int = ...,
-    data_file_bytes: int | None = ...,
-    threads: int | None = ...,
-    memory_bytes: int | None = ...,
-    durable: bool = ...,
-    fingerprints: bool = ...,
-    check_replicas: bool = ...,
-    group: GroupArgument = ...,
-    timeout: float = ...,
+    **options: Unpack[_SaveOptions],
 ) -> Future[Stats]: ...
 
 
@@ -125,7 +113,7 @@ def save(
     background: bool = False,
     progress: ProgressArgument = False,
     custom_metadata: Mapping[str, Any] | None = None,
-    chunk_bytes: int = _CHUNK_BYTES,
+    chunk_bytes: int = CHUNK_BYTES,
     data_file_bytes: int | None = None,
     threads: int | None = None,
     memory_bytes: int | None = None,
@@ -230,7 +218,7 @@ def save(
         "compression": compression,
         "overwrite": overwrite,
         "custom_metadata": _json_object(custom_metadata),
-        "chunk_bytes_target": _byte_count("chunk_bytes", chunk_bytes),
+        "chunk_bytes_target": byte_count("chunk_bytes", chunk_bytes),
         "ocdbt_target_data_file_bytes": (
             _files.data_file_bytes(path)
             if data_file_bytes is None
@@ -242,7 +230,7 @@ def save(
         "anchor_every": None if deltas is None else deltas.anchor_every,
         "sync": durable,
         "fingerprints": fingerprints,
-        **_run_options(threads, memory_bytes),
+        **run_options(threads, memory_bytes),
     }
     destination = os.fspath(path)
     processes = _process_group.chosen(
@@ -394,7 +382,7 @@ def load(
         saved with is gone.
     """
     names = [keys] if isinstance(keys, str) else keys
-    options: dict[str, Any] = _run_options(threads, memory_bytes)
+    options: dict[str, Any] = run_options(threads, memory_bytes)
     source = os.fspath(path)
     call = None
     if target is not None:
@@ -567,7 +555,7 @@ def verify(
             step=step,
             item=item or "",
             progress=progress_fn,
-            **_run_options(threads, memory_bytes),
+            **run_options(threads, memory_bytes),
         )
     return VerifyReport(
         source,
@@ -595,26 +583,10 @@ def steps(path: PathLike) -> list[int]:
     return found
 
 
-def _run_options(
-    threads: int | None, memory_bytes: int | None
-) -> dict[str, int]:
-    memory = _MEMORY_BYTES if memory_bytes is None else memory_bytes
-    return {
-        "thread_count": 0 if threads is None else threads,
-        "in_flight_bytes_max": _byte_count("memory_bytes", memory),
-    }
-
-
 def _seconds(name: str, value: float) -> float:
     if not value >= 0:
         raise errors.InvalidArgumentError(f"{name}: got {value}, want >= 0")
     return float(value)
-
-
-def _byte_count(name: str, value: int) -> int:
-    if value < 0:
-        raise errors.InvalidArgumentError(f"{name}: got {value}, want >= 0")
-    return value
 
 
 def _base_path(path: PathLike, base: PathLike | int | None) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from holdfast import _engine, _stats
-from holdfast._convert import Format, PathLike
+from holdfast._convert import Format, PathLike, _renames, _texts
 from holdfast._progress import ProgressArgument, reporting
 from holdfast._results import (
     DiffResult,
@@ -18,6 +18,7 @@ from holdfast._results import (
     MergeResult,
     StatsResult,
 )
+from holdfast._run_options import CHUNK_BYTES, run_options
 
 __all__ = [
     "diff",
@@ -25,27 +26,9 @@ __all__ = [
     "stats",
 ]
 
-_CHUNK_BYTES = 8 << 20
-_MEMORY_BYTES = 256 << 20
-
-
-def _texts(texts: str | Sequence[str]) -> list[str]:
-    return [texts] if isinstance(texts, str) else list(texts)
-
 
 def _summary(side: tuple[Any, ...] | None) -> LeafSummary | None:
     return None if side is None else LeafSummary(*side)
-
-
-def _run_options(
-    threads: int | None, memory_bytes: int | None
-) -> dict[str, int]:
-    return {
-        "thread_count": threads or 0,
-        "in_flight_bytes_max": (
-            _MEMORY_BYTES if memory_bytes is None else memory_bytes
-        ),
-    }
 
 
 def diff(
@@ -89,9 +72,7 @@ def diff(
         expressions as of `convert`.
       select, drop: globs: which leaves of `a` to compare.
       step_a, step_b: of directories of steps; None: the newest.
-      progress: True for a bar, or f(phase, done_bytes, total_bytes).
-      threads: None: one a CPU.
-      memory_bytes: the most bytes of arrays held at once; None: 256 MiB.
+      progress, threads, memory_bytes: as of `convert`.
 
     Returns:
       A DiffResult, which is true when nothing is different. Leaves that cannot
@@ -103,11 +84,6 @@ def diff(
       holdfast.errors.FailedPreconditionError: by_fingerprint, and a leaf has
         none.
     """
-    renames = (
-        [(old, new, True) for old, new in rename.items()]
-        if isinstance(rename, Mapping)
-        else [(pattern, new, False) for pattern, new in rename]
-    )
     with reporting(progress, "diff") as progress_fn:
         rows, worst, engine_stats = _engine.diff(
             os.fspath(a),
@@ -120,13 +96,13 @@ def diff(
             only_structure=structure_only,
             by_fingerprint=by_fingerprint,
             find_renamed=find_renamed,
-            rename=renames,
+            rename=_renames(rename),
             select=_texts(select),
             drop=_texts(drop),
             step_a=step_a,
             step_b=step_b,
             progress=progress_fn,
-            **_run_options(threads, memory_bytes),
+            **run_options(threads, memory_bytes),
         )
     leaves = [
         LeafDiff(**{**row, "a": _summary(row["a"]), "b": _summary(row["b"])})
@@ -160,7 +136,7 @@ def stats(
             os.fspath(path),
             step=step,
             progress=progress_fn,
-            **_run_options(threads, memory_bytes),
+            **run_options(threads, memory_bytes),
         )
     return StatsResult(
         [LeafStats(**row) for row in rows],
@@ -181,7 +157,7 @@ def merge(
     zarr_format: int | None = None,
     ocdbt: bool | None = None,
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
-    chunk_bytes: int = _CHUNK_BYTES,
+    chunk_bytes: int = CHUNK_BYTES,
     overwrite: bool = False,
     check: bool = True,
     progress: ProgressArgument = False,
@@ -238,6 +214,6 @@ def merge(
             check=check,
             sync=durable,
             progress=progress_fn,
-            **_run_options(threads, memory_bytes),
+            **run_options(threads, memory_bytes),
         )
     return MergeResult(target=new, **values)

@@ -12,6 +12,7 @@ import numpy as np
 from holdfast import _engine
 from holdfast._progress import ProgressArgument, reporting
 from holdfast._results import ConvertedLeaf, ConvertResult
+from holdfast._run_options import CHUNK_BYTES, run_options
 
 __all__ = ["convert", "recipes"]
 
@@ -25,9 +26,6 @@ Format = Literal[
     "torch-dist",
     "npz",
 ]
-
-_CHUNK_BYTES = 8 << 20
-_MEMORY_BYTES = 256 << 20
 
 
 def _texts(texts: str | Sequence[str]) -> list[str]:
@@ -105,7 +103,7 @@ def convert(
     zarr_format: int | None = None,
     ocdbt: bool | None = None,
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
-    chunk_bytes: int = _CHUNK_BYTES,
+    chunk_bytes: int = CHUNK_BYTES,
     shard_bytes: int = 0,
     also: Literal["safetensors"] | None = None,
     overwrite: bool = False,
@@ -204,23 +202,24 @@ def convert(
             restart=restart,
             check=check,
             sync=durable,
-            thread_count=threads or 0,
-            in_flight_bytes_max=(
-                _MEMORY_BYTES if memory_bytes is None else memory_bytes
-            ),
+            **run_options(threads, memory_bytes),
             progress=progress_fn,
         )
     return _result(new, values)
+
+
+def _converted_leaves(report: dict[str, Any]) -> list[ConvertedLeaf]:
+    return [
+        ConvertedLeaf(leaf["leaf"], leaf.get("new_name"), leaf["what"])
+        for leaf in report["leaves"]
+    ]
 
 
 def _result(target: str, values: dict[str, Any]) -> ConvertResult:
     report = json.loads(values.pop("report"))
     return ConvertResult(
         target=target,
-        leaves=[
-            ConvertedLeaf(leaf["leaf"], leaf.get("new_name"), leaf["what"])
-            for leaf in report["leaves"]
-        ],
+        leaves=_converted_leaves(report),
         notes=report["notes"],
         resumed=report["resumed"],
         resume_text=report["resume_text"],

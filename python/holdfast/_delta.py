@@ -15,13 +15,13 @@ from holdfast._lazy import importing
 from holdfast._progress import ProgressArgument, reporting
 from holdfast._pytree import jax_if_imported, joined, one_level
 from holdfast._results import ArrayPatch, FollowerUpdate
+from holdfast._run_options import run_options
 
 __all__ = ["DeltaPolicy", "Follower", "patches"]
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 PathLike = str | os.PathLike[str]
 
-_MEMORY_BYTES = 256 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,9 +60,7 @@ def patches(
 
     Args:
       path: the delta.
-      progress: True for a bar, or f(phase, done_bytes, total_bytes).
-      threads: None: one a CPU.
-      memory_bytes: the most bytes of chunks at once; None: 256 MiB.
+      progress, threads, memory_bytes: as of `convert`.
 
     Raises:
       errors.FailedPreconditionError: it is not a delta, or its base is another
@@ -74,8 +72,7 @@ def patches(
             ArrayPatch(*values)
             for values in _engine.read_patches(
                 os.fspath(path),
-                thread_count=threads or 0,
-                in_flight_bytes_max=memory_bytes or _MEMORY_BYTES,
+                **run_options(threads, memory_bytes or None),
                 progress=progress_fn,
             )
         ]
@@ -127,8 +124,7 @@ class Follower:
         self._engine = _engine.Follower(
             os.fspath(root),
             list(self._memory.items()),
-            thread_count=threads or 0,
-            in_flight_bytes_max=memory_bytes or _MEMORY_BYTES,
+            **run_options(threads, memory_bytes or None),
         )
 
     @property

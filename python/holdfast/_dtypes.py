@@ -13,9 +13,8 @@ import numpy as np
 
 from holdfast._lazy import importing
 
-__all__ = ["dtype_name", "numpy_dtype"]
-
-_BUILTIN = frozenset(
+# Those that numpy has itself.
+NUMPYS = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32"
     " float64 complex64 complex128".split()
 )
@@ -27,7 +26,7 @@ def numpy_dtype(name: str, leaf: str = "") -> np.dtype[Any]:
     `leaf` is the name of the leaf for errors. Raises ImportError when the dtype
     needs ml_dtypes and that is absent, TypeError when no dtype has that name.
     """
-    if name in _BUILTIN:
+    if name in NUMPYS:
         return np.dtype(name)
     whose = f"leaf {leaf!r}: " if leaf else ""
     try:

@@ -28,7 +28,6 @@ import re
 import shutil
 import stat as stat_bits
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import IO, Any, TypeVar
 
 from holdfast import _engine, errors
@@ -307,12 +306,7 @@ class _Entries:
     def __enter__(self) -> _Entries:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         return None
 
 

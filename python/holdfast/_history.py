@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 
 from holdfast import _engine
-from holdfast._convert import _MEMORY_BYTES, PathLike
+from holdfast._convert import PathLike
 from holdfast._progress import ProgressArgument, reporting
 from holdfast._results import (
     BisectProbe,
@@ -15,6 +15,7 @@ from holdfast._results import (
     BisectStep,
     LogEntry,
 )
+from holdfast._run_options import run_options
 
 __all__ = [
     "bisect",
@@ -58,9 +59,7 @@ def log(
       moved_count: so many tensors a step.
       cache: a file that keeps what was measured; what is in it is not read
         again.
-      progress: True for a bar, or f(phase, done_bytes, total_bytes).
-      threads: None: one a CPU.
-      memory_bytes: the most bytes of tensors held at once; None: 256 MiB.
+      progress, threads, memory_bytes: as of `convert`.
 
     Raises:
       holdfast.errors.NotFoundError: no step in `root`.
@@ -73,10 +72,7 @@ def log(
             moved_count=moved_count,
             cache=None if cache is None else os.fspath(cache),
             progress=progress_fn,
-            thread_count=threads or 0,
-            in_flight_bytes_max=(
-                _MEMORY_BYTES if memory_bytes is None else memory_bytes
-            ),
+            **run_options(threads, memory_bytes),
         )
     if warning:
         warnings.warn(f"cache: {warning}", stacklevel=2)
@@ -126,8 +122,7 @@ def bisect(
         None where that cannot be said.
       good: begin at this step instead of at the oldest.
       bad: end at this step instead of at the newest.
-      threads: None: one a CPU.
-      memory_bytes: the most bytes of tensors held at once; None: 256 MiB.
+      threads, memory_bytes: as of `convert`.
 
     Raises:
       holdfast.errors.FailedPreconditionError: the newest step is good, or the
@@ -141,10 +136,7 @@ def bisect(
         bad_if,
         good=good,
         bad=bad,
-        thread_count=threads or 0,
-        in_flight_bytes_max=(
-            _MEMORY_BYTES if memory_bytes is None else memory_bytes
-        ),
+        **run_options(threads, memory_bytes),
     )
     return BisectResult(
         None if first is None else BisectStep(*first),

@@ -30,10 +30,11 @@ __all__ = [
     "Placement",
     "array_leaf",
     "checked_placement",
+    "data_of",
     "is_array",
     "is_key_dtype",
-    "placement",
     "own_parts",
+    "placement",
     "put_all",
     "replicas_leaf",
     "sharding_json",
@@ -91,10 +92,7 @@ def array_leaf(
             f"Array has been deleted with shape={array.dtype}[{extents}]."
             f' (leaf "{_text_of(name)}")'
         )
-    prng_impl = None
-    if is_key_dtype(array.dtype):
-        prng_impl = str(jax.random.key_impl(array))
-        array = jax.random.key_data(array)
+    array, prng_impl = data_of(array)
     is_all_here = array.is_fully_addressable
     if not is_all_here and not own_part_only:
         raise errors.InvalidArgumentError(
@@ -139,6 +137,13 @@ def array_leaf(
     )
 
 
+def data_of(array: jax.Array) -> tuple[jax.Array, str | None]:
+    """The array, or the data of typed PRNG keys and what these are."""
+    if not is_key_dtype(array.dtype):
+        return array, None
+    return jax.random.key_data(array), str(jax.random.key_impl(array))
+
+
 def _text_of(name: str | tuple[Any, ...]) -> str:
     return name if isinstance(name, str) else joined(name)
 
@@ -153,10 +158,7 @@ def whole_leaf(
     """
     if array.is_deleted() or len(array.sharding.device_set) == 1:
         return array_leaf(array, name)
-    prng_impl = None
-    if is_key_dtype(array.dtype):
-        prng_impl = str(jax.random.key_impl(array))
-        array = jax.random.key_data(array)
+    array, prng_impl = data_of(array)
     return _engine.ArrayLeaf(
         array.shape,
         [((0,) * array.ndim, np.asarray(array))],
@@ -174,16 +176,9 @@ def replicas_leaf(
     """
     if array.is_deleted():
         return array_leaf(array, name)
-    if is_key_dtype(array.dtype):
-        array = jax.random.key_data(array)
-    return _engine.ArrayLeaf(
-        array.shape,
-        [
-            (_box(shard.index, array.shape)[0], np.asarray(shard.data))
-            for shard in array.addressable_shards
-        ],
-        dtype=np.dtype(array.dtype),
-    )
+    array, _ = data_of(array)
+    shards = _whole_shards(array, None)
+    return _engine.ArrayLeaf(array.shape, shards, dtype=np.dtype(array.dtype))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,11 +222,12 @@ def own_parts(
     ]
 
 
-def _whole_shards(array: jax.Array, replica_id: int) -> list[Part]:
+def _whole_shards(array: jax.Array, replica_id: int | None) -> list[Part]:
+    """The shards here of a replica; None: of all of them."""
     return [
         (_box(shard.index, array.shape)[0], np.asarray(shard.data))
         for shard in array.addressable_shards
-        if shard.replica_id == replica_id
+        if replica_id in (None, shard.replica_id)
     ]
 
 

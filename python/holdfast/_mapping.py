@@ -18,12 +18,13 @@ from holdfast import (
     _target,
     errors,
 )
+from holdfast._closing import ClosedAtExit
 from holdfast._stored_array import StoredArray, cannot_map
 
 __all__ = ["Checkpoint"]
 
 
-class Checkpoint(Mapping[str, Any]):
+class Checkpoint(Mapping[str, Any], ClosedAtExit):
     """An opened checkpoint, read-only: name -> StoredArray or small value.
 
     Scalars, strings, None and empty containers are given as they are. Names
@@ -66,12 +67,6 @@ class Checkpoint(Mapping[str, Any]):
         more. Again: nothing.
         """
         self._opened = None
-
-    def __enter__(self) -> Checkpoint:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The path is that of the step, which stays when newer ones come.

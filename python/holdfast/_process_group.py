@@ -173,10 +173,7 @@ class Call:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: object,
+        self, _kind: object, error: BaseException | None, _trace: object
     ) -> None:
         self.end(error)
 

@@ -11,7 +11,6 @@ Errors: `holdfast.errors`; io.UnsupportedOperation for operations that they
 from __future__ import annotations
 
 import io
-from types import TracebackType
 from typing import IO, Any
 
 from holdfast import _engine, errors
@@ -171,12 +170,9 @@ class RemoteWriter(io.RawIOBase):
             self.discard()
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, _kind: object, error: BaseException | None, _trace: object
     ) -> None:
-        if kind is not None:
+        if error is not None:
             self.discard()
         self.close()
 
@@ -196,12 +192,9 @@ class _TextWriter(io.TextIOWrapper):
         self._remote = writer
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, _kind: object, error: BaseException | None, _trace: object
     ) -> None:
-        if kind is not None:
+        if error is not None:
             self._remote.discard()
         else:
             self.close()

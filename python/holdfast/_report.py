@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from holdfast import _engine
-from holdfast._convert import _MEMORY_BYTES, PathLike
+from holdfast._convert import PathLike
 from holdfast._progress import ProgressArgument, reporting
 from holdfast._results import Report
+from holdfast._run_options import run_options
 
 __all__ = ["report"]
 
@@ -42,9 +43,7 @@ def report(
       cache: a file that keeps the statistics; what is in it is not read again.
       moved: of a root, show how far tensors moved from step to step; reads all
         of the newest steps.
-      progress: True for a bar, or f(phase, done_bytes, total_bytes).
-      threads: None: one a CPU.
-      memory_bytes: the most bytes of tensors held at once; None: 256 MiB.
+      progress, threads, memory_bytes: as of `convert`.
 
     Raises:
       holdfast.errors.NotFoundError: no checkpoint at `path`.
@@ -60,10 +59,7 @@ def report(
                 cache=None if cache is None else os.fspath(cache),
                 moved=moved,
                 progress=progress_fn,
-                thread_count=threads or 0,
-                in_flight_bytes_max=(
-                    _MEMORY_BYTES if memory_bytes is None else memory_bytes
-                ),
+                **run_options(threads, memory_bytes),
             )
         )
     if output is not None:

@@ -9,10 +9,9 @@ from holdfast import _engine
 from holdfast._convert import PathLike
 from holdfast._progress import ProgressArgument, reporting
 from holdfast._results import LostLeaf, RescueReport
+from holdfast._run_options import run_options
 
 __all__ = ["rescue"]
-
-_MEMORY_BYTES = 256 << 20
 
 
 def rescue(
@@ -52,10 +51,7 @@ def rescue(
             fill="" if fill is None else os.fspath(fill),
             compression=compression,
             sync=durable,
-            thread_count=threads or 0,
-            in_flight_bytes_max=(
-                _MEMORY_BYTES if memory_bytes is None else memory_bytes
-            ),
+            **run_options(threads, memory_bytes),
             progress=progress_fn,
         )
     lost = [LostLeaf(*leaf) for leaf in values.pop("lost")]

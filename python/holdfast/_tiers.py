@@ -10,7 +10,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import (
@@ -27,6 +26,7 @@ from holdfast._api import ArrayKind, Compression
 from holdfast._log import log
 from holdfast._process_group import GroupArgument
 from holdfast._results import TierRestore, TierStats, TierStep
+from holdfast._run_options import CHUNK_BYTES, run_options
 
 __all__ = [
     "LocalTierOptions",
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
-
-_CHUNK_BYTES = 8 << 20
-_MEMORY_BYTES = 256 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +120,7 @@ class Tiers:
         zarr_format: int | None = None,
         ocdbt: bool = True,
         compression: Compression = "planes",
-        chunk_bytes: int = _CHUNK_BYTES,
+        chunk_bytes: int = CHUNK_BYTES,
         data_file_bytes: int | None = None,
         durable: bool = True,
         fingerprints: bool = False,
@@ -172,12 +169,7 @@ class Tiers:
             shared = SharedTierOptions(shared)
         # Copies of this rank's directory need no other place's file sizes.
         place = local.directory if shared is None else shared.directory
-        self._run_options: dict[str, Any] = {
-            "thread_count": 0 if threads is None else threads,
-            "in_flight_bytes_max": (
-                _MEMORY_BYTES if memory_bytes is None else memory_bytes
-            ),
-        }
+        self._run_options: dict[str, Any] = run_options(threads, memory_bytes)
         options = _engine.TieredManagerOptions()
         options.local = _filled(_engine.LocalTierOptions(), local)
         if shared is not None:
@@ -326,6 +318,27 @@ class Tiers:
         (result,) = results
         return result
 
+    def _restore_as(
+        self,
+        target_of: Callable[[_engine.Checkpoint], Any],
+        step: int | None,
+        *,
+        strict: bool,
+    ) -> Any:
+        """A step like the target that is made for what it holds."""
+
+        def read(checkpoint: _engine.Checkpoint) -> Any:
+            return _target.restore(
+                lambda: checkpoint,
+                target_of(checkpoint),
+                strict=strict,
+                keys=None,
+                progress=None,
+                **self._run_options,
+            )[0]
+
+        return self._restore(read, step)
+
     def read_file(self, path: str) -> bytes:
         """A small file of the step that was restored last, of any rank."""
         with self._lock:
@@ -354,10 +367,7 @@ class Tiers:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, _kind: object, error: BaseException | None, _trace: object
     ) -> None:
         try:
             self.close()
@@ -455,27 +465,16 @@ class TieredManager(Tiers):
         """
 
         def read(checkpoint: _engine.Checkpoint) -> Any:
-            return _read(checkpoint, target, arrays, strict, self._run_options)
+            return _read(checkpoint, arrays, self._run_options)
 
-        return self._restore(read, step)
+        if target is None:
+            return self._restore(read, step)
+        return self._restore_as(lambda _: target, step, strict=strict)
 
 
 def _read(
-    checkpoint: _engine.Checkpoint,
-    target: Any,
-    arrays: ArrayKind,
-    strict: bool,
-    options: dict[str, Any],
+    checkpoint: _engine.Checkpoint, arrays: ArrayKind, options: dict[str, Any]
 ) -> Any:
-    if target is not None:
-        return _target.restore(
-            lambda: checkpoint,
-            target,
-            strict=strict,
-            keys=None,
-            progress=None,
-            **options,
-        )[0]
     convert = _array_kinds.converter(arrays)
     leaves = checkpoint.leaves
     places = [i for i, leaf in enumerate(leaves) if leaf.kind == "array"]

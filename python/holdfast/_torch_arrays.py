@@ -18,7 +18,7 @@ from holdfast._lazy import importing
 __all__ = ["as_numpy", "dtype_name", "is_tensor", "tensor_like", "tensor_on"]
 
 # torch's dtypes that numpy lacks, the integer of the same width in both.
-_CARRIERS = {
+CARRIERS = {
     "bfloat16": "int16",
     "float8_e4m3fn": "uint8",
     "float8_e4m3fnuz": "uint8",
@@ -67,7 +67,7 @@ def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     kind = dtype_name(tensor)
-    carrier = _CARRIERS.get(kind)
+    carrier = CARRIERS.get(kind)
     array: np.ndarray[Any, np.dtype[Any]]
     if carrier is not None:
         array = tensor.view(getattr(torch, carrier)).numpy()
@@ -87,7 +87,7 @@ def tensor_on(array: np.ndarray[Any, np.dtype[Any]], kind: str) -> Any:
     with importing:
         import torch
 
-    carrier = _CARRIERS.get(kind)
+    carrier = CARRIERS.get(kind)
     if carrier is None:
         return torch.from_numpy(array)
     carried = torch.from_numpy(array.view(carrier))

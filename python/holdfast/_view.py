@@ -10,20 +10,15 @@ from typing import Any, Literal
 
 from holdfast import _engine
 from holdfast._convert import (
-    _CHUNK_BYTES,
-    _MEMORY_BYTES,
     PathLike,
+    _converted_leaves,
     _recipe,
     _result,
     _rules,
 )
 from holdfast._progress import ProgressArgument, reporting
-from holdfast._results import (
-    ConvertedLeaf,
-    ConvertResult,
-    CopiedLeaf,
-    ViewResult,
-)
+from holdfast._results import ConvertResult, CopiedLeaf, ViewResult
+from holdfast._run_options import CHUNK_BYTES, run_options
 
 __all__ = ["materialize", "view"]
 
@@ -49,7 +44,7 @@ def view(
     checksums: bool = False,
     must_refer: bool = False,
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
-    chunk_bytes: int = _CHUNK_BYTES,
+    chunk_bytes: int = CHUNK_BYTES,
     overwrite: bool = False,
     progress: ProgressArgument = False,
     threads: int | None = None,
@@ -125,10 +120,7 @@ def view(
             chunk_bytes_target=chunk_bytes,
             overwrite=overwrite,
             sync=durable,
-            thread_count=threads or 0,
-            in_flight_bytes_max=(
-                _MEMORY_BYTES if memory_bytes is None else memory_bytes
-            ),
+            **run_options(threads, memory_bytes),
             progress=progress_fn,
         )
     report = json.loads(values.pop("report"))
@@ -136,10 +128,7 @@ def view(
     return ViewResult(
         target=new,
         copied=copied,
-        leaves=[
-            ConvertedLeaf(leaf["leaf"], leaf.get("new_name"), leaf["what"])
-            for leaf in report["leaves"]
-        ],
+        leaves=_converted_leaves(report),
         notes=report["notes"],
         **values,
     )
@@ -153,7 +142,7 @@ def materialize(
     zarr_format: int | None = None,
     ocdbt: bool | None = None,
     compression: Literal["planes", "zstd", "fast"] | None = "zstd",
-    chunk_bytes: int = _CHUNK_BYTES,
+    chunk_bytes: int = CHUNK_BYTES,
     overwrite: bool = False,
     restart: bool = False,
     check: bool = True,
@@ -195,10 +184,7 @@ def materialize(
             restart=restart,
             check=check,
             sync=durable,
-            thread_count=threads or 0,
-            in_flight_bytes_max=(
-                _MEMORY_BYTES if memory_bytes is None else memory_bytes
-            ),
+            **run_options(threads, memory_bytes),
             progress=progress_fn,
         )
     return _result(os.fspath(view) if new is None else new, values)

@@ -12,7 +12,7 @@ ORBAX = "orbax.checkpoint"
 _OURS = "holdfast.orbax"
 
 _PRIVATE: dict[str, str] = {
-    "_src.arrays.sharding": "_devices.maximal_sharding",
+    "_src.arrays.sharding": "arrays",
     "_src.arrays.types": "serialization._array_specs",
     "_src.asyncio_utils": "_processes.coroutines",
     "_src.checkpoint_managers.policy_checkpoint_info": "save_decision_policy",

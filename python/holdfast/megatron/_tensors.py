@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _dtypes
+from holdfast import _dtypes, _torch_arrays
 from holdfast._lazy import importing
 
 __all__ = [
@@ -38,28 +38,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 # Element types by name, and the numpy dtype that carries their bits.
-_CARRIERS = {
-    "bool": "bool",
-    "uint8": "uint8",
-    "int8": "int8",
-    "int16": "int16",
-    "int32": "int32",
-    "int64": "int64",
-    "uint16": "uint16",
-    "uint32": "uint32",
-    "uint64": "uint64",
-    "float16": "float16",
-    "float32": "float32",
-    "float64": "float64",
-    "complex64": "complex64",
-    "complex128": "complex128",
-    "bfloat16": "int16",
-    "float8_e4m3fn": "uint8",
-    "float8_e4m3fnuz": "uint8",
-    "float8_e5m2": "uint8",
-    "float8_e5m2fnuz": "uint8",
-    "float8_e8m0fnu": "uint8",
-}
+_CARRIERS = {name: name for name in _dtypes.NUMPYS} | _torch_arrays.CARRIERS
 
 
 def torch() -> Any | None:

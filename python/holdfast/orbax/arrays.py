@@ -29,13 +29,18 @@ def construct_maximal_shardings(
 ) -> Any:
     """Shardings that split each array over as many devices as its shape lets.
 
+    The longest axis is divided first, by the greatest common divisor of its
+    length and the number of devices that are left to divide by. MaxText loads
+    checkpoints of unknown layout so; Orbax says that it may change.
+
     Args:
         abstract_state: a tree of jax.ShapeDtypeStruct.
         devices: to split over; None: all of jax's.
 
     Returns:
-        The same tree of jax.sharding.NamedSharding. Arrays whose dimensions
-        are all smaller than the number of jax's devices are replicated.
+        The same tree of jax.sharding.NamedSharding; axes of the meshes are a,
+        b, …. Arrays whose dimensions are all smaller than the number of jax's
+        devices are replicated.
     """
     chosen = list(devices or require_jax("a sharding").devices())
     flat = structure.flatten(abstract_state)
@@ -59,6 +64,7 @@ def _maximal_sharding(shape: Shape, devices: list[Any]) -> Any:
         sizes = [left]
         left = 1
     for i in np.argsort(shape)[::-1] if spec else ():
+        # An axis shorter than what is left stays whole, as in Orbax.
         parts = math.gcd(shape[i], left) if shape[i] >= left else 1
         if parts > 1:
             spec[i] = _axis_name(len(sizes))

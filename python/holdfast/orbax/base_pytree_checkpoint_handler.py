@@ -95,7 +95,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         enable_pinned_host_transfer: bool | None = None,
         is_prioritized_key_fn: IsPrioritizedKeyFn | None = None,
     ) -> None:
-        """Makes a handler.
+        """Makes a handler; see PyTreeCheckpointHandler for the other options.
 
         Args:
             save_concurrent_bytes: bound of bytes being written; a larger array
@@ -103,24 +103,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             restore_concurrent_bytes: bound of bytes being read, likewise.
             save_device_host_concurrent_bytes: bound of bytes copied from
                 devices at once, or "auto". None: no bound.
-            memory_limit_options: the upper end of "auto".
-            use_ocdbt: store arrays in one database, not as files.
-            use_zarr3: store them as zarr 3.
-            use_compression: compress chunks: True with what the environment's
-                HOLDFAST_COMPRESSION names, else with zstd, as Orbax; "planes"
-                with byte planes, which Orbax reads and which are smaller and
-                faster to load (chunks are then of about 8 MiB); "fast" with
-                lz4.
-            multiprocessing_options: which processes save together, and which of
-                them writes the shared files.
-            type_handler_registry: handlers of leaf types.
             enable_post_merge_validation: check that merged arrays are whole.
-            pytree_metadata_options: record tuples and namedtuples as such.
-            array_metadata_validator: compares what processes wrote.
-            enable_pinned_host_transfer: copy through pinned memory; None: on
-                GPUs.
-            is_prioritized_key_fn: which arrays are copied first when copies are
-                bounded.
 
         Raises:
             ValueError: "auto" without an upper end, or with too little room.
@@ -210,18 +193,12 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         return jax is not None and bool(jax.default_backend() == "gpu")
 
     def save(self, directory: Any, *args: Any, **kwargs: Any) -> None:
-        """Writes the item's files into `directory`, which exists.
+        """See PyTreeCheckpointHandler.
 
         Args:
             directory: anything with an absolute path.
             *args: BasePyTreeSaveArgs.
             **kwargs: or as `args=`.
-
-        Raises:
-            ValueError: a tree that cannot be saved; a relative path.
-            TypeError: `custom_metadata` is no JSON value.
-            OSError: the files cannot be written.
-            Exception: what a type handler raises.
         """
         begun = self._begin(directory, _only(*args, **kwargs), snapshot=False)
         run_sync(begun)(None)
@@ -303,25 +280,11 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         )
 
     def metadata(self, directory: Any) -> TreeMetadata:
-        """The metadata of each leaf, without reading any values.
-
-        Raises:
-            FileNotFoundError: there is no `_METADATA`.
-            ValueError: metadata that cannot be read.
-        """
+        """See PyTreeCheckpointHandler."""
         return read_metadata(directory, self.restore_options())
 
     def finalize(self, directory: Any) -> None:
-        """Merges databases that are not merged yet, and validates the item.
-
-        The primary calls it when all processes have written.
-
-        Args:
-            directory: the item's.
-
-        Raises:
-            ValueError: what processes wrote does not fit together.
-        """
+        """See PyTreeCheckpointHandler."""
         store = self._array_metadata_store()
         if store is not None and self._primary_host is not None:
             if self._validates_metadata:

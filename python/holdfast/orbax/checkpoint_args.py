@@ -11,22 +11,18 @@ from typing import Any, TypeVar
 from holdfast.orbax._compat.orbax_classes import (
     derives_from,
     orbax_args_registry,
+    stands_for_orbaxs,
 )
 from holdfast.orbax._handlers.base import CheckpointHandler
 
 
+@stands_for_orbaxs
 @dataclasses.dataclass
 class CheckpointArgs(metaclass=abc.ABCMeta):  # noqa: B024
     """Base of all argument classes; subclasses are dataclasses.
 
     Classes that derive from Orbax's class of this name count as derived.
     """
-
-    @classmethod
-    def __subclasshook__(cls, other: type, /) -> Any:
-        if cls is CheckpointArgs:
-            return derives_from(other, "CheckpointArgs")
-        return NotImplemented
 
 
 def given_args(kind: type, args: Any | None, item: Any, *rest: Any) -> Any:

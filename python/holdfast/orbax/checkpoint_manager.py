@@ -6,11 +6,11 @@ import dataclasses
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from holdfast import _files
+from holdfast._closing import ClosedAtExit
 from holdfast._future import Future
 from holdfast._log import log
 from holdfast.orbax._checkpointer.base import AbstractCheckpointer, Checkpointer
@@ -25,7 +25,11 @@ from holdfast.orbax._devices.monitoring import (
 from holdfast.orbax._handlers.base import CheckpointHandler
 from holdfast.orbax._handlers.pytree_save import saving_as
 from holdfast.orbax._manager.args import check_args, legacy_args
-from holdfast.orbax._manager.finalize import FinalizeThread, SaveProgress
+from holdfast.orbax._manager.finalize import (
+    FinalizeThread,
+    SaveProgress,
+    call_all,
+)
 from holdfast.orbax._manager.handlers import (
     DEFAULT_ITEM_NAME,
     METRIC_ITEM_NAME,
@@ -158,7 +162,9 @@ class StepAlreadyExistsError(ValueError):
     """A step that was to be saved exists already."""
 
 
-class CheckpointManager(ReadingManager, AbstractCheckpointManager):
+class CheckpointManager(
+    ReadingManager, AbstractCheckpointManager, ClosedAtExit
+):
     """The steps in a directory: saves, keeps, deletes and restores them.
 
     A step holds a single item, in a directory called `default`, or items that
@@ -672,27 +678,8 @@ class CheckpointManager(ReadingManager, AbstractCheckpointManager):
         Raises:
             Exception: what the save raised.
         """
-        steps: list[Callable[[], None]] = [
+        call_all(
             self.wait_until_finished,
             self._checkpointer.close,
             self._deleter.close,
-        ]
-        failure: BaseException | None = None
-        for step in steps:
-            try:
-                step()
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-
-    def __enter__(self) -> CheckpointManager:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+        )

@@ -234,16 +234,10 @@ def create_checkpoint_deleter(
     enable_background_delete: bool = False,
     num_threads: int | None = None,
 ) -> CheckpointDeleter:
-    """A deleter; see StandardCheckpointDeleter.
+    """A deleter; see StandardCheckpointDeleter for the other arguments.
 
     Args:
-        directory: of the steps.
-        name_format: of their names.
-        primary_host: the process that deletes.
-        todelete_subdir: move steps there instead.
-        todelete_full_path: the same, in a bucket.
         enable_background_delete: `delete` returns before the files are gone.
-        num_threads: at most so many steps are removed at once.
     """
     kind: type[StandardCheckpointDeleter] = StandardCheckpointDeleter
     if enable_background_delete:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from holdfast import _files
-from holdfast.orbax._handlers.base import ORBAX_HANDLERS, AsyncCheckpointHandler
+from holdfast.orbax._handlers.base import ORBAX_HANDLERS
+from holdfast.orbax._handlers.outer import OuterHandler
 from holdfast.orbax._leaves.args import ArrayRestoreArgs, RestoreArgs, SaveArgs
 from holdfast.orbax._leaves.limits import LimitInFlightBytes
 from holdfast.orbax._leaves.param_info import IsPrioritizedKeyFn, ParamInfo
@@ -30,11 +31,7 @@ from holdfast.orbax.checkpoint_args import (
     given_args,
     register_with_handler,
 )
-from holdfast.orbax.metadata.tree import (
-    TreeMetadata,
-    is_tree_metadata,
-    unwrap,
-)
+from holdfast.orbax.metadata.tree import is_tree_metadata, unwrap
 from holdfast.orbax.options import (
     PYTREE_METADATA_OPTIONS,
     MemoryLimitOptions,
@@ -83,7 +80,7 @@ DEFAULT_CONCURRENT_GB = 96
 _BYTES_PER_GB = 10**9
 
 
-class PyTreeCheckpointHandler(AsyncCheckpointHandler):
+class PyTreeCheckpointHandler(OuterHandler["PyTreeSaveArgs"]):
     """Saves and restores a pytree in a directory.
 
     Thread-safety: one call at a time.
@@ -174,45 +171,16 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             is_prioritized_key_fn=is_prioritized_key_fn,
         )
 
-    def save(
-        self,
-        directory: Any,
-        item: PyTree | None = None,
-        save_args: PyTree | None = None,
-        args: PyTreeSaveArgs | None = None,
-    ) -> None:
-        """Writes the item's files into `directory`, which exists.
+    @property
+    def _impl(self) -> Any:
+        return self._handler_impl
 
-        Args:
-            directory: anything with an absolute path.
-            item: instead of `args`.
-            save_args: instead of `args`.
-            args: what to save.
-
-        Raises:
-            ValueError: a tree that cannot be saved; a relative path.
-            TypeError: `custom_metadata` is no JSON value.
-            OSError: the files cannot be written.
-            Exception: what a type handler raises.
-        """
-        args = given_args(PyTreeSaveArgs, args, item, save_args)
-        self._handler_impl.save(directory, args=_base_save_args(args))
-
-    async def async_save(
-        self,
-        directory: Any,
-        item: PyTree | None = None,
-        save_args: PyTree | None = None,
-        args: PyTreeSaveArgs | None = None,
-    ) -> Any:
-        """Like `save`, but futures that are returned write the files.
-
-        The tree is copied before this returns. Args and errors are `save`'s.
-        """
-        args = given_args(PyTreeSaveArgs, args, item, save_args)
-        return await self._handler_impl.async_save(
-            directory, args=_base_save_args(args)
-        )
+    def _impl_args(
+        self, item: PyTree, save_args: PyTree, args: PyTreeSaveArgs | None
+    ) -> PyTreeSaveArgs:
+        made: PyTreeSaveArgs
+        made = given_args(PyTreeSaveArgs, args, item, save_args)
+        return made
 
     def restore(
         self,
@@ -304,51 +272,15 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             options=self._restore_options(),
         )
 
-    def metadata(self, directory: Any) -> TreeMetadata:
-        """The metadata of each leaf, without reading any values.
-
-        Raises:
-            FileNotFoundError: there is no `_METADATA`.
-            ValueError: metadata that cannot be read.
-        """
-        metadata: TreeMetadata = self._handler_impl.metadata(directory)
-        return metadata
-
-    def finalize(self, directory: Any) -> None:
-        """Merges databases that are not merged yet, and validates the item.
-
-        Args:
-            directory: the item's.
-
-        Raises:
-            ValueError: what processes wrote does not fit together.
-        """
-        self._handler_impl.finalize(directory)
-
-    def close(self) -> None:
-        """Closes the handler."""
-        self._handler_impl.close()
-
 
 @register_with_handler(PyTreeCheckpointHandler, for_save=True)
 @dataclasses.dataclass
-class PyTreeSaveArgs(CheckpointArgs):
-    """The tree to save.
-
-    Attributes:
-        item: the tree.
-        save_args: a tree like it of `SaveArgs`.
-        ocdbt_target_data_file_size: bytes of a data file; 0: no limit.
-        custom_metadata: a JSON value for the item's `_METADATA`.
+class PyTreeSaveArgs(BasePyTreeSaveArgs):
+    """The tree to save; see BasePyTreeSaveArgs.
 
     Raises:
         ValueError: the item is a TreeMetadata.
     """
-
-    item: PyTree
-    save_args: PyTree | None = None
-    ocdbt_target_data_file_size: int | None = None
-    custom_metadata: Any | None = None
 
     def __post_init__(self) -> None:
         if is_tree_metadata(self.item):
@@ -396,15 +328,6 @@ def _transfer_bytes(concurrent_gb: float | str | None) -> int | str | None:
     if concurrent_gb is None or isinstance(concurrent_gb, str):
         return concurrent_gb
     return int(concurrent_gb * _BYTES_PER_GB)
-
-
-def _base_save_args(args: PyTreeSaveArgs) -> BasePyTreeSaveArgs:
-    return BasePyTreeSaveArgs(
-        args.item,
-        args.save_args,
-        args.ocdbt_target_data_file_size,
-        args.custom_metadata,
-    )
 
 
 def _refuse_array_item(directory: str) -> None:

@@ -14,7 +14,8 @@ from holdfast.orbax._devices.optional_jax import (
     is_shape_dtype_struct,
     sharding_or_format,
 )
-from holdfast.orbax._handlers.base import ORBAX_HANDLERS, AsyncCheckpointHandler
+from holdfast.orbax._handlers.base import ORBAX_HANDLERS
+from holdfast.orbax._handlers.outer import OuterHandler
 from holdfast.orbax._trees import structure
 from holdfast.orbax.checkpoint_args import (
     CheckpointArgs,
@@ -23,11 +24,7 @@ from holdfast.orbax.checkpoint_args import (
 )
 from holdfast.orbax.checkpoint_utils import construct_restore_args
 from holdfast.orbax.metadata import value as value_metadata
-from holdfast.orbax.metadata.tree import (
-    TreeMetadata,
-    is_tree_metadata,
-    unwrap,
-)
+from holdfast.orbax.metadata.tree import is_tree_metadata, unwrap
 from holdfast.orbax.options import (
     PYTREE_METADATA_OPTIONS,
     MultiprocessingOptions,
@@ -42,7 +39,7 @@ from holdfast.orbax.pytree_checkpoint_handler import (
 PyTree = Any
 
 
-class StandardCheckpointHandler(AsyncCheckpointHandler):
+class StandardCheckpointHandler(OuterHandler["StandardSaveArgs"]):
     """Saves and restores trees of numpy arrays, jax.Arrays and numbers.
 
     Thread-safety: one call at a time.
@@ -73,42 +70,15 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
             use_ocdbt=use_ocdbt,
         )
 
-    def save(
-        self,
-        directory: Any,
-        item: PyTree | None = None,
-        save_args: PyTree | None = None,
-        args: StandardSaveArgs | None = None,
-    ) -> None:
-        """Writes the item's files into `directory`, which exists.
-
-        Args:
-            directory: anything with an absolute path.
-            item: instead of `args`.
-            save_args: instead of `args`.
-            args: what to save.
-
-        Raises:
-            ValueError: a tree that cannot be saved; a relative path.
-            TypeError: `custom_metadata` is no JSON value.
-            OSError: the files cannot be written.
-        """
+    def _impl_args(
+        self, item: PyTree, save_args: PyTree, args: StandardSaveArgs | None
+    ) -> PyTreeSaveArgs:
         args = given_args(StandardSaveArgs, args, item, save_args)
-        self._impl.save(directory, args=_impl_args(args))
-
-    async def async_save(
-        self,
-        directory: Any,
-        item: PyTree | None = None,
-        save_args: PyTree | None = None,
-        args: StandardSaveArgs | None = None,
-    ) -> Any:
-        """Like `save`, but futures that are returned write the files.
-
-        The tree is copied before this returns. Args and errors are `save`'s.
-        """
-        args = given_args(StandardSaveArgs, args, item, save_args)
-        return await self._impl.async_save(directory, args=_impl_args(args))
+        return PyTreeSaveArgs(
+            _checked_item(args.item, args.save_args),
+            save_args=args.save_args,
+            custom_metadata=args.custom_metadata,
+        )
 
     def restore(
         self,
@@ -138,18 +108,6 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
             args=PyTreeRestoreArgs(args.item, restore_args=restore_args),
         )
 
-    def metadata(self, directory: Any) -> TreeMetadata:
-        """See PyTreeCheckpointHandler."""
-        return self._impl.metadata(directory)
-
-    def finalize(self, directory: Any) -> None:
-        """See PyTreeCheckpointHandler."""
-        self._impl.finalize(directory)
-
-    def close(self) -> None:
-        """See PyTreeCheckpointHandler."""
-        self._impl.close()
-
     def _restore_args(self, directory: Any, args: StandardRestoreArgs) -> Any:
         stored = _StoredShardings(
             functools.partial(self.metadata, directory), args.fallback_sharding
@@ -165,19 +123,6 @@ class StandardCheckpointHandler(AsyncCheckpointHandler):
         if args.strict:
             return restore_args
         return structure.map_leaves(_not_strict, restore_args)
-
-
-def _impl_args(args: StandardSaveArgs) -> PyTreeSaveArgs:
-    """The arguments for PyTreeCheckpointHandler to save.
-
-    Raises:
-        ValueError: a leaf that is neither an array nor a number.
-    """
-    return PyTreeSaveArgs(
-        _checked_item(args.item, args.save_args),
-        save_args=args.save_args,
-        custom_metadata=args.custom_metadata,
-    )
 
 
 def _not_strict(args: Any) -> Any:

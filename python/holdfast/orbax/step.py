@@ -45,6 +45,7 @@ TMP_DIR_STEP_PATTERN = r".*?_*?(\d+)\.orbax-checkpoint-tmp"
 
 is_checkpoint_finalized = is_path_finalized
 is_tmp_checkpoint = is_path_temporary
+tmp_checkpoints = temporary_path_names
 
 __all__ = [
     "ALLOWED_STEP_NAME_PATTERN",
@@ -379,13 +380,7 @@ def all_temporary_paths(
     temporary_path_cls: type[TemporaryPath] | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> Iterable[TemporaryPath]:
-    """The checkpoints of a directory that were never committed.
-
-    Args:
-        root_directory: the directory.
-        temporary_path_cls: the kind; None: that of the options.
-        atomicity_options: how checkpoints there are committed.
-    """
+    """See `temporary_paths`, where this is a coroutine."""
     return run_sync(
         _all_temporary_paths(
             root_directory,
@@ -529,23 +524,3 @@ def checkpoint_steps(checkpoint_dir: PathLike) -> list[int]:
 def any_checkpoint_step(checkpoint_dir: PathLike) -> int | None:
     """The number of some committed step in a directory, or None."""
     return next(iter(checkpoint_steps(checkpoint_dir)), None)
-
-
-def tmp_checkpoints(
-    root_directory: PathLike,
-    *,
-    temporary_path_cls: Any | None = None,
-    atomicity_options: AtomicityOptions | None = None,
-) -> list[str]:
-    """Names of the directories that were never committed.
-
-    Args:
-        root_directory: where they are.
-        temporary_path_cls: a class of temporary paths that knows.
-        atomicity_options: how checkpoints there are committed.
-    """
-    return temporary_path_names(
-        root_directory,
-        temporary_path_cls=temporary_path_cls,
-        atomicity_options=atomicity_options,
-    )

@@ -51,7 +51,7 @@ is_path_finalized = _as_coroutine(paths.is_path_finalized)
 
 
 def temporary_path_names(
-    root: PathLike,
+    root_directory: PathLike,
     *,
     temporary_path_cls: type[TemporaryPath] | None = None,
     atomicity_options: AtomicityOptions | None = None,
@@ -59,11 +59,11 @@ def temporary_path_names(
     """The names of the uncommitted checkpoints in a directory.
 
     Args:
-        root: the directory.
+        root_directory: the directory.
         temporary_path_cls: as `is_path_temporary`.
         atomicity_options: as `is_path_temporary`.
     """
-    directory = os.fspath(root)
+    directory = os.fspath(root_directory)
     if temporary_path_cls is None:
         rule = paths.commit_rule(atomicity_options)
         return _engine.temporary_names(directory, **rule)

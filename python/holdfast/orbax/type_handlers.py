@@ -8,12 +8,10 @@ PyTreeCheckpointHandler.
 from __future__ import annotations
 
 import importlib
-import os
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from holdfast import _files
 from holdfast.orbax._compat.attributes import attribute_error
 from holdfast.orbax._devices.optional_jax import require_jax
 from holdfast.orbax._handlers.ocdbt_merge import (
@@ -72,6 +70,7 @@ from holdfast.orbax._type_handlers.standard import (
     ScalarHandler,
     StringHandler,
 )
+from holdfast.orbax.format_utils import is_ocdbt_checkpoint
 from holdfast.orbax.metadata.sharding import ShardingMetadata
 from holdfast.orbax.metadata.value import (
     ArrayMetadata,
@@ -133,12 +132,6 @@ __all__ = [
 
 
 Scalar: TypeAlias = int | float | np.number
-
-
-def is_ocdbt_checkpoint(path: str | os.PathLike[str]) -> bool:
-    """Whether the arrays of the item at `path` lie in an OCDBT database."""
-    return _files.exists(os.path.join(os.fspath(path), "manifest.ocdbt"))
-
 
 _TENSORSTORE_NAMES = frozenset(
     {

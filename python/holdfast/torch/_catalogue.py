@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast import _dtypes, _engine, errors
+from holdfast import _dtypes, _engine, _torch_arrays, errors
 from holdfast.torch._names import Path, name_of
 from holdfast.torch._sidecar import objects_in, tuples_of
 
@@ -17,11 +17,7 @@ __all__ = ["Catalogue", "Entry", "ObjectFile", "catalogue_of"]
 
 # torch's dtypes that the engine fills: numpy's, and those that pass as integers
 # of the same width.
-_TORCH_DTYPES = frozenset(
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32"
-    " float64 complex64 complex128 bfloat16 float8_e4m3fn float8_e4m3fnuz"
-    " float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split()
-)
+_TORCH_DTYPES = _dtypes.NUMPYS | _torch_arrays.CARRIERS.keys()
 
 
 @dataclasses.dataclass(frozen=True)

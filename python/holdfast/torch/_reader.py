@@ -33,6 +33,7 @@ from torch.distributed.checkpoint.planner import (
 from torch.futures import Future
 
 from holdfast import _dtypes, _engine, _files, _torch_arrays, errors
+from holdfast._run_options import run_options
 from holdfast.torch._catalogue import (
     Catalogue,
     Entry,
@@ -46,7 +47,6 @@ __all__ = ["StorageReader"]
 PathLike = str | os.PathLike[str]
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 
-_MEMORY_BYTES = 256 << 20
 
 
 class StorageReader(dcp.StorageReader):  # type: ignore[misc]
@@ -96,13 +96,7 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
         self._item = item
         self._verify = verify
         self._weights_only = weights_only
-        self._memory_bytes = (
-            _MEMORY_BYTES if memory_bytes is None else memory_bytes
-        )
-        self._options: dict[str, Any] = {
-            "thread_count": 0 if threads is None else threads,
-            "in_flight_bytes_max": self._memory_bytes,
-        }
+        self._options: dict[str, Any] = run_options(threads, memory_bytes)
         self._load_id = str(uuid.uuid4())
         self._catalogue: Catalogue | None = None
 
@@ -223,7 +217,9 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
 
     def _read(self, requests: Sequence[_Request]) -> None:
         assert self._catalogue is not None
-        for some in _within(requests, self._memory_bytes):
+        for some in _within(
+            requests, self._options["in_flight_bytes_max"]
+        ):
             self._catalogue.checkpoint.read_into(
                 [r.engine_request for r in some if r.has_elements],
                 **self._options,

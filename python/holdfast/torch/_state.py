@@ -471,12 +471,8 @@ class _Planner:
             return self._of_empty(tensor, stored, path)
         if info is None:
             return self._differ(path, "no array", "a tensor")
-        shape, dtype = tuple(tensor.shape), _torch_arrays.dtype_name(tensor)
-        self._check_shape(info, shape, path)
-        if self._strict and info.dtype != dtype:
-            self._mismatch.dtype.append(
-                f"{joined(path)} ({info.dtype} in the checkpoint, {dtype} here)"
-            )
+        self._check_shape(info.shape, tensor.shape, path)
+        self._check_dtype(info.dtype, _torch_arrays.dtype_name(tensor), path)
         return tensor
 
     def _of_empty(self, tensor: Any, stored: Any, path: Path) -> Any:
@@ -484,16 +480,9 @@ class _Planner:
         there = self._object(stored) if type(stored) is int else None
         if not isinstance(there, torch.Tensor):
             return self._differ(path, "no empty tensor", "an empty tensor")
-        if there.shape != tensor.shape:
-            self._mismatch.shape.append(
-                f"{joined(path)} ({tuple(there.shape)} in the checkpoint,"
-                f" {tuple(tensor.shape)} here)"
-            )
-        if self._strict and there.dtype != tensor.dtype:
-            self._mismatch.dtype.append(
-                f"{joined(path)} ({_torch_arrays.dtype_name(there)} in the"
-                f" checkpoint, {_torch_arrays.dtype_name(tensor)} here)"
-            )
+        self._check_shape(there.shape, tensor.shape, path)
+        dtype = _torch_arrays.dtype_name(there)
+        self._check_dtype(dtype, _torch_arrays.dtype_name(tensor), path)
         return _AN_OBJECT
 
     def _of_optimizer(self, optimizer: Any, stored: Any, path: Path) -> Any:
@@ -570,7 +559,7 @@ class _Planner:
             return self._like(stored)
         own = optimizer.state.get(parameter, {}).get(name)
         if isinstance(own, torch.Tensor):
-            self._check_shape(info, tuple(own.shape), path)
+            self._check_shape(info.shape, own.shape, path)
         elif type(optimizer).__module__.startswith("torch.optim."):
             # Its moments are the parameter's, or are summed along some axes.
             shape = tuple(parameter.shape)
@@ -579,18 +568,25 @@ class _Planner:
                 for extent, whole in zip(info.shape, shape, strict=False)
             )
             if info.shape and not is_summed:
-                self._check_shape(info, shape, path)
+                self._check_shape(info.shape, shape, path)
         is_spread = _dtensor.is_dtensor(parameter)
         if is_spread and info.shape == tuple(parameter.shape):
             return _spread_like(parameter, info.dtype or "")
         return self._like(stored)
 
     def _check_shape(
-        self, info: _engine.LeafInfo, shape: tuple[int, ...], path: Path
+        self, stored: Sequence[int], here: Sequence[int], path: Path
     ) -> None:
-        if info.shape != shape:
+        if tuple(stored) != tuple(here):
             self._mismatch.shape.append(
-                f"{joined(path)} ({info.shape} in the checkpoint, {shape} here)"
+                f"{joined(path)} ({tuple(stored)} in the checkpoint,"
+                f" {tuple(here)} here)"
+            )
+
+    def _check_dtype(self, stored: str | None, here: str, path: Path) -> None:
+        if self._strict and stored != here:
+            self._mismatch.dtype.append(
+                f"{joined(path)} ({stored} in the checkpoint, {here} here)"
             )
 
     def _array(self, stored: Any) -> _engine.LeafInfo | None:

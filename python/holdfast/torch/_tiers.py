@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast import _engine, _target, errors
+from holdfast import errors
 from holdfast._tiers import Tiers
 from holdfast.torch._state import (
     given_parts,
@@ -95,18 +95,12 @@ class TieredManager(Tiers):
         """
         given = given_parts(model, optimizer, scheduler, parts)
 
-        def read(checkpoint: _engine.Checkpoint) -> Any:
-            return _target.restore(
-                lambda: checkpoint,
-                target_of(checkpoint, given, strict=strict),
-                strict=strict,
-                keys=None,
-                progress=None,
-                **self._run_options,
-            )[0]
-
         try:
-            loaded = self._restore(read, step)
+            loaded = self._restore_as(
+                lambda checkpoint: target_of(checkpoint, given, strict=strict),
+                step,
+                strict=strict,
+            )
         except errors.NotFoundError:
             if step is not None:
                 raise

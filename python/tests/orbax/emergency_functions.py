@@ -96,7 +96,7 @@ def restore(folder: str, wanted: int) -> list[Any]:
     with manager(folder) as steps:
         known = list(steps.all_steps(read=True))
         check(steps.restore(None).state, wanted)
-        tiers = steps._tiers._tiers.restored
+        tiers = steps._steps._tiers.restored
         return [known, tiers.source, tiers.rebuilt_ranks]
 
 

@@ -24,13 +24,13 @@ _SHAPES: list[tuple[int, ...]] = [
 def test_maximal_shardings(count: int | None) -> None:
     from orbax.checkpoint._src.arrays import sharding
 
-    from holdfast.orbax._devices import maximal_sharding
+    from holdfast.orbax import arrays
 
     devices = None if count is None else jax.devices()[:count]
     tree: dict[str, Any] = {
         str(shape): jax.ShapeDtypeStruct(shape, np.float32) for shape in _SHAPES
     }
-    ours = maximal_sharding.construct_maximal_shardings(tree, devices)
+    ours = arrays.construct_maximal_shardings(tree, devices)
     theirs = sharding.construct_maximal_shardings(tree, devices)
     assert ours == theirs
     if count is None:

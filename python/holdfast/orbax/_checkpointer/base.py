@@ -5,10 +5,10 @@ from __future__ import annotations
 import abc
 import json
 import os
-from types import TracebackType
 from typing import Any
 
 from holdfast import _files, errors
+from holdfast._closing import ClosedAtExit
 from holdfast._json_values import json_text
 from holdfast._log import log
 from holdfast.orbax import atomicity, multihost
@@ -87,7 +87,7 @@ def construct_checkpoint_args(
     return (save_cls if for_save else restore_cls)(*args, **kwargs)
 
 
-class Checkpointer(AbstractCheckpointer):
+class Checkpointer(AbstractCheckpointer, ClosedAtExit):
     """Saves with any handler so that a checkpoint exists whole or not at all.
 
     A context manager: leaving it closes the handler.
@@ -404,14 +404,3 @@ class Checkpointer(AbstractCheckpointer):
         self._handler.close()
         if self._commit_options.metadata_store is not None:
             self._commit_options.metadata_store.close()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

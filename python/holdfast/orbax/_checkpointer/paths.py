@@ -84,14 +84,7 @@ def is_path_finalized(
     temporary_path_cls: Any | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> bool:
-    """Whether `path` is a committed checkpoint.
-
-    Args:
-        path: a directory.
-        temporary_path_cls: a class of temporary paths that knows; None: the
-            options do.
-        atomicity_options: how checkpoints there are committed.
-    """
+    """Whether `path` is a committed checkpoint; see `is_path_temporary`."""
     if temporary_path_cls is not None:
         return _is_valid(temporary_path_cls.validate_final, path)
     return _engine.is_path_finalized(

@@ -8,7 +8,9 @@ and only these count. Orbax is never imported for that.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, TypeVar
+
+_ClassT = TypeVar("_ClassT", bound=type)
 
 _ORBAX = "orbax.checkpoint"
 
@@ -25,6 +27,19 @@ def derives_from(cls: type, name: str) -> Any:
         for base in cls.__mro__
     )
     return True if is_orbaxs else NotImplemented
+
+
+def stands_for_orbaxs(cls: _ClassT) -> _ClassT:
+    """A class decorator: what derives from Orbax's class of the same name
+    counts as derived from this one as well."""
+
+    def hook(asked: type, other: type, /) -> Any:
+        if asked is cls:
+            return derives_from(other, cls.__name__)
+        return NotImplemented
+
+    setattr(cls, "__subclasshook__", classmethod(hook))  # noqa: B010
+    return cls
 
 
 def orbax_args_registry() -> Any | None:

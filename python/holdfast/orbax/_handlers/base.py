@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from typing import Any
 
-from holdfast.orbax._compat.orbax_classes import derives_from
+from holdfast.orbax._compat.orbax_classes import stands_for_orbaxs
 
 ORBAX_HANDLERS = "orbax.checkpoint._src.handlers"
 
@@ -20,17 +20,12 @@ def recorded_name(handler_type: type[Any]) -> str:
     return str(vars(handler_type).get("TYPESTR", own))
 
 
+@stands_for_orbaxs
 class CheckpointHandler(abc.ABC):
     """Base of handlers; a Checkpointer makes their work atomic.
 
     Handlers that derive from Orbax's class of this name count as derived.
     """
-
-    @classmethod
-    def __subclasshook__(cls, other: type, /) -> Any:
-        if cls is CheckpointHandler:
-            return derives_from(other, "CheckpointHandler")
-        return NotImplemented
 
     @abc.abstractmethod
     def save(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
@@ -56,14 +51,9 @@ class CheckpointHandler(abc.ABC):
         return recorded_name(cls)
 
 
+@stands_for_orbaxs
 class AsyncCheckpointHandler(CheckpointHandler):
     """A handler that can also write in the background."""
-
-    @classmethod
-    def __subclasshook__(cls, other: type, /) -> Any:
-        if cls is AsyncCheckpointHandler:
-            return derives_from(other, "AsyncCheckpointHandler")
-        return NotImplemented
 
     @abc.abstractmethod
     async def async_save(

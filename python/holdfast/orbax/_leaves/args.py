@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast._log import log
-from holdfast.orbax._compat.orbax_classes import derives_from
+from holdfast.orbax._compat.orbax_classes import stands_for_orbaxs
 from holdfast.orbax._devices.optional_jax import require_jax
 
 PLACEHOLDER = ...
@@ -49,6 +49,7 @@ _SINGLE_REPLICA_SHARDING_IS_IGNORED = _RareWarning(
 )
 
 
+@stands_for_orbaxs
 @dataclasses.dataclass
 class SaveArgs(metaclass=abc.ABCMeta):  # noqa: B024
     """How one leaf is saved.
@@ -76,17 +77,12 @@ class SaveArgs(metaclass=abc.ABCMeta):  # noqa: B024
         default=None, repr=False
     )
 
-    @classmethod
-    def __subclasshook__(cls, other: type, /) -> Any:
-        if cls is SaveArgs:
-            return derives_from(other, "SaveArgs")
-        return NotImplemented
-
     def __post_init__(self) -> None:
         if self.aggregate:
             _AGGREGATE_IS_IGNORED.log()
 
 
+@stands_for_orbaxs
 @dataclasses.dataclass
 class RestoreArgs(metaclass=abc.ABCMeta):  # noqa: B024
     """How one leaf is restored.
@@ -100,17 +96,12 @@ class RestoreArgs(metaclass=abc.ABCMeta):  # noqa: B024
     restore_type: Any | None = None
     dtype: Any | None = None
 
-    @classmethod
-    def __subclasshook__(cls, other: type, /) -> Any:
-        if cls is RestoreArgs:
-            return derives_from(other, "RestoreArgs")
-        return NotImplemented
-
 
 def _jax_array_type() -> Any:
     return require_jax("ArrayRestoreArgs").Array
 
 
+@stands_for_orbaxs
 @dataclasses.dataclass
 class ArrayRestoreArgs(RestoreArgs):
     """How one leaf is restored as a jax.Array.
@@ -137,12 +128,6 @@ class ArrayRestoreArgs(RestoreArgs):
     global_shape: tuple[int, ...] | None = None
     shape: tuple[int, ...] | None = None
     strict: bool = True
-
-    @classmethod
-    def __subclasshook__(cls, other: type, /) -> Any:
-        if cls is ArrayRestoreArgs:
-            return derives_from(other, "ArrayRestoreArgs")
-        return NotImplemented
 
     def __post_init__(self) -> None:
         if self.shape is None:

@@ -25,20 +25,13 @@ class _DirectoryLocks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._locks: weakref.WeakValueDictionary[str, _HeldLock] = (
+        self._locks: weakref.WeakValueDictionary[str, threading.Lock] = (
             weakref.WeakValueDictionary()
         )
 
-    def of(self, path: str) -> _HeldLock:
+    def of(self, path: str) -> threading.Lock:
         with self._lock:
-            return self._locks.setdefault(path, _HeldLock())
-
-
-class _HeldLock:
-    """A lock that can be referred to weakly."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
+            return self._locks.setdefault(path, threading.Lock())
 
 
 _DIRECTORY_LOCKS = _DirectoryLocks()
@@ -73,8 +66,15 @@ class HostArrays:
 
 
 @dataclasses.dataclass(frozen=True)
-class WrittenArray:
-    """How an array was stored; shapes in elements."""
+class SerializedArrayMetadata:
+    """How an array was stored; shapes in elements.
+
+    Attributes:
+        param_name: the parameter's.
+        write_shape: what one device wrote.
+        chunk_shape: of the stored chunks.
+        ext_metadata: e.g. {"random_key_impl": "threefry2x32"}, or None.
+    """
 
     param_name: str
     write_shape: tuple[int, ...]
@@ -103,7 +103,7 @@ class LeafWriter:
         arrays: Sequence[HostArrays],
         infos: Sequence[ParamInfo],
         args: Sequence[SaveArgs],
-    ) -> list[WrittenArray]:
+    ) -> list[SerializedArrayMetadata]:
         """Writes arrays; those of a database become one generation of it.
 
         Args:
@@ -127,7 +127,7 @@ class LeafWriter:
         }
         rows = []
         held = _DIRECTORY_LOCKS.of(directory)
-        with held.lock:
+        with held:
             for part in arrays:
                 own_args = part.names & save_args.keys()
                 rows += _engine.write_params(
@@ -148,4 +148,6 @@ class LeafWriter:
                     is_primary=is_primary_host(self.primary_host),
                 )
         by_name = {row[0]: row for row in rows}
-        return [WrittenArray(*by_name[info.name]) for info in infos]
+        return [
+            SerializedArrayMetadata(*by_name[info.name]) for info in infos
+        ]

@@ -9,6 +9,22 @@ from holdfast.orbax._processes.operations import Processes
 from holdfast.orbax.options import AsyncOptions, MultiprocessingOptions
 
 
+def call_all(*calls: Callable[[], object]) -> None:
+    """Calls each, whatever the others raise.
+
+    Raises:
+        Exception: what the first that failed has raised.
+    """
+    failure: Exception | None = None
+    for call in calls:
+        try:
+            call()
+        except Exception as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
 class FinalizeThread(threading.Thread):
     """Finishes the save of a step.
 

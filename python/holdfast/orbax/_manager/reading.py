@@ -160,21 +160,11 @@ class ReadingManager:
             DataLossError: the last step was committed and is damaged.
             Exception: what an item's handler raises.
         """
-        try:
-            with _files.asking_once():
-                return self._restore(
-                    step, items, restore_kwargs, directory, args
-                )
-        except Exception as error:
-            if step is not None or directory is not None:
-                raise
-            infos = self._checkpoints.all()
-            damaged = infos and self._checkpoints.damage_error(
-                self._directory, infos[-1], error
-            )
-            if not damaged:
-                raise
-            raise damaged from error
+        newest = None
+        if step is None and directory is None:
+            newest = next(reversed(self._checkpoints.all()), None)
+        with self._checkpoints.reading(self._directory, newest):
+            return self._restore(step, items, restore_kwargs, directory, args)
 
     def _restore(
         self,

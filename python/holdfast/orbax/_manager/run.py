@@ -5,6 +5,7 @@ CheckpointManager and the Checkpointer of `v1.training` both stand on it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -15,7 +16,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from holdfast import _engine, errors
+from holdfast import _engine, _files, errors
 from holdfast.orbax._devices.monitoring import record_scalar
 from holdfast.orbax._devices.optional_jax import imported_jax
 from holdfast.orbax.multihost import reached_preemption as jax_reached
@@ -232,7 +233,29 @@ class Run:
             if not is_kept
         ]
 
-    def damage_error(
+    @contextlib.contextmanager
+    def reading(
+        self, directory: Any, newest: CheckpointInfo | None
+    ) -> Iterator[None]:
+        """A step is read in the block.
+
+        Args:
+            directory: the one of all steps.
+            newest: that step, if it was asked for because it is the newest.
+
+        Raises:
+            DataLossError: `newest` was committed and is damaged.
+        """
+        try:
+            with _files.asking_once():
+                yield
+        except Exception as error:
+            damaged = newest and self._damage_error(directory, newest, error)
+            if not damaged:
+                raise
+            raise damaged from error
+
+    def _damage_error(
         self, directory: Any, newest: CheckpointInfo, error: Exception
     ) -> errors.DataLossError | None:
         """The error to raise in place of that of a restore of the newest step.

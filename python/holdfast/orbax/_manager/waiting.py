@@ -231,15 +231,9 @@ def checkpoints_iterator(
     Args:
         checkpoint_dir: of the steps; need not exist yet.
         min_interval_secs: at least so long between two steps.
-        seconds_to_sleep: as wait_for_new_checkpoint, like the others.
+        seconds_to_sleep: as wait_for_new_checkpoint, like all others.
         timeout: how long to wait for the next one; None: as long as it takes.
         timeout_fn: asked after the timeout; False: wait on.
-        step_prefix: as wait_for_new_checkpoint, like all below.
-        step_format_fixed_length: of names.
-        step_name_format: of names.
-        snapshot_dir: of the snapshots.
-        set_immutable: ignored; accepted because Orbax has it.
-        ignore_snapshot_errors: go on where a step is deleted meanwhile.
 
     Yields:
         Numbers of steps, each larger than the one before.

@@ -6,7 +6,6 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 from holdfast import _files
@@ -108,10 +107,7 @@ class SharedDirectory:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        self, _kind: object, error: BaseException | None, _trace: object
     ) -> None:
         if error is not None:
             self._operation.end(error)

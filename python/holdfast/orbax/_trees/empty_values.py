@@ -10,6 +10,7 @@ from holdfast.orbax.options import (
     PYTREE_METADATA_OPTIONS,
     PyTreeMetadataOptions,
 )
+from holdfast.orbax.tree_paths import isinstance_of_namedtuple
 
 RESTORE_TYPE_NONE = "None"
 RESTORE_TYPE_DICT = "Dict"
@@ -33,10 +34,6 @@ class OrbaxEmptyNamedTuple(
     """Stands for an empty namedtuple whose class is not known."""
 
 
-def _is_namedtuple(value: Any) -> bool:
-    return isinstance(value, tuple) and hasattr(value, "_fields")
-
-
 def is_empty_container(value: Any) -> bool:
     """True for an empty mapping, list, tuple or namedtuple."""
     return isinstance(value, dict | list | tuple | Mapping) and not value
@@ -50,7 +47,7 @@ def is_supported_empty_value(
 
     Empty namedtuples count where rich types are supported.
     """
-    if _is_namedtuple(value):
+    if isinstance_of_namedtuple(value):
         return pytree_metadata_options.support_rich_types and not value
     return is_empty_container(value) or value is None
 
@@ -73,7 +70,7 @@ def get_empty_value_typestr(
         return RESTORE_TYPE_NONE
     if isinstance(value, list):
         return RESTORE_TYPE_LIST
-    if _is_namedtuple(value):
+    if isinstance_of_namedtuple(value):
         return RESTORE_TYPE_NAMED_TUPLE
     if isinstance(value, tuple):
         return RESTORE_TYPE_TUPLE

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from holdfast import _engine, _files
+from holdfast.orbax._leaves.writer import SerializedArrayMetadata
 from holdfast.orbax.multihost import process_count
-
-
-@dataclasses.dataclass(frozen=True)
-class SerializedArrayMetadata:
-    """One array; shapes in elements.
-
-    Attributes:
-        param_name: the parameter's.
-        write_shape: what one device wrote.
-        chunk_shape: of the stored chunks.
-        ext_metadata: e.g. {"random_key_impl": "threefry2x32"}, or None.
-    """
-
-    param_name: str
-    write_shape: tuple[int, ...]
-    chunk_shape: tuple[int, ...]
-    ext_metadata: dict[str, Any] | None = None
-
 
 # (param_name, write_shape, chunk_shape, JSON text of ext_metadata)
 _Row = tuple[str, tuple[int, ...], tuple[int, ...], str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,11 @@ from holdfast.orbax._leaves.files import (
 from holdfast.orbax._leaves.limits import LimitInFlightBytes
 from holdfast.orbax._leaves.param_info import ParamInfo, TransferPriority
 from holdfast.orbax._leaves.plan import Kind
-from holdfast.orbax._leaves.writer import HostArrays, LeafWriter, WrittenArray
+from holdfast.orbax._leaves.writer import (
+    HostArrays,
+    LeafWriter,
+    SerializedArrayMetadata,
+)
 from holdfast.orbax._processes.coroutines import run_sync
 from holdfast.orbax._processes.dispatching import read as dispatched_read
 from holdfast.orbax._processes.dispatching import write_on_worker
@@ -367,13 +372,6 @@ def refuse_host_local(array: Any, name: str, typestr: str) -> None:
     )
 
 
-def _data_of(array: Any) -> Any:
-    """The array to store: of typed PRNG keys, their data."""
-    if not is_prng_key_dtype(array.dtype):
-        return array
-    return require_jax("typed PRNG keys").random.key_data(array)
-
-
 def _is_replicated(sharding: Any) -> bool:
     """Whether devices may hold the same values, judged only by the sharding."""
     jax = require_jax("a sharding")
@@ -413,7 +411,8 @@ def _write_shardings(leaves: Sequence[_Leaf]) -> None:
 
     entries = {}
     for value, info, _ in leaves:
-        text = _jax_arrays.sharding_json(_data_of(value).sharding)
+        data, _ = _jax_arrays.data_of(value)
+        text = _jax_arrays.sharding_json(data.sharding)
         if text is not None:
             entries[info.name] = text
     if entries:
@@ -422,23 +421,16 @@ def _write_shardings(leaves: Sequence[_Leaf]) -> None:
 
 
 def _with_key_impls(
-    leaves: Sequence[_Leaf], written: Sequence[WrittenArray]
-) -> list[WrittenArray]:
+    leaves: Sequence[_Leaf], written: Sequence[SerializedArrayMetadata]
+) -> list[SerializedArrayMetadata]:
     jax = require_jax("a jax.Array")
     impls = {
-        info.name: str(jax.random.key_impl(value))
+        info.name: {"random_key_impl": str(jax.random.key_impl(value))}
         for value, info, _ in leaves
         if is_prng_key_dtype(value.dtype)
     }
     return [
-        WrittenArray(
-            array.param_name,
-            array.write_shape,
-            array.chunk_shape,
-            {"random_key_impl": impls[array.param_name]}
-            if array.param_name in impls
-            else None,
-        )
+        dataclasses.replace(array, ext_metadata=impls.get(array.param_name))
         for array in written
     ]
 

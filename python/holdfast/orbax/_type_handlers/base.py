@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from holdfast.orbax._compat.orbax_classes import derives_from
+from holdfast.orbax._compat.orbax_classes import stands_for_orbaxs
 from holdfast.orbax._devices.optional_jax import is_jax_array
 from holdfast.orbax._leaves.args import RestoreArgs, SaveArgs
 from holdfast.orbax._leaves.param_info import ParamInfo, TransferPriority
@@ -26,18 +26,13 @@ class CommitFuture(Protocol):
         """Waits for its end, and raises what went wrong."""
 
 
+@stands_for_orbaxs
 class TypeHandler(abc.ABC):
     """Saves and restores the leaves of a type.
 
     Each call gets all leaves of a tree that the handler serves. Handlers that
     derive from Orbax's class of this name count as derived.
     """
-
-    @classmethod
-    def __subclasshook__(cls, other: type, /) -> Any:
-        if cls is TypeHandler:
-            return derives_from(other, "TypeHandler")
-        return NotImplemented
 
     @abc.abstractmethod
     def typestr(self) -> str:

@@ -109,21 +109,36 @@ class TreeMetadata(Protocol):
     @classmethod
     def tree_unflatten(cls, aux_data: Any, flat_tree: Any) -> Any: ...
 
-    def __getitem__(self, key: str | int) -> Any: ...
+    def __getitem__(self, key: str | int) -> Any:
+        return self.tree[key]
 
-    def __contains__(self, key: str | int) -> bool: ...
+    def __contains__(self, key: str | int) -> bool:
+        return key in self.tree
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(self.tree)
 
-    def __iter__(self) -> Iterator[Any]: ...
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tree)
 
-    def get(self, key: str, default: Any = None) -> Any: ...
+    def get(self, key: str, default: Any = None) -> Any:
+        """The child at `key`, or `default`."""
+        try:
+            return self[key]
+        except (KeyError, IndexError):
+            return default
 
-    def keys(self) -> Any: ...
+    def keys(self) -> Any:
+        """The outermost dict's keys."""
+        return self.tree.keys()
 
-    def values(self) -> Any: ...
+    def values(self) -> Any:
+        """The outermost dict's values."""
+        return self.tree.values()
 
-    def items(self) -> Any: ...
+    def items(self) -> Any:
+        """The outermost dict's items."""
+        return self.tree.items()
 
     @classmethod
     def build(
@@ -135,7 +150,7 @@ class TreeMetadata(Protocol):
     ) -> TreeMetadata: ...
 
 
-class _TreeMetadataImpl:
+class _TreeMetadataImpl(TreeMetadata):
     """The `TreeMetadata` that `metadata()` returns."""
 
     def __init__(
@@ -215,37 +230,6 @@ class _TreeMetadataImpl:
             custom_metadata=aux_data.custom_metadata,
             use_zarr3=aux_data.properties[1],
         )
-
-    def __getitem__(self, key: str | int) -> Any:
-        return self._tree[key]
-
-    def __contains__(self, key: str | int) -> bool:
-        return key in self._tree
-
-    def __len__(self) -> int:
-        return len(self._tree)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._tree)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The child at `key`, or `default`."""
-        try:
-            return self[key]
-        except (KeyError, IndexError):
-            return default
-
-    def keys(self) -> Any:
-        """The outermost dict's keys."""
-        return self._tree.keys()
-
-    def values(self) -> Any:
-        """The outermost dict's values."""
-        return self._tree.values()
-
-    def items(self) -> Any:
-        """The outermost dict's items."""
-        return self._tree.items()
 
     @classmethod
     def build(

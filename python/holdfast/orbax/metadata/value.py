@@ -19,11 +19,8 @@ class Metadata:
         directory: the item's.
     """
 
-    name: str
-    directory: Any | None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Metadata)
+    name: str = dataclasses.field(compare=False)
+    directory: Any | None = dataclasses.field(compare=False)
 
     def __repr__(self) -> str:
         return (
@@ -179,15 +176,6 @@ class ArrayMetadata(Metadata):
     dtype: Any | None
     storage: StorageMetadata | None = None
 
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ArrayMetadata)
-            and self.shape == other.shape
-            and self.sharding == other.sharding
-            and self.dtype == other.dtype
-            and self.storage == other.storage
-        )
-
     @classmethod
     def from_shape_dtype_struct(
         cls, s: Any, name: str | None = None, directory: Any | None = None
@@ -212,17 +200,16 @@ class ArrayMetadata(Metadata):
 class ScalarMetadata(ArrayMetadata):
     """A Python scalar; `dtype` is the stored one."""
 
-    shape: Shape = ()
-    sharding: ShardingMetadata | None = None
+    shape: Shape = dataclasses.field(default=(), compare=False)
+    sharding: ShardingMetadata | None = dataclasses.field(
+        default=None, compare=False
+    )
     dtype: Any | None = None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ScalarMetadata) and self.dtype == other.dtype
+    storage: StorageMetadata | None = dataclasses.field(
+        default=None, compare=False
+    )
 
 
 @dataclasses.dataclass
 class StringMetadata(Metadata):
     """A string."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, StringMetadata)

@@ -103,7 +103,7 @@ def set_coordination_timeout(timeout_secs: int) -> None:
     _State.coordination_timeout_secs = timeout_secs
 
 
-def _global_state() -> Any | None:
+def _global_state() -> Any:
     """The state of `jax.distributed`; None without jax."""
     if imported_jax() is None:
         return None
@@ -163,9 +163,7 @@ def process_index() -> int:
     if not _has_processes():
         return 0
     if use_experimental_distributed_process_id():
-        state = _global_state()
-        assert state is not None
-        return int(state.process_id)
+        return int(_global_state().process_id)
     return int(require_jax("processes").process_index())
 
 
@@ -219,9 +217,7 @@ def get_jax_distributed_client() -> Any:
             "Distributed system is not available; please initialize it via "
             "`jax.distributed.initialize()` at the start of your program."
         )
-    state = _global_state()
-    assert state is not None
-    return state.client
+    return _global_state().client
 
 
 def _unique_barrier_key(key: str) -> str:
@@ -444,9 +440,7 @@ def _distributed_id() -> int:
     if _counts_itself():
         return 0
     get_jax_distributed_client()  # refuses without a client
-    state = _global_state()
-    assert state is not None
-    return int(state.process_id)
+    return int(_global_state().process_id)
 
 
 def _exchange(

@@ -6,10 +6,10 @@ import dataclasses
 from typing import Any, TypeAlias
 
 from holdfast import _engine
+from holdfast.orbax._devices.optional_jax import is_prng_key_dtype
 from holdfast.orbax.serialization._ocdbt import OcdbtTemporaryMetadataContext
 from holdfast.orbax.serialization._specs import (
     JsonSpec,
-    is_prng_key,
     name_of,
     parse,
     text_of,
@@ -77,7 +77,7 @@ class ArrayReadSpec:
         Raises:
             ValueError: a relative directory.
         """
-        casts = target_dtype is not None and not is_prng_key(target_dtype)
+        casts = target_dtype is not None and not is_prng_key_dtype(target_dtype)
         self._json_spec = parse(
             _engine.array_read_spec(
                 str(directory),

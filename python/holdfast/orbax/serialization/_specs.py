@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,6 @@ _SHAPES = frozenset({"shape", "chunks", "chunk_shape"})
 def name_of(dtype: Any) -> str:
     """A dtype's name; scalar types and names are taken as well."""
     return dtype_name(np.dtype(dtype))
-
-
-def is_prng_key(dtype: Any) -> bool:
-    """True for jax's typed PRNG keys, which have no stored form."""
-    jax = sys.modules.get("jax")
-    return jax is not None and bool(
-        jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
-    )
 
 
 def text_of(value: Any) -> str | None:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from holdfast import _engine
+from holdfast.orbax._devices.optional_jax import is_prng_key_dtype
 from holdfast.orbax.metadata import value as value_metadata
 from holdfast.orbax.serialization import handles
 from holdfast.orbax.serialization._array_specs import (
@@ -33,7 +34,6 @@ from holdfast.orbax.serialization._ocdbt import (
 )
 from holdfast.orbax.serialization._specs import (
     dump,
-    is_prng_key,
     name_of,
     parse,
     text_of,
@@ -444,7 +444,7 @@ def get_cast_tspec_serialize(
 
 def get_cast_tspec_deserialize(tspec: JsonSpec, args: Any) -> JsonSpec:
     """Puts a cast to `args.dtype` around a read spec, if there is one."""
-    if args.dtype is None or is_prng_key(args.dtype):
+    if args.dtype is None or is_prng_key_dtype(args.dtype):
         return tspec
     return parse(
         _engine.get_cast_tspec_deserialize(dump(tspec), name_of(args.dtype))

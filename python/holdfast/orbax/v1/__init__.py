@@ -6,9 +6,6 @@ about the one that is a tree. Options live in a `Context`.
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 from holdfast.orbax.v1 import (
     arrays,
     errors,
@@ -37,6 +34,7 @@ from holdfast.orbax.v1._metadata_types import (
     CheckpointMetadata,
     PyTreeMetadata,
 )
+from holdfast.orbax.v1._older_names import older_name
 from holdfast.orbax.v1._responses import AsyncResponse
 from holdfast.orbax.v1._save import (
     save,
@@ -91,40 +89,8 @@ __all__ = [
     "tree",
 ]
 
-
-def _warn(old: str, new: str) -> None:
-    warnings.warn(
-        f"{old} is deprecated. Use `{new}` instead.",
-        DeprecationWarning,
-        stacklevel=3,
-    )
-
-
-def save_pytree(*args: Any, **kwargs: Any) -> None:
-    """Deprecated: `save`."""
-    _warn("save_pytree", "save")
-    save(*args, **kwargs)
-
-
-def save_pytree_async(*args: Any, **kwargs: Any) -> AsyncResponse[None]:
-    """Deprecated: `save_async`."""
-    _warn("save_pytree_async", "save_async")
-    return save_async(*args, **kwargs)
-
-
-def load_pytree(*args: Any, **kwargs: Any) -> Any:
-    """Deprecated: `load`."""
-    _warn("load_pytree", "load")
-    return load(*args, **kwargs)
-
-
-def load_pytree_async(*args: Any, **kwargs: Any) -> Any:
-    """Deprecated: `load_async`."""
-    _warn("load_pytree_async", "load_async")
-    return load_async(*args, **kwargs)
-
-
-def pytree_metadata(*args: Any, **kwargs: Any) -> CheckpointMetadata[Any]:
-    """Deprecated: `metadata`."""
-    _warn("pytree_metadata", "metadata")
-    return metadata(*args, **kwargs)
+save_pytree = older_name("save_pytree", save)
+save_pytree_async = older_name("save_pytree_async", save_async)
+load_pytree = older_name("load_pytree", load)
+load_pytree_async = older_name("load_pytree_async", load_async)
+pytree_metadata = older_name("pytree_metadata", metadata)

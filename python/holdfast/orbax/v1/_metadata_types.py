@@ -112,62 +112,37 @@ class _AbstractLeaves(Describer):
         return "string"
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class CheckpointMetadata(Generic[T]):
     """The facts about a checkpoint, without its values.
 
     `metadata` may be passed to `load` as the abstract state, and so may the
     whole object.
+
+    Attributes:
+        path: the checkpoint's.
+        metadata: a tree of abstract leaves, or one for each checkpointable.
+        init_timestamp_nsecs: start of the save, nanoseconds since 1970.
+        commit_timestamp_nsecs: its commit, nanoseconds since 1970.
+        custom_metadata: the JSON object given with the save.
     """
 
-    def __init__(
-        self,
-        path: Any,
-        *,
-        metadata: T,
-        init_timestamp_nsecs: int | None = None,
-        commit_timestamp_nsecs: int | None = None,
-        custom_metadata: Any | None = None,
-    ) -> None:
-        self._path = path
-        self._metadata = metadata
-        self._init_timestamp_nsecs = init_timestamp_nsecs
-        self._commit_timestamp_nsecs = commit_timestamp_nsecs
-        self._custom_metadata = custom_metadata
-
-    @property
-    def path(self) -> Any:
-        """The checkpoint's."""
-        return self._path
-
-    @property
-    def metadata(self) -> T:
-        """A tree of abstract leaves, or one for each checkpointable."""
-        return self._metadata
-
-    @property
-    def init_timestamp_nsecs(self) -> int | None:
-        """Start of the save, nanoseconds since 1970."""
-        return self._init_timestamp_nsecs
-
-    @property
-    def commit_timestamp_nsecs(self) -> int | None:
-        """Its commit, nanoseconds since 1970."""
-        return self._commit_timestamp_nsecs
+    path: Any
+    _: dataclasses.KW_ONLY
+    metadata: T
+    init_timestamp_nsecs: int | None = None
+    commit_timestamp_nsecs: int | None = None
+    custom_metadata: Any | None = None
 
     @property
     def init_timestamp(self) -> datetime.datetime | None:
         """Start of the save, in UTC."""
-        return _datetime(self._init_timestamp_nsecs)
+        return _datetime(self.init_timestamp_nsecs)
 
     @property
     def commit_timestamp(self) -> datetime.datetime | None:
         """Its commit, in UTC."""
-        return _datetime(self._commit_timestamp_nsecs)
-
-    @property
-    def custom_metadata(self) -> Any | None:
-        """The JSON object given with the save."""
-        return self._custom_metadata
+        return _datetime(self.commit_timestamp_nsecs)
 
     def _facts(self) -> dict[str, str]:
         names = (

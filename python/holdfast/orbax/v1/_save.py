@@ -95,12 +95,10 @@ def save_checkpointables(
     """Saves several things as one checkpoint, and waits for it.
 
     Args:
-        path: an absolute path that does not exist, unless `overwrite`.
+        path: as of `save`, like `overwrite` and `custom_metadata`.
         checkpointables: name -> a tree, a JSON value, an object that saves
             itself (`StatefulCheckpointable`), or any object that a registered
             handler takes. Each goes to a subdirectory of its name.
-        overwrite: replace what is at `path`, in one step.
-        custom_metadata: a JSON object to keep with the checkpoint.
 
     Raises:
         ValueError: as `save`'s; also a value that is None.

@@ -20,7 +20,14 @@ class CheckpointMetadata(PathMetadata[T]):
 
     `metadata` may be passed to `load` as the abstract state; the whole object
     stands for the step's number wherever a Checkpointer asks for one.
+
+    Attributes:
+        step: its number.
+        metrics: saved with it; None without.
     """
+
+    step: int
+    metrics: Any | None
 
     def __init__(
         self,
@@ -40,18 +47,8 @@ class CheckpointMetadata(PathMetadata[T]):
             commit_timestamp_nsecs=commit_timestamp_nsecs,
             custom_metadata=custom_metadata,
         )
-        self._step = step
-        self._metrics = metrics
-
-    @property
-    def step(self) -> int:
-        """Its number."""
-        return self._step
-
-    @property
-    def metrics(self) -> Any | None:
-        """Saved with it; None without."""
-        return self._metrics
+        object.__setattr__(self, "step", step)
+        object.__setattr__(self, "metrics", metrics)
 
     @property
     def time(self) -> datetime.datetime:

@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from holdfast._closing import ClosedAtExit
 from holdfast.orbax._manager.run import reached_preemption
 from holdfast.orbax.abstract_checkpoint_manager import (
     AbstractCheckpointManager,
 )
+from holdfast.orbax.checkpoint_manager import CheckpointManager
 from holdfast.orbax.experimental.emergency._steps import TierSteps
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
+class HostManager(AbstractCheckpointManager, ClosedAtExit):
+    """A manager of `_steps`, and of the data set's if it has any.
 
-class HostManager(AbstractCheckpointManager):
-    """A manager of `_steps`. Thread-safety: one call at a time."""
+    Thread-safety: one call at a time.
+    """
 
-    _steps: TierSteps
+    _steps: TierSteps | CheckpointManager
+    _dataset: CheckpointManager | None = None
 
-    def all_steps(self, read: bool = False) -> Sequence[int]:
+    def _managers(self) -> Iterator[TierSteps | CheckpointManager]:
+        if self._dataset is not None:
+            yield self._dataset
+        yield self._steps
+
+    def all_steps(self, read: bool | None = None) -> Sequence[int]:
         """The steps of all processes and of shared storage, in order.
 
         Args:
             read: look for them again, on all processes.
         """
-        if read:
-            self._steps.reload()
-        return self._steps.all()
+        return self._steps.all_steps(read=bool(read))
+
+    def latest_step(self) -> int | None:
+        """The last step of both tiers; None without steps."""
+        return self._steps.latest_step()
 
     def reload(self) -> None:
         """Looks for the steps again, on all processes."""
-        self._steps.reload()
+        for each in self._managers():
+            each.reload()
 
     def reached_preemption(self, step: int) -> bool:
-        """Whether the program is about to be ended."""
         return reached_preemption(step)
 
     def should_save(self, step: int) -> bool:
-        """Whether a step is to be saved, wherever."""
+        """Whether a step is to be saved, on either tier."""
         return self._steps.should_save(step)
 
     def delete(self, step: int) -> None:
@@ -60,17 +70,18 @@ class HostManager(AbstractCheckpointManager):
 
     def wait_until_finished(self) -> None:
         """Waits for saves; raises what they raised."""
-        self._steps.wait()
+        for each in self._managers():
+            each.wait_until_finished()
 
     def check_for_errors(self) -> None:
-        """Does nothing: the next save, and waiting, raise what one raised."""
+        """Raises what a finished save of a data set, or of one slice, raised.
+
+        Those of other saves are raised by the next, and by waiting.
+        """
+        for each in self._managers():
+            each.check_for_errors()
 
     def close(self) -> None:
         """Waits for saves, and for the other processes."""
-        self._steps.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
+        for each in self._managers():
+            each.close()

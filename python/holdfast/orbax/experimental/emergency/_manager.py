@@ -11,15 +11,12 @@ from holdfast.orbax._devices.optional_jax import require_jax
 from holdfast.orbax._handlers.base import CheckpointHandler
 from holdfast.orbax._manager import options as _plain_options
 from holdfast.orbax._manager.root import make_root
-from holdfast.orbax._manager.run import reached_preemption
-from holdfast.orbax.abstract_checkpoint_manager import (
-    AbstractCheckpointManager,
-)
 from holdfast.orbax.args import Composite, PyTreeRestore
 from holdfast.orbax.checkpoint_manager import (
     CheckpointManager as PlainManager,
 )
 from holdfast.orbax.checkpoint_utils import construct_restore_args
+from holdfast.orbax.experimental.emergency._host_manager import HostManager
 from holdfast.orbax.experimental.emergency._options import (
     CheckpointManagerOptions,
     MultiprocessingOptions,
@@ -104,7 +101,7 @@ def _check_directory(directory: Any, what: str) -> None:
         )
 
 
-class CheckpointManager(AbstractCheckpointManager):
+class CheckpointManager(HostManager):
     """Steps on the hosts' own disks, and now and then on shared storage.
 
     Every process makes the same calls. Steps are those of a
@@ -165,16 +162,17 @@ class CheckpointManager(AbstractCheckpointManager):
         self._slice = slice_of_process(global_mesh, axis)
         self._directory = handler_path(persistent_directory)
         make_root(self._directory, PlainProcesses(), None)
-        self._plain = PlainManager(
+        plain = PlainManager(
             persistent_directory,
             options=persistent_options(options),
             metadata=metadata,
             logger=logger,
         )
-        self._tiers: TierSteps | None = None
+        self._steps = plain
         if count > 1:
-            self._tiers = self._make_tiers(local_directory, options, count)
-        self._dataset: PlainManager | None = None
+            self._steps = self._make_tiers(
+                local_directory, options, count, plain
+            )
         if persistent_non_replicated_directory is not None:
             self._dataset = PlainManager(
                 persistent_non_replicated_directory,
@@ -189,6 +187,7 @@ class CheckpointManager(AbstractCheckpointManager):
         local_directory: Any,
         options: CheckpointManagerOptions,
         count: int,
+        plain: PlainManager,
     ) -> TierSteps:
         _check_directory(local_directory, "Local")
         check_step_names(options.step_name_format)
@@ -203,7 +202,7 @@ class CheckpointManager(AbstractCheckpointManager):
             ),
             keeps=kept_count(local.preservation_policy, local.max_to_keep),
             slices=(self._slice, count),
-            persistent=self._plain,
+            persistent=plain,
             saves_local=not local.read_only,
             is_async=options.enable_async_checkpointing,
             timeout_seconds=processes.coordination_timeout_secs,
@@ -217,7 +216,7 @@ class CheckpointManager(AbstractCheckpointManager):
     @property
     def in_primary_slice(self) -> bool:
         """Whether this process has a device of the first slice."""
-        return self._tiers is None or self._slice == 0
+        return isinstance(self._steps, PlainManager) or self._slice == 0
 
     @property
     def global_mesh(self) -> Any:
@@ -229,36 +228,11 @@ class CheckpointManager(AbstractCheckpointManager):
         Args:
             read: with one slice: look for them again.
         """
-        if self._tiers is None:
-            return self._plain.all_steps(read=bool(read))
-        self._tiers.reload()
-        return self._tiers.all()
-
-    def latest_step(self) -> int | None:
-        """The last step of both tiers; None without steps."""
-        if self._tiers is None:
-            return self._plain.latest_step()
-        return self._tiers.latest()
+        has_tiers = isinstance(self._steps, TierSteps)
+        return super().all_steps(read or has_tiers)
 
     def best_step(self) -> int | None:
         raise NotImplementedError("Metrics tracking" + _NOT_YET)
-
-    def reload(self) -> None:
-        """Looks for the steps again, on all processes."""
-        if self._tiers is None:
-            self._plain.reload()
-        else:
-            self._tiers.reload()
-
-    def reached_preemption(self, step: int) -> bool:
-        """Whether the program is about to be ended."""
-        return reached_preemption(step)
-
-    def should_save(self, step: int) -> bool:
-        """Whether a step is to be saved, on either tier."""
-        if self._tiers is None:
-            return self._plain.should_save(step)
-        return self._tiers.should_save(step)
 
     def delete(self, step: int) -> None:
         raise NotImplementedError("Delete" + _NOT_YET)
@@ -296,15 +270,10 @@ class CheckpointManager(AbstractCheckpointManager):
             )
             rest = {k: v for k, v in args.items() if k != DATASET}
             args = Composite(**rest)
-        if self._tiers is None:
-            return self._plain.save(step, args=args, **keywords)
+        if isinstance(self._steps, PlainManager):
+            return self._steps.save(step, args=args, **keywords)
         check_save_args(args)
-        return self._tiers.save(
-            step,
-            tree_of(args[STATE]),
-            force=force,
-            custom_metadata=custom_metadata,
-        )
+        return self._steps.save(step, tree_of(args[STATE]), **keywords)
 
     def restore(self, step: int | None, args: Any | None = None) -> Any:
         """A step, as the abstract state says.
@@ -329,13 +298,13 @@ class CheckpointManager(AbstractCheckpointManager):
         return Composite(**{STATE: state, **restored})
 
     def _restore_state(self, step: int | None) -> Any:
-        if self._tiers is not None:
-            return self._tiers.restore(self._abstract_state, step)
+        if isinstance(self._steps, TierSteps):
+            return self._steps.restore(self._abstract_state, step)
         args = PyTreeRestore(
             item=self._abstract_state,
             restore_args=construct_restore_args(self._abstract_state),
         )
-        return self._plain.restore(step, args=Composite(**{STATE: args}))[STATE]
+        return self._steps.restore(step, args=Composite(**{STATE: args}))[STATE]
 
     def _dataset_manager(self, step: int | None, what: str) -> PlainManager:
         if self._dataset is None:
@@ -355,37 +324,3 @@ class CheckpointManager(AbstractCheckpointManager):
 
     def metrics(self, step: int) -> Any | None:
         raise NotImplementedError("Metrics" + _NOT_YET)
-
-    def wait_until_finished(self) -> None:
-        """Waits for saves; raises what they raised."""
-        if self._dataset is not None:
-            self._dataset.wait_until_finished()
-        if self._tiers is None:
-            self._plain.wait_until_finished()
-        else:
-            self._tiers.wait()
-
-    def check_for_errors(self) -> None:
-        """Raises what a finished save of one slice, or of a data set, raised.
-
-        Those of other saves are raised by the next, and by waiting.
-        """
-        if self._dataset is not None:
-            self._dataset.check_for_errors()
-        if self._tiers is None:
-            self._plain.check_for_errors()
-
-    def close(self) -> None:
-        """Waits for saves, and for the other processes."""
-        if self._dataset is not None:
-            self._dataset.close()
-        if self._tiers is None:
-            self._plain.close()
-        else:
-            self._tiers.close()
-
-    def __enter__(self) -> CheckpointManager:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()

@@ -126,15 +126,7 @@ class PersistentCheckpointOptions:
 
 @dataclasses.dataclass
 class CheckpointManagerOptions:
-    """Options of a CheckpointManager.
-
-    Attributes:
-        local: of steps on the hosts themselves.
-        persistent: of steps on shared storage.
-        replica_axis_index: the mesh's axis along which slices lie.
-        step_name_format: of the names of persistent steps; only that of plain
-            numbers.
-    """
+    """Some of the options of `emergency.checkpoint_manager`."""
 
     local: LocalCheckpointOptions = dataclasses.field(
         default_factory=LocalCheckpointOptions
@@ -173,6 +165,8 @@ class CheckpointManager(HostManager):
     Any one slice may be lost, or without slices any one process. Every process
     makes the same calls. Thread-safety: one call at a time.
     """
+
+    _steps: TierSteps
 
     def __init__(
         self,
@@ -234,7 +228,7 @@ class CheckpointManager(HostManager):
     def latest_step(self) -> int | None:
         """The last step on the hosts, else on shared storage."""
         local = self._steps.local()
-        return local[-1] if local else self._steps.latest()
+        return local[-1] if local else super().latest_step()
 
     def best_step(self) -> int | None:
         """The last step: there are no metrics."""

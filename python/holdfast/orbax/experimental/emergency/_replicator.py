@@ -13,6 +13,7 @@ from typing import Any
 from holdfast import _engine
 from holdfast.orbax._checkpointer.paths import handler_path
 from holdfast.orbax._devices.optional_jax import require_jax
+from holdfast.orbax._devices.placement import requested_sharding
 from holdfast.orbax.args import Composite, PyTreeRestore, PyTreeSave
 from holdfast.orbax.checkpoint_args import CheckpointArgs
 from holdfast.orbax.checkpoint_manager import (
@@ -81,6 +82,8 @@ class ReplicatorCheckpointManager(HostManager):
     makes the same calls. Thread-safety: one call at a time.
     """
 
+    _steps: TierSteps
+
     def __init__(
         self,
         local_directory: Any,
@@ -121,7 +124,6 @@ class ReplicatorCheckpointManager(HostManager):
             ),
             is_async=options.enable_async_checkpointing,
         )
-        self._dataset: PlainManager | None = None
         if persistent_directory is not None:
             self._dataset = PlainManager(
                 persistent_directory,
@@ -147,20 +149,10 @@ class ReplicatorCheckpointManager(HostManager):
     def global_mesh(self) -> Any:
         return self._global_mesh
 
-    def latest_step(self) -> int | None:
-        """The last step; None without steps."""
-        return self._steps.latest()
-
     def best_step(self) -> int | None:
         raise NotImplementedError(
             "best_step is not implemented for ReplicatorCheckpointManager."
         )
-
-    def reload(self) -> None:
-        """Looks for the steps again, on all processes."""
-        if self._dataset is not None:
-            self._dataset.reload()
-        super().reload()
 
     def is_saving_in_progress(self) -> bool:
         raise NotImplementedError(
@@ -258,26 +250,6 @@ class ReplicatorCheckpointManager(HostManager):
             "metrics is not implemented for ReplicatorCheckpointManager."
         )
 
-    def wait_until_finished(self) -> None:
-        """Waits for saves; raises what they raised."""
-        if self._dataset is not None:
-            self._dataset.wait_until_finished()
-        super().wait_until_finished()
-
-    def check_for_errors(self) -> None:
-        """Raises what a finished save of a data set raised.
-
-        Errors of other saves come with the next, and with waiting.
-        """
-        if self._dataset is not None:
-            self._dataset.check_for_errors()
-
-    def close(self) -> None:
-        """Waits for saves, and for the other processes."""
-        if self._dataset is not None:
-            self._dataset.close()
-        super().close()
-
 
 def _backup_request() -> dict[str, bytes]:
     """The file by which Multi-Tier Checkpointing asks for a backup."""
@@ -345,13 +317,7 @@ def _target(args: Any, stored: Any) -> Any:
         return item
 
     def one(leaf: Any, given: Any) -> Any:
-        sharding: Any = getattr(given, "sharding", None)
-        mesh = getattr(given, "mesh", None)
-        axes = None if mesh is None else given.mesh_axes
-        if hasattr(sharding, "to_jax_sharding"):
-            sharding = sharding.to_jax_sharding()
-        elif sharding is None and mesh is not None and axes is not None:
-            sharding = jax.sharding.NamedSharding(mesh, axes)
+        sharding = requested_sharding(given)
         if sharding is None or not hasattr(leaf, "shape"):
             return leaf
         dtype = leaf.dtype if given.dtype is None else given.dtype

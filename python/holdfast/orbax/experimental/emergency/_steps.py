@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from holdfast import _engine, _process_group, _target, errors
+from holdfast import _engine, _process_group, errors
 from holdfast._log import log, say_ignored
 from holdfast._tiers import (
     LocalTierOptions,
@@ -21,6 +21,7 @@ from holdfast._tiers import (
     TieredManager,
 )
 from holdfast.orbax._devices.multislice import replica_devices
+from holdfast.orbax._manager.finalize import call_all
 from holdfast.orbax._manager.options import (
     CheckpointManagerOptions,
     keep_policy_of,
@@ -188,8 +189,14 @@ class TierSteps:
             new_info(step) for step in sorted({s for e in everyones for s in e})
         )
 
-    def all(self) -> list[int]:
-        """Those of both tiers, in order."""
+    def all_steps(self, read: bool = False) -> list[int]:
+        """Those of both tiers, in order.
+
+        Args:
+            read: look for them again.
+        """
+        if read:
+            self.reload()
         known = {info.step for info in self._local}
         if self._persistent is not None:
             known |= set(self._persistent.all_steps())
@@ -199,8 +206,8 @@ class TierSteps:
         """Those on the hosts, in order."""
         return [info.step for info in self._local]
 
-    def latest(self) -> int | None:
-        return max(self.all(), default=None)
+    def latest_step(self) -> int | None:
+        return max(self.all_steps(), default=None)
 
     def reload(self) -> None:
         """Looks for the steps again."""
@@ -214,7 +221,7 @@ class TierSteps:
 
     def _due(self, step: int) -> tuple[bool, bool]:
         """On the hosts, and on shared storage; as any process decides."""
-        latest = self.latest()
+        latest = self.latest_step()
         if latest is not None and latest >= step:
             return False, False
         local = self._saves_local and self._local.should_save(
@@ -260,11 +267,11 @@ class TierSteps:
         local, persistent = (True, has_both) if force else self._due(number)
         if not local and not persistent:
             return False
-        if number in self.all():
+        if number in self.all_steps():
             raise ValueError(f"Checkpoint for step {number} already exists.")
         if persistent:
             # The save before has to end first, and its old steps to go.
-            self.wait()
+            self.wait_until_finished()
         self._tiers._save(
             number, lambda: state, True, files(), is_shared=persistent
         )
@@ -274,7 +281,7 @@ class TierSteps:
         if persistent:
             self._remember(number)
         if not self._is_async:
-            self.wait()
+            self.wait_until_finished()
         return True
 
     def _remember(self, step: int) -> None:
@@ -300,19 +307,8 @@ class TierSteps:
     ) -> Any:
         """The same, with a target that is made for what is stored."""
         number = None if step is None else step_number(step)
-
-        def read(checkpoint: _engine.Checkpoint) -> Any:
-            return _target.restore(
-                lambda: checkpoint,
-                target_of(checkpoint),
-                strict=False,
-                keys=None,
-                progress=None,
-                **self._tiers._run_options,
-            )[0]
-
         try:
-            tree = self._tiers._restore(read, number)
+            tree = self._tiers._restore_as(target_of, number, strict=False)
         except errors.NotFoundError as error:
             raise self._not_found(number) from error
         found = self._tiers.restored
@@ -351,7 +347,10 @@ class TierSteps:
         """A file of the step that was restored last."""
         return self._tiers.read_file(path)
 
-    def wait(self) -> None:
+    def check_for_errors(self) -> None:
+        """Does nothing: the next save, and waiting, raise what one raised."""
+
+    def wait_until_finished(self) -> None:
         """Waits for saves; raises what they raised."""
         begun, self._begun = self._begun, []
         try:
@@ -373,14 +372,7 @@ class TierSteps:
 
     def close(self) -> None:
         """Waits, for the other processes as well."""
-        steps: list[Callable[[], None]] = [self.wait, self._tiers.close]
+        calls = [self.wait_until_finished, self._tiers.close]
         if self._persistent is not None:
-            steps.append(self._persistent.close)
-        failure: BaseException | None = None
-        for each in steps:
-            try:
-                each()
-            except (errors.HoldfastError, OSError) as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+            calls.append(self._persistent.close)
+        call_all(*calls)

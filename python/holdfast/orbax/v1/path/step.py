@@ -87,14 +87,7 @@ def standard_name_format(
     step_format_fixed_length: int | None = None,
     single_host_load_and_broadcast: bool = False,
 ) -> NameFormat[CheckpointMetadata[None]]:
-    """The format of names like `23`, `0023`, `step_23` and `step_0023`.
-
-    Args:
-        step_prefix: comes first, with an underscore behind it.
-        step_format_fixed_length: least number of digits.
-        single_host_load_and_broadcast: the first process lists for all, which
-            all have to call `find_all` for.
-    """
+    """See `holdfast.orbax.step.standard_name_format`."""
     return StandardNameFormat(
         _step_names.standard_name_format(
             step_prefix=step_prefix,
@@ -108,15 +101,7 @@ def composite_name_format(
     write_name_format: NameFormat[CheckpointMetadata[None]],
     read_name_formats: Sequence[NameFormat[CheckpointMetadata[None]]],
 ) -> NameFormat[CheckpointMetadata[None]]:
-    """A format that reads several formats and writes one of them.
-
-    Args:
-        write_name_format: names that are made.
-        read_name_formats: names that are found, the preferred one first.
-
-    Raises:
-        ValueError: steps with the written name would not be found.
-    """
+    """See `holdfast.orbax.step.composite_name_format`."""
     formats: Any = (write_name_format, read_name_formats)
     composite: Any = _step_names.composite_name_format(*formats)
     found: NameFormat[CheckpointMetadata[None]] = composite

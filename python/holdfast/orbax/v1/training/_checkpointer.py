@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 from holdfast import _files
+from holdfast._closing import ClosedAtExit
 from holdfast.orbax._checkpointer.paths import PathLike, handler_path
 from holdfast.orbax._devices.monitoring import record_event
 from holdfast.orbax._manager.root import make_root, meet, write_run_metadata
@@ -27,12 +27,12 @@ from holdfast.orbax.temporary_paths import remove_temporary_paths
 from holdfast.orbax.v1._deletion import check_step, start_deletion
 from holdfast.orbax.v1._layout import STATE_NAME
 from holdfast.orbax.v1._leaves import check_state
+from holdfast.orbax.v1._older_names import older_method
 from holdfast.orbax.v1._operations import multiprocessing_of
 from holdfast.orbax.v1._responses import AsyncResponse
 from holdfast.orbax.v1._save import check_names
 from holdfast.orbax.v1._step_metadata import CheckpointMetadata
 from holdfast.orbax.v1.context import Context, get_context
-from holdfast.orbax.v1.training._deprecated import OlderNames
 from holdfast.orbax.v1.training._reading import StepReader, number_of
 from holdfast.orbax.v1.training._run import Request, SavingRun, names_of
 from holdfast.orbax.v1.training.errors import StepNotFoundError
@@ -48,7 +48,7 @@ def _default_save_policy() -> SaveDecisionPolicy:
     )
 
 
-class Checkpointer(StepReader, OlderNames):
+class Checkpointer(StepReader, ClosedAtExit):
     """The steps in a directory.
 
     Saves when a policy says so, one step at a time; keeps the steps that
@@ -57,6 +57,12 @@ class Checkpointer(StepReader, OlderNames):
     Thread-safety: one call at a time. With several processes all make the same
     calls.
     """
+
+    save_pytree = older_method("save_pytree", "save")
+    save_pytree_async = older_method("save_pytree_async", "save_async")
+    load_pytree = older_method("load_pytree", "load")
+    load_pytree_async = older_method("load_pytree_async", "load_async")
+    pytree_metadata = older_method("pytree_metadata", "metadata")
 
     def __init__(
         self,
@@ -381,14 +387,3 @@ class Checkpointer(StepReader, OlderNames):
             self.wait()
         finally:
             self._run.wait_for_removal()
-
-    def __enter__(self) -> Checkpointer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

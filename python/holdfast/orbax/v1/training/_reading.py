@@ -92,18 +92,11 @@ class StepReader:
         begun = time.time()
         with get_context(self._context):
             info = self._run.find(number_of(step))
-            try:
-                with _files.asking_once():
-                    loaded = load_checkpointables(
-                        info.path, abstract_checkpointables
-                    )
-            except Exception as error:
-                damaged = step is None and self._run.damage_error(
-                    self._directory, info, error
+            newest = info if step is None else None
+            with self._run.reading(self._directory, newest):
+                loaded = load_checkpointables(
+                    info.path, abstract_checkpointables
                 )
-                if not damaged:
-                    raise
-                raise damaged from error
         facts = RestoreStepStatistics(
             step=info.step,
             directory=str(self._directory),

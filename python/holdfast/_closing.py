@@ -1,0 +1,22 @@
+"""Objects that the end of a `with` block closes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class ClosedAtExit:
+    """Base of classes with a `close` that a `with` block calls at its end."""
+
+    def close(self) -> None:
+        """Ends the use of this object."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()

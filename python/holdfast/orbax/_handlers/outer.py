@@ -1,0 +1,95 @@
+"""Handlers whose work another handler does."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Generic, TypeVar
+
+from holdfast.orbax._handlers.base import AsyncCheckpointHandler
+from holdfast.orbax.metadata.tree import TreeMetadata
+
+_SaveArgs = TypeVar("_SaveArgs")
+
+
+class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
+    """Saves and restores a tree by another handler, with arguments of its own.
+
+    Thread-safety: one call at a time.
+    """
+
+    _impl: Any
+
+    @abc.abstractmethod
+    def _impl_args(
+        self, item: Any, save_args: Any, args: _SaveArgs | None
+    ) -> Any:
+        """The arguments of the other handler, of those of `save`.
+
+        Raises:
+            ValueError: a tree that cannot be saved.
+        """
+
+    def save(
+        self,
+        directory: Any,
+        item: Any | None = None,
+        save_args: Any | None = None,
+        args: _SaveArgs | None = None,
+    ) -> None:
+        """Writes the item's files into `directory`, which exists.
+
+        Args:
+            directory: anything with an absolute path.
+            item: instead of `args`.
+            save_args: instead of `args`.
+            args: what to save.
+
+        Raises:
+            ValueError: a tree that cannot be saved; a relative path.
+            TypeError: `custom_metadata` is no JSON value.
+            OSError: the files cannot be written.
+            Exception: what a type handler raises.
+        """
+        self._impl.save(directory, args=self._impl_args(item, save_args, args))
+
+    async def async_save(
+        self,
+        directory: Any,
+        item: Any | None = None,
+        save_args: Any | None = None,
+        args: _SaveArgs | None = None,
+    ) -> Any:
+        """Like `save`, but futures that are returned write the files.
+
+        The tree is copied before this returns. Args and errors are `save`'s.
+        """
+        return await self._impl.async_save(
+            directory, args=self._impl_args(item, save_args, args)
+        )
+
+    def metadata(self, directory: Any) -> TreeMetadata:
+        """The metadata of each leaf, without reading any values.
+
+        Raises:
+            FileNotFoundError: there is no `_METADATA`.
+            ValueError: metadata that cannot be read.
+        """
+        metadata: TreeMetadata = self._impl.metadata(directory)
+        return metadata
+
+    def finalize(self, directory: Any) -> None:
+        """Merges databases that are not merged yet, and validates the item.
+
+        The primary calls it when all processes have written.
+
+        Args:
+            directory: the item's.
+
+        Raises:
+            ValueError: what processes wrote does not fit together.
+        """
+        self._impl.finalize(directory)
+
+    def close(self) -> None:
+        """Closes the handler."""
+        self._impl.close()
