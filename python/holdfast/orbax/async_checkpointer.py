@@ -261,7 +261,7 @@ class AsyncCheckpointer(Checkpointer):
 
         Raises:
             TimeoutError: a write or a barrier takes longer than the timeout.
-            Exception: as a future or the commit raises.
+            Exception: any error from a future or the commit.
         """
         operation = save.operation
         deadline = time.monotonic() + self._timeout_secs
@@ -375,7 +375,7 @@ class AsyncCheckpointer(Checkpointer):
         """Waits for the running save, then restores; see Checkpointer.
 
         Raises:
-            Exception: as the running save raised.
+            Exception: any error from the running save.
         """
         self.wait_until_finished()
         return super().restore(directory, *args, **kwargs)
@@ -406,7 +406,7 @@ class AsyncCheckpointer(Checkpointer):
         """Waits for the running save and closes the handler.
 
         Raises:
-            Exception: as the save raised.
+            Exception: any error from the save.
         """
         self.wait_until_finished()
         super().close()

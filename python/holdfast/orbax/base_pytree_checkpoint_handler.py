@@ -135,7 +135,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         if is_prioritized_key_fn is not None:
             record_event(f"{init}/prioritized_key_fn")
         record_event(f"{init}/ocdbt")
-        # False if the engine alone wrote, in one process: metadata cannot differ.
+        # False if only the engine wrote, in one process: no metadata differs.
         self._validates_metadata = True
 
     def get_param_names(self, item: PyTree) -> PyTree:
@@ -249,7 +249,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
             FileNotFoundError: the directory, its metadata or a file is missing.
             ValueError: the structures do not match, a leaf cannot be read as
                 requested, or files are damaged.
-            Exception: as a type handler raises.
+            Exception: any error from a type handler.
         """
         args = args or BasePyTreeRestoreArgs()
         if not _files.exists(os.fspath(directory)):
@@ -372,8 +372,8 @@ class BasePyTreeRestoreArgs(CheckpointArgs):
     Attributes:
         item: determines the result's structure.
         restore_args: a tree of `RestoreArgs` with the structure of `item`.
-        partial_restore: restores only the leaves in `item`, and keeps those
-            that the checkpoint lacks.
+        partial_restore: restores only the leaves in `item`; a leaf that the
+            checkpoint lacks keeps its value in `item`.
     """
 
     item: PyTree | None = None

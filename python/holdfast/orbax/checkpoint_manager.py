@@ -421,7 +421,7 @@ class CheckpointManager(
         Raises:
             StepAlreadyExistsError: the step exists.
             ValueError: the arguments do not fit.
-            Exception: as the previous save or an item's handler raises.
+            Exception: any error from the previous save or an item's handler.
         """
         start = time.time()
         step = step_number(step)
@@ -499,7 +499,7 @@ class CheckpointManager(
         """Waits for the previous save and records the waiting time.
 
         Raises:
-            Exception: as the previous save raised.
+            Exception: any error from the previous save.
         """
         if self.reached_preemption(step):
             facts.reached_preemption = True
@@ -579,7 +579,7 @@ class CheckpointManager(
         """Waits for a save, then deletes steps.
 
         Raises:
-            Exception: as the save raises; in that case no step is deleted.
+            Exception: any error from the save; in that case no step is deleted.
         """
         try:
             self._wait_for_checkpointer()
@@ -635,7 +635,7 @@ class CheckpointManager(
             )
         thread = self._finalize_thread
         if thread is not None and thread.step == step:
-            self._wait_for_save()  # it must exist before it can go
+            self._wait_for_save()  # a step must exist before its deletion
         self._deleter.delete(step)
         self._meet("CheckpointManager:deleted_step")
         self._checkpoints.take({step})
@@ -678,7 +678,7 @@ class CheckpointManager(
         """Waits for the running save and for deletions; closes the handlers.
 
         Raises:
-            Exception: as the save raised.
+            Exception: any error from the save.
         """
         call_all(
             self.wait_until_finished,

@@ -177,7 +177,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         Raises:
             ValueError: an item's handler is unknown or does not accept the
                 arguments.
-            Exception: as an item's handler raises.
+            Exception: any error from an item's handler.
         """
         wait_for_all(run_sync(self.async_save(directory, args)))
 
@@ -223,7 +223,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
 
         Raises:
             ValueError: nothing was saved.
-            Exception: as an item's handler raises.
+            Exception: any error from an item's handler.
         """
         if not self._saving:
             raise ValueError("finalize() called before any items were saved.")
@@ -246,7 +246,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
             KeyError: the checkpoint has no such item.
             ValueError: an item's handler is unknown or does not accept the
                 arguments.
-            Exception: as the item's handler raises.
+            Exception: any error from the item's handler.
         """
         directory = handler_path(directory)
         existing = _subdirectories(directory)

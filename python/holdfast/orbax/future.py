@@ -58,7 +58,7 @@ class Future(Protocol):
 
         Raises:
             TimeoutError: the operation takes longer.
-            Exception: as the operation raised.
+            Exception: any error from the operation.
         """
 
     def cancel(self) -> bool | None:
@@ -120,7 +120,7 @@ class ChainedFuture:
         Raises:
             TimeoutError: the futures take longer; the message says how many
                 have ended.
-            Exception: as a future or the callback raises.
+            Exception: any error from a future or the callback.
         """
         count = len(self._futures)
         start = time.time()
@@ -250,7 +250,7 @@ class CommitFuture(Future):
         Raises:
             TimeoutError: the coroutine takes longer.
             concurrent.futures.CancelledError: the coroutine was cancelled.
-            Exception: as the coroutine raises.
+            Exception: any error from the coroutine.
         """
         concurrent.futures.wait([self._ended], timeout=timeout)
         if not self._ended.done():

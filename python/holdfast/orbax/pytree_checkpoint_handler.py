@@ -307,8 +307,8 @@ class PyTreeRestoreArgs(CheckpointArgs):
         legacy_transform_fn: called with `item`, the stored structure and a
             matching tree of ParamInfo; returns the structure and the ParamInfo
             tree for the result.
-        partial_restore: restores only the leaves in `item`, and keeps those
-            that the checkpoint lacks.
+        partial_restore: restores only the leaves in `item`; a leaf that the
+            checkpoint lacks keeps its value in `item`.
     """
 
     item: PyTree | None = None

@@ -1,4 +1,4 @@
-"""Which of several processes this is: `orbax.checkpoint.v1.multihost`."""
+"""Process indices and barriers: `orbax.checkpoint.v1.multihost`."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ class ArrayOptions(_Options):
 
         @dataclasses.dataclass(kw_only=True)
         class LoadAndBroadcastOptions(_Options):
-            """Which replica reads, and how much it broadcasts concurrently."""
+            """Which replica reads, and how many bytes it sends at a time."""
 
             replica_axis_index: int | None = 0
             primary_replica_id: int | None = 0

@@ -70,7 +70,7 @@ def save(
         FileExistsError: a checkpoint exists at `path`.
         PartialSaveReplacementError: the session already saved a leaf at the
             same path, above it or below it.
-        Exception: as `holdfast.orbax.v1.save` raises.
+        Exception: any error from `holdfast.orbax.v1.save`.
     """
     save_async(path, state, custom_metadata=custom_metadata).result()
 

@@ -14,7 +14,7 @@ class Snapshotter:
         """Always raises: holdfast does not run on Pathways.
 
         Args:
-            replica_axis_index: the mesh axis along which replicas lie.
+            replica_axis_index: index of the mesh's replica axis.
 
         Raises:
             ImportError: always, as Orbax does without pathwaysutils.
