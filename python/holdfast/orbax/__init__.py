@@ -1,9 +1,9 @@
-"""A drop-in for `import orbax.checkpoint as ocp`.
+"""A drop-in replacement for `import orbax.checkpoint as ocp`.
 
-Same names, signatures, defaults, results and error texts as Orbax 0.12.8; the
-few that are not here are in doc/support.md.
-Needs neither orbax nor tensorstore, and no jax for trees of numpy arrays. Each
-module is imported when one of its names is first asked for.
+Names, signatures, defaults, results and error messages are those of Orbax
+0.12.8; doc/support.md lists the few missing names.
+The package needs neither orbax nor tensorstore; trees of numpy arrays do not
+need jax. Each module is imported when one of its names is first used.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ __all__ = [
     "v1",
 ]
 
-# The module that has each name that is not a module.
+# Maps each name that is not a module to its module.
 _HOMES = {
     "AbstractCheckpointManager": "abstract_checkpoint_manager",
     "AbstractCheckpointer": "_checkpointer.base",
@@ -216,5 +216,5 @@ def __dir__() -> list[str]:
 
 
 if "absl.flags" in sys.modules:
-    # Orbax's flags are there before the program parses its command line.
+    # Defines Orbax's flags before the program parses its command line.
     importlib.import_module(f"{__name__}.multihost")

@@ -1,4 +1,4 @@
-"""The interface of managers, for programs that write their own."""
+"""The manager interface, for programs that implement their own manager."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RestoreParams: TypeAlias = SaveParams
 
 
 class AbstractCheckpointManager(Protocol):
-    """The steps of a run; CheckpointManager is one."""
+    """Manages the steps of a run; CheckpointManager implements it."""
 
     @property
     @abc.abstractmethod
@@ -21,27 +21,27 @@ class AbstractCheckpointManager(Protocol):
 
     @abc.abstractmethod
     def all_steps(self, read: bool = False) -> Sequence[int]:
-        """The steps, in order."""
+        """Returns the steps, in order."""
 
     @abc.abstractmethod
     def latest_step(self) -> int | None:
-        """The last step; None without steps."""
+        """Returns the last step, or None without steps."""
 
     @abc.abstractmethod
     def best_step(self) -> int | None:
-        """The best step; None without steps."""
+        """Returns the best step, or None without steps."""
 
     @abc.abstractmethod
     def reload(self) -> None:
-        """Looks for the steps again."""
+        """Reads the list of steps from storage again."""
 
     @abc.abstractmethod
     def reached_preemption(self, step: int) -> bool:
-        """Whether the program is about to be ended."""
+        """Whether the program is about to be preempted."""
 
     @abc.abstractmethod
     def should_save(self, step: int) -> bool:
-        """Whether a step is to be saved."""
+        """Whether a step should be saved."""
 
     @abc.abstractmethod
     def delete(self, step: int) -> None:
@@ -49,7 +49,7 @@ class AbstractCheckpointManager(Protocol):
 
     @abc.abstractmethod
     def save(self, step: int, *args: Any, **kwargs: Any) -> bool:
-        """Saves a step; returns whether it did."""
+        """Saves a step; returns whether the step was saved."""
 
     @abc.abstractmethod
     def restore(self, step: int | None, *args: Any, **kwargs: Any) -> Any:
@@ -57,24 +57,24 @@ class AbstractCheckpointManager(Protocol):
 
     @abc.abstractmethod
     def item_metadata(self, step: int) -> Any:
-        """Metadata of a step's items."""
+        """Returns the metadata of a step's items."""
 
     @abc.abstractmethod
     def metadata(self, step: int | None = None) -> Any:
-        """Metadata of a step, or of the run."""
+        """Returns the metadata of a step, or of the run if `step` is None."""
 
     @abc.abstractmethod
     def metrics(self, step: int) -> Any | None:
-        """The metrics that were saved with a step."""
+        """Returns the metrics saved with a step."""
 
     @abc.abstractmethod
     def wait_until_finished(self) -> None:
-        """Waits for saves that go on."""
+        """Waits for running saves."""
 
     @abc.abstractmethod
     def check_for_errors(self) -> None:
-        """Raises what a save in the background has raised."""
+        """Raises the error of a failed background save."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Waits, and ends the use of this object."""
+        """Waits for running saves and releases this object's resources."""

@@ -1,7 +1,7 @@
-"""A whole tree in one file, as old checkpoints keep small leaves:
+"""Stores a tree in one file, as old checkpoints do with small leaves:
 `orbax.checkpoint.aggregate_handlers`.
 
-New checkpoints have no such file; these classes read and make old ones.
+New checkpoints have no such file; these classes read and write old ones.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class AggregateHandler(abc.ABC):
         """Returns a future that writes `item` to `path`.
 
         Args:
-            path: the file's.
+            path: the file's path.
             item: a pytree.
         """
 
     @abc.abstractmethod
     def deserialize(self, path: Any) -> PyTree:
-        """The tree in the file at `path`."""
+        """Returns the tree in the file at `path`."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Ends the use of the handler."""
+        """Releases the handler's resources."""
 
 
 class MsgpackHandler(AggregateHandler):
-    """flax's dialect of msgpack. Thread-safety: any thread."""
+    """Stores trees in flax's msgpack dialect. Thread-safety: any thread."""
 
     def __init__(
         self,
@@ -57,20 +57,21 @@ class MsgpackHandler(AggregateHandler):
         """Makes a handler.
 
         Args:
-            primary_host: the process that writes; None: each.
-            pytree_metadata_options: rich types have no form in such a file.
+            primary_host: the process that writes; None means every process.
+            pytree_metadata_options: must not ask for rich types, which this
+                format cannot store.
         """
         self._primary_host = primary_host
         self._pytree_metadata_options = pytree_metadata_options
 
     async def serialize(self, path: Any, item: PyTree) -> Future[None]:
-        """Returns a future that writes the file, and replaces an old one.
+        """Returns a future that writes or replaces the file.
 
-        The leaves are arrays of any dtype and shape, numbers, texts and None;
-        they are copied before this returns.
+        Leaves may be arrays of any dtype and shape, numbers, strings and None;
+        they are copied before the call returns.
 
         Raises:
-            ValueError: a leaf that the format does not have.
+            ValueError: the format cannot store a leaf.
         """
         if self._pytree_metadata_options.support_rich_types:
             raise NotImplementedError(
@@ -93,13 +94,14 @@ class MsgpackHandler(AggregateHandler):
         return Future(write, what="msgpack save")
 
     def deserialize(self, path: Any) -> PyTree:
-        """The tree in the file: dicts and lists of numpy arrays and numbers.
+        """Returns the file's tree: dicts and lists of numpy arrays and numbers.
 
-        Values that are stored elsewhere are texts, `PLACEHOLDER://name`.
+        A value stored elsewhere is represented by a string,
+        `PLACEHOLDER://name`.
 
         Raises:
-            FileNotFoundError: there is no file.
-            ValueError: it is damaged.
+            FileNotFoundError: the file does not exist.
+            ValueError: the file is damaged.
         """
         return _engine.read_aggregate(os.fspath(path))
 

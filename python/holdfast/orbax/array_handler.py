@@ -1,4 +1,4 @@
-"""ArrayCheckpointHandler: a single array or number as an item."""
+"""ArrayCheckpointHandler: stores a single array or number as an item."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from holdfast.orbax.type_handlers import RestoreArgs, SaveArgs
 
 
 class ArrayCheckpointHandler(AsyncCheckpointHandler):
-    """Saves and restores one array or number, as zarr 2 without a database.
+    """Saves and restores one array or number, in zarr 2 without OCDBT.
 
     Thread-safety: one call at a time.
     """
@@ -49,11 +49,11 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
     def prepare(
         self, args: ArraySaveArgs, *, snapshot: bool = True
     ) -> PreparedSave:
-        """Checks and copies the array; writing it comes later.
+        """Checks and copies the array, which is written later.
 
         Args:
             args: the array and its options; see `save`.
-            snapshot: copy an array that the caller may change.
+            snapshot: copies an array that the caller may change.
         """
         item = args.item
         is_scalar = isinstance(item, int | float | np.number)
@@ -75,17 +75,17 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
         save_args: SaveArgs | None = None,
         args: ArraySaveArgs | None = None,
     ) -> None:
-        """Writes the array into `directory`, which exists.
+        """Writes the array into an existing directory.
 
         Args:
-            directory: anything with an absolute path.
-            item: instead of `args`.
-            save_args: instead of `args`.
+            directory: the absolute path, as any path-like object.
+            item: with `save_args`, replaces `args`.
+            save_args: with `item`, replaces `args`.
             args: what to save.
 
         Raises:
-            TypeError: neither array nor number.
-            ValueError: an array that cannot be saved.
+            TypeError: the item is neither an array nor a number.
+            ValueError: the array cannot be saved.
             OSError: the files cannot be written.
         """
         args = args or ArraySaveArgs(item, save_args)
@@ -98,7 +98,7 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
         save_args: SaveArgs | None = None,
         args: ArraySaveArgs | None = None,
     ) -> list[Future[None]]:
-        """Like `save`, but a future that is returned writes the files."""
+        """Like `save`, but returns a future that writes the files."""
         prepared = self.prepare(args or ArraySaveArgs(item, save_args))
         write = Future(
             lambda is_cancelled: prepared.write(
@@ -109,13 +109,13 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
         return [write]
 
     def finalize(self, directory: Any) -> None:
-        """Makes one item of what several processes have written.
+        """Merges the files that several processes wrote into one item.
 
         Args:
-            directory: the item's.
+            directory: the item's directory.
 
         Raises:
-            ValueError: what processes wrote does not fit together.
+            ValueError: the processes' files do not fit together.
         """
         if has_parts(directory):
             finish_item(directory, Processes(), use_ocdbt=False)
@@ -130,14 +130,14 @@ class ArrayCheckpointHandler(AsyncCheckpointHandler):
         """Reads the array.
 
         Args:
-            directory: anything with a path.
-            item: instead of `args`.
-            restore_args: instead of `args`.
-            args: how to restore it.
+            directory: the item's directory, as any path-like object.
+            item: with `restore_args`, replaces `args`.
+            restore_args: with `item`, replaces `args`.
+            args: how to restore the array.
 
         Raises:
             FileNotFoundError: the array's files are missing.
-            ValueError: it cannot be read as asked, or is damaged.
+            ValueError: the array cannot be read as requested, or is damaged.
         """
         args = args or ArrayRestoreArgs(item, restore_args)
         leaf_args = {self._name: args.restore_args or RestoreArgs()}
@@ -165,10 +165,10 @@ class ArraySaveArgs(CheckpointArgs):
 @register_with_handler(ArrayCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class ArrayRestoreArgs(CheckpointArgs):
-    """How to restore it.
+    """How to restore the array.
 
     Attributes:
-        item: an array like the wanted one, or None.
+        item: an array like the result, or None.
         restore_args: type, dtype and sharding.
     """
 

@@ -1,4 +1,4 @@
-"""Shapes of arrays, and where to put them: `orbax.checkpoint.arrays`."""
+"""Array shapes and shardings: `orbax.checkpoint.arrays`."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ Index: TypeAlias = tuple[slice, ...]
 def construct_maximal_shardings(
     abstract_state: Any, devices: Sequence[Any] | None = None
 ) -> Any:
-    """Shardings that split each array over as many devices as its shape lets.
+    """Shards each array over as many devices as its shape allows.
 
     The longest axis is divided first, by the greatest common divisor of its
-    length and the number of devices that are left to divide by. MaxText loads
-    checkpoints of unknown layout so; Orbax says that it may change.
+    length and the remaining number of devices. MaxText uses this function to
+    load checkpoints of unknown layout; Orbax's documentation says that the
+    function may change.
 
     Args:
         abstract_state: a tree of jax.ShapeDtypeStruct.
-        devices: to split over; None: all of jax's.
+        devices: the devices to use; None means all of jax's devices.
 
     Returns:
-        The same tree of jax.sharding.NamedSharding; axes of the meshes are a,
-        b, …. Arrays whose dimensions are all smaller than the number of jax's
-        devices are replicated.
+        A tree of jax.sharding.NamedSharding with the same structure; the mesh
+        axes are named a, b, …. An array is replicated if all its dimensions are
+        smaller than the number of jax's devices.
     """
     chosen = list(devices or require_jax("a sharding").devices())
     flat = structure.flatten(abstract_state)
@@ -64,7 +65,7 @@ def _maximal_sharding(shape: Shape, devices: list[Any]) -> Any:
         sizes = [left]
         left = 1
     for i in np.argsort(shape)[::-1] if spec else ():
-        # An axis shorter than what is left stays whole, as in Orbax.
+        # As in Orbax, an axis shorter than `left` is not split.
         parts = math.gcd(shape[i], left) if shape[i] >= left else 1
         if parts > 1:
             spec[i] = _axis_name(len(sizes))

@@ -1,8 +1,9 @@
 """AsyncCheckpointer: saves in the background.
 
-`save` copies what the caller may change, and returns; a thread called
-`async_save` waits until the handler has written and makes the checkpoint exist.
-An error there is raised once, by the next call that asks.
+`save` copies everything that the caller may change, and returns. A thread
+called `async_save` waits until the handler has written, then commits the
+checkpoint. The next call that checks for errors raises that thread's error,
+once.
 
 Units: seconds.
 """
@@ -62,9 +63,9 @@ _SIGNALS = (
 
 
 class _BackgroundSave:
-    """At most one save at a time, on a thread of its own.
+    """Runs at most one save at a time, on its own thread.
 
-    Thread-safety: any thread may wait; one starts.
+    Thread-safety: any thread may wait; only one thread may start saves.
     """
 
     def __init__(self) -> None:
@@ -75,15 +76,15 @@ class _BackgroundSave:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the running save is to stop."""
+        """Whether the running save was asked to stop."""
         return self._is_cancelled.is_set()
 
     def start(self, futures: Sequence[Any], work: Callable[[], None]) -> None:
         """Runs `work()`. REQUIRES: nothing is running.
 
         Args:
-            futures: those that it waits for.
-            work: what to run.
+            futures: the futures that `work` waits for.
+            work: the function to run.
         """
 
         def run() -> None:
@@ -102,7 +103,7 @@ class _BackgroundSave:
         if try_start(thread):
             self._thread = thread
         else:
-            run()  # the caller's own thread is the only one
+            run()  # no other thread is available
 
     def cancel(self) -> None:
         """Asks the running save to stop."""
@@ -118,7 +119,7 @@ class _BackgroundSave:
             raise error
 
     def wait(self) -> None:
-        """Waits for the save, then raises its error."""
+        """Waits for the save, then raises the save's error."""
         thread = self._thread
         if thread is not None:
             thread.join()
@@ -136,7 +137,7 @@ def _cancel_all(futures: Sequence[Any]) -> None:
 
 
 def _flat(futures: Any) -> list[Any]:
-    """The futures of lists in lists, without None."""
+    """Flattens nested lists of futures and drops None."""
     if futures is None:
         return []
     if not isinstance(futures, list | tuple):
@@ -145,9 +146,9 @@ def _flat(futures: Any) -> list[Any]:
 
 
 class AsyncCheckpointer(Checkpointer):
-    """Saves with any asynchronous handler, in the background.
+    """Saves in the background with any asynchronous handler.
 
-    A context manager: leaving it waits and closes the handler.
+    As a context manager, it waits and closes the handler on exit.
     Thread-safety: one call at a time; any thread may wait.
     """
 
@@ -165,15 +166,15 @@ class AsyncCheckpointer(Checkpointer):
         checkpoint_metadata_store: Any | None = None,
         temporary_path_class: Any | None = None,
     ) -> None:
-        """Makes a checkpointer; other arguments are Checkpointer's.
+        """Makes a checkpointer; see Checkpointer for the other arguments.
 
         Args:
-            timeout_secs: instead of that of `async_options`.
+            timeout_secs: overrides the timeout in `async_options`.
             async_options: how to save in the background.
-            checkpoint_metadata_store: may write later.
+            checkpoint_metadata_store: may write after its calls return.
 
         Raises:
-            ValueError: a timeout that is not positive.
+            ValueError: the timeout is not positive.
         """
         super().__init__(
             handler,
@@ -196,7 +197,7 @@ class AsyncCheckpointer(Checkpointer):
 
     @property
     def timeout_secs(self) -> int:
-        """How long a save may take in the background."""
+        """How long a background save may take."""
         return self._timeout_secs
 
     def save(
@@ -208,11 +209,11 @@ class AsyncCheckpointer(Checkpointer):
         save_context: SaveContext | None = None,
         **kwargs: Any,
     ) -> None:
-        """Copies an object and starts to save it; waits for the save before.
+        """Waits for the previous save, copies an object and starts to save it.
 
-        Once it has returned, the caller may change the object. Arguments and
-        errors are those of Checkpointer's `save`; it also raises what the save
-        before raised.
+        The caller may change the object once the call returns. Arguments and
+        errors are those of `Checkpointer.save`; the call also raises the
+        previous save's error.
         """
         told = self._told_save(directory, save_context)
         operation = self._processes().start_save(
@@ -249,19 +250,18 @@ class AsyncCheckpointer(Checkpointer):
         self._background.start(futures, lambda: self._finish(save))
 
     def _start_handler(self, path: Any, save_args: Any) -> list[Any]:
-        """Lets the handler copy the object; returns the futures of its writes.
-        """
+        """Lets the handler copy the object; returns its write futures."""
         if not hasattr(self._handler, "async_save"):
             self._handler.save(path, args=save_args)
             return []
         return _flat(run_sync(self._handler.async_save(path, args=save_args)))
 
     def _finish(self, save: _Save) -> None:
-        """Waits for the handler and commits; on the background thread.
+        """Waits for the handler and commits, on the background thread.
 
         Raises:
-            TimeoutError: something takes longer than the timeout.
-            Exception: what a future, or the commit, raises.
+            TimeoutError: a write or a barrier takes longer than the timeout.
+            Exception: any error from a future or the commit.
         """
         operation = save.operation
         deadline = time.monotonic() + self._timeout_secs
@@ -296,7 +296,7 @@ class AsyncCheckpointer(Checkpointer):
             operation.end(error)
             _cancel_all(save.futures)
             if isinstance(error, TimeoutError):
-                # A save that does not end cannot be waited for here.
+                # The save may never end, so do not wait for it here.
                 thread = threading.Thread(target=save.give_up, daemon=True)
                 if not try_start(thread):
                     log.warning("%s: not cleaned up", save.shared.path)
@@ -317,10 +317,10 @@ class AsyncCheckpointer(Checkpointer):
         self._check_not_cancelled()
 
     def _check_not_cancelled(self) -> None:
-        """Ends a save that was cancelled.
+        """Ends a cancelled save.
 
         Raises:
-            CancelledError: it was.
+            CancelledError: the save was cancelled.
         """
         if self._background.is_cancelled:
             raise errors.CancelledError("the save was cancelled")
@@ -329,11 +329,11 @@ class AsyncCheckpointer(Checkpointer):
     def _barrier(
         self, operation: Operation, place: str, deadline: float
     ) -> Iterator[None]:
-        """Does the block's work, then waits until all processes have.
+        """Runs the block, then waits until all processes have done so.
 
         Raises:
-            TimeoutError: one has not until the save's deadline.
-            HoldfastError: one has failed.
+            TimeoutError: a process has not finished by the save's deadline.
+            HoldfastError: a process has failed.
         """
         suffix = os.path.basename(operation.directory)
         key = unique_barrier_key(place, suffix=suffix)
@@ -353,10 +353,10 @@ class AsyncCheckpointer(Checkpointer):
     def _call_barrier_sync_fn(
         self, operation: Operation, key: str, deadline: float
     ) -> None:
-        """Waits as the caller wants it.
+        """Waits with the caller's own barrier function.
 
         Raises:
-            TimeoutError: a process did not come until the deadline.
+            TimeoutError: a process did not arrive by the deadline.
         """
         assert self._barrier_sync_fn is not None
         left_ms = max(1, int(1000 * (deadline - time.monotonic())))
@@ -372,21 +372,21 @@ class AsyncCheckpointer(Checkpointer):
             ) from error
 
     def restore(self, directory: PathLike, *args: Any, **kwargs: Any) -> Any:
-        """Restores, after a running save has ended; see Checkpointer.
+        """Waits for the running save, then restores; see Checkpointer.
 
         Raises:
-            Exception: what the running save raised.
+            Exception: any error from the running save.
         """
         self.wait_until_finished()
         return super().restore(directory, *args, **kwargs)
 
     def check_for_errors(self) -> None:
-        """Raises what a finished background save raised, once."""
+        """Raises the error of a finished background save, once."""
         self._background.raise_error()
         self._wait_for_store()
 
     def wait_until_finished(self) -> None:
-        """Waits for the running save, then raises its error, once."""
+        """Waits for the running save, then raises the save's error once."""
         self._background.wait()
         self._wait_for_store()
 
@@ -395,10 +395,10 @@ class AsyncCheckpointer(Checkpointer):
             self._commit_options.metadata_store.wait_until_finished()
 
     def cancel(self) -> None:
-        """Asks the running save to stop; it then leaves nothing behind.
+        """Asks the running save to stop; a stopped save leaves no files behind.
 
-        A save that is past its commit goes on. `wait_until_finished` waits for
-        the end in either case, and raises nothing.
+        A save that has already committed continues. In both cases
+        `wait_until_finished` waits for the end and raises nothing.
         """
         self._background.cancel()
 
@@ -406,7 +406,7 @@ class AsyncCheckpointer(Checkpointer):
         """Waits for the running save and closes the handler.
 
         Raises:
-            Exception: what the save raised.
+            Exception: any error from the save.
         """
         self.wait_until_finished()
         super().close()
@@ -414,7 +414,7 @@ class AsyncCheckpointer(Checkpointer):
 
 @dataclasses.dataclass
 class _Save:
-    """A save that goes on in the background."""
+    """A save that runs in the background."""
 
     operation: Operation
     shared: SharedDirectory
@@ -424,13 +424,13 @@ class _Save:
     signals_id: str = dataclasses.field(default_factory=current_operation_id)
 
     def give_up(self) -> None:
-        """Removes the directory when nobody writes into it any more."""
+        """Waits until all writes have ended, then removes the directory."""
         wait_quietly(self.futures)
         self.shared.close(is_failed=True)
         AwaitableSignalsContract.remove_all_awaitable_signals(self.signals_id)
 
 
 def _announce_directories() -> None:
-    """Tells handlers that wait for them that the directories exist."""
+    """Signals to waiting handlers that the directories exist."""
     AwaitableSignalsContract.add_to_awaitable_signals_contract(_SIGNALS)
     set_signals(_SIGNALS, operation_id=current_operation_id())

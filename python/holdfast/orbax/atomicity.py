@@ -1,12 +1,13 @@
 """Temporary paths: Orbax's `atomicity`.
 
-A checkpoint is written under a temporary name that is renamed, or at its final
-path, where a marker comes last.
+A checkpoint is written under a temporary name and then renamed, or written at
+its final path and then marked as complete.
 
     5.orbax-checkpoint-tmp/  ->  5/                  AtomicRenameTemporaryPath
     5/                       ->  5/commit_success.txt  CommitFileTemporaryPath
 
-Checkpointers use these for items; the engine does the same for the whole.
+Checkpointers use these classes for items; the engine does the same for
+checkpoints.
 """
 
 from __future__ import annotations
@@ -109,22 +110,22 @@ def _initial_metadata() -> dict[str, Any]:
 
 
 class _PathOfEither(TemporaryPath):
-    """Made of its temporary path, or of its final one."""
+    """A temporary path that is constructed from either of its two paths."""
 
     @classmethod
     def _final_of(cls, temporary_path: Any) -> Any:
-        """The final path of a temporary path."""
+        """Returns the final path for a temporary path."""
         return temporary_path
 
     @classmethod
     def _temporary_of(cls, final_path: Any) -> Any:
-        """The temporary path of a final one."""
+        """Returns the temporary path for a final path."""
         return final_path
 
     @classmethod
     @abc.abstractmethod
     def _of(cls, temporary_path: Any, final_path: Any, **options: Any) -> Any:
-        """The object of both; options are those of the two below."""
+        """Makes the object; `options` are those of the two methods below."""
 
     @classmethod
     def from_temporary(
@@ -162,7 +163,7 @@ class _PathOfEither(TemporaryPath):
 
 
 class TemporaryPathBase(_PathOfEither):
-    """The common part of both kinds."""
+    """Base class of both kinds of temporary path."""
 
     def __init__(
         self,
@@ -173,18 +174,18 @@ class TemporaryPathBase(_PathOfEither):
         file_options: Any | None = None,
         snapshot_type: Any | None = None,
     ) -> None:
-        """Makes no directory yet.
+        """Holds the paths; does not create the directory yet.
 
         Args:
-            temporary_path: where it is written.
-            final_path: where it will be.
-            checkpoint_metadata_store: writes `_CHECKPOINT_METADATA`; None:
-                nobody does.
+            temporary_path: the path to which the checkpoint is written.
+            final_path: the path of the committed checkpoint.
+            checkpoint_metadata_store: writes `_CHECKPOINT_METADATA`; if None,
+                that file is not written.
             file_options: the mode of the directory.
             snapshot_type: not supported.
 
         Raises:
-            ValueError: a snapshot.
+            ValueError: `snapshot_type` is given.
         """
         if snapshot_type is not None:
             name = type(self).__name__
@@ -201,10 +202,10 @@ class TemporaryPathBase(_PathOfEither):
         return cls(temporary_path, final_path, **options)
 
     def get(self) -> Any:
-        """The temporary path.
+        """Returns the temporary path.
 
         Raises:
-            ValueError: it is not known before `create`.
+            ValueError: the path is not known before `create`.
         """
         if not self._tmp_path:
             raise ValueError(
@@ -217,10 +218,10 @@ class TemporaryPathBase(_PathOfEither):
         return self._final_path
 
     async def create(self) -> Any:
-        """Makes the directory, instead of one that is left over.
+        """Creates the directory and replaces a leftover one.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: the directory cannot be created.
         """
         path = os.fspath(self.get())
         if _files.lexists(path):
@@ -252,17 +253,17 @@ class TemporaryPathBase(_PathOfEither):
         self._store.wait_until_finished()
 
     def publish(self, *, is_durable: bool = False) -> None:
-        """Makes the final path exist.
+        """Commits the directory to the final path.
 
         Args:
-            is_durable: also if power is lost; not needed below a directory
-                that is committed later, by something that syncs.
+            is_durable: makes the commit survive a power loss; not needed if a
+                parent directory is synced and committed later.
 
         Raises:
-            OSError: it cannot be.
+            OSError: the directory cannot be committed.
         """
         path = os.fspath(self.get())
-        # The marker must not outlive the files that it vouches for.
+        # Synced before the marker, which must not survive without the files.
         if is_durable:
             sync_tree(path)
         write_text(
@@ -274,10 +275,10 @@ class TemporaryPathBase(_PathOfEither):
             sync(path)
 
     async def finalize(self) -> None:
-        """Makes the final path exist, durably.
+        """Commits the directory to the final path durably.
 
         Raises:
-            OSError: it cannot be.
+            OSError: the directory cannot be committed.
         """
         self._write_commit_time()
         self.publish(is_durable=True)
@@ -288,14 +289,14 @@ class TemporaryPathBase(_PathOfEither):
 async def validate_atomic_rename_temporary_path(
     class_name: str, temporary_path: Any
 ) -> None:
-    """Checks that a path is a directory that will be renamed.
+    """Checks that a path is a directory that is yet to be renamed.
 
     Args:
-        class_name: for the message.
-        temporary_path: its path.
+        class_name: the class name for error messages.
+        temporary_path: the path to check.
 
     Raises:
-        ValidationError: it is not.
+        ValidationError: the path is not such a directory.
     """
     _check_no_link(temporary_path)
     if TMP_DIR_SUFFIX not in os.path.basename(temporary_path):
@@ -312,11 +313,11 @@ async def validate_atomic_rename_final_path(
     """Checks that a path is a directory that has been renamed.
 
     Args:
-        class_name: for the message.
-        final_path: its path.
+        class_name: the class name for error messages.
+        final_path: the path to check.
 
     Raises:
-        ValidationError: it is not.
+        ValidationError: the path is not such a directory.
     """
     if TMP_DIR_SUFFIX in os.path.basename(final_path):
         raise ValidationError(
@@ -327,7 +328,7 @@ async def validate_atomic_rename_final_path(
 
 
 class AtomicRenameTemporaryPath(TemporaryPathBase):
-    """`<name>.orbax-checkpoint-tmp`, which is renamed."""
+    """`<name>.orbax-checkpoint-tmp`, which is renamed to `<name>`."""
 
     @classmethod
     async def validate(cls, temporary_path: Any) -> None:
@@ -370,7 +371,7 @@ class AtomicRenameTemporaryPath(TemporaryPathBase):
 
 
 class CommitFileTemporaryPath(TemporaryPathBase):
-    """The final path itself, which is complete once it has the marker."""
+    """The final path itself, which is complete once it contains the marker."""
 
     @classmethod
     async def validate(cls, temporary_path: Any) -> None:
@@ -398,7 +399,7 @@ class DeferredWritableTemporaryPath(TemporaryPathBase):
 
     @abc.abstractmethod
     def get_awaitable_path(self) -> Any:
-        """The path, as something that can be awaited."""
+        """Returns the path as an awaitable object."""
 
 
 class DeferredPath(PathAwaitingCreation):
@@ -410,15 +411,15 @@ class DeferredPath(PathAwaitingCreation):
         )
 
     def set_path(self, path: Any) -> None:
-        """Makes the path known; once.
+        """Sets the path; may be called once.
 
         Raises:
-            concurrent.futures.InvalidStateError: it is known.
+            concurrent.futures.InvalidStateError: the path is already set.
         """
         self._future.set_result(path)
 
     def __truediv__(self, other: str | os.PathLike[str]) -> DeferredPath:
-        """A path below, known when this one is."""
+        """Returns a child path, which becomes known together with this path."""
         child = DeferredPath()
         self._future.add_done_callback(
             lambda known: child.set_path(known.result() / other)
@@ -430,7 +431,7 @@ class DeferredPath(PathAwaitingCreation):
         """The path.
 
         Raises:
-            ValueError: it is not known yet.
+            ValueError: the path is not known yet.
         """
         if not self._future.done():
             raise ValueError(
@@ -444,7 +445,7 @@ class DeferredPath(PathAwaitingCreation):
 
 
 class ReadOnlyTemporaryPath(_PathOfEither):
-    """Two paths, for processes that neither make nor finalize them."""
+    """Two paths, for processes that neither create nor finalize them."""
 
     def __init__(self, *, temporary_path: Any, final_path: Any) -> None:
         """Holds the paths."""
@@ -455,7 +456,7 @@ class ReadOnlyTemporaryPath(_PathOfEither):
     def from_paths(
         cls, *, temporary_path: Any, final_path: Any
     ) -> ReadOnlyTemporaryPath:
-        """The object that holds these."""
+        """Makes an object that holds the two paths."""
         return cls(temporary_path=temporary_path, final_path=final_path)
 
     def get(self) -> Any:
@@ -465,7 +466,7 @@ class ReadOnlyTemporaryPath(_PathOfEither):
         return self._final_path
 
     def to_bytes(self) -> bytes:
-        """As bytes."""
+        """Serializes the two paths."""
         paths = {
             "tmp_path": str(self._tmp_path),
             "final_path": str(self._final_path),
@@ -474,7 +475,7 @@ class ReadOnlyTemporaryPath(_PathOfEither):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ReadOnlyTemporaryPath:
-        """The reverse of `to_bytes`."""
+        """Reverses `to_bytes`."""
         paths = json.loads(data.decode("utf-8"))
         return cls(
             temporary_path=handler_path(paths["tmp_path"]),
@@ -513,15 +514,15 @@ async def create_all(
     *,
     multiprocessing_options: MultiprocessingOptions | None = None,
 ) -> None:
-    """Makes directories, on the primary; all processes wait for it.
+    """Creates directories on the primary process; all processes wait.
 
     Args:
-        paths: of the directories.
+        paths: the paths of the directories.
         multiprocessing_options: which processes wait.
 
     Raises:
-        OSError: they cannot be made.
-        DeadlineExceededError: a process did not come.
+        OSError: the directories cannot be created.
+        DeadlineExceededError: a process did not arrive in time.
     """
     operation = current_operation()
     if operation is None:
@@ -539,16 +540,17 @@ def create_all_async(
     multiprocessing_options: MultiprocessingOptions | None = None,
     subdirectories: Sequence[str] | None = None,
 ) -> Future:
-    """Makes directories in the background, then gives signals.
+    """Creates directories in the background, then sends signals.
 
     Args:
-        paths: of the directories.
-        completion_signals: given when they exist, and said to come.
-        multiprocessing_options: which process makes them.
-        subdirectories: made below each.
+        paths: the paths of the directories.
+        completion_signals: signals that are announced now and sent once the
+            directories exist.
+        multiprocessing_options: which process creates the directories.
+        subdirectories: created in each directory.
 
     Returns:
-        A future that makes them.
+        A future that creates the directories.
     """
     processes = Processes(multiprocessing_options)
     if not processes.is_primary:
@@ -576,17 +578,17 @@ async def on_commit_callback(
 
     Args:
         tmp_dir: the directory.
-        checkpoint_start_time: when the save began, as `time.time` has it.
+        checkpoint_start_time: when the save began, as a value of `time.time`.
     """
     await tmp_dir.finalize()
     record_saved_duration(checkpoint_start_time)
 
 
 def record_saved_duration(checkpoint_start_time: float) -> None:
-    """Tells jax how long the program ran between two checkpoints.
+    """Reports to jax the time between two checkpoints.
 
     Args:
-        checkpoint_start_time: when the save began, as `time.time` has it.
+        checkpoint_start_time: when the save began, as a value of `time.time`.
     """
     duration = checkpoint_start_time - _State.last_checkpoint_time
     _State.last_checkpoint_time = checkpoint_start_time

@@ -1,5 +1,4 @@
-"""Which kind of temporary path a checkpoint has: Orbax's
-`atomicity_defaults`."""
+"""Chooses a checkpoint's temporary path class: Orbax's `atomicity_defaults`."""
 
 from __future__ import annotations
 
@@ -23,14 +22,15 @@ __all__ = [
 def get_default_temporary_path_class(
     path: PathLike, *, atomicity_options: AtomicityOptions | None = None
 ) -> type[TemporaryPath]:
-    """The kind of a checkpoint's temporary path.
+    """Returns the class of a checkpoint's temporary path.
 
     Args:
-        path: the checkpoint's.
-        atomicity_options: the mode; AUTO: a marker in buckets, else a rename.
+        path: the checkpoint's path.
+        atomicity_options: the mode; AUTO uses a marker in buckets and a rename
+            elsewhere.
 
     Raises:
-        ValueError: there is no such mode.
+        ValueError: the mode is unknown.
     """
     mode: Any = AtomicityMode.AUTO
     if atomicity_options is not None:

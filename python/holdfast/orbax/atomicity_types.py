@@ -19,32 +19,32 @@ __all__ = [
 
 
 class ValidationError(ValueError):
-    """A path is not what a class of temporary paths expects."""
+    """A path is not of the kind that a temporary path class expects."""
 
 
 class TemporaryPath(abc.ABC):
-    """A directory that becomes a checkpoint at once.
+    """A directory that atomically becomes a checkpoint.
 
-    All processes make the object; the primary one makes the directory and
-    finalizes it.
+    All processes construct the object; the primary process creates and
+    finalizes the directory.
     """
 
     @classmethod
     @abc.abstractmethod
     async def validate(cls, temporary_path: Any) -> None:
-        """Checks that a path is a temporary one.
+        """Checks that a path is temporary.
 
         Raises:
-            ValidationError: it is not.
+            ValidationError: the path is not temporary.
         """
 
     @classmethod
     @abc.abstractmethod
     async def validate_final(cls, final_path: Any) -> None:
-        """Checks that a path is a finalized one.
+        """Checks that a path is finalized.
 
         Raises:
-            ValidationError: it is not.
+            ValidationError: the path is not finalized.
         """
 
     @classmethod
@@ -56,7 +56,7 @@ class TemporaryPath(abc.ABC):
         file_options: Any | None = None,
         snapshot_type: Any | None = None,
     ) -> TemporaryPath:
-        """The object of a temporary directory."""
+        """Makes the object for a given temporary path."""
 
     @classmethod
     @abc.abstractmethod
@@ -68,20 +68,20 @@ class TemporaryPath(abc.ABC):
         file_options: Any | None = None,
         snapshot_type: Any | None = None,
     ) -> TemporaryPath:
-        """The object of a checkpoint that is to be."""
+        """Makes the object for the final path of a future checkpoint."""
 
     @abc.abstractmethod
     def get(self) -> Any:
-        """The temporary path, made or not."""
+        """Returns the temporary path, whether or not it exists."""
 
     @abc.abstractmethod
     def get_final(self) -> Any:
-        """The final path."""
+        """Returns the final path."""
 
     @abc.abstractmethod
     async def create(self) -> Any:
-        """Makes the temporary directory; returns its path."""
+        """Creates the temporary directory and returns its path."""
 
     @abc.abstractmethod
     async def finalize(self) -> None:
-        """Makes the final path exist."""
+        """Commits the directory to the final path."""

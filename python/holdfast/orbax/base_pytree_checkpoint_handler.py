@@ -1,4 +1,4 @@
-"""BasePyTreeCheckpointHandler: what PyTreeCheckpointHandler is made of."""
+"""BasePyTreeCheckpointHandler, on which PyTreeCheckpointHandler is built."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ _BYTES_PER_GIB = 1024**3
 
 
 class PartialSaveError(Exception):
-    """A save of a part of a checkpoint that cannot be."""
+    """A part of a checkpoint cannot be saved."""
 
 
 class PartialSaveReplacementError(PartialSaveError):
-    """A leaf that an earlier part has already."""
+    """An earlier part already contains a leaf."""
 
 
 class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
@@ -98,16 +98,18 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         """Makes a handler; see PyTreeCheckpointHandler for the other options.
 
         Args:
-            save_concurrent_bytes: bound of bytes being written; a larger array
-                is written in pieces. None: the engine's own budget.
-            restore_concurrent_bytes: bound of bytes being read, likewise.
-            save_device_host_concurrent_bytes: bound of bytes copied from
-                devices at once, or "auto". None: no bound.
-            enable_post_merge_validation: check that merged arrays are whole.
+            save_concurrent_bytes: limit on the bytes being written; a larger
+                array is written in pieces. None means the engine's own budget.
+            restore_concurrent_bytes: likewise, limit on the bytes being read.
+            save_device_host_concurrent_bytes: limit on the bytes being copied
+                from devices, or "auto". None means no limit.
+            enable_post_merge_validation: checks that merged arrays are
+                complete.
 
         Raises:
-            ValueError: "auto" without an upper end, or with too little room.
-            TypeError: another word than "auto".
+            ValueError: "auto" is given without a largest limit, or with one
+                that is too small.
+            TypeError: a string other than "auto" is given.
         """
         self._save_concurrent_bytes = save_concurrent_bytes
         self._restore_concurrent_bytes = restore_concurrent_bytes
@@ -133,25 +135,25 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         if is_prioritized_key_fn is not None:
             record_event(f"{init}/prioritized_key_fn")
         record_event(f"{init}/ocdbt")
-        # Where only the engine wrote, in one process, nobody can differ.
+        # False if only the engine wrote, in one process: no metadata differs.
         self._validates_metadata = True
 
     def get_param_names(self, item: PyTree) -> PyTree:
-        """A tree like `item` of parameter names."""
+        """Returns a tree of parameter names with the structure of `item`."""
         return get_param_names(item)
 
     def prepare(
         self, args: BasePyTreeSaveArgs, *, snapshot: bool = True
     ) -> PreparedSave:
-        """Checks and copies the tree; writing it comes later.
+        """Checks and copies the tree, which is written later.
 
         Args:
             args: the tree and its options.
-            snapshot: copy arrays that the caller may change.
+            snapshot: copies arrays that the caller may change.
 
         Raises:
-            ValueError: a tree that cannot be saved.
-            TypeError: `custom_metadata` is no JSON value.
+            ValueError: the tree cannot be saved.
+            TypeError: `custom_metadata` is not a JSON value.
         """
         prepared = prepare_save(
             args.item,
@@ -196,9 +198,9 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         """See PyTreeCheckpointHandler.
 
         Args:
-            directory: anything with an absolute path.
-            *args: BasePyTreeSaveArgs.
-            **kwargs: or as `args=`.
+            directory: the absolute path, as any path-like object.
+            *args: a BasePyTreeSaveArgs.
+            **kwargs: the BasePyTreeSaveArgs, given as `args=`.
         """
         begun = self._begin(directory, _only(*args, **kwargs), snapshot=False)
         run_sync(begun)(None)
@@ -206,9 +208,10 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
     async def async_save(
         self, directory: Any, *args: Any, **kwargs: Any
     ) -> list[Future[None]]:
-        """Like `save`, but a future that is returned writes the files.
+        """Like `save`, but returns a future that writes the files.
 
-        The tree is copied before this returns. Args and errors are `save`'s.
+        The tree is copied before the call returns. Arguments and errors are
+        those of `save`.
         """
         write = await self._begin(directory, _only(*args, **kwargs))
         return [Future(write, what="pytree save")]
@@ -216,7 +219,7 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
     async def _begin(
         self, directory: Any, args: BasePyTreeSaveArgs, *, snapshot: bool = True
     ) -> Callable[[Any], None]:
-        """Copies the tree; the result writes it, unless it is cancelled."""
+        """Copies the tree and returns a function that writes the copy."""
         transfer = Transfer(directory, self._primary_host)
         with memory_regulator.profiled():
             prepared = self.prepare(args, snapshot=snapshot)
@@ -236,17 +239,17 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         """Reads the tree.
 
         Args:
-            directory: the item's; anything with a path.
+            directory: the item's directory, as any path-like object.
             args: what to restore.
 
         Returns:
-            A tree like `args.item`; without it, dicts and lists.
+            A tree like `args.item`; without `args.item`, dicts and lists.
 
         Raises:
-            FileNotFoundError: no directory, no metadata, or missing files.
-            ValueError: structures that do not match; leaves that cannot be
-                read as asked; damaged files.
-            Exception: what a type handler raises.
+            FileNotFoundError: the directory, its metadata or a file is missing.
+            ValueError: the structures do not match, a leaf cannot be read as
+                requested, or files are damaged.
+            Exception: any error from a type handler.
         """
         args = args or BasePyTreeRestoreArgs()
         if not _files.exists(os.fspath(directory)):
@@ -268,10 +271,10 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
         return restored
 
     def restore_options(self) -> RestoreOptions:
-        """The options with which this handler reads an item.
+        """Returns the options with which this handler reads an item.
 
         Raises:
-            ValueError: a bound that is not positive.
+            ValueError: a limit is not positive.
         """
         return RestoreOptions(
             registry=self._registry,
@@ -308,10 +311,10 @@ class BasePyTreeCheckpointHandler(AsyncCheckpointHandler):
 
 
 def _only(*given: Any, **kwargs: Any) -> Any:
-    """The one argument that was given.
+    """Returns the only argument.
 
     Raises:
-        TypeError: none, or more than one, was given.
+        TypeError: there is not exactly one argument.
     """
     if len(given) + len(kwargs) != 1 or not set(kwargs) <= {"args"}:
         raise TypeError(
@@ -349,8 +352,9 @@ class BasePyTreeSaveArgs(CheckpointArgs):
 
     Attributes:
         item: the tree.
-        save_args: a tree like it of `SaveArgs`.
-        ocdbt_target_data_file_size: bytes of a data file; 0: no limit.
+        save_args: a tree of `SaveArgs` with the same structure.
+        ocdbt_target_data_file_size: target size of data files in bytes; 0 means
+            no limit.
         custom_metadata: a JSON value for the item's `_METADATA`.
     """
 
@@ -366,10 +370,10 @@ class BasePyTreeRestoreArgs(CheckpointArgs):
     """The tree to restore.
 
     Attributes:
-        item: gives the result's structure.
-        restore_args: a tree like it of `RestoreArgs`.
-        partial_restore: restore only what `item` has, and keep what the
-            checkpoint lacks.
+        item: determines the result's structure.
+        restore_args: a tree of `RestoreArgs` with the structure of `item`.
+        partial_restore: restores only the leaves in `item`; a leaf that the
+            checkpoint lacks keeps its value in `item`.
     """
 
     item: PyTree | None = None

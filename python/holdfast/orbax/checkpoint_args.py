@@ -1,4 +1,4 @@
-"""Argument classes of handlers, and which handler each belongs to."""
+"""Handlers' argument classes, and the registry that maps them to handlers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from holdfast.orbax._handlers.base import CheckpointHandler
 class CheckpointArgs(metaclass=abc.ABCMeta):  # noqa: B024
     """Base of all argument classes; subclasses are dataclasses.
 
-    Classes that derive from Orbax's class of this name count as derived.
+    Subclasses of Orbax's class of the same name count as subclasses.
     """
 
 
 def given_args(kind: type, args: Any | None, item: Any, *rest: Any) -> Any:
-    """The arguments of a call that has them as `args=`, or one by one.
+    """Returns a call's arguments, given either as `args=` or one by one.
 
     Raises:
-        ValueError: arguments given as `item`.
+        ValueError: `item` is an arguments object.
     """
     if isinstance(item, CheckpointArgs):
         raise ValueError(
@@ -53,15 +53,16 @@ def register_with_handler(
     for_save: bool = False,
     for_restore: bool = False,
 ) -> Callable[[type[_ArgsT]], type[_ArgsT]]:
-    """A class decorator: the class holds that handler's arguments.
+    """Class decorator that registers an argument class with its handler.
 
     Args:
         handler_cls: the handler's class.
-        for_save: they are those of `save`.
-        for_restore: they are those of `restore`.
+        for_save: the class holds arguments of `save`.
+        for_restore: the class holds arguments of `restore`.
 
     Raises:
-        ValueError: for neither; another handler has the same type text.
+        ValueError: neither flag is set, or another handler has the same type
+            string.
         TypeError: the class does not derive from CheckpointArgs.
     """
     if not for_save and not for_restore:
@@ -84,7 +85,7 @@ def register_with_handler(
 
 
 def typestr_of(handler: CheckpointHandler | _HandlerType) -> str:
-    """The text that `_CHECKPOINT_METADATA` has for a handler."""
+    """Returns the type string of a handler in `_CHECKPOINT_METADATA`."""
     cls: Any = handler if inspect.isclass(handler) else type(handler)
     try:
         return str(cls.typestr())
@@ -95,7 +96,7 @@ def typestr_of(handler: CheckpointHandler | _HandlerType) -> str:
 def _register_handler_type(handler_cls: _HandlerType) -> None:
     typestr = typestr_of(handler_cls)
     known = _handler_of_typestr.get(typestr)
-    # Loading a module again makes the same class a second time.
+    # Reloading a module creates the same class again.
     same_name = known is None or (
         known.__module__ == handler_cls.__module__
         and known.__qualname__ == handler_cls.__qualname__
@@ -109,14 +110,14 @@ def _register_handler_type(handler_cls: _HandlerType) -> None:
 
 
 def fill_registry_with(fill: Callable[[], object]) -> None:
-    """Has `fill` called before a class is said not to be registered."""
+    """Registers `fill`, to be called before a lookup is allowed to fail."""
     _fillers.append(fill)
 
 
 def _register_all() -> None:
-    """Adds the standard handlers whose modules nobody has asked for yet, and
-    what libraries have registered with the real Orbax."""
-    # Its own classes there have the same texts as ours, which come first.
+    """Adds the standard handlers whose modules are not imported yet, and those
+    that libraries have registered with the real Orbax."""
+    # Orbax's own handlers have the same type strings as ours; ours win.
     for fill in _fillers:
         fill()
     theirs = orbax_args_registry()
@@ -133,10 +134,10 @@ def _register_all() -> None:
 
 
 def get_handler_type(typestr: str) -> _HandlerType:
-    """The handler that `_CHECKPOINT_METADATA` names so.
+    """Returns the handler class for a type string in `_CHECKPOINT_METADATA`.
 
     Raises:
-        KeyError: no such handler was registered.
+        KeyError: no handler is registered for the type string.
     """
     if typestr not in _handler_of_typestr:
         _register_all()
@@ -150,11 +151,11 @@ def get_handler_type(typestr: str) -> _HandlerType:
 def get_registered_handler_cls(
     arg: CheckpointArgs | type[CheckpointArgs],
 ) -> _HandlerType:
-    """The handler that arguments belong to.
+    """Returns the handler class that arguments belong to.
 
     Raises:
-        TypeError: no CheckpointArgs.
-        ValueError: the class was never registered.
+        TypeError: `arg` is not a CheckpointArgs.
+        ValueError: the argument class was never registered.
     """
     cls = arg if inspect.isclass(arg) else type(arg)
     if not issubclass(cls, CheckpointArgs):
@@ -173,10 +174,10 @@ def get_registered_handler_cls(
 def get_registered_args_cls(
     handler: CheckpointHandler | _HandlerType,
 ) -> tuple[type[CheckpointArgs], type[CheckpointArgs]]:
-    """The argument classes of a handler, for save and for restore.
+    """Returns a handler's argument classes for save and for restore.
 
     Raises:
-        ValueError: one of the two was never registered.
+        ValueError: one of the two classes was never registered.
     """
     cls = handler if inspect.isclass(handler) else type(handler)
     if derives_from(cls, CheckpointHandler.__name__) is True:

@@ -154,27 +154,28 @@ def is_async_checkpointer(checkpointer: Any) -> bool:
 
 
 def determine_default_item_mode_from_args(args: Any) -> bool:
-    """Whether arguments are those of a single item without a name."""
+    """Whether arguments belong to a single unnamed item."""
     return not isinstance(args, CompositeArgs)
 
 
 class StepAlreadyExistsError(ValueError):
-    """A step that was to be saved exists already."""
+    """The step to save already exists."""
 
 
 class CheckpointManager(
     ReadingManager, AbstractCheckpointManager, ClosedAtExit
 ):
-    """The steps in a directory: saves, keeps, deletes and restores them.
+    """Saves, keeps, deletes and restores the steps in a directory.
 
-    A step holds a single item, in a directory called `default`, or items that
-    have names; the first save or restore, or the handlers given, tell which.
+    A step holds either a single item, in a directory called `default`, or named
+    items. The given handlers, or else the first save or restore, determine
+    which.
 
-    Old steps are deleted after a new one exists, by a rename at once; their
-    files go in the background. The last step that is left stays, whatever the
-    options say.
+    Old steps are deleted once a new step exists. A rename makes them disappear
+    immediately; their files are removed in the background. The last remaining
+    step is always kept, regardless of the options.
 
-    A context manager: leaving it waits and closes the handlers.
+    As a context manager, it waits and closes the handlers on exit.
     Thread-safety: one call at a time; any thread may wait.
     """
 
@@ -192,21 +193,23 @@ class CheckpointManager(
         """Finds the steps.
 
         Args:
-            directory: the one of all steps; made if it does not exist, unless
-                the options say otherwise.
-            checkpointers: the single item's, or those of items by name.
+            directory: the directory of all steps; created if missing, unless
+                the options forbid it.
+            checkpointers: the single item's checkpointer, or checkpointers by
+                item name.
             options: CheckpointManagerOptions.
-            metadata: the run's, a JSON object; saved once, and used without
-                that where nothing may be written.
-            item_names: items whose handlers the first call tells.
-            item_handlers: the single item's handler, or those of items.
-            logger: hears of saves and restores.
-            handler_registry: handlers of items and of arguments.
+            metadata: metadata of the run, a JSON object; saved once, or only
+                held in memory where nothing may be written.
+            item_names: items whose handlers the first save or restore
+                determines.
+            item_handlers: the single item's handler, or handlers by item name.
+            logger: receives measurements of saves and restores.
+            handler_registry: handlers of items and argument classes.
 
         Raises:
-            ValueError: arguments that contradict each other; a directory that
-                is a checkpoint itself.
-            OSError: the directory cannot be made or read.
+            ValueError: arguments contradict each other, or the directory is
+                itself a checkpoint.
+            OSError: the directory cannot be created or read.
         """
         self._options = options = options or CheckpointManagerOptions()
         self._multiprocessing_options = options.multiprocessing_options
@@ -271,7 +274,7 @@ class CheckpointManager(
         )
 
     def _is_continuous(self) -> bool:
-        """Whether a policy saves whenever the save before has ended."""
+        """Whether a policy saves whenever the previous save has ended."""
         policy = self._options.save_decision_policy
         policies = [policy]
         if isinstance(policy, AnySavePolicy):
@@ -288,10 +291,10 @@ class CheckpointManager(
         item_handlers: ItemHandlers | None,
         handler_registry: CheckpointHandlerRegistry | None,
     ) -> Checkpointer:
-        """The checkpointer that saves and restores steps.
+        """Makes the checkpointer that saves and restores steps.
 
         Raises:
-            ValueError: handlers or options that do not fit.
+            ValueError: the handlers or options do not fit together.
         """
         options = self._options
         if checkpointers is not None:
@@ -312,10 +315,10 @@ class CheckpointManager(
     def _save_run_metadata(
         self, metadata: Mapping[str, Any] | None
     ) -> RootMetadata | None:
-        """Keeps metadata of the run; returns it, or None if it is to be read.
+        """Saves the run's metadata; returns None if it must be read later.
 
         Raises:
-            ValueError: metadata that is not a JSON object.
+            ValueError: `metadata` is not a JSON object.
             OSError: the file cannot be written.
         """
         options, path = self._options, self._directory / METADATA_ITEM_NAME
@@ -334,11 +337,11 @@ class CheckpointManager(
         meet(self._multiprocessing_options, place, self._directory)
 
     def _start_cleanup(self) -> Future[None] | None:
-        """Removes in the background what earlier programs have left.
+        """Removes leftovers of earlier programs in the background.
 
         Returns:
-            What removes directories that were never committed; None if nobody
-            does.
+            The future that removes uncommitted directories; None if they are
+            not to be removed.
         """
         options = self._options
         is_primary = is_primary_host(self._multiprocessing_options.primary_host)
@@ -363,18 +366,18 @@ class CheckpointManager(
             cleanup.result()
 
     def reached_preemption(self, step: int) -> bool:
-        """Whether the program is about to be ended, as jax was told.
+        """Whether the program is about to be preempted, according to jax.
 
         Args:
-            step: its number, alike on all processes.
+            step: the step's number, equal on all processes.
         """
         return reached_preemption(step)
 
     def should_save(self, step: int) -> bool:
-        """Whether the options say that a step is to be saved.
+        """Whether the options ask for a step to be saved.
 
         Args:
-            step: its number.
+            step: the step's number.
         """
         if self._options.read_only:
             log.warning("%s is read only, save will be skipped", self.directory)
@@ -398,28 +401,27 @@ class CheckpointManager(
         args: CheckpointArgs | None = None,
         custom_metadata: dict[str, Any] | None = None,
     ) -> bool:
-        """Saves a step if the options say so; in the background by default.
+        """Saves a step if the options ask for it, by default in the background.
 
-        Once it has returned, the caller may change the items. It waits for the
-        previous save, never for deletions.
+        The caller may change the items once the call returns. The call waits
+        for the previous save, but never for deletions.
 
         Args:
-            step: its number; may be an array without dimensions.
-            items: instead of `args`: the single item, or items by name.
-            save_kwargs: with `items`: options, or those by item.
-            metrics: a JSON object that `best_fn` ranks the step by.
-            force: save whatever the options say.
-            args: the single item's arguments, or a Composite of them.
+            step: the step's number; may be a 0-dimensional array.
+            items: replaces `args`: the single item, or items by name.
+            save_kwargs: options for `items`, or options by item name.
+            metrics: a JSON object by which `best_fn` ranks the step.
+            force: saves regardless of the options.
+            args: the single item's arguments, or a Composite of arguments.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
 
         Returns:
-            Whether it is saved.
+            Whether the step is saved.
 
         Raises:
             StepAlreadyExistsError: the step exists.
             ValueError: the arguments do not fit.
-            Exception: what the save before raised; what an item's handler
-                raises.
+            Exception: any error from the previous save or an item's handler.
         """
         start = time.time()
         step = step_number(step)
@@ -494,10 +496,10 @@ class CheckpointManager(
     def _wait_for_previous(
         self, step: int, facts: SaveStepStatistics
     ) -> None:
-        """Waits for the save before, and notes for how long.
+        """Waits for the previous save and records the waiting time.
 
         Raises:
-            Exception: what that save raised.
+            Exception: any error from the previous save.
         """
         if self.reached_preemption(step):
             facts.reached_preemption = True
@@ -527,10 +529,10 @@ class CheckpointManager(
     def _save_args(
         self, items: Any, save_kwargs: Any, metrics: Any, args: Any
     ) -> CompositeArgs:
-        """The arguments of all items, metrics among them.
+        """Returns the arguments of all items, including metrics.
 
         Raises:
-            ValueError: an item whose handler is not known.
+            ValueError: an item's handler is unknown.
         """
         is_single = bool(self._holds_single_item)
         composite: CompositeArgs = args
@@ -558,7 +560,7 @@ class CheckpointManager(
         )
 
     def _get_old_steps_to_remove(self) -> list[int]:
-        """The steps that are not to be kept, in order."""
+        """Returns the steps to remove, in order."""
         infos = self._checkpoints.all()
         return [info.step for info in self._checkpoints.superfluous(infos)]
 
@@ -577,7 +579,7 @@ class CheckpointManager(
         """Waits for a save, then deletes steps.
 
         Raises:
-            Exception: what the save has raised; then no step is deleted.
+            Exception: any error from the save; in that case no step is deleted.
         """
         try:
             self._wait_for_checkpointer()
@@ -593,16 +595,16 @@ class CheckpointManager(
             self._progress.set(False)
 
     def _finalize_checkpoint(self, step: int) -> None:
-        """Called when a step is committed, before old steps are deleted.
+        """Hook that runs after a step's commit, before old steps are deleted.
 
-        It does nothing; AXLearn's manager overrides it to write a file.
+        Does nothing here; AXLearn's manager overrides it to write a file.
         """
 
     def _still_there(
         self, infos: Sequence[CheckpointInfo]
     ) -> list[CheckpointInfo]:
-        """The steps whose directories exist."""
-        # As they are on disk, whatever a library's manager overrides.
+        """Returns the steps whose directories exist."""
+        # Reads the disk even if a library's manager overrides this method.
         known = ReadingManager._load_checkpoint_infos(self, True)
         found = {info.step for info in known}
         return [info for info in infos if info.step in found]
@@ -615,11 +617,11 @@ class CheckpointManager(
         """Deletes a step.
 
         Args:
-            step: its number.
+            step: the step's number.
 
         Raises:
-            FileNotFoundError: there is no such step.
-            OSError: it cannot be renamed.
+            FileNotFoundError: the step does not exist.
+            OSError: the step cannot be renamed.
         """
         if self._options.read_only:
             log.warning(
@@ -633,7 +635,7 @@ class CheckpointManager(
             )
         thread = self._finalize_thread
         if thread is not None and thread.step == step:
-            self._wait_for_save()  # it must exist before it can go
+            self._wait_for_save()  # a step must exist before its deletion
         self._deleter.delete(step)
         self._meet("CheckpointManager:deleted_step")
         self._checkpoints.take({step})
@@ -643,11 +645,11 @@ class CheckpointManager(
         return self._progress.get()
 
     def wait_until_finished(self) -> None:
-        """Waits for the running save, then raises its error, once.
+        """Waits for the running save, then raises the save's error once.
 
-        Steps that it has deleted are gone then, and nothing is left of them in
-        the directory. With `enable_background_delete` their files may still be
-        there, and `close` waits for them.
+        Afterwards the directory contains nothing of the steps that the save
+        deleted. With `enable_background_delete`, their files may still exist;
+        `close` waits for those.
         """
         try:
             self._wait_for_save()
@@ -655,7 +657,7 @@ class CheckpointManager(
             self._deleter.wait_until_finished()
 
     def _wait_for_save(self) -> None:
-        """Waits only for the running save; raises its error, once."""
+        """Waits only for the running save; raises the save's error once."""
         start = time.time()
         try:
             if self._finalize_thread is not None:
@@ -668,7 +670,7 @@ class CheckpointManager(
                 self._wait_for_prev_secs += duration
 
     def check_for_errors(self) -> None:
-        """Raises what a finished background save raised, once."""
+        """Raises the error of a finished background save, once."""
         if isinstance(self._checkpointer, AsyncCheckpointer):
             self._checkpointer.check_for_errors()
 
@@ -676,7 +678,7 @@ class CheckpointManager(
         """Waits for the running save and for deletions; closes the handlers.
 
         Raises:
-            Exception: what the save raised.
+            Exception: any error from the save.
         """
         call_all(
             self.wait_until_finished,

@@ -1,4 +1,4 @@
-"""Conveniences around restores, and waiting for steps of another program:
+"""Helpers for restores, and for waiting for another program's steps:
 `orbax.checkpoint.checkpoint_utils`."""
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PyTree = Any
 
 
 def __getattr__(name: str) -> Any:
-    # These need jax, which programs with only numpy arrays may not have.
+    # These names need jax, which numpy-only programs may not have.
     if name == "STANDARD_ARRAY_TYPES":
         return (int, float, np.ndarray, require_jax(name).Array)
     if name == "Format":
@@ -67,22 +67,23 @@ def construct_restore_args(
     support_layout: bool = False,
     strict: bool = True,
 ) -> PyTree:
-    """Restore arguments that give leaves like the target's.
+    """Builds restore arguments that yield leaves like the target's.
 
     Args:
         target: a tree of arrays, scalars, strings, jax.ShapeDtypeStruct,
             `metadata.value.Metadata` or `...`; or a TreeMetadata.
-        sharding_tree: a tree like it of jax shardings; by default the
-            target's own.
-        set_global_shape: ask for the target's shapes.
-        support_layout: take layouts from the target, not only shardings.
-        strict: refuse shapes that differ from the stored ones.
+        sharding_tree: a tree of jax shardings with the target's structure; by
+            default, the target's own shardings.
+        set_global_shape: requests the target's shapes.
+        support_layout: uses the target's layouts as well as its shardings.
+        strict: rejects shapes that differ from the stored shapes.
 
     Returns:
-        A tree like `target` of RestoreArgs.
+        A tree of RestoreArgs with the target's structure.
 
     Raises:
-        ValueError: a leaf of another kind; a sharding tree that does not match.
+        ValueError: a leaf has another type, or the sharding tree does not
+            match.
     """
     flat = structure.flatten(unwrap(target))
     leaves = [_without_key_type(leaf) for leaf in flat.leaves]
@@ -103,7 +104,7 @@ def construct_restore_args(
 
 
 def _without_key_type(leaf: Any) -> Any:
-    """Key data for a typed PRNG key, whose own type is restored by itself."""
+    """Replaces a typed PRNG key by its data; restores detect the type."""
     if is_jax_array(leaf) and is_prng_key_dtype(leaf.dtype):
         return require_jax("typed PRNG keys").random.key_data(leaf)
     return leaf
@@ -124,10 +125,10 @@ def _array_args(
 def _restore_args(
     leaf: Any, sharding: Any, set_global_shape: bool, strict: bool
 ) -> RestoreArgs:
-    """Arguments for one leaf.
+    """Returns the arguments for one leaf.
 
     Raises:
-        ValueError: a leaf other than an array, scalar, string or metadata.
+        ValueError: the leaf is not an array, scalar, string or metadata.
     """
     if isinstance(leaf, value_metadata.Metadata):
         return _args_of_metadata(leaf, sharding, set_global_shape, strict)

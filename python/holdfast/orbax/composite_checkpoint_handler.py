@@ -1,4 +1,4 @@
-"""CompositeCheckpointHandler: several items, each in a directory of its own."""
+"""CompositeCheckpointHandler: several items, each in its own directory."""
 
 from __future__ import annotations
 
@@ -55,11 +55,12 @@ class CompositeOptions:
 
     Attributes:
         multiprocessing_options: which processes save together.
-        temporary_path_class: makes and finalizes the items' directories.
-        file_options: modes of these.
-        atomicity_options: whether items are renamed or marked.
+        temporary_path_class: creates and finalizes the items' directories.
+        file_options: the modes of these directories.
+        atomicity_options: whether items are committed by a rename or by a
+            marker.
         async_options: ignored; accepted because Orbax has it. The directories
-            are made at once.
+            are created immediately.
     """
 
     multiprocessing_options: MultiprocessingOptions = dataclasses.field(
@@ -76,15 +77,15 @@ class _SavedItem:
     """An item that is being saved.
 
     Attributes:
-        handler: writes it.
-        temporary: its directory, until `finalize`.
+        handler: writes the item.
+        temporary: the item's directory until `finalize`.
     """
 
     handler: Any
     temporary: Any
 
     async def start(self, args: CheckpointArgs) -> list[Any] | None:
-        """Lets the handler copy the item; returns what writes it."""
+        """Lets the handler copy the item; returns the futures that write it."""
         directory = self.temporary.get()
         if isinstance(self.handler, AsyncCheckpointHandler):
             futures: list[Any] | None = await self.handler.async_save(
@@ -95,20 +96,20 @@ class _SavedItem:
         return None
 
     def finalize(self) -> None:
-        """Makes the item exist."""
+        """Commits the item."""
         self.handler.finalize(self.temporary.get())
         if isinstance(self.temporary, TemporaryPathBase):
-            # The commit of the whole makes it durable.
+            # Committing the checkpoint makes the item durable.
             self.temporary.publish()
         else:
             run_sync(self.temporary.finalize())
 
 
 class CompositeCheckpointHandler(AsyncCheckpointHandler):
-    """Saves and restores named items, each with the handler it belongs to.
+    """Saves and restores named items, each with its own handler.
 
-    Which handler an item has is said when this is made, by the arguments of
-    the first save or restore, or by `_CHECKPOINT_METADATA`.
+    An item's handler is given to the constructor, or determined by the
+    arguments of the first save or restore, or by `_CHECKPOINT_METADATA`.
 
     Thread-safety: one call at a time.
     """
@@ -128,13 +129,14 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         """Makes a handler.
 
         Args:
-            *item_names: items whose handlers the first restore tells.
+            *item_names: items whose handlers the first save or restore
+                determines.
             composite_options: how items are saved.
-            handler_registry: handlers of items and of arguments; copied.
+            handler_registry: handlers of items and argument classes; copied.
             **items_and_handlers: handlers by the names of their items.
 
         Raises:
-            ValueError: a registry and items.
+            ValueError: both a registry and items are given.
         """
         given = {
             "items_and_handlers": items_and_handlers,
@@ -157,7 +159,7 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
             options.atomicity_options,
             temporary_path_class=options.temporary_path_class,
         )
-        # Items between `save` and `finalize`.
+        # Items that were saved but are not finalized yet.
         self._saving: dict[str, _SavedItem] = {}
 
     @property
@@ -168,20 +170,21 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         """Saves items; each exists in `directory` after `finalize`.
 
         Args:
-            directory: the one that will have the items' directories; exists.
-            args: arguments of the items.
+            directory: the existing directory that will hold the items'
+                directories.
+            args: the items' arguments.
 
         Raises:
-            ValueError: an item whose handler is not known, or does not take
-                these arguments.
-            Exception: what an item's handler raises.
+            ValueError: an item's handler is unknown or does not accept the
+                arguments.
+            Exception: any error from an item's handler.
         """
         wait_for_all(run_sync(self.async_save(directory, args)))
 
     async def async_save(self, directory: Any, args: CompositeArgs) -> Any:
-        """Like `save`, but futures that are returned write the items.
+        """Like `save`, but returns futures that write the items.
 
-        Handlers that cannot write in the background write at once.
+        Handlers that cannot write in the background write immediately.
         """
         directory = handler_path(directory)
         saving = {
@@ -204,21 +207,23 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         )
 
     def typestrs_of_saved(self) -> dict[str, str]:
-        """The type texts of the items that are being saved, by their names."""
+        """The handler type strings of the items being saved, by item name."""
         return {
             name: typestr_of(item.handler)
             for name, item in self._saving.items()
         }
 
     def finalize(self, directory: Any) -> None:
-        """Makes the items exist; the primary calls it when all have written.
+        """Commits the items.
+
+        The primary process calls this once all processes have written.
 
         Args:
-            directory: the one that was given to `save`.
+            directory: the directory given to `save`.
 
         Raises:
             ValueError: nothing was saved.
-            Exception: what an item's handler raises.
+            Exception: any error from an item's handler.
         """
         if not self._saving:
             raise ValueError("finalize() called before any items were saved.")
@@ -233,15 +238,15 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         """Restores items.
 
         Args:
-            directory: the one that has the items' directories.
-            args: arguments of the wanted items; None or empty: every item,
-                with the default arguments of its handler.
+            directory: the directory that holds the items' directories.
+            args: arguments of the items to restore; None or empty restores
+                every item with its handler's default arguments.
 
         Raises:
-            KeyError: there is no such item.
-            ValueError: an item whose handler is not known, or does not take
-                these arguments.
-            Exception: what the item's handler raises.
+            KeyError: the checkpoint has no such item.
+            ValueError: an item's handler is unknown or does not accept the
+                arguments.
+            Exception: any error from the item's handler.
         """
         directory = handler_path(directory)
         existing = _subdirectories(directory)
@@ -261,12 +266,12 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
     def _default_args(
         self, directory: Any, existing: list[str]
     ) -> CompositeArgs:
-        """Arguments that restore every item.
+        """Returns arguments that restore every item.
 
         Raises:
-            ValueError: an item whose handler is not known, or whose arguments
-                have no defaults.
-            DataLossError: an item that was saved is gone.
+            ValueError: an item's handler is unknown, or its arguments have no
+                defaults.
+            DataLossError: a saved item is missing.
         """
         known = self._handlers.known()
         recorded: Any = None
@@ -294,18 +299,18 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         return CompositeArgs(**args)
 
     def metadata_from_temporary_paths(self, directory: Any) -> StepMetadata:
-        """Metadata of a checkpoint whose items are being saved.
+        """Returns the metadata of a checkpoint whose items are being saved.
 
         Args:
-            directory: the one that was given to `save`.
+            directory: the directory given to `save`.
 
         Returns:
-            What is recorded, with the handlers of those items; items have no
-            metadata yet.
+            The recorded metadata with the handlers of the items being saved;
+            the items have no metadata yet.
 
         Raises:
-            FileNotFoundError: there is no such directory.
-            ValueError: `_CHECKPOINT_METADATA` is not of several items.
+            FileNotFoundError: the directory does not exist.
+            ValueError: `_CHECKPOINT_METADATA` is not that of several items.
         """
         directory = _existing(directory)
         saved = deserialize(read_step_metadata(os.fspath(directory)) or {})
@@ -317,25 +322,25 @@ class CompositeCheckpointHandler(AsyncCheckpointHandler):
         )
 
     def metadata(self, directory: Any) -> StepMetadata:
-        """Metadata of the checkpoint and of each item.
+        """Returns the metadata of the checkpoint and of each item.
 
-        Items whose handlers are not known have None.
+        The metadata of an item whose handler is unknown is None.
 
         Args:
-            directory: the one that has the items' directories.
+            directory: the directory that holds the items' directories.
 
         Raises:
-            FileNotFoundError: there is no such directory.
-            NotADirectoryError: it is a file.
-            ValueError: `_CHECKPOINT_METADATA` is not of several items; an
-                item's metadata cannot be read.
-            DataLossError: an item that was saved is gone.
+            FileNotFoundError: the directory does not exist.
+            NotADirectoryError: the path is a file.
+            ValueError: `_CHECKPOINT_METADATA` is not that of several items, or
+                an item's metadata cannot be read.
+            DataLossError: a saved item is missing.
         """
         directory = _existing(directory)
         is_directory = _files.isdir(directory)
         for item in self._saving.values():
-            # When items are committed by a rename, this directory is not an
-            # item.
+            # If items are committed by a rename, this directory is temporary,
+            # not an item.
             name = os.path.basename(item.temporary.get())
             if _files.exists(directory / name):
                 raise ValueError(
@@ -399,7 +404,7 @@ def _default_restore_args(name: str, handler: Any) -> CheckpointArgs:
 
 
 def _metadata_of(directory: Any, handler: CheckpointHandler | None) -> Any:
-    """An item's metadata; None, with a warning, without any."""
+    """Returns an item's metadata; warns and returns None if it is missing."""
     if handler is not None:
         try:
             return handler.metadata(directory)
@@ -416,10 +421,10 @@ def _typestrs(
     existing: list[str],
     known: dict[str, CheckpointHandler | None],
 ) -> Any:
-    """The recorded handlers, and those of items that have none recorded.
+    """Returns the items' handlers: recorded ones first, then known ones.
 
     Raises:
-        ValueError: a single handler is recorded.
+        ValueError: the checkpoint records a single handler.
     """
     if saved.item_handlers is None:
         typestrs: dict[str, Any] = {}

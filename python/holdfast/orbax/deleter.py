@@ -1,7 +1,7 @@
-"""Deleting steps: Orbax's `deleter`.
+"""Deletes steps: Orbax's `deleter`.
 
-A step disappears at once, by a rename, and is removed in the background; see
-`_trash`.
+A rename makes a step disappear immediately; its files are then removed in the
+background. See `_trash`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class CheckpointDeleter(Protocol):
         """Deletes steps."""
 
     def wait_until_finished(self) -> None:
-        """Waits for what `delete` would have waited for."""
+        """Waits for the deletions that `delete` itself would wait for."""
 
     def close(self) -> None:
-        """Ends the use of this object."""
+        """Releases this object's resources."""
 
 
 class PathDeleter:
@@ -57,7 +57,7 @@ class PathDeleter:
     def __init__(
         self, directory: PathLike, *, num_threads: int | None = None
     ) -> None:
-        """Makes one.
+        """Makes a deleter.
 
         Args:
             directory: ignored; accepted because Orbax has it.
@@ -71,15 +71,15 @@ class PathDeleter:
         destination: PathLike | None = None,
         overwrite: bool = False,
     ) -> None:
-        """Removes a directory, or moves it.
+        """Removes or moves a directory.
 
         Args:
             path: the directory.
-            destination: where it goes; None: it is removed.
-            overwrite: replace an empty directory there.
+            destination: the new path; None removes the directory.
+            overwrite: replaces an empty directory at `destination`.
 
         Raises:
-            OSError: it cannot be removed or moved.
+            OSError: the directory cannot be removed or moved.
         """
         if destination is None:
             _files.rmtree(path)
@@ -97,7 +97,7 @@ class StandardCheckpointDeleter:
     Thread-safety: one call at a time.
     """
 
-    # Whether `delete` returns before the files are gone.
+    # Whether `delete` returns before the files are removed.
     _returns_early = False
 
     def __init__(
@@ -114,14 +114,15 @@ class StandardCheckpointDeleter:
         """Makes a deleter.
 
         Args:
-            directory: of the steps.
-            name_format: of their names.
-            primary_host: the process that deletes; None: each.
-            todelete_subdir: move steps there, in `directory`, instead.
-            todelete_full_path: the same, in a bucket.
-            duration_metric: under which jax is told how long a step's
-                deletion took.
-            num_threads: at most so many steps are removed at once.
+            directory: the directory of the steps.
+            name_format: the format of the steps' names.
+            primary_host: the process that deletes; None means every process.
+            todelete_subdir: a subdirectory of `directory` to which steps are
+                moved instead of being removed.
+            todelete_full_path: likewise, a path in a bucket.
+            duration_metric: the name under which the time to delete a step is
+                reported to jax.
+            num_threads: maximum number of steps removed concurrently.
         """
         self._directory = handler_path(directory)
         self._name_format = name_format
@@ -132,21 +133,23 @@ class StandardCheckpointDeleter:
         self._remover = Remover(num_threads or 1)
 
     def delete(self, step: int) -> None:
-        """Deletes a step, or moves it; nothing if it does not exist.
+        """Deletes or moves a step; does nothing if the step does not exist.
 
         Raises:
-            NotImplementedError: with `todelete_full_path`, outside of buckets.
-            OSError: it cannot be renamed.
+            NotImplementedError: `todelete_full_path` is set, and the steps are
+                not in a bucket.
+            OSError: the step cannot be renamed.
         """
         self.delete_steps([step])
         self.wait_until_finished()
 
     def delete_steps(self, steps: Sequence[int]) -> None:
-        """Lets steps disappear; the files go later.
+        """Makes steps disappear; their files are removed later.
 
         Raises:
-            NotImplementedError: with `todelete_full_path`, outside of buckets.
-            OSError: one cannot be renamed.
+            NotImplementedError: `todelete_full_path` is set, and the steps are
+                not in a bucket.
+            OSError: a step cannot be renamed.
         """
         if not steps or not is_primary_host(self._primary_host):
             return
@@ -184,20 +187,20 @@ class StandardCheckpointDeleter:
             return None
 
     def wait_until_finished(self) -> None:
-        """Waits until the files of deleted steps are gone.
+        """Waits until the files of deleted steps are removed.
 
-        A deleter whose `delete` returns early does not wait here either.
+        Does not wait if `delete` returns early.
         """
         if not self._returns_early:
             self._remover.wait()
 
     def close(self) -> None:
-        """Waits until the files of deleted steps are gone."""
+        """Waits until the files of deleted steps are removed."""
         self._remover.wait()
 
 
 class ThreadedCheckpointDeleter(StandardCheckpointDeleter):
-    """The same, whose `delete` returns before the files are gone."""
+    """A deleter whose `delete` returns before the files are removed."""
 
     _returns_early = True
 
@@ -234,10 +237,10 @@ def create_checkpoint_deleter(
     enable_background_delete: bool = False,
     num_threads: int | None = None,
 ) -> CheckpointDeleter:
-    """A deleter; see StandardCheckpointDeleter for the other arguments.
+    """Makes a deleter; see StandardCheckpointDeleter for the other arguments.
 
     Args:
-        enable_background_delete: `delete` returns before the files are gone.
+        enable_background_delete: `delete` returns before the files are removed.
     """
     kind: type[StandardCheckpointDeleter] = StandardCheckpointDeleter
     if enable_background_delete:

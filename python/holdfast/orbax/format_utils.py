@@ -1,4 +1,4 @@
-"""The kind of contents of a directory: Orbax's `format_utils`."""
+"""Detects what a directory contains: Orbax's `format_utils`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _has(path: str, name: str) -> bool:
 
 
 def is_ocdbt_checkpoint(path: PathLike) -> bool:
-    """Whether an item's arrays lie in a database."""
+    """Whether an item's arrays are stored in an OCDBT database."""
     return _has(os.fspath(path), OCDBT_MANIFEST_FILE)
 
 
@@ -44,11 +44,11 @@ def is_pytree_checkpoint(path: PathLike) -> bool:
 
 
 def is_orbax_checkpoint(path: PathLike) -> bool:
-    """Whether a directory looks like a checkpoint, or an item of one.
+    """Whether a directory looks like a checkpoint or a checkpoint's item.
 
     Raises:
-        FileNotFoundError: there is no such directory.
-        NotADirectoryError: it is a file.
+        FileNotFoundError: the directory does not exist.
+        NotADirectoryError: the path is not a directory.
     """
     directory = os.fspath(path)
     if not _files.exists(directory):

@@ -1,6 +1,6 @@
 """Futures of background writes: `orbax.checkpoint.future`.
 
-The futures that `async_save` of a handler returns: each is running already, and
+A handler's `async_save` returns these futures. Each one is already running, and
 `result` waits for it. Units: seconds.
 """
 
@@ -48,28 +48,28 @@ CANCELLED = (
 
 
 class Future(Protocol):
-    """An operation that is running, and can be waited for."""
+    """A running operation that callers can wait for."""
 
     def result(self, timeout: float | None = None) -> Any:
-        """Waits for the end.
+        """Waits for the operation to end.
 
         Args:
-            timeout: how long; None: as long as it takes.
+            timeout: how long to wait; None means without limit.
 
         Raises:
-            TimeoutError: it takes longer.
-            Exception: what went wrong.
+            TimeoutError: the operation takes longer.
+            Exception: any error from the operation.
         """
 
     def cancel(self) -> bool | None:
-        """Asks it to stop."""
+        """Asks the operation to stop."""
 
 
 class NoopFuture:
-    """An operation that has ended already."""
+    """An operation that has already ended."""
 
     def result(self, timeout: float | None = None) -> Any:
-        """None."""
+        """Returns None."""
         return None
 
     def cancel(self) -> None:
@@ -79,14 +79,14 @@ class NoopFuture:
 def get_remaining_time(
     start_time: float, timeout_secs: float | None
 ) -> float | None:
-    """The time that is left of a timeout.
+    """Returns the time left of a timeout.
 
     Args:
-        start_time: when it began, as `time.time` has it.
-        timeout_secs: None: no timeout, and None is returned.
+        start_time: when the timeout began, as a value of `time.time`.
+        timeout_secs: the timeout; if None, None is returned.
 
     Raises:
-        TimeoutError: nothing is left.
+        TimeoutError: no time is left.
     """
     if timeout_secs is None:
         return None
@@ -97,29 +97,30 @@ def get_remaining_time(
 
 
 class ChainedFuture:
-    """Several futures, and something to do after them."""
+    """Several futures and a callback that runs after them."""
 
     def __init__(
         self, futures: Sequence[Future], cb: Callable[[], None]
     ) -> None:
-        """Makes one.
+        """Makes a chained future.
 
         Args:
-            futures: to be waited for, in order.
-            cb: called by `result` when all have ended.
+            futures: the futures to wait for, in order.
+            cb: called by `result` when all futures have ended.
         """
         self._futures = futures
         self._cb = cb
 
     def result(self, timeout: float | None = None) -> Any:
-        """Waits for all, then calls the callback.
+        """Waits for all futures, then calls the callback.
 
         Args:
-            timeout: for all together.
+            timeout: the total for all futures.
 
         Raises:
-            TimeoutError: they take longer; it says how many have ended.
-            Exception: what one of them, or the callback, raises.
+            TimeoutError: the futures take longer; the message says how many
+                have ended.
+            Exception: any error from a future or the callback.
         """
         count = len(self._futures)
         start = time.time()
@@ -134,13 +135,13 @@ class ChainedFuture:
         self._cb()
 
     def cancel(self) -> None:
-        """Asks all to stop."""
+        """Asks all futures to stop."""
         for future in self._futures:
             future.cancel()
 
 
 class CommitFuture(Future):
-    """A coroutine on a thread of its own, before and after signals.
+    """Runs a coroutine on its own thread, between two sets of signals.
 
     Thread-safety: any thread may wait and cancel.
     """
@@ -155,19 +156,20 @@ class CommitFuture(Future):
         timeout_secs: int | None = None,
         operation_id: str | None = None,
     ) -> None:
-        """Starts it.
+        """Starts the coroutine.
 
         Args:
-            coro: what to run.
-            name: the thread's.
-            send_signals: given when it has ended well.
-            receive_signals: waited for before it starts.
-            timeout_secs: how long to wait for each of them; None:
+            coro: the coroutine to run.
+            name: the thread's name.
+            send_signals: signals to send when the coroutine has succeeded.
+            receive_signals: signals to wait for before the coroutine starts.
+            timeout_secs: how long to wait for each received signal; None means
                 `multihost.coordination_timeout()`.
-            operation_id: whose signals; None: the last operation's.
+            operation_id: the operation that the signals belong to; None means
+                the current operation.
 
         Raises:
-            ValueError: a timeout that is not positive.
+            ValueError: the timeout is not positive.
         """
         timeout_secs = timeout_secs or multihost.coordination_timeout()
         if timeout_secs <= 0:
@@ -192,7 +194,7 @@ class CommitFuture(Future):
         if try_start(self._thread):
             return
         if self._receive:
-            # They may be set by whom this call returns to.
+            # The caller may be the one to send these signals after this call.
             self._coroutine.close()
             raise errors.ResourceExhaustedError(
                 f"{name or 'a commit future'}: the system gives no thread"
@@ -204,7 +206,7 @@ class CommitFuture(Future):
             self._ended.set_result(self._work())
         except BaseException as error:
             if isinstance(error, CANCELLED) or self._is_cancelled:
-                # Nobody is to wait for what will not come.
+                # Nothing may wait for a signal that will never be sent.
                 set_signals(self._send, operation_id=self._operation_id)
                 error = concurrent.futures.CancelledError()
             else:
@@ -224,7 +226,7 @@ class CommitFuture(Future):
         return result
 
     async def _watched(self) -> Any:
-        """The coroutine, as a task that `cancel` finds."""
+        """Runs the coroutine as a task that `cancel` can find."""
         with self._lock:
             if self._is_cancelled:
                 raise asyncio.CancelledError
@@ -240,15 +242,15 @@ class CommitFuture(Future):
         """Waits for the coroutine.
 
         Args:
-            timeout: how long; None: as long as it takes.
+            timeout: how long to wait; None means without limit.
 
         Returns:
-            What the coroutine returns.
+            The coroutine's result.
 
         Raises:
-            TimeoutError: it takes longer.
-            concurrent.futures.CancelledError: it was cancelled.
-            Exception: what it raises.
+            TimeoutError: the coroutine takes longer.
+            concurrent.futures.CancelledError: the coroutine was cancelled.
+            Exception: any error from the coroutine.
         """
         concurrent.futures.wait([self._ended], timeout=timeout)
         if not self._ended.done():
@@ -259,11 +261,11 @@ class CommitFuture(Future):
         return self._ended.result()
 
     def __await__(self) -> Generator[Any, None, Any]:
-        # A task that is cancelled while it waits does not stop the coroutine.
+        # Cancelling a waiting task does not stop the coroutine.
         return asyncio.shield(asyncio.wrap_future(self._ended)).__await__()
 
     def cancel(self) -> None:
-        """Asks the coroutine to stop where it waits next."""
+        """Asks the coroutine to stop at its next `await`."""
         with self._lock:
             self._is_cancelled = True
             if self._task is not None:
@@ -272,7 +274,7 @@ class CommitFuture(Future):
 
 
 class CommitFutureAwaitingContractedSignals(CommitFuture):
-    """As CommitFuture, after all signals that the operation says will come."""
+    """A CommitFuture that first waits for the operation's announced signals."""
 
     def __init__(
         self,
@@ -283,7 +285,7 @@ class CommitFutureAwaitingContractedSignals(CommitFuture):
         timeout_secs: int | None = None,
         operation_id: str | None = None,
     ) -> None:
-        """Starts it; see CommitFuture."""
+        """Starts the coroutine; see CommitFuture."""
         operation_id = operation_id or current_operation_id()
         contract = AwaitableSignalsContract.get_awaitable_signals_from_contract(
             operation_id

@@ -1,7 +1,7 @@
 """The registry of handlers for items: Orbax's `handler_registration`.
 
-An entry is for one item and a class of arguments, or for a class of arguments
-with any item.
+An entry maps an argument class, either for one item or for any item, to a
+handler.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ HandlerRegistryMapping = dict[
 
 
 class AlreadyExistsError(ValueError):
-    """There is an entry of that item and class already."""
+    """The registry already has an entry for that item and argument class."""
 
 
 class NoEntryError(KeyError):
-    """There is no such entry."""
+    """The registry has no such entry."""
 
 
 class CheckpointHandlerRegistry(Protocol):
     """The interface of registries.
 
-    In all methods `item` is an item's name, or None for every item without an
-    entry of its own, and `args` a class of arguments, or an object of it.
+    In all methods, `item` is an item's name, or None for every item without its
+    own entry, and `args` is an argument class or an instance of one.
     """
 
     def add(
@@ -47,26 +47,26 @@ class CheckpointHandlerRegistry(Protocol):
         """Adds an entry.
 
         Args:
-            item: see above.
-            args: see above.
-            handler: an object or a class; None: the one that the arguments
-                were registered with.
-            **kwargs: of other registries.
+            item: see the class.
+            args: see the class.
+            handler: an instance or a class; None means the handler that the
+                argument class was registered with.
+            **kwargs: for other registry classes.
 
         Raises:
-            AlreadyExistsError: there is such an entry.
-            ValueError: no handler can be found or made.
+            AlreadyExistsError: such an entry already exists.
+            ValueError: no handler can be found or constructed.
         """
 
     def get(self, item: str | None, args: ArgsOrType) -> CheckpointHandler:
-        """The handler of an entry.
+        """Returns the handler of an entry.
 
         Raises:
-            NoEntryError: no entry fits.
+            NoEntryError: no entry matches.
         """
 
     def has(self, item: str | None, args: ArgsOrType) -> bool:
-        """Whether there is an entry of exactly that item and class."""
+        """Whether an entry exists for exactly that item and class."""
 
     def get_all_entries(self) -> HandlerRegistryMapping:
         """All entries, by item and class."""
@@ -77,9 +77,9 @@ def _type_of(args: ArgsOrType) -> type[CheckpointArgs]:
 
 
 class DefaultCheckpointHandlerRegistry(CheckpointHandlerRegistry):
-    """A registry in memory.
+    """An in-memory registry.
 
-    Thread-safety: none while entries are added.
+    Thread-safety: not safe while entries are being added.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class DefaultCheckpointHandlerRegistry(CheckpointHandlerRegistry):
         """Makes a registry.
 
         Args:
-            other_registry: its entries are copied.
+            other_registry: a registry whose entries are copied.
         """
         self._registry: HandlerRegistryMapping = {}
         if other_registry is None:
@@ -167,10 +167,10 @@ def _construct(
 def create_default_handler_registry(
     **items_to_handlers: CheckpointHandler,
 ) -> CheckpointHandlerRegistry:
-    """A registry of handlers by the names of their items.
+    """Makes a registry of handlers, given by the names of their items.
 
     Raises:
-        ValueError: a handler whose arguments were never registered.
+        ValueError: a handler's argument classes were never registered.
     """
     registry = DefaultCheckpointHandlerRegistry()
     for item, handler in items_to_handlers.items():

@@ -1,4 +1,4 @@
-"""JsonCheckpointHandler, and the common part of handlers of a text file."""
+"""JsonCheckpointHandler, and the base class of handlers for text files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.orbax.options import MultiprocessingOptions
 
 
 class TextFileHandler(AsyncCheckpointHandler):
-    """Saves an item as one text file; the common part of such handlers.
+    """Base class of handlers that save an item as one text file.
 
     Thread-safety: one call at a time for each directory.
     """
@@ -35,7 +35,7 @@ class TextFileHandler(AsyncCheckpointHandler):
         """Makes a handler.
 
         Args:
-            filename: the text's.
+            filename: the name of the text file.
             multiprocessing_options: which process writes.
         """
         options = multiprocessing_options or MultiprocessingOptions()
@@ -44,26 +44,27 @@ class TextFileHandler(AsyncCheckpointHandler):
 
     @abc.abstractmethod
     def _text_of(self, item: Any) -> str:
-        """The text that an item becomes.
+        """Converts an item to text.
 
         Raises:
-            Exception: it cannot be written so.
+            Exception: the item cannot be converted.
         """
 
     def save(
         self, directory: Any, item: Any | None = None, args: Any | None = None
     ) -> None:
-        """Writes the item into `directory`, which exists.
+        """Writes the item into an existing directory.
 
         Args:
-            directory: anything with a path.
-            item: instead of `args`.
+            directory: the directory, as any path-like object.
+            item: replaces `args`.
             args: what to save.
 
         Raises:
-            ValueError: arguments given as `item`.
-            TypeError: the document is no JSON value.
-            ImportError: the package of its type is not installed.
+            ValueError: `item` is an arguments object.
+            TypeError: the document is not a JSON value.
+            ImportError: the package that the item's type needs is not
+                installed.
             OSError: the file cannot be written.
         """
         self._write(directory, self._text_of(_item(item, args)))
@@ -71,7 +72,7 @@ class TextFileHandler(AsyncCheckpointHandler):
     async def async_save(
         self, directory: Any, item: Any | None = None, args: Any | None = None
     ) -> list[Future[None]]:
-        """Like `save`, but a future that is returned writes the file."""
+        """Like `save`, but returns a future that writes the file."""
         text = self._text_of(_item(item, args))
         what = f"{self._filename} of {directory}"
         return [Future(lambda _: self._write(directory, text), what=what)]
@@ -112,7 +113,7 @@ class JsonCheckpointHandler(TextFileHandler):
         """Makes a handler.
 
         Args:
-            filename: the document's; "metadata" by default.
+            filename: the document's file name; "metadata" by default.
             multiprocessing_options: which process writes.
         """
         super().__init__(filename or "metadata", multiprocessing_options)
@@ -129,13 +130,13 @@ class JsonCheckpointHandler(TextFileHandler):
         """Reads the document.
 
         Args:
-            directory: anything with a path.
+            directory: the directory, as any path-like object.
             item: ignored; accepted because Orbax has it.
             args: ignored; accepted because Orbax has it.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: the file is not JSON, or not what was saved.
+            FileNotFoundError: the file does not exist.
+            ValueError: the file is not JSON, or differs from what was saved.
         """
         path = self._path(directory)
         try:
@@ -156,6 +157,6 @@ class JsonSaveArgs(CheckpointArgs):
 @register_with_handler(JsonCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class JsonRestoreArgs(CheckpointArgs):
-    """Nothing: a document is restored as it is; `item` is ignored."""
+    """No options: a document is restored as saved; `item` is ignored."""
 
     item: Any | None = None

@@ -1,7 +1,7 @@
-"""flax's dialect of msgpack, in memory: `orbax.checkpoint.msgpack_utils`.
+"""flax's msgpack dialect, in memory: `orbax.checkpoint.msgpack_utils`.
 
-Arrays, numpy scalars, complex numbers and tuples are extensions; arrays larger
-than MAX_CHUNK_SIZE bytes are dicts of pieces.
+Arrays, numpy scalars, complex numbers and tuples are stored as extensions, and
+arrays larger than MAX_CHUNK_SIZE bytes as dicts of pieces.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ _CHUNKED = "__msgpack_chunked_array__"
 
 
 def msgpack_serialize(pytree: Any, in_place: bool = False) -> bytes:
-    """The bytes of a tree.
+    """Serializes a tree.
 
     Args:
-        pytree: dicts, lists and tuples of arrays, numbers, texts and None.
-        in_place: arrays of jax, and large ones, may be replaced in `pytree`'s
-            dicts.
+        pytree: dicts, lists and tuples of arrays, numbers, strings and None.
+        in_place: allows jax arrays and large arrays to be replaced in the dicts
+            of `pytree`.
 
     Raises:
-        ValueError: a leaf that the format does not have.
+        ValueError: the format cannot store a leaf.
     """
     tree = pytree if in_place else _copy(pytree)
     return msgpack_pack(_prepared(tree), _extension)
 
 
 def msgpack_restore(encoded_pytree: bytes) -> Any:
-    """The tree of bytes; arrays are numpy's and cannot be written to.
+    """Deserializes a tree with read-only numpy arrays.
 
     Raises:
-        ValueError: damaged bytes.
+        ValueError: the bytes are damaged.
     """
     return _joined(msgpack_unpack(encoded_pytree, _value_of))
 
 
 def _copy(tree: Any) -> Any:
-    """The tree with containers of its own; dicts as jax sorts them."""
+    """Copies the tree's containers; dicts are sorted as in jax."""
     if isinstance(tree, dict):
         return {key: _copy(tree[key]) for key in sorted(tree)}
     if type(tree) in (list, tuple):
@@ -60,7 +60,7 @@ def _copy(tree: Any) -> Any:
 
 
 def _prepared(tree: Any) -> Any:
-    """Makes numpy arrays of jax's in dicts, and pieces of large ones."""
+    """Converts jax arrays to numpy in dicts and splits large arrays."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             tree[key] = _prepared(value)
@@ -88,7 +88,7 @@ def _pieces(array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def _joined(tree: Any) -> Any:
-    """Puts large arrays together again."""
+    """Joins the pieces of large arrays."""
     if not isinstance(tree, dict):
         return tree
     if _CHUNKED in tree:
@@ -101,10 +101,10 @@ def _joined(tree: Any) -> Any:
 
 
 def _extension(value: Any) -> MsgpackExtension:
-    """The extension that stands for a value that msgpack does not have.
+    """Returns the extension for a value of a type that msgpack lacks.
 
     Raises:
-        ValueError: nothing does.
+        ValueError: no extension supports the value's type.
     """
     if isinstance(value, np.ndarray) or is_jax_array(value):
         return MsgpackExtension(_NDARRAY, _array_bytes(np.asarray(value)))
@@ -130,10 +130,10 @@ def _array_bytes(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def _value_of(code: int, data: bytes) -> Any:
-    """The value of an extension.
+    """Returns the value of an extension.
 
     Raises:
-        ValueError: an unknown code; damaged bytes.
+        ValueError: the code is unknown, or the bytes are damaged.
     """
     if code == _NDARRAY:
         return _array_of(data)

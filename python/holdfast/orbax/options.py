@@ -1,6 +1,6 @@
 """Options of checkpointers and handlers: `orbax.checkpoint.options`.
 
-Plain values with Orbax's names and defaults.
+The options have Orbax's names and defaults.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ class AsyncOptions:
     """How a checkpointer saves in the background.
 
     Attributes:
-        timeout_secs: must be positive; how long a process waits for the others
-            to have written.
-        barrier_sync_fn: waits for other processes as well, before holdfast
-            does; called with `key` and `timeout_ms`.
-        post_finalization_callback: called before the checkpoint appears.
+        timeout_secs: how long a process waits for the other processes to finish
+            writing; must be positive.
+        barrier_sync_fn: an additional barrier, called with `key` and
+            `timeout_ms` before holdfast's own.
+        post_finalization_callback: called just before the checkpoint appears.
         create_directories_asynchronously: ignored; accepted because Orbax has
-            it. Directories are always made before `save` returns, which takes
-            microseconds.
+            it. Directories are always created before `save` returns, which
+            takes microseconds.
     """
 
     timeout_secs: int = 1200
@@ -34,14 +34,14 @@ class AsyncOptions:
 
 @dataclasses.dataclass
 class MultiprocessingOptions:
-    """Which processes take part, and which of them writes shared files.
+    """Which processes take part, and which process writes shared files.
 
     Attributes:
-        primary_host: the process that makes directories and writes everything
-            that is not sharded; None: every process saves all it has to a
-            directory of its own.
-        active_processes: those that save and restore; None: all.
-        barrier_sync_key_prefix: comes before the names of barriers.
+        primary_host: the process that creates directories and writes everything
+            that is not sharded. If None, every process saves all its data to
+            its own directory.
+        active_processes: the processes that save and restore; None means all.
+        barrier_sync_key_prefix: precedes the names of barriers.
     """
 
     primary_host: int | None = 0
@@ -50,7 +50,7 @@ class MultiprocessingOptions:
 
 
 class AtomicityMode(str, enum.Enum):
-    """The way in which a checkpoint appears all at once."""
+    """How a checkpoint appears atomically."""
 
     AUTO = "auto"
     COMMIT_FILE = "commit_file"
@@ -62,9 +62,9 @@ class AtomicityOptions:
     """How checkpoints are committed and recognised as complete.
 
     Attributes:
-        mode: with COMMIT_FILE only directories holding `commit_success.txt`
-            count as complete.
-        allow_legacy_atomic_rename: with COMMIT_FILE, also take complete
+        mode: with COMMIT_FILE, only directories that contain
+            `commit_success.txt` count as complete.
+        allow_legacy_atomic_rename: with COMMIT_FILE, also accepts complete
             directories without that file.
     """
 
@@ -74,12 +74,12 @@ class AtomicityOptions:
 
 @dataclasses.dataclass(frozen=True)
 class FileOptions:
-    """How files and directories are made.
+    """How files and directories are created.
 
     Attributes:
         path_permission_mode: mode of created directories, e.g. 0o750.
-        skip_sync_file_validations: do not look for an existing destination
-            before the background save starts.
+        skip_sync_file_validations: does not check whether the destination
+            exists before the background save starts.
     """
 
     path_permission_mode: int | None = None
@@ -88,17 +88,17 @@ class FileOptions:
 
 @dataclasses.dataclass
 class MemoryLimitOptions:
-    """Limits of host memory during a save; in gigabytes (10^9 bytes)."""
+    """Limits on host memory during a save, in gigabytes (10^9 bytes)."""
 
     max_transfer_concurrent_gb: int | None = None
 
 
 @dataclasses.dataclass(kw_only=True)
 class PyTreeMetadataOptions:
-    """The containers that `_METADATA` records.
+    """Which containers `_METADATA` records.
 
     Attributes:
-        support_rich_types: record tuples and namedtuples as such.
+        support_rich_types: records tuples and namedtuples as such.
     """
 
     support_rich_types: bool = False

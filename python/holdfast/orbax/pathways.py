@@ -1,6 +1,7 @@
 """Checkpoints on Pathways: `orbax.checkpoint.pathways`.
 
-holdfast has no Pathways backend: what needs none works here, the rest says so.
+holdfast has no Pathways backend. Functions that need one raise
+NotImplementedError; the others work.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from holdfast.orbax._type_handlers.standard import NumpyHandler, ScalarHandler
 
 __all__ = ["CheckpointingImpl", "register_type_handlers"]
 
-# The database of what the controller writes.
+# The name of the database that the controller writes.
 _CONTROLLER = "pwcontroller"
 
 
 class CheckpointingImpl(enum.Enum):
-    """The writer of the arrays of a Pathways job."""
+    """Selects what writes the arrays of a Pathways job."""
 
     COLOCATED_PYTHON = enum.auto()
     PERSISTENCE = enum.auto()
@@ -39,7 +40,7 @@ class CheckpointingImpl(enum.Enum):
         use_colocated_python: bool = False,
         use_persistence_array_handler: bool = False,
     ) -> CheckpointingImpl:
-        """The first of those that may be used, else NO_DISPATCHER."""
+        """Returns the first enabled implementation, else NO_DISPATCHER."""
         if use_colocated_python:
             return cls.COLOCATED_PYTHON
         if use_persistence_array_handler:
@@ -52,16 +53,17 @@ def register_type_handlers(
     checkpointing_impl: CheckpointingImpl | None = None,
     **kwargs: Any,
 ) -> None:
-    """Registers, for the whole program, the handlers of a Pathways job.
+    """Registers the handlers of a Pathways job globally.
 
     Args:
-        use_single_replica_array_handler: one replica reads for all.
-        checkpointing_impl: NO_DISPATCHER: this program writes; None: as
+        use_single_replica_array_handler: one replica reads and broadcasts to
+            the others.
+        checkpointing_impl: with NO_DISPATCHER, this program writes; None means
             COLOCATED_PYTHON.
-        **kwargs: of the ArrayHandler.
+        **kwargs: arguments of the ArrayHandler.
 
     Raises:
-        NotImplementedError: the workers are to write.
+        NotImplementedError: `checkpointing_impl` lets the workers write.
     """
     impl = checkpointing_impl or CheckpointingImpl.COLOCATED_PYTHON
     if impl is not CheckpointingImpl.NO_DISPATCHER:

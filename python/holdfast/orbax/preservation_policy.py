@@ -1,6 +1,6 @@
-"""Policies that say which steps stay: Orbax's `preservation_policy`.
+"""Policies that decide which steps are kept: Orbax's `preservation_policy`.
 
-Each says of a list of steps, the oldest first, which of them are kept.
+A policy reads a list of steps, oldest first, and selects the steps to keep.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PyTree: TypeAlias = Any
 
 @dataclasses.dataclass(kw_only=True)
 class PreservationContext:
-    """Further facts for a policy: none yet."""
+    """Additional inputs for a policy; empty so far."""
 
 
 class PreservationPolicy(Protocol):
-    """Says which steps are kept."""
+    """Decides which steps are kept."""
 
     def should_preserve(
         self,
@@ -48,22 +48,22 @@ class PreservationPolicy(Protocol):
         *,
         context: PreservationContext,
     ) -> Sequence[bool]:
-        """Whether each step is kept.
+        """Decides for each step whether it is kept.
 
         Args:
-            checkpoints: n steps, in order.
-            context: further facts.
+            checkpoints: the steps, in order.
+            context: additional inputs.
 
         Returns:
-            n answers.
+            For each step, whether it is kept.
         """
 
 
 class EnginePolicy(PreservationPolicy):
-    """A policy that the engine decides by."""
+    """A policy that the engine evaluates."""
 
     def _rule(self) -> _engine.KeepRule:
-        """The engine's form of it."""
+        """Returns the engine's rule for this policy."""
         raise NotImplementedError
 
     def should_preserve(
@@ -77,7 +77,7 @@ class EnginePolicy(PreservationPolicy):
 
 @dataclasses.dataclass
 class PreserveAll(EnginePolicy):
-    """Every step."""
+    """Keeps every step."""
 
     def _rule(self) -> _engine.KeepRule:
         return _engine.KeepRule.all()
@@ -85,7 +85,7 @@ class PreserveAll(EnginePolicy):
 
 @dataclasses.dataclass
 class LatestN(EnginePolicy):
-    """The last `n` steps; all of them for None."""
+    """Keeps the last `n` steps; None means all steps."""
 
     n: int | None = None
 
@@ -95,10 +95,10 @@ class LatestN(EnginePolicy):
 
 @dataclasses.dataclass
 class EveryNSeconds(EnginePolicy):
-    """The first step, and each that is much newer than the last kept one.
+    """Keeps steps with a minimum time between them, beginning with the first.
 
     Attributes:
-        interval_secs: at least this many seconds between two.
+        interval_secs: minimum number of seconds between two kept steps.
     """
 
     interval_secs: int
@@ -109,13 +109,15 @@ class EveryNSeconds(EnginePolicy):
 
 @dataclasses.dataclass
 class EveryNSteps(EnginePolicy):
-    """Multiples of an interval, or steps that are as far apart.
+    """Keeps multiples of an interval, or steps at least an interval apart.
 
     Attributes:
-        interval_steps: not 0.
-        exact_interval: multiples; else the first step, and each that is at
-            least as far from the one kept last.
-        max_to_keep: the last so many of them; None: all.
+        interval_steps: the interval; must not be 0.
+        exact_interval: if True, keeps multiples of the interval; if False,
+            keeps the first step and each step at least an interval after the
+            previously kept step.
+        max_to_keep: keeps only this many of the last such steps; None keeps
+            all of them.
     """
 
     interval_steps: int
@@ -130,11 +132,12 @@ class EveryNSteps(EnginePolicy):
 
 @dataclasses.dataclass
 class EveryNStepsClosest(EnginePolicy):
-    """The step closest to each multiple of an interval, and the last one.
+    """Keeps the step closest to each multiple of an interval, and the last one.
 
     Attributes:
-        interval_steps: not 0.
-        max_to_keep: the last so many of them; None: all.
+        interval_steps: the interval; must not be 0.
+        max_to_keep: keeps only this many of the last such steps; None keeps
+            all of them.
     """
 
     interval_steps: int
@@ -148,7 +151,7 @@ class EveryNStepsClosest(EnginePolicy):
 
 @dataclasses.dataclass
 class CustomSteps(EnginePolicy):
-    """The steps that are named."""
+    """Keeps the given steps."""
 
     steps: dataclasses.InitVar[Sequence[int]]
     _steps_set: set[int] = dataclasses.field(init=False)
@@ -182,14 +185,14 @@ class AnyPreservationPolicy(PreservationPolicy):
 
 @dataclasses.dataclass(kw_only=True)
 class BestN(EnginePolicy):
-    """The `n` steps whose metrics are best; NaN is the worst.
+    """Keeps the `n` steps with the best metrics; NaN is the worst.
 
     Attributes:
-        get_metric_fn: a step's metrics as a number, or anything else that
-            sorts.
-        reverse: small ones are better.
-        n: how many; None: all.
-        keep_checkpoints_without_metrics: these as well.
+        get_metric_fn: maps a step's metrics to a number, or to another value
+            that can be sorted.
+        reverse: whether smaller values are better.
+        n: how many steps to keep; None means all.
+        keep_checkpoints_without_metrics: also keeps steps without metrics.
     """
 
     get_metric_fn: Callable[[Any], float]
@@ -208,7 +211,7 @@ class BestN(EnginePolicy):
 
 @dataclasses.dataclass
 class LatestDuration(EnginePolicy):
-    """The first step that is not older than a time, and all after it."""
+    """Keeps the first step no older than `duration`, and all later steps."""
 
     duration: datetime.timedelta
 

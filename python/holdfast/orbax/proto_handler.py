@@ -1,6 +1,6 @@
 """ProtoCheckpointHandler: a protocol buffer as an item, in text format.
 
-Needs the package protobuf when one is saved or restored, not before.
+The protobuf package is needed only when a message is saved or restored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DEFAULT_FILENAME = "proto.pbtxt"
 
 
 def text_format() -> Any:
-    """The module of protobuf that reads and writes texts.
+    """Returns protobuf's module for the text format.
 
     Raises:
         ImportError: protobuf is not installed.
@@ -50,7 +50,7 @@ class ProtoCheckpointHandler(TextFileHandler):
         """Makes a handler.
 
         Args:
-            filename: the text's.
+            filename: the name of the text file.
             multiprocessing_options: which process writes.
         """
         super().__init__(filename, multiprocessing_options)
@@ -67,16 +67,16 @@ class ProtoCheckpointHandler(TextFileHandler):
         """Reads the message.
 
         Args:
-            directory: anything with a path.
-            item: instead of `args`.
-            args: its class.
+            directory: the item's directory, as any path-like object.
+            item: the message's class; replaces `args`.
+            args: holds the message's class.
 
         Raises:
-            ValueError: no class.
-            FileNotFoundError: there is no such file.
+            ValueError: no class is given.
+            FileNotFoundError: the file does not exist.
             ImportError: protobuf is not installed.
-            google.protobuf.text_format.ParseError: the text is of no such
-                message.
+            google.protobuf.text_format.ParseError: the text is not a message
+                of that class.
         """
         if not args and not item:
             raise ValueError(
@@ -99,6 +99,6 @@ class ProtoSaveArgs(CheckpointArgs):
 @register_with_handler(ProtoCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class ProtoRestoreArgs(CheckpointArgs):
-    """How to restore it: the message's class."""
+    """The class of the message to restore."""
 
     item: Any

@@ -1,4 +1,4 @@
-"""PyTreeCheckpointHandler: trees of any leaves that can be stored."""
+"""PyTreeCheckpointHandler: trees with leaves of any supported type."""
 
 from __future__ import annotations
 
@@ -117,40 +117,43 @@ class PyTreeCheckpointHandler(OuterHandler["PyTreeSaveArgs"]):
         """Makes a handler; gigabytes are 10^9 bytes.
 
         Args:
-            aggregate_filename: name of the msgpack file of old items;
+            aggregate_filename: name of the msgpack file in old items;
                 "checkpoint" by default.
-            save_concurrent_gb: bound of the bytes being written; a shard of a
-                jax.Array must be smaller. None: 96.
-            restore_concurrent_gb: bound of the bytes being read, likewise.
-            save_device_host_concurrent_gb: bound of the bytes copied from
-                devices at once, or "auto". None: no bound.
-            memory_limit_options: the upper end of "auto".
-            use_ocdbt: store arrays in one database, not as files.
-            use_zarr3: store them as zarr 3.
-            use_compression: compress chunks: True with what the environment's
-                HOLDFAST_COMPRESSION names, else with zstd, as Orbax; "planes"
-                with byte planes, which Orbax reads and which are smaller and
-                faster to load (chunks are then of about 8 MiB); "fast" with
-                lz4.
-            multiprocessing_options: which processes save together, and which of
-                them writes the shared files.
+            save_concurrent_gb: limit on the bytes being written; each shard of
+                a jax.Array must be smaller. None means 96.
+            restore_concurrent_gb: likewise, limit on the bytes being read.
+            save_device_host_concurrent_gb: limit on the bytes being copied from
+                devices, or "auto". None means no limit.
+            memory_limit_options: the largest limit for "auto".
+            use_ocdbt: stores arrays in one database, not as files.
+            use_zarr3: stores arrays as zarr 3.
+            use_compression: compresses chunks. True selects the codec that the
+                environment variable HOLDFAST_COMPRESSION names, else zstd, as
+                in Orbax. "planes" stores byte planes, which Orbax can read and
+                which are smaller and faster to load (chunks are then about
+                8 MiB). "fast" selects lz4.
+            multiprocessing_options: which processes save together, and which
+                process writes the shared files.
             type_handler_registry: handlers of leaf types.
-            handler_impl: does everything but transforms and old items, instead
-                of a BasePyTreeCheckpointHandler with the other options.
-            pytree_metadata_options: record tuples and namedtuples as such.
-            array_metadata_validator: compares what processes wrote.
-            enable_pinned_host_transfer: copy through pinned memory; None: on
-                GPUs.
-            is_prioritized_key_fn: which arrays are copied first when copies are
-                bounded.
+            handler_impl: does everything except transforms and old items, in
+                place of a BasePyTreeCheckpointHandler with the other options.
+            pytree_metadata_options: whether tuples and namedtuples are recorded
+                as such.
+            array_metadata_validator: compares the metadata that the processes
+                wrote.
+            enable_pinned_host_transfer: copies through pinned memory; None
+                means only on GPUs.
+            is_prioritized_key_fn: selects the arrays to copy first when copies
+                are limited.
 
         Raises:
-            ValueError: "auto" without an upper end, or with too little room.
+            ValueError: "auto" is given without a largest limit, or with one
+                that is too small.
         """
         self._aggregate_filename = aggregate_filename or AGGREGATE_FILE
         self._use_ocdbt = use_ocdbt
         self._use_zarr3 = use_zarr3
-        # Handlers that derive from this one, or hold one, ask for it.
+        # Read by subclasses and by handlers that wrap this one.
         options = multiprocessing_options or MultiprocessingOptions()
         self._primary_host = options.primary_host
         self._handler_impl = handler_impl or BasePyTreeCheckpointHandler(
@@ -195,25 +198,26 @@ class PyTreeCheckpointHandler(OuterHandler["PyTreeSaveArgs"]):
         """Reads the tree.
 
         Args:
-            directory: the item's; anything with a path.
-            item: instead of `args`, like the others before `args`.
+            directory: the item's directory, as any path-like object.
+            item: replaces `args`, as do the other arguments before `args`.
             restore_args: see `PyTreeRestoreArgs`.
             transforms: see `PyTreeRestoreArgs`.
-            transforms_default_to_original: likewise.
-            legacy_transform_fn: likewise.
+            transforms_default_to_original: see `PyTreeRestoreArgs`.
+            legacy_transform_fn: see `PyTreeRestoreArgs`.
             args: what to restore.
 
         Returns:
-            A tree like `args.item`; without it, dicts and lists.
+            A tree like `args.item`; without `args.item`, dicts and lists.
 
         Raises:
-            FileNotFoundError: no directory, no structure, or missing files.
-            ValueError: structures that do not match; leaves that cannot be
-                read as asked; damaged files.
-            IsADirectoryError: it is not a tree but an ArrayCheckpointHandler's
-                array.
-            KeyError: with transforms, `restore_args` or the checkpoint lack
-                what `item` asks for.
+            FileNotFoundError: the directory, the tree's structure or a file is
+                missing.
+            ValueError: the structures do not match, a leaf cannot be read as
+                requested, or files are damaged.
+            IsADirectoryError: the directory holds a single array saved by
+                ArrayCheckpointHandler, not a tree.
+            KeyError: with transforms, `restore_args` or the checkpoint lacks a
+                key that `item` needs.
         """
         if not _files.exists(os.fspath(directory)):
             raise FileNotFoundError(
@@ -253,7 +257,7 @@ class PyTreeCheckpointHandler(OuterHandler["PyTreeSaveArgs"]):
         )
 
     def _restore_plain(self, directory: Any, args: PyTreeRestoreArgs) -> PyTree:
-        """A restore without transforms, of an item of any age."""
+        """Restores an item of any format version without transforms."""
         path = os.fspath(directory)
         has_metadata = _files.exists(os.path.join(path, TREE_METADATA_FILE))
         aggregate = os.path.join(path, self._aggregate_filename)
@@ -290,19 +294,21 @@ class PyTreeSaveArgs(BasePyTreeSaveArgs):
 @register_with_handler(PyTreeCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class PyTreeRestoreArgs(CheckpointArgs):
-    """The tree to restore; trees may be TreeMetadata.
+    """The tree to restore; every tree may be a TreeMetadata.
 
     Attributes:
-        item: gives the result's structure.
-        restore_args: a tree like it of `RestoreArgs`.
-        transforms: a tree of `Transform`, by the keys of `item`; only what
-            they need is read. Needs `item` and `restore_args`.
-        transforms_default_to_original: keys of `item` without a transform are
-            read; else they keep the item's values.
+        item: determines the result's structure.
+        restore_args: a tree of `RestoreArgs` with the structure of `item`.
+        transforms: a tree of `Transform` with the keys of `item`; only the
+            leaves that the transforms need are read. Requires `item` and
+            `restore_args`.
+        transforms_default_to_original: if True, keys of `item` without a
+            transform are read; if False, they keep the values in `item`.
         legacy_transform_fn: called with `item`, the stored structure and a
-            tree like it of ParamInfo; returns the last two for the result.
-        partial_restore: restore only what `item` has, and keep what the
-            checkpoint lacks.
+            matching tree of ParamInfo; returns the structure and the ParamInfo
+            tree for the result.
+        partial_restore: restores only the leaves in `item`; a leaf that the
+            checkpoint lacks keeps its value in `item`.
     """
 
     item: PyTree | None = None
@@ -331,10 +337,11 @@ def _transfer_bytes(concurrent_gb: float | str | None) -> int | str | None:
 
 
 def _refuse_array_item(directory: str) -> None:
-    """Refuses a directory where the old msgpack file should be, as Orbax does.
+    """Checks that the old msgpack file is not a directory, as Orbax does.
 
     Raises:
-        IsADirectoryError: there is one; single arrays are stored like that.
+        IsADirectoryError: the msgpack file is a directory, as in an item that
+            stores a single array.
     """
     path = os.path.join(directory, AGGREGATE_FILE)
     if _files.isdir(path):

@@ -1,4 +1,4 @@
-"""Handlers of single random keys: jax's and numpy's."""
+"""Handlers for a single random key of jax or numpy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MODULE = f"{ORBAX_HANDLERS}.random_key_checkpoint_handler"
 
 
 class BaseRandomKeyCheckpointHandler(AsyncCheckpointHandler):
-    """A key and a JSON document about it, as two items of one directory."""
+    """Saves a key and its JSON metadata as two items in one directory."""
 
     def __init__(self, key_name: str) -> None:
         """Makes a handler.
@@ -47,34 +47,34 @@ class BaseRandomKeyCheckpointHandler(AsyncCheckpointHandler):
 
     @abc.abstractmethod
     def checkpoint_restore_args(self, args: Any) -> CheckpointArgs:
-        """The arguments of the key's item."""
+        """Returns the restore arguments for the key's item."""
 
     @abc.abstractmethod
     def post_restore(self, item: Any, metadata: Any) -> Any:
-        """The key, made of the stored data and the document about it."""
+        """Builds the key from the stored data and the JSON metadata."""
 
     @abc.abstractmethod
     def checkpoint_save_args(
         self, args: Any
     ) -> tuple[CheckpointArgs, JsonSaveArgs]:
-        """The arguments of the key's item and of the document's."""
+        """Returns the save arguments for the key's item and the JSON item."""
 
     def save(self, directory: Any, *args: Any, **kwargs: Any) -> None:
         """Saves the key.
 
         Args:
-            directory: the one that will have the two items' directories.
+            directory: the directory that will hold the two items' directories.
             *args: the handler's arguments.
-            **kwargs: or as `args=`.
+            **kwargs: the handler's arguments, given as `args=`.
 
         Raises:
-            TypeError: it is not a key.
+            TypeError: the value is not a key.
             OSError: files cannot be written.
         """
         wait_for_all(run_sync(self.async_save(directory, *args, **kwargs)))
 
     async def async_save(self, directory: Any, args: Any) -> Any:
-        """Like `save`, but futures that are returned write the files."""
+        """Like `save`, but returns futures that write the files."""
         key_args, document_args = self.checkpoint_save_args(args)
         items = {
             self._key_name: key_args,
@@ -83,20 +83,20 @@ class BaseRandomKeyCheckpointHandler(AsyncCheckpointHandler):
         return await self._handler.async_save(directory, CompositeArgs(**items))
 
     def finalize(self, directory: Any) -> None:
-        """Makes the two items exist."""
+        """Commits the two items."""
         self._handler.finalize(directory)
 
     def restore(self, directory: Any, args: Any) -> Any:
         """Restores the key.
 
         Args:
-            directory: the one that has the two items' directories.
+            directory: the directory that holds the two items' directories.
             args: the handler's arguments.
 
         Raises:
             KeyError: an item is missing.
-            FileNotFoundError: a file is.
-            ValueError: it cannot be read as asked, or is damaged.
+            FileNotFoundError: a file is missing.
+            ValueError: the key cannot be read as requested, or is damaged.
         """
         metadata_name = f"{self._key_name}_metadata"
         items = {
@@ -113,9 +113,9 @@ class BaseRandomKeyCheckpointHandler(AsyncCheckpointHandler):
 
 
 class JaxRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
-    """Saves and restores a typed or untyped key of jax.
+    """Saves and restores a typed or untyped jax key.
 
-    A typed key has jax's default implementation, whatever it had before.
+    A restored typed key always has jax's default implementation.
     """
 
     TYPESTR = f"{_MODULE}.JaxRandomKeyCheckpointHandler"
@@ -165,7 +165,7 @@ class JaxRandomKeySaveArgs(CheckpointArgs):
 @register_with_handler(JaxRandomKeyCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class JaxRandomKeyRestoreArgs(CheckpointArgs):
-    """How to restore it.
+    """How to restore the key.
 
     Attributes:
         restore_args: type, dtype and sharding of the key's data.
@@ -175,7 +175,7 @@ class JaxRandomKeyRestoreArgs(CheckpointArgs):
 
 
 class NumpyRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
-    """Saves and restores the state of a numpy generator: a tuple or a dict."""
+    """Saves and restores a numpy generator's state, a tuple or a dict."""
 
     TYPESTR = f"{_MODULE}.NumpyRandomKeyCheckpointHandler"
 
@@ -207,7 +207,7 @@ class NumpyRandomKeyCheckpointHandler(BaseRandomKeyCheckpointHandler):
 @register_with_handler(NumpyRandomKeyCheckpointHandler, for_save=True)
 @dataclasses.dataclass
 class NumpyRandomKeySaveArgs(CheckpointArgs):
-    """The state: `np.random.get_state(legacy=True)`'s tuple, or the dict."""
+    """The state to save: `np.random.get_state`'s tuple (`legacy`) or dict."""
 
     item: tuple[Any, ...] | dict[str, Any]
 
@@ -215,4 +215,4 @@ class NumpyRandomKeySaveArgs(CheckpointArgs):
 @register_with_handler(NumpyRandomKeyCheckpointHandler, for_restore=True)
 @dataclasses.dataclass
 class NumpyRandomKeyRestoreArgs(CheckpointArgs):
-    """Nothing: the state is restored as it was."""
+    """No options: the state is restored as it was saved."""

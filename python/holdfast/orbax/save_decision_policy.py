@@ -1,4 +1,4 @@
-"""Policies that say whether a step is to be saved."""
+"""Policies that decide whether a step is saved."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = [
 
 
 class PolicyCheckpointInfo(Protocol):
-    """The facts that a policy has about a step.
+    """A step as seen by a policy.
 
     Attributes:
-        step: its number.
-        metrics: saved with it.
-        time: when it was saved, in UTC.
+        step: the step's number.
+        metrics: the metrics saved with the step.
+        time: when the step was saved, in UTC.
     """
 
     step: int
@@ -40,12 +40,12 @@ class PolicyCheckpointInfo(Protocol):
 
 @dataclasses.dataclass(kw_only=True)
 class DecisionContext:
-    """Further facts for a policy.
+    """Additional inputs for a policy.
 
     Attributes:
-        is_saving_in_progress: a save runs in the background.
-        reached_preemption: the program is about to be ended.
-        multiprocessing_options: of the manager.
+        is_saving_in_progress: whether a save runs in the background.
+        reached_preemption: whether the program is about to be preempted.
+        multiprocessing_options: the manager's options.
     """
 
     is_saving_in_progress: bool
@@ -55,7 +55,7 @@ class DecisionContext:
 
 @runtime_checkable
 class SaveDecisionPolicy(Protocol):
-    """Says whether a step is to be saved."""
+    """Decides whether a step is saved."""
 
     def should_save(
         self,
@@ -64,20 +64,20 @@ class SaveDecisionPolicy(Protocol):
         *,
         context: DecisionContext,
     ) -> bool:
-        """Whether it is.
+        """Whether to save a step.
 
         Args:
-            step: the one in question.
-            previous_steps: those that were saved, in order.
-            context: further facts.
+            step: the step that may be saved.
+            previous_steps: the steps saved so far, in order.
+            context: additional inputs.
         """
 
 
 class EnginePolicy(SaveDecisionPolicy):
-    """A policy that the engine decides by."""
+    """A policy that the engine evaluates."""
 
     def _rule(self) -> _engine.SaveRule:
-        """The engine's form of it."""
+        """Returns the engine's rule for this policy."""
         raise NotImplementedError
 
     def should_save(
@@ -92,7 +92,7 @@ class EnginePolicy(SaveDecisionPolicy):
 
 @dataclasses.dataclass
 class FixedIntervalPolicy(EnginePolicy):
-    """Every step that is a multiple of `interval`."""
+    """Saves every step that is a multiple of `interval`."""
 
     interval: int
 
@@ -102,7 +102,7 @@ class FixedIntervalPolicy(EnginePolicy):
 
 @dataclasses.dataclass
 class SpecificStepsPolicy(EnginePolicy):
-    """The steps in `steps`."""
+    """Saves the steps in `steps`."""
 
     steps: Container[int]
 
@@ -112,11 +112,11 @@ class SpecificStepsPolicy(EnginePolicy):
 
 @dataclasses.dataclass(kw_only=True)
 class ContinuousCheckpointingPolicy(EnginePolicy):
-    """Every step, while no save is running.
+    """Saves every step unless another save is running.
 
     Attributes:
-        minimum_interval_secs: at least this many seconds after the previous
-            step.
+        minimum_interval_secs: minimum number of seconds since the previous
+            saved step.
     """
 
     minimum_interval_secs: int | None = None
@@ -140,12 +140,12 @@ class ContinuousCheckpointingPolicy(EnginePolicy):
 def _as_primary_says(
     answer: bool, options: MultiprocessingOptions, step: int
 ) -> bool:
-    """The answer of the primary process, as clocks differ; all wait for it.
+    """Returns the primary's answer on all processes, as their clocks differ.
 
     Raises:
-        DeadlineExceededError: a process did not come.
+        DeadlineExceededError: a process did not arrive in time.
     """
-    # The meeting's modules are not needed to name policies.
+    # Imported late: programs that only name policies do not need it.
     with importing:
         from holdfast.orbax._processes.operations import Processes
 
@@ -154,14 +154,14 @@ def _as_primary_says(
 
 
 class PreemptionCheckpointingPolicy(EnginePolicy):
-    """The step at which the program is about to be ended."""
+    """Saves the step at which the program is about to be preempted."""
 
     def _rule(self) -> _engine.SaveRule:
         return _engine.SaveRule.preemption()
 
 
 class InitialSavePolicy(EnginePolicy):
-    """Any step, while no step exists."""
+    """Saves any step if no step exists yet."""
 
     def _rule(self) -> _engine.SaveRule:
         return _engine.SaveRule.initial()
@@ -169,7 +169,7 @@ class InitialSavePolicy(EnginePolicy):
 
 @dataclasses.dataclass
 class AnySavePolicy(SaveDecisionPolicy):
-    """Saves when any of `policies` says so."""
+    """Saves a step if any of `policies` saves it."""
 
     policies: Sequence[SaveDecisionPolicy]
 

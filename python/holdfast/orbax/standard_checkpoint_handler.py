@@ -89,17 +89,17 @@ class StandardCheckpointHandler(OuterHandler["StandardSaveArgs"]):
         """Reads the tree.
 
         Args:
-            directory: the item's; anything with a path.
-            item: instead of `args`.
+            directory: the item's directory, as any path-like object.
+            item: replaces `args`.
             args: what to restore.
 
         Returns:
-            A tree like `args.item`; without it, dicts and lists.
+            A tree like `args.item`; without `args.item`, dicts and lists.
 
         Raises:
-            FileNotFoundError: no directory, no metadata, or missing files.
-            ValueError: a target that does not match; devices that are not
-                there; damaged files.
+            FileNotFoundError: the directory, its metadata or a file is missing.
+            ValueError: the target does not match, recorded devices are missing,
+                or files are damaged.
         """
         args = given_args(StandardRestoreArgs, args, item)
         restore_args = self._restore_args(directory, args)
@@ -136,10 +136,10 @@ def _is_standard(leaf: Any) -> bool:
 
 
 def _refuse_aggregate(flat: structure.FlatTree, args: list[Any]) -> None:
-    """Refuses an option of old files.
+    """Rejects `aggregate`, an option for old checkpoint files.
 
     Raises:
-        ValueError: naming the leaf.
+        ValueError: a leaf has the option; the message names the leaf.
     """
     for i, leaf_args in enumerate(args):
         if getattr(leaf_args, "aggregate", False):
@@ -150,10 +150,11 @@ def _refuse_aggregate(flat: structure.FlatTree, args: list[Any]) -> None:
 
 
 def _checked_item(item: Any, save_args: Any) -> Any:
-    """The item with everything that converts to an array converted.
+    """Returns the item with array-like leaves converted to arrays.
 
     Raises:
-        ValueError: no tree, or a leaf that is neither array nor number.
+        ValueError: the item is not a tree, or a leaf is neither an array nor a
+            number.
     """
     if item is None:
         raise ValueError("Must provide item to save.")
@@ -184,10 +185,10 @@ def _checked_item(item: Any, save_args: Any) -> Any:
 
 
 def _check_target(target: Any) -> None:
-    """Refuses a target with leaves of other types.
+    """Checks the types of the target's leaves.
 
     Raises:
-        ValueError: naming the leaf.
+        ValueError: a leaf's type is not supported; the message names the leaf.
     """
     flat = structure.flatten(target)
     for names, leaf in zip(flat.paths, flat.leaves, strict=True):
@@ -198,7 +199,7 @@ def _check_target(target: Any) -> None:
 
 
 class _StoredShardings:
-    """The recorded shardings; read when first asked for."""
+    """The recorded shardings, read on first use."""
 
     def __init__(self, metadata: Any, fallback_sharding: Any | None) -> None:
         self._metadata = metadata
@@ -211,14 +212,15 @@ class _StoredShardings:
 
     @functools.cached_property
     def leaves(self) -> dict[Any, Any]:
-        """Its leaves by path."""
+        """The leaves of the metadata tree by path."""
         return structure.flat_dict(structure.serialize(self.tree))
 
     def sharding_of(self, leaf: Any) -> Any | None:
-        """The jax sharding that a leaf's metadata record.
+        """Returns the jax sharding recorded in a leaf's metadata.
 
         Raises:
-            ValueError: its devices are not there, and there is no fallback.
+            ValueError: the sharding's devices are missing, and there is no
+                fallback.
         """
         if not isinstance(leaf, value_metadata.ArrayMetadata):
             return None
@@ -239,10 +241,10 @@ class _StoredShardings:
 def _target_shardings(
     target: Any, stored: _StoredShardings, support_layout: bool
 ) -> Any:
-    """A tree like the target of jax shardings.
+    """Returns a tree of jax shardings with the target's structure.
 
     Raises:
-        ValueError: a leaf without sharding that is not in the checkpoint.
+        ValueError: a leaf has no sharding and is not in the checkpoint.
     """
     flat = structure.flatten(target)
     shardings = []
@@ -267,7 +269,7 @@ class StandardSaveArgs(CheckpointArgs):
 
     Attributes:
         item: the tree.
-        save_args: a tree like it of `SaveArgs`.
+        save_args: a tree of `SaveArgs` with the same structure.
         custom_metadata: a JSON value for the item's `_METADATA`.
 
     Raises:
@@ -289,11 +291,12 @@ class StandardRestoreArgs(CheckpointArgs):
     """The tree to restore.
 
     Attributes:
-        item: the target: arrays, numbers, jax.ShapeDtypeStruct; or a
-            TreeMetadata. None: as stored.
-        strict: refuse shapes that differ from the stored ones; else pad with
-            zeros, or cut, at the end of each dimension.
-        support_layout: take layouts from the target, not only shardings.
+        item: the target tree, with arrays, numbers or jax.ShapeDtypeStruct as
+            leaves, or a TreeMetadata. None restores the tree as stored.
+        strict: if True, a shape that differs from the stored shape is an error;
+            if False, the array is zero-padded or truncated at the end of each
+            dimension.
+        support_layout: uses the target's layouts as well as its shardings.
         fallback_sharding: the sharding to use if the recorded devices are
             missing.
     """

@@ -1,7 +1,7 @@
-"""Names of step directories, and finding them: `orbax.checkpoint.step`.
+"""Names step directories and finds them: `orbax.checkpoint.step`.
 
-A step directory is called `5`, `0005`, `ckpt_5` or `ckpt_0005`, as its
-NameFormat says; directories that were never committed are not found.
+Depending on its NameFormat, a step directory is called `5`, `0005`, `ckpt_5` or
+`ckpt_0005`. Uncommitted directories are not found.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Metadata:
     """A committed step.
 
     Attributes:
-        step: its number.
-        path: its directory.
+        step: the step's number.
+        path: the step's directory.
     """
 
     step: int
@@ -98,26 +98,26 @@ class Metadata:
 
     @property
     def init_timestamp_nsecs(self) -> int | None:
-        """Start of the save, nanoseconds since 1970; None if not recorded."""
+        """When the save began, in ns since 1970; None if not recorded."""
         metadata = self._checkpoint_metadata
         return None if metadata is None else metadata.init_timestamp_nsecs
 
     @property
     def commit_timestamp_nsecs(self) -> int | None:
-        """End of the save, nanoseconds since 1970; None if not recorded."""
+        """When the save ended, in ns since 1970; None if not recorded."""
         metadata = self._checkpoint_metadata
         return None if metadata is None else metadata.commit_timestamp_nsecs
 
     @property
     def commit_timestamp(self) -> datetime.datetime:
-        """End of the save in UTC; the directory's time if not recorded.
+        """When the save ended, in UTC; if not recorded, the directory's mtime.
 
         Raises:
-            ValueError: `_CHECKPOINT_METADATA` has fields of other types than
-                Orbax writes.
+            ValueError: `_CHECKPOINT_METADATA` has fields whose types differ
+                from those that Orbax writes.
         """
         nsecs = self.commit_timestamp_nsecs
-        # Whole seconds, as Orbax takes them from a directory.
+        # Orbax truncates a directory's mtime to seconds.
         seconds = (
             int(_files.stat(self.path).st_mtime)
             if nsecs is None
@@ -131,34 +131,34 @@ class Metadata:
 MetadataT = TypeVar("MetadataT", bound=Metadata)
 
 
-# The type variable is invariant, as Orbax's.
+# The type variable is invariant, as in Orbax.
 class NameFormat(Protocol, Generic[MetadataT]):  # type: ignore[misc]
-    """Names of steps, and how to find the directories that bear them."""
+    """Names step directories and finds them."""
 
     def __class_getitem__(cls, item: Any) -> types.GenericAlias:
-        """`NameFormat[Metadata]`, which nothing depends on."""
+        """Supports `NameFormat[Metadata]`, which has no effect."""
         return types.GenericAlias(cls, item)
 
     def build_name(self, step: int) -> str:
-        """The directory name of a step."""
+        """Returns the directory name of a step."""
 
     @abc.abstractmethod
     def find_all(self, base_path: PathLike) -> Iterator[MetadataT]:
-        """The committed steps in `base_path`, in any order."""
+        """Yields the committed steps in `base_path`, in any order."""
 
     @abc.abstractmethod
     def find_step(self, base_path: PathLike, step: int) -> MetadataT:
-        """One committed step in `base_path`.
+        """Returns one committed step in `base_path`.
 
         Raises:
-            ValueError: it does not exist.
+            ValueError: the step does not exist.
         """
 
 
 def build_step_path(
     base_path: PathLike, name_format: NameFormat[Metadata], step: int
 ) -> Any:
-    """The path that a step has in `base_path`, whether it exists or not."""
+    """Returns a step's path in `base_path`, whether or not it exists."""
     return handler_path(base_path) / name_format.build_name(step)
 
 
@@ -166,7 +166,7 @@ def build_step_metadatas(
     step_paths: Iterable[Any],
     build_metadata: Callable[[Any], MetadataT | None],
 ) -> Iterator[MetadataT]:
-    """The results of `build_metadata` for the paths, except for None."""
+    """Yields `build_metadata` of each path, except where it returns None."""
     for path in step_paths:
         metadata = build_metadata(path)
         if metadata is not None:
@@ -174,18 +174,18 @@ def build_step_metadatas(
 
 
 def step_prefix_with_underscore(step_prefix: str | None) -> str:
-    """`<prefix>_`, or nothing for None."""
+    """Returns `<prefix>_`, or an empty string for None."""
     return "" if step_prefix is None else f"{step_prefix}_"
 
 
 def _is_place(path: PathLike) -> bool:
-    """Whether it is a directory; a bucket's is one, with steps or without."""
+    """Whether a path is a directory; a bucket URL is one even if empty."""
     return _files.is_url(path) or os.path.isdir(path)
 
 
 @dataclasses.dataclass(frozen=True)
 class _StandardNameFormat(NameFormat[Metadata]):
-    """`<prefix>_<step>`, the step with leading zeros or without."""
+    """`<prefix>_<step>`, with or without leading zeros."""
 
     step_prefix: str | None = None
     step_format_fixed_length: int | None = None
@@ -203,7 +203,7 @@ class _StandardNameFormat(NameFormat[Metadata]):
         return f"{prefix}{step:0{self.step_format_fixed_length}d}"
 
     def find_all(self, base_path: PathLike) -> Iterator[Metadata]:
-        # In this order: asking for processes may start jax's devices.
+        # process_count() comes last because it may initialize jax's devices.
         if (
             self.single_host_load_and_broadcast
             and _is_place(base_path)
@@ -213,7 +213,7 @@ class _StandardNameFormat(NameFormat[Metadata]):
         return iter(self._find_all(base_path))
 
     def _find_once_for_all(self, base_path: PathLike) -> list[Metadata]:
-        """The steps that the first process finds, on all of them."""
+        """Returns the steps that the first process finds, on all processes."""
         found = []
         if process_index() == 0:
             found = [metadata.step for metadata in self._find_all(base_path)]
@@ -276,14 +276,14 @@ def standard_name_format(
     temporary_path_cls: Any | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> NameFormat[Metadata]:
-    """The format of names like `23`, `0023`, `step_23` and `step_0023`.
+    """Makes a format for names like `23`, `0023`, `step_23` and `step_0023`.
 
     Args:
-        step_prefix: comes first, with an underscore behind it.
-        step_format_fixed_length: least number of digits.
-        single_host_load_and_broadcast: the first process lists for all, which
-            all have to call `find_all` for.
-        temporary_path_cls: knows which steps are committed.
+        step_prefix: precedes the number, followed by an underscore.
+        step_format_fixed_length: minimum number of digits.
+        single_host_load_and_broadcast: the first process lists the steps for
+            all processes, so all of them must call `find_all`.
+        temporary_path_cls: decides which steps are committed.
         atomicity_options: how steps are committed.
     """
     return _StandardNameFormat(
@@ -297,7 +297,7 @@ def standard_name_format(
 
 @dataclasses.dataclass(frozen=True)
 class _CompositeNameFormat(NameFormat[Metadata]):
-    """Writes names of one format, finds those of several."""
+    """Writes names in one format and finds names in several."""
 
     write_name_format: NameFormat[Metadata]
     read_name_formats: Sequence[NameFormat[Metadata]]
@@ -331,7 +331,7 @@ class _CompositeNameFormat(NameFormat[Metadata]):
             try:
                 return name_format.find_step(base_path, step)
             except Exception as error:
-                # A user's format may raise anything; the next may still fit.
+                # A user's format may raise anything; another may still match.
                 log.info("%s does not find step %s", name_format, step)
                 problems.append(str(error))
         raise ValueError("\n".join(problems))
@@ -344,11 +344,11 @@ def composite_name_format(
     """A format that reads several formats and writes one of them.
 
     Args:
-        write_name_format: names that are made.
-        read_name_formats: names that are found, the preferred one first.
+        write_name_format: the format of new names.
+        read_name_formats: the formats of names to find, preferred first.
 
     Raises:
-        ValueError: steps with the written name would not be found.
+        ValueError: `read_name_formats` does not include `write_name_format`.
     """
     return _CompositeNameFormat(write_name_format, read_name_formats)
 
@@ -361,10 +361,10 @@ def is_standard_name_format(name_format: NameFormat[Metadata]) -> bool:
 def single_host_load_and_broadcast_name_format(
     name_format: NameFormat[Metadata],
 ) -> NameFormat[Metadata]:
-    """The same format, with `single_host_load_and_broadcast`.
+    """Returns the format with `single_host_load_and_broadcast` enabled.
 
     Raises:
-        ValueError: it is not a standard format.
+        ValueError: `name_format` is not a standard format.
     """
     if not isinstance(name_format, _StandardNameFormat):
         raise ValueError(
@@ -380,7 +380,7 @@ def all_temporary_paths(
     temporary_path_cls: type[TemporaryPath] | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> Iterable[TemporaryPath]:
-    """See `temporary_paths`, where this is a coroutine."""
+    """Synchronous form of the coroutine in `temporary_paths`."""
     return run_sync(
         _all_temporary_paths(
             root_directory,
@@ -393,7 +393,7 @@ def all_temporary_paths(
 def latest_step_metadata(
     root_path: PathLike, name_format: NameFormat[Metadata]
 ) -> Metadata | None:
-    """The step of the highest number in `root_path`; None without steps."""
+    """Returns the highest step in `root_path`, or None without steps."""
     return max(
         name_format.find_all(root_path),
         default=None,
@@ -404,10 +404,10 @@ def latest_step_metadata(
 def step_metadata_of_checkpoint_path(
     checkpoint_path: PathLike, name_format: NameFormat[Metadata]
 ) -> Metadata:
-    """The step whose directory that is.
+    """Returns the step whose directory is `checkpoint_path`.
 
     Raises:
-        ValueError: it is not of that format.
+        ValueError: the path is not a committed step in that format.
     """
     path = handler_path(checkpoint_path)
     found = list(name_format.find_all(path.parent))
@@ -430,13 +430,13 @@ def find_step_path(
     step: int,
     include_uncommitted: bool = False,
 ) -> Any:
-    """The directory of a step.
+    """Returns the directory of a step.
 
     Args:
         base_path: the directory of the steps.
-        name_format: its name's.
-        step: its number.
-        include_uncommitted: prefer one that is not committed yet.
+        name_format: the format of the step's name.
+        step: the step's number.
+        include_uncommitted: prefers an uncommitted directory of the step.
 
     Raises:
         ValueError: no such step exists.
@@ -452,7 +452,7 @@ def find_step_path(
 def maybe_find_step_metadata(
     base_path: PathLike, name_format: NameFormat[Metadata], *, step: int
 ) -> Metadata | None:
-    """The committed step, or None."""
+    """Returns the committed step, or None."""
     try:
         return name_format.find_step(base_path, step)
     except ValueError:
@@ -468,16 +468,18 @@ def get_save_directory(
     step_format_fixed_length: int | None = None,
     step_name_format: NameFormat[Metadata] | None = None,
 ) -> Any:
-    """The directory of a step, or of an item in it.
+    """Returns the directory of a step, or of an item in the step.
 
     Args:
-        step: its number.
-        directory: that of all steps.
-        name: the item's.
-        step_prefix: of the name, without a `step_name_format`.
-        override_directory: the step's, whatever the other arguments say.
-        step_format_fixed_length: as `step_prefix`.
-        step_name_format: the format of names.
+        step: the step's number.
+        directory: the directory of all steps.
+        name: the item's name; None means the step itself.
+        step_prefix: the name's prefix if there is no `step_name_format`.
+        override_directory: the step's directory, which overrides `step`,
+            `directory` and the name options.
+        step_format_fixed_length: minimum number of digits if there is no
+            `step_name_format`.
+        step_name_format: the format of step names.
 
     Raises:
         ValueError: `directory` is None.
@@ -496,16 +498,16 @@ def get_save_directory(
 
 
 def step_from_checkpoint_name(name: str) -> int:
-    """The step in a directory's name, committed or not.
+    """Returns the step number in a directory's name, committed or not.
 
     Raises:
-        ValueError: it holds no step number.
+        ValueError: the name contains no step number.
     """
     return _engine.step_from_checkpoint_name(name)
 
 
 def checkpoint_steps_paths(checkpoint_dir: PathLike) -> list[Any]:
-    """The committed steps of any name format in a directory."""
+    """Returns the paths of committed steps, in any name format."""
     directory = handler_path(checkpoint_dir)
     rows = _engine.scan_steps(
         os.fspath(directory), any_format=True, read_metadata=False
@@ -514,7 +516,7 @@ def checkpoint_steps_paths(checkpoint_dir: PathLike) -> list[Any]:
 
 
 def checkpoint_steps(checkpoint_dir: PathLike) -> list[int]:
-    """The numbers of `checkpoint_steps_paths`."""
+    """Returns the step numbers of `checkpoint_steps_paths`."""
     rows = _engine.scan_steps(
         os.fspath(checkpoint_dir), any_format=True, read_metadata=False
     )
@@ -522,5 +524,5 @@ def checkpoint_steps(checkpoint_dir: PathLike) -> list[int]:
 
 
 def any_checkpoint_step(checkpoint_dir: PathLike) -> int | None:
-    """The number of some committed step in a directory, or None."""
+    """Returns any committed step number in a directory, or None."""
     return next(iter(checkpoint_steps(checkpoint_dir)), None)

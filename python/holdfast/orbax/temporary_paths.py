@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 
 def _as_coroutine(function: Callable[_P, _T]) -> Callable[_P, Awaitable[_T]]:
-    """A coroutine of the same signature, as Orbax has it; it never waits."""
+    """Wraps a function in a coroutine, as in Orbax, that never waits."""
 
     @functools.wraps(function)
     async def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -56,12 +56,12 @@ def temporary_path_names(
     temporary_path_cls: type[TemporaryPath] | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> list[str]:
-    """The names of the uncommitted checkpoints in a directory.
+    """Returns the names of the uncommitted checkpoints in a directory.
 
     Args:
         root_directory: the directory.
-        temporary_path_cls: as `is_path_temporary`.
-        atomicity_options: as `is_path_temporary`.
+        temporary_path_cls: see `is_path_temporary`.
+        atomicity_options: see `is_path_temporary`.
     """
     directory = os.fspath(root_directory)
     if temporary_path_cls is None:
@@ -84,12 +84,13 @@ async def all_temporary_paths(
     temporary_path_cls: type[TemporaryPath] | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> Iterable[TemporaryPath]:
-    """The checkpoints of a directory that were never committed.
+    """Returns the uncommitted checkpoints in a directory.
 
     Args:
         root_directory: the directory.
-        temporary_path_cls: the kind; None: that of the options.
-        atomicity_options: how checkpoints there are committed.
+        temporary_path_cls: the class of the results; if None, the options
+            determine it.
+        atomicity_options: how checkpoints in the directory are committed.
     """
     root = handler_path(root_directory)
     names = temporary_path_names(
@@ -113,18 +114,18 @@ def remove_temporary_paths(
     temporary_path_cls: type[TemporaryPath] | None = None,
     atomicity_options: AtomicityOptions | None = None,
 ) -> None:
-    """Removes uncommitted checkpoints, on the primary.
+    """Removes uncommitted checkpoints on the primary process.
 
-    A checkpoint that a save of holdfast is writing at the moment is left alone.
+    A checkpoint that a running holdfast save is writing is not removed.
 
     Args:
-        directory: of the steps.
+        directory: the directory of the steps.
         multiprocessing_options: which process is the primary.
-        temporary_path_cls: as `is_path_temporary`.
-        atomicity_options: as `is_path_temporary`.
+        temporary_path_cls: see `is_path_temporary`.
+        atomicity_options: see `is_path_temporary`.
 
     Raises:
-        OSError: it cannot be removed.
+        OSError: a checkpoint cannot be removed.
     """
     options = multiprocessing_options or MultiprocessingOptions()
     if not is_primary_host(options.primary_host):
@@ -143,12 +144,12 @@ def remove_temporary_paths(
             log.info("Leaving %s alone: a save is writing there", path)
 
 
-# In an object store: the lease, which a save writes first of all.
+# The second file is a save's lease in an object store, which is written first.
 _MADE_BY_A_SAVE = frozenset({STEP_METADATA_FILENAME, "_HOLDFAST_SAVE"})
 
 
 def _was_made_by_a_save(path: str) -> bool:
-    """Whether it is a save's, and not just any directory without a marker."""
+    """Whether a save made this directory, which contains no marker."""
     if TMP_DIR_SUFFIX in os.path.basename(path):
         return True
     names = [entry.name for entry in _files.own_entries(path)]

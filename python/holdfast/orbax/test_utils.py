@@ -1,6 +1,6 @@
-"""Helpers for tests of programs that checkpoint: `orbax.checkpoint.test_utils`.
+"""Helpers for testing programs that checkpoint: `orbax.checkpoint.test_utils`.
 
-Those about devices need jax; the others do not.
+Only the helpers for devices need jax.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = [
     *_test_helpers.__all__,
 ]
 
-# Orbax imports it, and its guides use it as if jax had.
+# Orbax imports this jax module, and its guides rely on that import.
 if imported_jax() is not None and importlib.util.find_spec("tensorstore"):
     with contextlib.suppress(ImportError):
         importlib.import_module(
@@ -67,10 +67,10 @@ PyTree = Any
 
 
 def erase_and_create_empty(directory: PathLike) -> Any:
-    """Removes a directory with all it holds and makes it anew.
+    """Removes a directory with its contents and creates it again.
 
     Returns:
-        Its path, an `etils.epath.Path` in programs that use etils.
+        The path, an `etils.epath.Path` in programs that use etils.
     """
     if _files.exists(directory):
         _files.rmtree(directory)
@@ -79,7 +79,7 @@ def erase_and_create_empty(directory: PathLike) -> Any:
 
 
 def empty_directory(directory: PathLike) -> bool:
-    """Removes what a directory holds; False when there is no directory."""
+    """Removes a directory's contents; returns False if it does not exist."""
     if not _files.exists(directory):
         return False
     with _files.scandir(directory) as entries:
@@ -96,10 +96,10 @@ def print_directory(directory: PathLike, level: int = 0) -> None:
 
     Args:
         directory: where to start.
-        level: how deep that is already.
+        level: the depth of `directory`.
 
     Raises:
-        ValueError: no such directory.
+        ValueError: the directory does not exist.
     """
     path = os.fspath(directory)
     if not _files.exists(path):
@@ -125,14 +125,14 @@ def save_fake_tmp_dir(
     subdirs: Sequence[str] | None = None,
     step_prefix: str | None = None,
 ) -> Any:
-    """Leaves what a save that was killed leaves: temporary directories.
+    """Creates the temporary directories that a killed save leaves behind.
 
     Args:
-        directory: the root of the steps.
-        step: whose save was killed.
-        item: which item it was at.
-        subdirs: directories of that item.
-        step_prefix: of the step's name.
+        directory: the directory of the steps.
+        step: the step whose save was killed.
+        item: the item that was being saved.
+        subdirs: directories in that item.
+        step_prefix: the prefix of the step's name.
 
     Returns:
         The path of the item's temporary directory.
@@ -148,12 +148,13 @@ def save_fake_tmp_dir(
 def assert_array_equal(testclass: Any, v_expected: Any, v_actual: Any) -> None:
     """Asserts that two leaves have the same type, dtype and values.
 
-    For jax.Arrays the shards are compared, for PRNG keys data and kind.
+    For jax.Arrays the shards are compared; for PRNG keys, the data and the
+    implementation.
 
     Args:
         testclass: a `unittest.TestCase`.
         v_expected: an array or a scalar.
-        v_actual: what must equal it.
+        v_actual: the value that must equal `v_expected`.
     """
     testclass.assertIsInstance(v_actual, type(v_expected))
     if hasattr(v_expected, "dtype"):
@@ -187,7 +188,7 @@ def assert_tree_equal(testclass: Any, expected: Any, actual: Any) -> None:
     Args:
         testclass: a `unittest.TestCase`.
         expected: a tree.
-        actual: what must equal it.
+        actual: the tree that must equal `expected`.
     """
     wanted, given = to_flat_dict(expected), to_flat_dict(actual)
     testclass.assertEqual(sorted(wanted), sorted(given))
@@ -198,12 +199,12 @@ def assert_tree_equal(testclass: Any, expected: Any, actual: Any) -> None:
 def assert_tree_same_structure(
     testclass: Any, expected: Any, actual: Any
 ) -> None:
-    """Asserts that two trees are the same but for their leaves.
+    """Asserts that two trees differ only in their leaves.
 
     Args:
         testclass: a `unittest.TestCase`.
         expected: a tree.
-        actual: what must be like it.
+        actual: the tree that must have the structure of `expected`.
     """
     wanted, given = (
         unflatten_like(tree, [0] * len(flatten_with_path(tree)))
@@ -222,7 +223,7 @@ def is_leaf(x: Any) -> bool:
 
 
 def setup_pytree(add: int = 0) -> dict[str, Any]:
-    """A small tree of numpy arrays, `add` added to each element."""
+    """Returns a small tree of numpy arrays; `add` is added to each element."""
     return {
         "a": np.arange(8) + add,
         "b": np.arange(16) * 2 + add,
@@ -234,7 +235,7 @@ def setup_pytree(add: int = 0) -> dict[str, Any]:
 
 
 def create_sharded_array(arr: Any, mesh: Any, mesh_axes: Any) -> Any:
-    """A jax.Array of the values of `arr`.
+    """Returns a sharded jax.Array with the values of `arr`.
 
     Args:
         arr: a numpy array, int or float.
@@ -255,16 +256,15 @@ def setup_sharded_pytree(
     reverse_devices: bool = False,
     devices: Sequence[Any] | None = None,
 ) -> tuple[Any, Any, Any]:
-    """`setup_pytree()` over all devices: replicated, in rows, in blocks.
+    """Puts `setup_pytree()` on all devices: replicated, in rows or in blocks.
 
     Args:
-        pytree: another tree of that structure.
-        reverse_devices: put the devices in reverse.
-        devices: other devices; an even number.
+        pytree: a tree of the same structure to use instead.
+        reverse_devices: uses the devices in reverse order.
+        devices: an even number of devices to use instead.
 
     Returns:
-        The tree of jax.Arrays, that of their meshes, that of their partition
-        specs.
+        The trees of jax.Arrays, of their meshes and of their partition specs.
     """
     jax = require_jax("a sharded tree")
     chosen = list(jax.devices() if devices is None else devices)
@@ -286,7 +286,7 @@ def setup_sharded_pytree(
 
 
 def replicate_sharded_array(arr: Any) -> Any:
-    """The jax.Array, whole on every device."""
+    """Returns the jax.Array replicated on every device."""
     jax = require_jax("a replicated array")
     mesh = jax.sharding.Mesh(np.asarray(jax.devices()), ("x",))
     spec = jax.sharding.PartitionSpec(None)
@@ -294,7 +294,7 @@ def replicate_sharded_array(arr: Any) -> Any:
 
 
 def apply_function(tree: Any, function: Callable[[Any], Any]) -> Any:
-    """A tree of jax.Arrays with a jitted function applied to each."""
+    """Applies a jitted function to each jax.Array in a tree."""
     jax = require_jax("a jitted function")
     return jax.tree.map(jax.jit(function), tree)
 
@@ -306,12 +306,12 @@ def get_expected_chunk_shape(
     max_replicas_for_replica_parallel: int | None = None,
     pathways_support_replica_parallel: bool = False,
 ) -> tuple[int, ...]:
-    """The shape, in elements, of what each device writes of a jax.Array.
+    """Returns the shape, in elements, that each device writes of a jax.Array.
 
     Args:
         arr: the array.
-        use_replica_parallel: replicas of a shard share it.
-        max_replicas_for_replica_parallel: at most as many.
+        use_replica_parallel: replicas of a shard share the writing.
+        max_replicas_for_replica_parallel: maximum number of such replicas.
         pathways_support_replica_parallel: ignored; accepted because Orbax has
             it.
     """
@@ -328,7 +328,7 @@ def get_expected_chunk_shape(
 
 
 def filter_metadata_fields(pytree: Any, include_fields: Sequence[str]) -> Any:
-    """A tree of metadata, each leaf as a dict of those of its fields."""
+    """Replaces each metadata leaf by a dict of the requested fields."""
     leaves = [
         {f: getattr(leaf, f) for f in include_fields if hasattr(leaf, f)}
         for _, leaf in flatten_with_path(pytree)

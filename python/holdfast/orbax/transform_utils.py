@@ -1,7 +1,7 @@
-"""Changing a tree into another by rules: `orbax.checkpoint.transform_utils`.
+"""Transforms trees by rules: `orbax.checkpoint.transform_utils`.
 
-A rule's key is a regular expression for whole keys of the new tree, whose
-parts are joined with "/".
+A rule's key is a regular expression that must match a complete key of the new
+tree, with the key's parts joined by "/".
 """
 
 from __future__ import annotations
@@ -38,27 +38,28 @@ MultiValueFn: TypeAlias = Callable[[str, PyTree], Any]
 
 
 def _require(holds: bool) -> None:
-    """Refuses a rule that contradicts itself, with Orbax's class."""
+    """Rejects a contradictory rule with the error class that Orbax raises."""
     if not holds:
         raise AssertionError
 
 
 @dataclasses.dataclass
 class Transform:
-    r"""The source of the value of a key of the new tree.
+    r"""Where the value for a key of the new tree comes from.
 
     Attributes:
-        original_key: key in the original tree, joined with "/"; may hold back
-            references to the rule's groups (`\1`). None: the same key.
-        use_fallback: take the value from the tree that does not serve the
-            unnamed keys: from the new tree if they come from the original, and
-            the reverse.
-        value_fn: called with the original value; returns the new one.
-        multi_value_fn: called with the new key and the whole original tree;
+        original_key: the key in the original tree, joined by "/"; may contain
+            back references to the rule's groups (`\1`). None means the same
+            key.
+        use_fallback: takes the value from the tree that is not the default for
+            keys without a rule: from the new tree if that default is the
+            original tree, and vice versa.
+        value_fn: called with the original value; returns the new value.
+        multi_value_fn: called with the new key and the complete original tree;
             returns the new value.
 
     Raises:
-        AssertionError: attributes that exclude each other.
+        AssertionError: attributes exclude each other.
     """
 
     original_key: str | tuple[str] | None = None
@@ -76,17 +77,17 @@ class Transform:
 
 @dataclasses.dataclass
 class RestoreTransform(Transform):
-    """A rule for restores, where values that are not needed are not read.
+    """A rule for restores, which read only the values that are needed.
 
     Attributes:
-        value_fn: as `Transform`'s.
-        multi_value_fn: as `Transform`'s; called with the RestoreArgs of the
-            new key in addition.
-        multi_value_fn_input_args: regular expression of original keys ->
-            RestoreArgs; the keys that `multi_value_fn` needs.
+        value_fn: as in `Transform`.
+        multi_value_fn: as in `Transform`, but also called with the new key's
+            RestoreArgs.
+        multi_value_fn_input_args: maps a regular expression for the original
+            keys that `multi_value_fn` needs to their RestoreArgs.
 
     Raises:
-        AssertionError: attributes that exclude each other.
+        AssertionError: attributes exclude each other.
     """
 
     multi_value_fn_input_args: dict[str, Any] | None = None
@@ -103,20 +104,21 @@ def apply_transformations(
     new_tree: PyTree,
     default_to_original: bool | None = True,
 ) -> PyTree:
-    """The new tree, with values from the original by rules.
+    """Fills the new tree with values that rules take from the original tree.
 
     Args:
         original_tree: any pytree.
-        transformations: a tree of `Transform`; its keys, joined with "/", are
-            the rules' regular expressions. They are tried in the order of a
-            tree's leaves (dicts by key); of several that fit the last wins.
-        new_tree: gives the result's structure, and the values that come from
-            nowhere else; None and empty containers are left as they are.
-        default_to_original: keys without a rule take the original's value, if
-            it has one; else they keep the new tree's.
+        transformations: a tree of `Transform`; its keys, joined by "/", are the
+            rules' regular expressions. Rules are tried in the order of the
+            tree's leaves (dicts by key); the last matching rule wins.
+        new_tree: determines the result's structure and every value that has no
+            other source; None and empty containers are left unchanged.
+        default_to_original: if True, a key without a rule takes the original
+            tree's value, if there is one; otherwise the key keeps the new
+            tree's value.
 
     Raises:
-        ValueError: a key that the original tree lacks.
+        ValueError: the original tree lacks a key.
         re.error: a rule's key is not a regular expression.
     """
     if not flatten_with_path(new_tree) and not new_tree:
@@ -165,7 +167,7 @@ def _ruled_value(
     original: dict[str, Any],
     original_tree: PyTree,
 ) -> Any:
-    """The value that a rule without fallback gives the key it matched."""
+    """Returns the value that a rule without fallback gives a matched key."""
     if rule.multi_value_fn is not None:
         if rule.value_fn is not None:
             raise ValueError(
@@ -182,18 +184,18 @@ def _ruled_value(
 
 
 def original_key_of(rule: Transform, match: re.Match[str]) -> str:
-    """The key in the original tree, back references filled in."""
+    """Returns the key in the original tree, with back references expanded."""
     if rule.original_key is None:
         return match.string
     return match.expand(rule.original_key)  # type: ignore[arg-type]
 
 
 def merge_trees(*trees: PyTree, target: PyTree | None = None) -> PyTree:
-    """One tree with the leaves of all; later trees win.
+    """Merges the leaves of all trees into one tree; later trees win.
 
     Args:
         *trees: any pytrees; their empty containers are left out.
-        target: gives the result's structure; None: dicts.
+        target: determines the result's structure; None means dicts.
 
     Raises:
         KeyError: `target` has a key that no tree has.
@@ -205,15 +207,15 @@ def merge_trees(*trees: PyTree, target: PyTree | None = None) -> PyTree:
 
 
 def intersect_trees(*trees: PyTree, target: PyTree | None = None) -> PyTree:
-    """The last tree's leaves at the keys that all trees have.
+    """Returns the last tree's leaves at the keys that all trees share.
 
     Args:
-        *trees: at least one; their empty containers are left out.
-        target: gives the result's structure; None: dicts.
+        *trees: at least one pytree; empty containers are left out.
+        target: determines the result's structure; None means dicts.
 
     Raises:
-        TypeError: no trees.
-        KeyError: `target` has a key that not all trees have.
+        TypeError: no trees are given.
+        KeyError: `target` has a key that some tree lacks.
     """
     flat = [to_flat_dict(tree) for tree in trees]
     common = set.intersection(*(set(leaves) for leaves in flat))

@@ -1,8 +1,8 @@
 """Key paths, flat dicts and names of pytrees.
 
-Everything here works on plain trees (dict, list, tuple, namedtuple, None)
-without jax. A tree can only hold nodes registered with jax, or jax.Arrays,
-once the program has imported jax; then jax's own tree functions are used.
+Plain trees (dict, list, tuple, namedtuple, None) do not need jax here. A tree
+can hold jax.Arrays, or nodes registered with jax, only after the program has
+imported jax; from then on jax's own tree functions are used.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ JsonType: TypeAlias = "list[JsonValue] | dict[str, JsonValue]"
 IsLeaf: TypeAlias = Callable[[Any], bool] | None
 
 
-# Key entries of trees flattened without jax, named as jax names its own: they
-# are told apart by class name, so that both kinds may meet.
+# Key entries of trees flattened without jax. They have the class names of jax's
+# key entries and are distinguished by those names, so both kinds may be mixed.
 @dataclasses.dataclass(frozen=True)
 class SequenceKey:
     """The index of a list's or tuple's child."""
@@ -68,7 +68,7 @@ def issubclass_of_namedtuple(kind: Any) -> bool:
 
 
 def _plain_children(node: Any) -> list[tuple[Any, Any]] | None:
-    """(key entry, child) of a plain node in jax's order; None for a leaf."""
+    """A plain node's (key entry, child) pairs in jax order; None for a leaf."""
     if node is None:
         return []
     if isinstance_of_namedtuple(node):
@@ -87,7 +87,7 @@ def _plain_children(node: Any) -> list[tuple[Any, Any]] | None:
     return None
 
 
-# Types that are never containers; asking jax takes longer than all else.
+# Types that are never containers; asking jax would dominate the time.
 LEAF_TYPES: set[type] = {
     int,
     float,
@@ -101,12 +101,12 @@ LEAF_TYPES: set[type] = {
 
 
 def add_leaf_type(kind: type) -> None:
-    """Says that instances of exactly this type are never containers."""
+    """Declares that instances of exactly this type are never containers."""
     LEAF_TYPES.add(kind)
 
 
 def children_with_keys(node: Any) -> list[tuple[PyTreeKey, Any]] | None:
-    """(key entry, child) pairs of one node in flatten order; None: a leaf."""
+    """A node's (key entry, child) pairs in flatten order; None for a leaf."""
     if type(node) in LEAF_TYPES:
         return None
     jax = imported_jax()
@@ -150,7 +150,7 @@ def flatten_with_path(
 
 
 def tree_leaves(tree: PyTree) -> list[Any]:
-    """The leaves alone, as `flatten_with_path` orders them."""
+    """The leaves only, in the order of `flatten_with_path`."""
     jax = imported_jax()
     if jax is None:
         return [leaf for _, leaf in _walk(tree, (), None)]
@@ -186,7 +186,7 @@ def unflatten_like(
 
 
 def is_leaf_node(value: Any) -> bool:
-    """True for all but containers, registered ones included."""
+    """True unless `value` is a container, plain or registered with jax."""
     return children_with_keys(value) is None
 
 
@@ -196,7 +196,7 @@ def is_leaf_node_or_none(value: Any) -> bool:
 
 
 def is_empty_node(x: Any) -> bool:
-    """True for a container without children; None is one."""
+    """True for a container without children; None counts as one."""
     return children_with_keys(x) == []
 
 
@@ -224,7 +224,7 @@ _FIELDS = {
 
 
 class _RawKeyOf(dict[type, Callable[[Any], Any]]):
-    """The function that gets the value out of key entries, by their class."""
+    """Maps each key entry class to a function that returns its raw key."""
 
     def __missing__(self, kind: type) -> Callable[[Any], Any]:
         field = _FIELDS.get(kind.__name__)
@@ -240,27 +240,27 @@ def _refuse_key(key: Any) -> NoReturn:
 
 
 def _raw_key(key: Any) -> Any:
-    """The value that the key entry holds.
+    """Returns the value that a key entry holds.
 
     Raises:
-        ValueError: it is not one of jax's kinds of key.
+        ValueError: `key` is not one of jax's key entry types.
     """
     return _RAW_KEY_OF[type(key)](key)
 
 
 def get_key_name(key: Any) -> int | str:
-    """The index, or the text of the key, of one key entry.
+    """Returns a key entry's index, or its key as a string.
 
     Raises:
-        ValueError: `key` is not one of jax's kinds of key.
+        ValueError: `key` is not one of jax's key entry types.
     """
     raw: int | str = _raw_key(key)
     return str(raw) if type(key).__name__ == "DictKey" else raw
 
 
 def str_keypath(keypath: PyTreePath) -> tuple[str, ...]:
-    """The names of a key path as text."""
-    # The text of an index and of its name are the same.
+    """The keys of a key path as strings."""
+    # `get_key_name` is not needed: str() of its result is the same.
     return tuple([str(_RAW_KEY_OF[type(key)](key)) for key in keypath])
 
 
@@ -268,14 +268,14 @@ tuple_path_from_keypath = str_keypath
 
 
 def param_name_from_keypath(keypath: PyTreePath) -> str:
-    """The name a leaf is stored under: its keys joined with dots."""
+    """The name under which a leaf is stored: its keys joined by dots."""
     return ".".join(str_keypath(keypath))
 
 
 def get_param_names(
     item: PyTree, *, include_empty_nodes: bool = True
 ) -> PyTree:
-    """`item` with the name that each leaf is stored under in its place."""
+    """`item` with each leaf replaced by the name under which it is stored."""
     is_leaf = is_empty_or_leaf if include_empty_nodes else None
     flat = flatten_with_path(item, is_leaf)
     names = [param_name_from_keypath(path) for path, _ in flat]
@@ -291,7 +291,7 @@ def _empty_container(key: Any) -> dict[Any, Any] | list[Any]:
 
 
 def _descend(node: Any, key: Any, new: Any) -> Any:
-    """The child of a dict or list under construction; `new` when absent."""
+    """Returns the child at `key` of a dict or list; adds `new` if absent."""
     name = get_key_name(key)
     if isinstance(node, dict):
         return node.setdefault(name, new)
@@ -303,10 +303,10 @@ def _descend(node: Any, key: Any, new: Any) -> Any:
 def from_flattened_with_keypath(
     flat_with_keys: list[tuple[PyTreePath, Any]],
 ) -> PyTree:
-    """Dicts and lists from (key path, leaf) pairs.
+    """Builds dicts and lists from (key path, leaf) pairs.
 
     Raises:
-        ValueError: the list is empty, or a key is of an unknown kind.
+        ValueError: the list is empty, or a key is of an unknown type.
     """
     if not flat_with_keys:
         raise ValueError(
@@ -325,21 +325,21 @@ def from_flattened_with_keypath(
 
 
 def serialize_tree(tree: PyTree, keep_empty_nodes: bool = False) -> PyTree:
-    """`tree` in dicts and lists only, with text for keys.
+    """Converts `tree` to dicts and lists with string keys.
 
     Args:
         tree: any pytree.
-        keep_empty_nodes: keep containers without children as leaves.
+        keep_empty_nodes: keeps containers without children as leaves.
     """
     is_leaf = is_empty_or_leaf if keep_empty_nodes else None
     return from_flattened_with_keypath(flatten_with_path(tree, is_leaf))
 
 
 def _look_up(node: Any, key: Any) -> Any:
-    """The child at `key` of a serialized tree or of a registered node.
+    """Returns the child at `key` of a serialized tree or a registered node.
 
     Raises:
-        KeyError: the node lacks it.
+        KeyError: the node has no such child.
     """
     name = get_key_name(key)
     if type(node) in (dict, list, tuple):
@@ -353,7 +353,7 @@ def _look_up(node: Any, key: Any) -> Any:
 
 
 def _child_at(node: Any, key: Any) -> Any:
-    """The child at a key entry of a node that is not a plain container."""
+    """Returns the child at `key` of a node that is not a plain container."""
     if type(key).__name__ == "FlattenedIndexKey":
         return (children_with_keys(node) or [])[_raw_key(key)][1]
     if type(key).__name__ == "GetAttrKey":
@@ -364,12 +364,13 @@ def _child_at(node: Any, key: Any) -> Any:
 def deserialize_tree(
     serialized: PyTree, target: PyTree, keep_empty_nodes: bool = False
 ) -> PyTree:
-    """`target`'s structure with the values of a serialized tree.
+    """Gives the values of a serialized tree the structure of `target`.
 
     Args:
-        serialized: as `serialize_tree` gives it.
+        serialized: the result of `serialize_tree`.
         target: a tree whose leaves are ignored.
-        keep_empty_nodes: take empty containers of `target` from `serialized`.
+        keep_empty_nodes: takes the values at empty containers of `target` from
+            `serialized`.
 
     Raises:
         KeyError: `target` has a path that `serialized` lacks.
@@ -395,13 +396,13 @@ def to_flat_dict(
     keep_empty_nodes: bool = False,
     is_leaf: IsLeaf = None,
 ) -> PyTree:
-    """A dict from each leaf's path to the leaf.
+    """Returns a dict that maps each leaf's path to the leaf.
 
     Args:
         tree: any pytree.
-        sep: joins the path into one text; None keeps tuples of texts.
+        sep: joins each path into one string; None keeps tuples of strings.
         keep_empty_nodes: containers without children count as leaves.
-        is_leaf: what else ends the walk; replaces `keep_empty_nodes`.
+        is_leaf: which nodes count as leaves; replaces `keep_empty_nodes`.
     """
     if is_leaf is None and keep_empty_nodes:
         is_leaf = is_empty_or_leaf
@@ -438,13 +439,15 @@ def from_flat_dict(
     """The reverse of `to_flat_dict`.
 
     Args:
-        flat_dict: path to leaf.
-        target: gives the structure; None gives nested dicts.
-        sep: the separator of joined paths, None for tuples.
-        inplace: empty `flat_dict` on the way, which saves memory.
+        flat_dict: maps each path to its leaf.
+        target: determines the structure; None means nested dicts.
+        sep: the separator in joined paths; None for tuples.
+        inplace: removes entries from `flat_dict` as they are used, which saves
+            memory.
 
     Raises:
-        ValueError: `inplace` without a dict; () beside other paths.
+        ValueError: `inplace` is set and `flat_dict` is not a dict, or there
+            are other paths next to ().
         KeyError: `target` has a path that `flat_dict` lacks.
     """
     if inplace and not isinstance(flat_dict, dict):
@@ -465,10 +468,11 @@ def to_shape_dtype_struct(
 
     Args:
         arr: an array, an abstract array, or metadata with `shape` or
-            `global_shape`, `dtype` and `sharding`; scalars stay themselves.
-        dtype: replaces the array's.
-        scalar_dtype: `int` or `float`, called on a scalar.
-        support_format: keep an array's layout with its sharding.
+            `global_shape`, `dtype` and `sharding`; scalars are returned as
+            they are.
+        dtype: replaces the array's dtype.
+        scalar_dtype: `int` or `float`, which converts a scalar.
+        support_format: keeps an array's layout with its sharding.
 
     Raises:
         ValueError: `arr` has no shape.

@@ -1,4 +1,4 @@
-"""Compares two trees, cuts one to another's shape, and merges trees."""
+"""Compares trees, trims a tree to another's structure, and merges trees."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TrimCallback = Callable[[Path, Any], None]
 
 
 class Diff(NamedTuple):
-    """The values of the first and of the second tree at one place."""
+    """The values of the first and second tree at one path."""
 
     lhs: Any
     rhs: Any
@@ -38,19 +38,17 @@ def tree_difference(
     is_leaf: Callable[[Any], bool] | None = None,
     leaves_equal: Callable[[Any, Any], bool] | None = None,
 ) -> PyTree | None:
-    """The places where two trees differ.
+    """Finds where two trees differ.
 
     Args:
         a: the first tree.
         b: the second tree.
-        is_leaf: which nodes to compare as leaves; by default those that jax
-            takes for leaves.
-        leaves_equal: equality of leaves; by default, of their types.
+        is_leaf: which nodes are compared as leaves; by default, jax's leaves.
+        leaves_equal: compares two leaves; by default, compares their types.
 
     Returns:
         A tree like `a` with a `Diff` at each difference and None elsewhere, or
-        None for trees without differences. A dict keeps only the keys that
-        differ.
+        None if the trees do not differ. A dict keeps only the keys that differ.
     """
     is_leaf = is_leaf or is_leaf_node
     if is_leaf(a) and is_leaf(b):
@@ -100,7 +98,7 @@ def _node_difference(
 
 
 def _with_children(node: Any, children: list[Any]) -> Any:
-    """A registered node's copy with other children; needs jax."""
+    """Copies a registered node with other children; needs jax."""
     jax = imported_jax()
     assert jax is not None
     structure = jax.tree.structure(
@@ -110,7 +108,7 @@ def _with_children(node: Any, children: list[Any]) -> Any:
 
 
 def trimmed(template: PyTree, structure: PyTree, strict: bool) -> PyTree:
-    """Like `tree_trim`, with `...` for what `structure` lacks."""
+    """Like `tree_trim`, with `...` at the leaves that `structure` lacks."""
     return _Trim(strict, False).trim((), template, structure, None)
 
 
@@ -122,21 +120,21 @@ def tree_trim(
     strict: bool = True,
     allow_sequence_mapping_alignment: bool = False,
 ) -> PyTree | PartsOf:
-    """`structure` without what `template` does not have.
+    """Removes the parts of `structure` that `template` does not have.
 
     Args:
-        template: the tree whose shape and kinds of containers are wanted.
+        template: the tree whose structure and container types are wanted.
         structure: the tree with the values.
-        trimmed_structure_callback: called with path and subtree of each part
-            that is left out.
-        strict: what `structure` lacks is refused; else the result is a
-            `PartsOf` without it.
-        allow_sequence_mapping_alignment: lists and tuples match dicts whose
-            keys are their indices.
+        trimmed_structure_callback: called with the path and subtree of each
+            removed part.
+        strict: if True, a part that `structure` lacks is an error; if False,
+            the result is a `PartsOf` without that part.
+        allow_sequence_mapping_alignment: lets lists and tuples match dicts
+            whose keys are indices.
 
     Raises:
         ValueError: `structure` lacks a key, or lengths differ.
-        TypeError: containers of different kinds.
+        TypeError: container types differ.
     """
     trim = _Trim(strict, allow_sequence_mapping_alignment).trim
     kept = trim((), template, structure, trimmed_structure_callback)
@@ -152,7 +150,7 @@ def _by_name(node: Any) -> dict[str, Any]:
 
 
 def _key_texts(node: Any) -> dict[str, str]:
-    """Name -> jax's text of the key: "['a']", "[0]", ".field"."""
+    """Maps each name to jax's string for the key: "['a']", "[0]", ".field"."""
     texts = {}
     for key, _ in children_with_keys(node) or []:
         name = get_key_name(key)
@@ -169,7 +167,7 @@ def _key_texts(node: Any) -> dict[str, str]:
 def _naming_keys_of(
     callback: TrimCallback | None, path: Path, node: Any
 ) -> TrimCallback | None:
-    """The callback for a node that is treated as a dict: gets its own keys."""
+    """Wraps the callback for a node treated as a dict, to pass jax's keys."""
     if callback is None:
         return None
     texts = _key_texts(node)
@@ -298,7 +296,7 @@ def _placeholders(template: Any) -> Any:
 
 
 def type_text(kind: type) -> str:
-    """A class in messages, where those of `_METADATA` go by Orbax's name."""
+    """Names a class for error messages; `_METADATA` types get Orbax's name."""
     if issubclass(kind, ValueMetadataEntry):
         module = "orbax.checkpoint._src.metadata.value_metadata_entry"
         return f"<class '{module}.ValueMetadataEntry'>"
@@ -320,17 +318,16 @@ def merge_trees(
     overwrite: bool = False,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> PyTree:
-    """One tree with the leaves of all.
+    """Merges the leaves of all trees into one tree.
 
     Args:
-        *trees: trees of the same kinds of containers.
-        overwrite: a later tree's leaf replaces an earlier one's; else a leaf
-            that two trees have is refused.
-        is_leaf: what to take as a leaf; None is one by default.
+        *trees: trees with the same container types.
+        overwrite: if True, a later tree's leaf replaces an earlier tree's; if
+            False, two trees must not share a leaf's path.
+        is_leaf: which nodes count as leaves; by default, None counts as one.
 
     Raises:
-        ValueError: two trees have a leaf in common, or containers that do not
-            match.
+        ValueError: two trees share a leaf's path, or containers do not match.
     """
     is_leaf = is_leaf or is_leaf_node_or_none
     if not trees:
@@ -361,7 +358,7 @@ def _refuse_common_keys(
 def _merge(
     new: Any, old: Any, overwrite: bool, is_leaf: Callable[[Any], bool]
 ) -> Any:
-    """`new` laid over `old`."""
+    """Merges `new` over `old`."""
     if type(new) is not type(old) and not overwrite:
         raise ValueError(f"Types do not match: {type(new)} and {type(old)}")
     if is_leaf(new) or is_leaf(old):
@@ -402,7 +399,7 @@ def _merge_mappings(
 
 
 def _rebuilt(kind: Any, content: Any) -> Any:
-    """`kind(content)`, or the content where that class takes no such."""
+    """Returns `kind(content)`, or `content` if the constructor rejects it."""
     try:
         return kind(content)
     except (TypeError, ValueError):

@@ -1,8 +1,7 @@
 """Handlers of leaf types and their arguments: `orbax.checkpoint.type_handlers`.
 
-A handler of one's own is registered for its type, for everybody
-(`register_type_handler`) or in a registry that is given to
-PyTreeCheckpointHandler.
+A custom handler is registered for its type, either globally
+(`register_type_handler`) or in a registry passed to PyTreeCheckpointHandler.
 """
 
 from __future__ import annotations

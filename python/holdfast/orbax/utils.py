@@ -103,21 +103,21 @@ def is_scalar(x: Any) -> bool:
 
 
 def leaf_is_placeholder(leaf: Any) -> bool:
-    """Whether a value of the old msgpack file stands for a stored array."""
+    """Whether a value in the old msgpack file is an array's placeholder."""
     prefixes = (_PLACEHOLDER_PREFIX, _AGGREGATED_PREFIX)
     return isinstance(leaf, str) and leaf.startswith(prefixes)
 
 
 def leaf_placeholder(name: str) -> str:
-    """The text in the old msgpack file for the array stored as `name`."""
+    """Returns the old msgpack file's placeholder for the array `name`."""
     return _PLACEHOLDER_PREFIX + name
 
 
 def name_from_leaf_placeholder(placeholder: str) -> str:
-    """The name of the array that the text stands for.
+    """Returns the name of the array that a placeholder represents.
 
     Raises:
-        ValueError: it stands for none.
+        ValueError: the string is not a placeholder.
     """
     if not leaf_is_placeholder(placeholder):
         raise ValueError(
@@ -128,12 +128,12 @@ def name_from_leaf_placeholder(placeholder: str) -> str:
 
 
 def all_leaves_are_placeholders(tree: Any) -> bool:
-    """Whether every leaf stands for a stored array."""
+    """Whether every leaf is a placeholder of a stored array."""
     return all(map(leaf_is_placeholder, structure.flatten(tree).leaves))
 
 
 def pytree_structure(directory: str | os.PathLike[str]) -> Any:
-    """The tree that the names in an old item's directory suggest."""
+    """Returns the tree implied by the directory names in an old item."""
     with importing:
         from holdfast.orbax._restore.source import names_of_directories
 
@@ -143,11 +143,11 @@ def pytree_structure(directory: str | os.PathLike[str]) -> Any:
 
 
 def fully_replicated_host_local_array_to_global_array(arr: Any) -> Any:
-    """A replicated global jax.Array of an array that pmap has produced.
+    """Converts an array that pmap produced to a replicated global jax.Array.
 
     Args:
-        arr: the same values on each local device, with or without a leading
-            axis of devices.
+        arr: an array with the same values on each local device, with or without
+            a leading device axis.
     """
     jax = require_jax("a global jax.Array")
     shards = sorted(

@@ -10,6 +10,6 @@ from holdfast.orbax._compat.attributes import attribute_error
 
 def __getattr__(name: str) -> Any:
     if name == "v1":
-        # Only then: it needs what needs this package's parent.
+        # Imported late: v1's imports need this package's parent.
         return importlib.import_module(f"{__name__}.v1")
     raise attribute_error(__name__, name)

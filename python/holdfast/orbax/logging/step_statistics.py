@@ -1,4 +1,4 @@
-"""Measurements that loggers hear of: `logging.step_statistics`.
+"""Measurements passed to loggers: `logging.step_statistics`.
 
 Times are seconds since 1970; durations are seconds.
 """
@@ -23,13 +23,13 @@ class RestoreStepStatistics:
     """Measurements of a restore.
 
     Attributes:
-        step: its number.
+        step: the step's number.
         event_type: "restore".
-        directory: of the steps.
+        directory: the directory of the steps.
         checkpointer_start_time: when the checkpointer began.
-        checkpointer_duration_secs: how long it took.
+        checkpointer_duration_secs: how long the checkpointer took.
         checkpoint_manager_start_time: when the manager began.
-        checkpoint_manager_duration_secs: how long it took.
+        checkpoint_manager_duration_secs: how long the manager took.
     """
 
     step: int | None = None

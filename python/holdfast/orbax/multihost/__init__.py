@@ -1,9 +1,8 @@
-"""Which of several processes this is, and waiting for the others:
-`orbax.checkpoint.multihost`.
+"""Process indices, barriers and broadcasts: `orbax.checkpoint.multihost`.
 
-The processes are those of `jax.distributed`; a program without jax is one
-process. Barriers go through the client of `jax.distributed`, so every wait has
-a deadline. Units: seconds, and milliseconds where a name says so.
+The processes are those of `jax.distributed`; a program without jax has one
+process. Barriers use the client of `jax.distributed`, so every wait has a
+deadline. Units: seconds, or milliseconds where a name says so.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ EXPERIMENTAL_ORBAX_USE_DISTRIBUTED_PROCESS_ID = define_bool(
     "If True, uses jax._src.distributed.global_state.process_id instead of"
     " jax.process_index().",
 )
-# Every barrier here goes through that client already.
+# Has no effect: every barrier here already uses that client.
 EXPERIMENTAL_ORBAX_USE_DISTRIBUTED_BARRIER = define_bool(
     "experimental_orbax_use_distributed_barrier",
     "If True, uses the JAX distributed client for barriers, which supports"
@@ -75,7 +74,7 @@ _DISCOVERY_TIMEOUT_MS = 5 * 60 * 1000
 
 
 class _State:
-    """The settings made by calls of this module."""
+    """Settings changed by functions of this module."""
 
     coordination_timeout_secs = 300
     runtime_to_distributed_ids: list[int] | None = None
@@ -84,17 +83,17 @@ class _State:
 
 
 def coordination_timeout() -> int:
-    """How long processes wait for each other before and after they write."""
+    """Returns how long processes wait for each other around writes."""
     return _State.coordination_timeout_secs
 
 
 def set_coordination_timeout(timeout_secs: int) -> None:
-    """Changes `coordination_timeout`; not a name of Orbax.
+    """Changes `coordination_timeout`; Orbax has no such function.
 
     Waits that include writing or reading are four times as long.
 
     Raises:
-        ValueError: it is not positive.
+        ValueError: the timeout is not positive.
     """
     if timeout_secs <= 0:
         raise ValueError(
@@ -104,7 +103,7 @@ def set_coordination_timeout(timeout_secs: int) -> None:
 
 
 def _global_state() -> Any:
-    """The state of `jax.distributed`; None without jax."""
+    """Returns the state of `jax.distributed`, or None without jax."""
     if imported_jax() is None:
         return None
     with importing:
@@ -114,9 +113,9 @@ def _global_state() -> Any:
 
 
 def _has_processes() -> bool:
-    """Whether jax may know of other processes.
+    """Whether jax may have other processes.
 
-    Asking jax starts its devices, which a program that only has numpy arrays
+    Asking jax directly would initialize its devices, which a numpy-only program
     may not want.
     """
     if imported_jax() is None:
@@ -130,8 +129,8 @@ def _has_processes() -> bool:
 
 
 def _counts_itself() -> bool:
-    """Whether the flag asks for ids of `jax.distributed`, in a program of one
-    process without it: its id is 0, and nobody need be asked.
+    """Whether the flag asks for ids of `jax.distributed` in a one-process
+    program that has not initialized it; the process's id is then 0.
     """
     return (
         use_experimental_distributed_process_id()
@@ -141,16 +140,16 @@ def _counts_itself() -> bool:
 
 
 def process_count() -> int:
-    """How many processes there are; 1 without jax."""
+    """Returns the number of processes; 1 without jax."""
     if not _has_processes():
         return 1
     return int(require_jax("processes").process_count())
 
 
 def use_experimental_distributed_process_id() -> bool:
-    """Whether processes are counted as `jax.distributed` does.
+    """Whether process indices are the ids of `jax.distributed`.
 
-    The flag `experimental_orbax_use_distributed_process_id` says so.
+    The flag `experimental_orbax_use_distributed_process_id` decides.
     """
     try:
         return bool(EXPERIMENTAL_ORBAX_USE_DISTRIBUTED_PROCESS_ID.value)
@@ -159,7 +158,7 @@ def use_experimental_distributed_process_id() -> bool:
 
 
 def process_index() -> int:
-    """Which of them this is, from 0."""
+    """Returns the index of this process, starting from 0."""
     if not _has_processes():
         return 0
     if use_experimental_distributed_process_id():
@@ -168,11 +167,11 @@ def process_index() -> int:
 
 
 def process_index_from_device(device: Any) -> int:
-    """The process that a jax device belongs to.
+    """Returns the index of the process that a jax device belongs to.
 
     Raises:
-        ValueError: processes are counted as `jax.distributed` does, and their
-            ids are not known yet.
+        ValueError: process indices are the ids of `jax.distributed`, and these
+            are not known yet.
     """
     if use_experimental_distributed_process_id():
         return runtime_to_distributed_process_id(device.process_index)
@@ -180,20 +179,20 @@ def process_index_from_device(device: Any) -> int:
 
 
 def unique_processes_from_devices(device_array: Any) -> set[int]:
-    """The processes of an array of jax devices."""
+    """Returns the process indices of an array of jax devices."""
     return {process_index_from_device(device) for device in device_array.flat}
 
 
 def is_primary_host(primary_host: int | None) -> bool:
-    """Whether this process writes shared files; None: every process does."""
+    """Whether this process writes shared files; if None, every process does."""
     return primary_host is None or primary_host == process_index()
 
 
 def should_skip_process_sync(processes: set[int] | None = None) -> bool:
-    """Whether this process has nobody to wait for.
+    """Whether this process has no other process to wait for.
 
     Args:
-        processes: those that would wait; None: all.
+        processes: the processes that would wait; None means all.
     """
     if processes and len(processes) == 1 and process_index() in processes:
         return True
@@ -207,7 +206,7 @@ def is_jax_distributed_client_initialized() -> bool:
 
 
 def get_jax_distributed_client() -> Any:
-    """The client of `jax.distributed`.
+    """Returns the client of `jax.distributed`.
 
     Raises:
         ValueError: no client exists.
@@ -221,14 +220,14 @@ def get_jax_distributed_client() -> Any:
 
 
 def _unique_barrier_key(key: str) -> str:
-    """The name that a barrier is known by; tests put their own in its place."""
+    """Returns a barrier's final name; tests replace this function."""
     return key
 
 
 def unique_barrier_key(
     key: str, *, prefix: str | None = None, suffix: str | None = None
 ) -> str:
-    """The name of a barrier with what tells it apart from others."""
+    """Adds a prefix and a suffix that make a barrier's name unique."""
     if prefix is not None:
         key = f"{prefix}_{key}"
     if suffix is not None:
@@ -242,19 +241,19 @@ def is_pathways_backend() -> bool:
 
 
 def _client() -> Any | None:
-    """The client that runs jax's devices; None without jax."""
+    """Returns the client that runs jax's devices, or None without jax."""
     jax = imported_jax()
     return None if jax is None else jax.devices()[0].client
 
 
 def is_native_pathways_backend() -> bool:
-    """Whether jax runs on Pathways itself."""
+    """Whether jax runs natively on Pathways."""
     client = _client()
     return hasattr(client, "pathways") or _runtime_type(client) == "pathways"
 
 
 def is_proxy_pathways_backend() -> bool:
-    """Whether jax runs on Pathways in a cloud."""
+    """Whether jax runs on Pathways through a cloud proxy."""
     return _runtime_type(_client()) == "proxy/pathways"
 
 
@@ -274,7 +273,7 @@ def is_cloud_pathways_persistence_enabled() -> bool:
     """Whether ENABLE_PATHWAYS_PERSISTENCE is "1".
 
     Raises:
-        ValueError: it is neither that nor "0", nor unset.
+        ValueError: the variable is set to anything but "0" or "1".
     """
     value = os.environ.get("ENABLE_PATHWAYS_PERSISTENCE", "0")
     if value not in ("0", "1"):
@@ -286,7 +285,7 @@ def is_cloud_pathways_persistence_enabled() -> bool:
 
 
 def mark_pathways_colocated_runtime_active() -> None:
-    """Says that this program is one that Pathways runs beside its devices."""
+    """Declares that Pathways runs this program next to its devices."""
     _State.is_colocated_runtime = True
 
 
@@ -296,28 +295,28 @@ def is_pathways_colocated_runtime_active() -> bool:
 
 
 class BarrierSyncFn(Protocol):
-    """Waits until all processes have come."""
+    """Waits until all processes have arrived."""
 
     def __call__(self, *, key: str, timeout_ms: int) -> None:
         """Waits at the barrier `key`.
 
         Raises:
-            jax.errors.JaxRuntimeError: processes did not come in time.
+            jax.errors.JaxRuntimeError: some process did not arrive in time.
         """
 
 
 def get_barrier_sync_fn(*, processes: set[int] | None = None) -> BarrierSyncFn:
-    """A function that waits at a barrier.
+    """Returns a function that waits at a barrier.
 
     Args:
-        processes: those that wait; None: all.
+        processes: the processes that wait; None means all.
 
     Returns:
-        What takes `key` and `timeout_ms`; it does nothing where there is
-        nobody to wait for.
+        A function of `key` and `timeout_ms`, which does nothing if there is no
+        other process to wait for.
 
     Raises:
-        ValueError: this process is not one of them, or `jax.distributed` is
+        ValueError: this process is not in `processes`, or `jax.distributed` is
             not initialized.
     """
     if should_skip_process_sync(processes):
@@ -348,19 +347,20 @@ def sync_global_processes(
     barrier_sync_fn: BarrierSyncFn | None = None,
     record_event_name: str = _DURATION_EVENT,
 ) -> None:
-    """Waits until all processes have come here.
+    """Waits until all processes reach this barrier.
 
     Args:
-        name: the barrier's.
-        timeout: seconds; None: `coordination_timeout()`.
-        processes: those that wait; None: all.
-        barrier_sync_fn: waits, instead of the client of `jax.distributed`.
-        record_event_name: under which jax is told how long it took.
+        name: the barrier's name.
+        timeout: seconds; None means `coordination_timeout()`.
+        processes: the processes that wait; None means all.
+        barrier_sync_fn: waits in place of the client of `jax.distributed`.
+        record_event_name: the name under which the duration is reported to
+            jax.
 
     Raises:
-        jax.errors.JaxRuntimeError: processes did not come in time; it names
-            them.
-        ValueError: this process is not one of `processes`.
+        jax.errors.JaxRuntimeError: some processes did not arrive in time; the
+            message names them.
+        ValueError: this process is not in `processes`.
     """
     if should_skip_process_sync(processes):
         return
@@ -373,11 +373,12 @@ def sync_global_processes(
 
 
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
-    """A tree of arrays as one process has it, on all of them.
+    """Returns one process's tree of arrays on all processes.
 
     Args:
-        in_tree: arrays of the same shapes and dtypes on all processes.
-        is_source: whether this process's values count; None: the first's do.
+        in_tree: arrays with the same shapes and dtypes on all processes.
+        is_source: whether this process sends its values; None means that the
+            first process does.
     """
     with importing:
         from jax.experimental import multihost_utils
@@ -388,10 +389,10 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 
 
 def reached_preemption(step: int) -> bool:
-    """Whether all processes are to save at this step before they are ended.
+    """Whether all processes should save this step before being preempted.
 
     Args:
-        step: the number of the step, alike on all processes.
+        step: the step's number, equal on all processes.
     """
     jax = require_jax("preemption")
     with importing:
@@ -418,13 +419,13 @@ def is_runtime_to_distributed_ids_initialized() -> bool:
 
 
 def initialize_runtime_to_distributed_ids() -> None:
-    """Lets all processes tell each other their ids in `jax.distributed`.
+    """Exchanges the processes' ids in `jax.distributed`.
 
-    All processes call it, once.
+    Every process must call this function once.
 
     Raises:
-        ValueError: `jax.distributed` is not initialized, but for one process
-            that counts itself by the flag.
+        ValueError: `jax.distributed` is not initialized, and the program is not
+            a single process that uses its ids by the flag.
     """
     found = _exchange(
         "jax/process_id/",
@@ -439,14 +440,14 @@ def initialize_runtime_to_distributed_ids() -> None:
 def _distributed_id() -> int:
     if _counts_itself():
         return 0
-    get_jax_distributed_client()  # refuses without a client
+    get_jax_distributed_client()  # raises without a client
     return int(_global_state().process_id)
 
 
 def _exchange(
     directory: str, own_key: int, own_value: Any, barrier: str
 ) -> dict[int, Any]:
-    """The JSON values that all processes bring, by their keys."""
+    """Exchanges JSON values; returns those of all processes by key."""
     if _counts_itself():
         return {own_key: own_value}
     client = get_jax_distributed_client()
@@ -459,10 +460,10 @@ def _exchange(
 
 
 def runtime_to_distributed_ids() -> list[int]:
-    """The id in `jax.distributed` of each process.
+    """Returns the id of each process in `jax.distributed`.
 
     Raises:
-        ValueError: they are not known yet.
+        ValueError: the ids are not known yet.
     """
     ids = _State.runtime_to_distributed_ids
     if ids is None and _counts_itself():
@@ -473,10 +474,10 @@ def runtime_to_distributed_ids() -> list[int]:
 
 
 def runtime_to_distributed_process_id(pid: int) -> int:
-    """The id in `jax.distributed` of a process.
+    """Returns the id of a process in `jax.distributed`.
 
     Raises:
-        ValueError: it is not known yet.
+        ValueError: the id is not known yet.
     """
     return runtime_to_distributed_ids()[pid]
 
@@ -487,13 +488,13 @@ def is_distributed_to_device_ids_initialized() -> bool:
 
 
 def initialize_distributed_to_device_ids() -> None:
-    """Lets all processes tell each other the ids of their devices.
+    """Exchanges the ids of the processes' devices.
 
-    All processes call it; calls after the first do nothing.
+    Every process must call this function; later calls do nothing.
 
     Raises:
-        ValueError: `jax.distributed` is not initialized, but for one process
-            that counts itself by the flag.
+        ValueError: `jax.distributed` is not initialized, and the program is not
+            a single process that uses its ids by the flag.
     """
     if is_distributed_to_device_ids_initialized():
         return
@@ -507,10 +508,10 @@ def initialize_distributed_to_device_ids() -> None:
 
 
 def distributed_to_device_ids() -> list[list[int]]:
-    """The ids of the devices of each process, as `jax.distributed` counts.
+    """Returns each process's device ids, indexed by id in `jax.distributed`.
 
     Raises:
-        ValueError: they are not known yet.
+        ValueError: the device ids are not known yet.
     """
     ids = _State.distributed_to_device_ids
     if ids is None:
@@ -519,15 +520,15 @@ def distributed_to_device_ids() -> list[list[int]]:
 
 
 def global_max(values: list[int]) -> list[int]:
-    """The largest of each number over all processes.
+    """Returns the element-wise maximum over all processes.
 
-    All processes call it.
+    Every process must call this function.
 
     Args:
-        values: n numbers of 32 bits.
+        values: n 32-bit integers.
 
     Returns:
-        n numbers.
+        The n maxima.
     """
     with importing:
         from jax.experimental import multihost_utils

@@ -1,6 +1,6 @@
 """Meshes of several slices: `orbax.checkpoint.multihost.multislice`.
 
-Orbax's module of this path has no names of its own either.
+Orbax's module at this path defines no names either.
 """
 
 __all__: list[str] = []

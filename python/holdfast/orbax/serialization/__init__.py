@@ -1,4 +1,4 @@
-"""Arrays and their specs: what `orbax.checkpoint.serialization` exports.
+"""Arrays and their specs: the exports of `orbax.checkpoint.serialization`.
 
 `ts_utils` (the submodule `tensorstore_utils`) builds TensorStore's JSON specs
 without TensorStore; `handles` opens them.

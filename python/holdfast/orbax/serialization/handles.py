@@ -1,7 +1,7 @@
-"""The objects that specs open: arrays, JSON members and key-value stores.
+"""Objects opened from specs: arrays, JSON members and key-value stores.
 
-TensorStore's JSON specs (from `tensorstore_utils`, Orbax or TensorStore) are
-opened by the engine. Writes to an OCDBT database exist after `commit()`.
+The engine opens TensorStore's JSON specs (from `tensorstore_utils`, Orbax or
+TensorStore). Writes to an OCDBT database become visible after `commit()`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ JsonSpec = dict[str, Any]
 
 
 class _Spec:
-    """A spec as a value."""
+    """A JSON spec."""
 
     def __init__(self, value: JsonSpec) -> None:
         self._value = value
 
     def to_json(self) -> JsonSpec:
-        """The spec's members."""
+        """Returns the spec's members."""
         return self._value
 
     def __repr__(self) -> str:
@@ -35,11 +35,11 @@ class _Spec:
 
 
 class Context:
-    """Limits that everything opened with it shares.
+    """Limits shared by all objects that are opened with this context.
 
-    `file_io_concurrency` and `data_copy_concurrency` bound the threads that
-    read, write, encode and decode; `cache_pool#ocdbt` bounds the bytes of
-    decoded B+tree nodes a database keeps.
+    `file_io_concurrency` and `data_copy_concurrency` limit the threads that
+    read, write, encode and decode; `cache_pool#ocdbt` limits the bytes of
+    decoded B+tree nodes that a database caches.
     """
 
     def __init__(self, engine_context: _engine.TsContext) -> None:
@@ -47,7 +47,7 @@ class Context:
 
     @property
     def spec(self) -> _Spec:
-        """The resources, in TensorStore's words."""
+        """The resources, in TensorStore's terms."""
         return _Spec(json.loads(self._engine_context.json()))
 
     def __repr__(self) -> str:
@@ -66,28 +66,28 @@ class _ChunkLayout:
 
 
 class ArrayHandle:
-    """An opened array; boxes are given by origin and shape, in elements."""
+    """An opened array; a box is given by its origin and shape, in elements."""
 
     def __init__(self, handle: _engine.SpecHandle) -> None:
         self._handle = handle
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """In elements."""
+        """The shape, in elements."""
         return self._handle.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype as read and written: of a cast, the one it casts to."""
+        """The dtype of reads and writes; for a cast, the target dtype."""
         return numpy_dtype(self._handle.dtype)
 
     @property
     def chunk_layout(self) -> _ChunkLayout:
-        """Shapes of the units of reading and of writing, in elements."""
+        """The shapes of the units of reading and of writing, in elements."""
         return _ChunkLayout(self._handle)
 
     def spec(self) -> _Spec:
-        """The spec with all of the stored metadata."""
+        """Returns the spec with all stored metadata."""
         return _Spec(json.loads(self._handle.spec_json()))
 
     @property
@@ -101,11 +101,12 @@ class ArrayHandle:
         origin: Sequence[int] | None = None,
         shape: Sequence[int] | None = None,
     ) -> npt.NDArray[Any]:
-        """The box; without arguments the whole array.
+        """Reads a box, or the complete array without arguments.
 
         Raises:
-            ValueError: a box outside the array, or damaged chunks.
-            FileNotFoundError: a missing chunk, where the spec refuses it.
+            ValueError: the box is outside the array, or chunks are damaged.
+            FileNotFoundError: a chunk is missing, and the spec makes that an
+                error.
         """
         origin = [0] * len(self.shape) if origin is None else origin
         if shape is None:
@@ -117,21 +118,21 @@ class ArrayHandle:
         return array
 
     def write(self, value: Any, origin: Sequence[int] | None = None) -> None:
-        """Stores `value` (converted to an array) at `origin`.
+        """Converts `value` to an array and stores that array at `origin`.
 
-        Its elements are cast to the array's dtype.
+        The elements are cast to the dtype of the opened array.
         """
         array = np.asarray(value)
         start = [0] * len(self.shape) if origin is None else origin
         self._handle.write(start, array)
 
     def commit(self) -> None:
-        """Makes what was written exist."""
+        """Commits all writes."""
         self._handle.commit()
 
 
 class _Base:
-    """The spec below a cast."""
+    """Holds the spec under a cast."""
 
     def __init__(self, spec: JsonSpec) -> None:
         self._spec = spec
@@ -147,10 +148,10 @@ class JsonHandle:
         self._handle = handle
 
     def read(self) -> Any:
-        """The member.
+        """Returns the member.
 
         Raises:
-            FileNotFoundError: no such document or member.
+            FileNotFoundError: the document or member does not exist.
         """
         return json.loads(self._handle.read_json())
 
@@ -159,12 +160,12 @@ class JsonHandle:
         self._handle.write_json(json.dumps(value))
 
     def commit(self) -> None:
-        """Makes what was written exist."""
+        """Commits all writes."""
         self._handle.commit()
 
 
 class _ReadResult:
-    """`state` is "value" or "missing"; `value` is b"" for what is missing."""
+    """`state` is "value" or "missing"; `value` is b"" if missing."""
 
     def __init__(self, value: bytes | None) -> None:
         self.state = "missing" if value is None else "value"
@@ -178,11 +179,11 @@ class KvStore:
         self._handle = handle
 
     def spec(self) -> _Spec:
-        """Where it is."""
+        """Returns the spec of the store's location."""
         return _Spec(json.loads(self._handle.spec_json()))
 
     async def read(self, key: str | bytes) -> _ReadResult:
-        """The value, or a result whose `state` is "missing"."""
+        """Returns the value, or a result whose `state` is "missing"."""
         return _ReadResult(await asyncio.to_thread(self._handle.read, key))
 
     async def write(self, key: str | bytes, value: str | bytes | None) -> None:
@@ -190,11 +191,11 @@ class KvStore:
         await asyncio.to_thread(self._handle.write, key, value)
 
     async def list(self, prefix: str | bytes = b"") -> list[bytes]:
-        """The keys that start with `prefix`, in byte order."""
+        """Returns the keys that start with `prefix`, in byte order."""
         return await asyncio.to_thread(self._handle.list, prefix)
 
     async def commit(self) -> None:
-        """Makes what was written exist: one generation of a database."""
+        """Commits all writes, as one generation of a database."""
         await asyncio.to_thread(self._handle.commit)
 
 
@@ -210,19 +211,19 @@ def open_spec(
     """Opens an array or a JSON member.
 
     Args:
-        spec: drivers zarr, zarr3, cast and json.
-        context: limits; None: the defaults.
-        open: an existing array will do; wins over the spec, as do the others.
-        create: make it where it is absent.
-        delete_existing: first remove what is there.
-        assume_metadata: believe the spec without reading metadata.
+        spec: a spec with driver zarr, zarr3, cast or json.
+        context: the limits; None means the defaults.
+        open: accepts an existing array. This argument and those below override
+            the spec.
+        create: creates a missing array.
+        delete_existing: first deletes an existing array.
+        assume_metadata: trusts the spec instead of reading stored metadata.
 
     Raises:
-        ValueError: a spec that makes no sense, or an array that is not as it
-            says.
-        FileNotFoundError: no array.
-        FileExistsError: an array where a new one should go.
-        NotImplementedError: a feature that is not part of this release yet.
+        ValueError: the spec is invalid, or the stored array does not match it.
+        FileNotFoundError: the array does not exist.
+        FileExistsError: an array exists where a new one should be created.
+        NotImplementedError: the spec uses an unsupported feature.
     """
     handle = _engine.open_spec(
         json.dumps(spec),
@@ -238,7 +239,7 @@ def open_spec(
 
 
 def open_kv_store(spec: JsonSpec | str, context: Context | None) -> KvStore:
-    """Opens a key-value store: drivers file, memory, ocdbt, or a URL."""
+    """Opens a key-value store with driver file, memory or ocdbt, or a URL."""
     return KvStore(
         _engine.open_kv_store(json.dumps(spec), _engine_context(context))
     )

@@ -1,8 +1,8 @@
 """TensorStore's specs for the arrays of a checkpoint.
 
-The functions and results of Orbax 0.12.8 and the older names that it had in
-public. The rules are the engine's (`holdfast/orbax/spec.h`); nothing here needs
-TensorStore. Where a function takes `info` it reads a ParamInfo's attributes.
+The functions and their results are those of Orbax 0.12.8, plus older public
+names. The engine implements the rules (`holdfast/orbax/spec.h`); nothing here
+needs TensorStore. An `info` argument is read like a ParamInfo.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ FILE_DRIVER = "file"
 DEFAULT_DRIVER = FILE_DRIVER
 ZARR_VER2 = "zarr"
 ZARR_VER3 = "zarr3"
-# Chunks of zeros are stored as well: a missing chunk is then known to be lost.
+# Chunks of zeros are stored as well, so a missing chunk is known to be lost.
 STORE_ARRAY_DATA_EQUAL_TO_FILL_VALUE = True
 
 
@@ -94,16 +94,17 @@ def get_ts_context(
     file_io_concurrency_limit: int | None = None,
     data_copy_concurrency_limit: int | None = None,
 ) -> handles.Context:
-    """Limits to open specs with.
+    """Makes a context with limits for opening specs.
 
     Args:
-        use_ocdbt: with a cache of 100 MB for B+tree nodes.
-        file_io_concurrency_limit: files read or written at once; None: 128.
-        data_copy_concurrency_limit: threads that encode and decode; None: one
-            per CPU.
+        use_ocdbt: adds a cache of 100 MB for B+tree nodes.
+        file_io_concurrency_limit: number of files read or written concurrently;
+            None means 128.
+        data_copy_concurrency_limit: number of threads that encode and decode;
+            None means one per CPU.
 
     Raises:
-        ValueError: a limit below 1.
+        ValueError: a limit is below 1.
     """
     return handles.Context(
         _engine.TsContext(
@@ -125,21 +126,24 @@ def build_kvstore_tspec(
     process_id: int | str | None = None,
     replica_separate_folder: bool = False,
 ) -> JsonSpec:
-    """The key-value store of an item, or of one parameter in it.
+    """Builds the key-value store spec of an item or of one of its parameters.
 
     Args:
-        directory: the item's; absolute, or gs://bucket/path.
-        name: of the parameter.
-        use_ocdbt: in a database, else in files.
+        directory: the item's absolute path, or gs://bucket/path.
+        name: the parameter's name.
+        use_ocdbt: whether the store is an OCDBT database or plain files.
         ocdbt_process_spec: the subdirectory of a process.
-        ocdbt_write_options: for a store that is to be written.
-        ocdbt_temporary_metadata_context: where nodes lie until they are
+        ocdbt_write_options: options for a store that will be written.
+        ocdbt_temporary_metadata_context: where nodes are stored until they are
             committed.
-        process_id: the older way to name the subdirectory; letters and digits.
-        replica_separate_folder: with `process_id`: one for a replica.
+        process_id: the older way to name a process's subdirectory; letters and
+            digits only.
+        replica_separate_folder: with `process_id`, names the subdirectory for
+            replicated arrays.
 
     Raises:
-        ValueError: a relative directory, or arguments that contradict.
+        ValueError: the directory is relative, or arguments contradict each
+            other.
     """
     write = ocdbt_write_options
     temporary = ocdbt_temporary_metadata_context
@@ -161,21 +165,22 @@ def build_kvstore_tspec(
 
 
 def build_kvstore_tspec_for_merge(directory: str, subdir: str) -> JsonSpec:
-    """The database in a process's subdirectory, by the subdirectory's name."""
+    """Builds the spec of the database in a process's subdirectory."""
     return parse(_engine.build_kvstore_tspec_for_merge(str(directory), subdir))
 
 
 def add_ocdbt_write_options(
     kvstore_tspec: JsonSpec, target_data_file_size: int | None = None
 ) -> None:
-    """Adds, in place, what a database is written with.
+    """Adds the write options of a database to a spec in place.
 
     Args:
-        kvstore_tspec: of driver ocdbt.
-        target_data_file_size: bytes; 0: no limit; None: the store's default.
+        kvstore_tspec: a spec with driver ocdbt.
+        target_data_file_size: bytes; 0 means no limit, None the store's
+            default.
 
     Raises:
-        ValueError: a negative size.
+        ValueError: the size is negative.
     """
     written = parse(
         _engine.add_ocdbt_write_options(
@@ -203,7 +208,7 @@ def build_zarr_shard_and_chunk_metadata(
     use_zarr3: bool,
     chunk_shape: Shape,
 ) -> JsonSpec:
-    """The metadata member of a write spec; shapes in elements."""
+    """Builds the metadata member of a write spec; shapes are in elements."""
     return parse(
         _engine.build_zarr_shard_and_chunk_metadata(
             global_shape, shard_shape, use_compression, use_zarr3, chunk_shape
@@ -220,10 +225,10 @@ def _build_ts_zarr_shard_and_chunk_metadata(
     read_chunk_shape: Shape | None = None,
     chunk_byte_size: int | None = None,
 ) -> JsonSpec:
-    """Orbax's older builder, with shapes of stored objects and chunks in them.
+    """Orbax's older builder, with separate shapes for objects and chunks.
 
     Raises:
-        ValueError: shapes that do not divide each other, or zarr 2.
+        ValueError: the shapes do not divide each other, or zarr 2 is selected.
     """
     return parse(
         _engine.build_ts_zarr_shard_and_chunk_metadata(
@@ -246,18 +251,18 @@ def calculate_chunk_byte_size(
     ocdbt_target_data_file_size: int | None = None,
     kvstore_spec: JsonSpec | None = None,
 ) -> int | None:
-    """Bytes that a chunk may take, so that it fits a data file.
+    """Returns the maximum chunk size, in bytes, that fits in a data file.
 
     Args:
         write_shape: the shape written as one unit, in elements.
-        dtype: of its elements.
-        chunk_byte_size: what was asked for.
-        ocdbt_target_data_file_size: bytes; 0: no limit; None: as
-            `kvstore_spec` has it.
-        kvstore_spec: of driver ocdbt.
+        dtype: the dtype of the elements.
+        chunk_byte_size: the requested size.
+        ocdbt_target_data_file_size: bytes; 0 means no limit, None the value in
+            `kvstore_spec`.
+        kvstore_spec: a spec with driver ocdbt.
 
     Returns:
-        None where there is no bound.
+        The size, or None if there is no limit.
     """
     return _engine.calculate_chunk_byte_size(
         write_shape,
@@ -269,12 +274,12 @@ def calculate_chunk_byte_size(
 
 
 def is_remote_storage(tspec: JsonSpec | str) -> bool:
-    """True where the spec or URL leads to gs:// or s3://."""
+    """Whether the spec or URL refers to gs:// or s3://."""
     return _engine.is_remote_storage(dump(tspec))
 
 
 def get_sharding_tensorstore_spec(directory: str, param_name: str) -> JsonSpec:
-    """The spec of a parameter's entry of `_sharding`."""
+    """Returns the spec of a parameter's entry in `_sharding`."""
     return parse(
         _engine.get_sharding_tensorstore_spec(str(directory), param_name)
     )
@@ -283,10 +288,10 @@ def get_sharding_tensorstore_spec(directory: str, param_name: str) -> JsonSpec:
 async def assert_parameter_files_exist(
     param_dir: Any, metadata_key: str | None, use_zarr3: bool = False
 ) -> None:
-    """Checks a parameter's directory, where arrays lie in files.
+    """Checks the directory of a parameter that is stored in files.
 
     Raises:
-        FileNotFoundError: no directory, or no metadata in it.
+        FileNotFoundError: the directory or the metadata in it is missing.
     """
     await asyncio.to_thread(
         _engine.assert_parameter_files_exist,
@@ -302,7 +307,7 @@ def get_json_tspec_read(
     metadata_key: str | None = None,
     raise_array_data_missing_error: bool = True,
 ) -> JsonSpec:
-    """The spec to read a parameter with. See build_array_read_spec."""
+    """Returns the spec for reading a parameter. See build_array_read_spec."""
     return build_array_read_spec(
         info,
         use_ocdbt=use_ocdbt,
@@ -321,7 +326,7 @@ def get_json_tspec_write(
     metadata_key: str | None = None,
     arg: Any | None = None,
 ) -> JsonSpec:
-    """The spec to write a parameter with. See build_array_write_spec.
+    """Returns the spec for writing a parameter. See build_array_write_spec.
 
     `arg.write_chunk_shape` and `arg.read_chunk_shape` are honoured as well.
     """
@@ -374,10 +379,10 @@ def build_array_read_spec(
     raise_array_data_missing_error: bool = True,
     target_dtype: DType | None = None,
 ) -> ArrayReadSpec:
-    """The ArrayReadSpec of a parameter.
+    """Returns the ArrayReadSpec of a parameter.
 
     Raises:
-        ValueError: info without a name or a directory.
+        ValueError: `info` has no name or no directory.
     """
     return ArrayReadSpec(
         directory=_directory(info),
@@ -403,11 +408,11 @@ def build_array_write_spec(
     metadata_key: str | None = None,
     ext_metadata: ExtMetadata | None = None,
 ) -> ArrayWriteSpec:
-    """The ArrayWriteSpec of a parameter; `arg` is a SaveArgs.
+    """Returns the ArrayWriteSpec of a parameter; `arg` is a SaveArgs.
 
     Raises:
-        ValueError: info without a name or a directory, or what ArrayWriteSpec
-            refuses.
+        ValueError: `info` has no name or no directory, or ArrayWriteSpec
+            rejects the arguments.
     """
     return ArrayWriteSpec(
         _directory(info),
@@ -432,7 +437,7 @@ def build_array_write_spec(
 def get_cast_tspec_serialize(
     tspec: JsonSpec, value: Any, args: Any
 ) -> JsonSpec:
-    """Puts a cast around a write spec: stored as `args.dtype`."""
+    """Wraps a write spec in a cast, to store values as `args.dtype`."""
     return parse(
         _engine.get_cast_tspec_serialize(
             dump(tspec),
@@ -443,7 +448,7 @@ def get_cast_tspec_serialize(
 
 
 def get_cast_tspec_deserialize(tspec: JsonSpec, args: Any) -> JsonSpec:
-    """Puts a cast to `args.dtype` around a read spec, if there is one."""
+    """Wraps a read spec in a cast to `args.dtype`, if that is not None."""
     if args.dtype is None or is_prng_key_dtype(args.dtype):
         return tspec
     return parse(
@@ -454,12 +459,12 @@ def get_cast_tspec_deserialize(tspec: JsonSpec, args: Any) -> JsonSpec:
 def array_metadata_from_tensorstore(
     t: Any, info: Any, sharding: Any | None = None
 ) -> value_metadata.ArrayMetadata:
-    """The metadata of an opened array.
+    """Returns the metadata of an opened array.
 
     Args:
-        t: a `handles.ArrayHandle`, or a tensorstore.TensorStore.
-        info: name, directory and write shape.
-        sharding: recorded sharding.
+        t: a `handles.ArrayHandle` or a tensorstore.TensorStore.
+        info: provides the name, the directory and the write shape.
+        sharding: the recorded sharding.
     """
     base = t
     while getattr(base, "base", None) is not None:
@@ -482,7 +487,7 @@ def array_metadata_from_tensorstore(
 def resolve_compression_settings(
     metadatas: Sequence[ArrayMetadata],
 ) -> tuple[str, str]:
-    """(algorithm, level) that all have, or ("mixed", "mixed")."""
+    """Returns the common (algorithm, level), or ("mixed", "mixed")."""
     if not metadatas:
         return ("none", "None")
     settings = {
@@ -495,6 +500,6 @@ def resolve_compression_settings(
 
 
 def print_ts_debug_data(key: str | None, infos: Sequence[Any]) -> str:
-    """JSON text: what this process has read and written, `key` and names."""
+    """Returns JSON with `key`, the names and the process's reads and writes."""
     text = _engine.print_ts_debug_data(key, [str(info.name) for info in infos])
     return json.dumps(json.loads(text))

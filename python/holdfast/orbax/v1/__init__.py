@@ -1,7 +1,7 @@
-"""A drop-in for `from orbax.checkpoint import v1 as ocp`.
+"""A drop-in replacement for `from orbax.checkpoint import v1 as ocp`.
 
-Checkpoints are directories of named checkpointables; `save` and `load` are
-about the one that is a tree. Options live in a `Context`.
+A checkpoint is a directory of named checkpointables; `save` and `load` handle
+the checkpointable that is a tree. A `Context` holds the options.
 """
 
 from __future__ import annotations

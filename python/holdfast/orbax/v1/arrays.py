@@ -1,4 +1,4 @@
-"""Arrays and what stands for them: `orbax.checkpoint.v1.arrays`."""
+"""Arrays and abstract arrays: `orbax.checkpoint.v1.arrays`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ AbstractScalar: TypeAlias = Scalar
 
 
 class AbstractArray(Protocol):
-    """Stands for a numpy array: `shape` in elements, `dtype`."""
+    """Describes a numpy array by its `shape`, in elements, and its `dtype`."""
 
     shape: Shape | None
     dtype: DType | None
 
 
 class AbstractShardedArray(Protocol):
-    """Stands for a jax.Array: as `AbstractArray`, and where it lies."""
+    """Describes a jax.Array: an `AbstractArray` with a sharding."""
 
     shape: Shape | None
     dtype: DType | None

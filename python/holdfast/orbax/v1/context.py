@@ -17,12 +17,12 @@ _CONTEXT: contextvars.ContextVar[Context | None] = contextvars.ContextVar(
     "holdfast_orbax_context", default=None
 )
 
-# For each `with` block that is entered: the context and the frozen ids outside.
+# For each entered `with` block, the context and frozen ids outside it.
 _OUTER: contextvars.ContextVar[tuple[Any, ...]] = contextvars.ContextVar(
     "holdfast_orbax_outer_contexts", default=()
 )
 
-# Attribute -> the class of its options.
+# Attribute -> its options class.
 _OPTIONS: dict[str, type[Any]] = {
     "pytree": options_lib.PyTreeOptions,
     "array": options_lib.ArrayOptions,
@@ -36,7 +36,7 @@ _OPTIONS: dict[str, type[Any]] = {
     "safetensors": options_lib.SafetensorsOptions,
     "atomicity": options_lib.AtomicityOptions,
 }
-# The constructor's argument -> attribute.
+# Constructor argument -> attribute.
 _ATTRIBUTE_OF_ARGUMENT = {f"{name}_options": name for name in _OPTIONS}
 _ATTRIBUTE_OF_ARGUMENT["async_options"] = "asynchronous"
 del _ATTRIBUTE_OF_ARGUMENT["asynchronous_options"]
@@ -45,15 +45,16 @@ del _ATTRIBUTE_OF_ARGUMENT["asynchronous_options"]
 class Context:
     """Options for the calls inside `with Context() as ctx:`.
 
-    Set options as attributes before entering (`ctx.array.saving.use_ocdbt =
-    False`); inside they refuse to change. Each thread, and each asyncio task,
-    has its own active context. A context made from another starts with copies
-    of its options.
+    Set options as attributes before entering the block
+    (`ctx.array.saving.use_ocdbt = False`); inside it they cannot be changed.
+    Each thread and each asyncio task has its own active context. A context made
+    from another one starts with copies of its options.
 
     Args:
-        context: gives the options that are not given here.
+        context: supplies every option that no other argument sets.
         checkpoint_layout: "orbax", "safetensors" or "auto".
-        pytree_options: replaces `context.pytree`; the others likewise.
+        pytree_options: replaces `context.pytree`; the other `..._options`
+            arguments work likewise.
     """
 
     array: options_lib.ArrayOptions
@@ -68,7 +69,7 @@ class Context:
     pytree: options_lib.PyTreeOptions
     safetensors: options_lib.SafetensorsOptions
 
-    # The older names of the same.
+    # Older names of the same options.
     array_options: options_lib.ArrayOptions
     async_options: options_lib.AsyncOptions
     checkpointables_options: options_lib.CheckpointablesOptions
@@ -128,7 +129,7 @@ class Context:
         values["_checkpoint_layout"] = CheckpointLayout(checkpoint_layout)
 
     def __getattr__(self, name: str) -> Any:
-        # The older names: `array_options` for `array`.
+        # Older names, such as `array_options` for `array`.
         if name in _ATTRIBUTE_OF_ARGUMENT and name != "atomicity_options":
             return vars(self)[_ATTRIBUTE_OF_ARGUMENT[name]]
         raise AttributeError(f"'Context' object has no attribute {name!r}")
@@ -142,7 +143,7 @@ class Context:
 
     @property
     def checkpoint_layout(self) -> CheckpointLayout:
-        """The kind of checkpoint that a path is taken for."""
+        """The kind of checkpoint that paths are expected to hold."""
         layout: CheckpointLayout = vars(self)["_checkpoint_layout"]
         return layout
 
@@ -170,12 +171,12 @@ class Context:
 
 
 def get_context(default: Context | None = None) -> Context:
-    """The active context, `default` outside of any, or a fresh one."""
+    """Returns the active context, else `default`, else a new context."""
     return _CONTEXT.get() or default or Context()
 
 
 def _option_ids(context: Context) -> frozenset[int]:
-    """Ids of a context and of all option objects in it."""
+    """Returns the ids of a context and of all its option objects."""
     ids = {id(context)}
     pending = [vars(context)[name] for name in _OPTIONS]
     while pending:

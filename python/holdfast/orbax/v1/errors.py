@@ -1,4 +1,4 @@
-"""Errors that users catch: `orbax.checkpoint.v1.errors`."""
+"""Errors that callers may catch: `orbax.checkpoint.v1.errors`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ __all__ = [
 
 
 class InvalidLayoutError(ValueError):
-    """The path holds no checkpoint of the kind that was asked for."""
+    """The path holds no checkpoint of the requested kind."""
 
 
 class AlreadyExistsError(ValueError):
-    """A registry has such an entry already."""
+    """The registry already has an entry for this name or type."""
 
 
 class NoEntryError(KeyError):
-    """No handler takes a checkpointable, or it could not be loaded."""
+    """No handler accepts a checkpointable, or loading it failed."""
 
 
 class UnregisteredTypeError(ValueError):
@@ -30,4 +30,4 @@ class DeletionInProgressError(RuntimeError):
 
 
 class DeletionRecoveryError(RuntimeError):
-    """A deletion that was interrupted cannot be finished by this call."""
+    """This call cannot finish an interrupted deletion."""

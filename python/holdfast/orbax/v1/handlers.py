@@ -36,7 +36,7 @@ __all__ = [
 
 
 def _older(*handlers: str) -> list[str]:
-    """The names that handlers of the older interface recorded."""
+    """The type strings recorded by handlers of the older interface."""
     return [
         f"orbax.checkpoint.{package}.handlers.{handler}"
         for handler in handlers

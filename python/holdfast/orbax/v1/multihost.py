@@ -1,4 +1,4 @@
-"""Which of several processes this is: `orbax.checkpoint.v1.multihost`."""
+"""Process indices and barriers: `orbax.checkpoint.v1.multihost`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def process_index() -> int:
-    """Which process this is, as `jax.distributed` counts."""
+    """This process's index in `jax.distributed`."""
     if not multihost.is_jax_distributed_client_initialized():
         return multihost.process_index()
     with importing:
@@ -40,19 +40,20 @@ async def sync_global_processes(
     processes: Collection[int] | None = None,
     record_event_name: str = "/jax/checkpoint/sync_global_devices_duration_sec",
 ) -> None:
-    """Waits until all processes have come here.
+    """Waits until all processes reach this barrier.
 
     Args:
-        key: the barrier's name; no process waits there twice.
-        operation_id: of the save or load, alike on all processes.
-        timeout: seconds; None: `multihost.coordination_timeout()`.
-        processes: those that wait; None: all.
-        record_event_name: under which jax is told how long it took.
+        key: the barrier's name; a process may wait only once for each name.
+        operation_id: the id of the save or load, equal on all processes.
+        timeout: seconds; None means `multihost.coordination_timeout()`.
+        processes: the processes that wait; None means all of them.
+        record_event_name: the name under which the duration is reported to
+            jax.
 
     Raises:
-        ValueError: a timeout that is not positive; this process is not one of
+        ValueError: `timeout` is not positive, or this process is not in
             `processes`.
-        jax.errors.JaxRuntimeError: processes did not come in time.
+        jax.errors.JaxRuntimeError: some process did not arrive in time.
     """
     chosen = None if processes is None else set(processes)
     if multihost.should_skip_process_sync(chosen):

@@ -1,7 +1,7 @@
 """Options of `Context`: `orbax.checkpoint.v1.options`.
 
-Plain values with Orbax's names and defaults. While a context is entered, its
-options refuse to change.
+The options have Orbax's names and defaults. While a context is entered, its
+options cannot be changed.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ __all__ = [
     "SafetensorsOptions",
 ]
 
-# Ids of the option objects of the contexts that are entered.
+# Ids of the option objects in all entered contexts.
 FROZEN_IDS: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar(
     "holdfast_frozen_option_ids", default=frozenset()
 )
 
 
 class _Options:
-    """Refuses changes while its context is entered."""
+    """Options that cannot be changed while their context is entered."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if id(self) in FROZEN_IDS.get():
@@ -66,10 +66,10 @@ class _Options:
 
 
 class _SharedOptions(_Options):
-    """Options that the older interface has by the same name."""
+    """Options that have the same name in the older interface."""
 
     def v0(self) -> Any:
-        """The older interface's options of the same values."""
+        """Returns the older interface's options with the same values."""
         names = (kind.__name__ for kind in type(self).__mro__)
         older = next(vars(options)[k] for k in names if k in vars(options))
         shared = vars(self).keys() & {f.name for f in dataclasses.fields(older)}
@@ -78,14 +78,16 @@ class _SharedOptions(_Options):
 
 @dataclasses.dataclass(kw_only=True)
 class AsyncOptions(_SharedOptions):
-    """How `save_async` works in the background.
+    """Options for the background work of `save_async`.
 
     Attributes:
-        timeout_secs: how long a process waits for the others to have written.
+        timeout_secs: how long a process waits for the other processes to
+            finish writing.
         post_finalization_callback: called in the background once the
             checkpoint exists.
-        create_directories_asynchronously: make directories when the first item
-            is written; False: before `save_async` returns.
+        create_directories_asynchronously: if True, directories are created
+            when the first item is written; if False, before `save_async`
+            returns.
     """
 
     timeout_secs: int = 1200
@@ -98,10 +100,10 @@ class AtomicityOptions(_SharedOptions):
     """How a checkpoint is committed and recognised as complete.
 
     Attributes:
-        mode: AUTO and ATOMIC_RENAME commit by a rename; with COMMIT_FILE
-            checkpoints are written where they stay, and only directories
-            holding `commit_success.txt` count as complete.
-        allow_legacy_atomic_rename: with COMMIT_FILE, also take complete
+        mode: AUTO and ATOMIC_RENAME commit by a rename. With COMMIT_FILE,
+            checkpoints are written at their final path, and only directories
+            that contain `commit_success.txt` count as complete.
+        allow_legacy_atomic_rename: with COMMIT_FILE, also accepts complete
             directories without that file.
     """
 
@@ -111,7 +113,7 @@ class AtomicityOptions(_SharedOptions):
 
 @dataclasses.dataclass(kw_only=True)
 class MultiprocessingOptions(_SharedOptions):
-    """Which processes take part, and which of them writes shared files."""
+    """Which processes take part, and which process writes shared files."""
 
     primary_host: int | None = 0
     active_processes: set[int] | None = None
@@ -119,29 +121,29 @@ class MultiprocessingOptions(_SharedOptions):
 
 
 def path_of(file: FileOptions, path: Any) -> Any:
-    """An object of the options' class; of a URL a RemotePath.
+    """Converts a path to `file.path_class`, or a URL to a RemotePath.
 
-    A class that the program has chosen itself gets URLs too.
+    If the program set `path_class` itself, that class gets URLs too.
     """
     is_default = file.path_class is _path_class()
     return as_path(path) if is_default else file.path_class(path)
 
 
 def _path_class() -> type[Any]:
-    """`epath.Path` in programs that use it, else `pathlib.Path`."""
+    """Returns `epath.Path` if the program imported it, else `pathlib.Path`."""
     epath = sys.modules.get("etils.epath")
     return epath.Path if epath is not None else pathlib.Path
 
 
 @dataclasses.dataclass(kw_only=True)
 class FileOptions(_SharedOptions):
-    """How files and directories are made.
+    """How files and directories are created.
 
     Attributes:
         path_permission_mode: mode of the checkpoint's directory, e.g. 0o750.
-        path_class: of the paths that calls return.
-        skip_sync_file_validations: do not look for an existing destination
-            before the background save starts.
+        path_class: the class of the paths that calls return.
+        skip_sync_file_validations: does not check whether the destination
+            exists before the background save starts.
     """
 
     path_permission_mode: int | None = None
@@ -155,7 +157,7 @@ class PyTreeOptions(_Options):
 
     @dataclasses.dataclass(kw_only=True)
     class Saving(_Options):
-        """The containers that `_METADATA` records."""
+        """Which containers `_METADATA` records."""
 
         pytree_metadata_options: PyTreeMetadataOptions = dataclasses.field(
             default_factory=PyTreeMetadataOptions
@@ -163,8 +165,7 @@ class PyTreeOptions(_Options):
 
     @dataclasses.dataclass(kw_only=True)
     class Loading(_Options):
-        """With `partial_load`, only the leaves of the abstract tree are loaded.
-        """
+        """`partial_load` loads only the leaves of the abstract tree."""
 
         partial_load: bool = False
 
@@ -181,45 +182,49 @@ class ArrayOptions(_Options):
         """How arrays are stored.
 
         Attributes:
-            storage_options: of every leaf.
-            use_ocdbt: one database instead of a directory for each array.
-            use_zarr3: zarr format 3 instead of 2.
-            use_compression: True: with what the environment's
-                HOLDFAST_COMPRESSION names, else zstd; or "planes" or "fast", as
-                for `PyTreeCheckpointHandler`.
-            ocdbt_target_data_file_size: bytes; 0: unlimited; None: 2 GiB.
+            storage_options: apply to every leaf.
+            use_ocdbt: stores arrays in one database instead of one directory
+                per array.
+            use_zarr3: uses zarr format 3 instead of 2.
+            use_compression: True selects the codec that the environment
+                variable HOLDFAST_COMPRESSION names, else zstd; "planes" and
+                "fast" work as for `PyTreeCheckpointHandler`.
+            ocdbt_target_data_file_size: bytes; 0 means unlimited, None 2 GiB.
             enable_pinned_host_transfer: ignored; accepted because Orbax has it.
             enable_post_merge_validation: ignored; accepted because Orbax has
                 it.
-            use_replica_parallel: let each device of a replicated array write
-                a slice; None: yes unless JAX_PLATFORMS names a GPU.
-            min_slice_bytes_for_replica_parallel: smallest such slice.
-            max_replicas_for_replica_parallel: most devices that share one.
-            enable_replica_parallel_separate_folder: replicated arrays have a
-                database of their own.
-            enable_write_sharding_file: write `_sharding`.
-            array_metadata_store: writes `array_metadatas`; None: nobody does,
-                and typed PRNG keys come back as numbers.
+            use_replica_parallel: lets each device of a replicated array write
+                a slice; None means True unless JAX_PLATFORMS names a GPU.
+            min_slice_bytes_for_replica_parallel: size of the smallest slice.
+            max_replicas_for_replica_parallel: most devices that share the
+                writing of one array.
+            enable_replica_parallel_separate_folder: stores replicated arrays
+                in a separate database.
+            enable_write_sharding_file: writes `_sharding`.
+            array_metadata_store: writes `array_metadatas`. If None, that file
+                is not written, and typed PRNG keys are restored as plain
+                numbers.
             scoped_storage_options_creator: called with a leaf's key path and
-                value; its StorageOptions go before `storage_options`.
+                value; the StorageOptions it returns override
+                `storage_options`.
         """
 
         class ScopedStorageOptionsCreator(Protocol):
-            """Says how a leaf is stored."""
+            """Chooses how a leaf is stored."""
 
             def __call__(
                 self, key: Any, value: Any
             ) -> ArrayOptions.Saving.StorageOptions | None:
-                """The options of a leaf.
+                """Returns the options for a leaf.
 
                 Args:
-                    key: its key path, called with as the first argument.
+                    key: the leaf's key path, passed by position.
                     value: the leaf.
                 """
 
         @dataclasses.dataclass(kw_only=True)
         class StorageOptions(_Options):
-            """Storage of one leaf: dtype, bytes of a chunk, axes to split."""
+            """A leaf's stored dtype, its chunk size and the axes to split."""
 
             dtype: Any | None = None
             chunk_byte_size: int | None = None
@@ -251,18 +256,20 @@ class ArrayOptions(_Options):
         """How arrays are restored.
 
         Attributes:
-            enable_padding_and_truncation: pad with zeros, or cut, where the
-                abstract shape differs from the stored one.
-            raise_array_data_missing_error: a chunk that is not stored is an
-                error, else zeros.
-            use_load_and_broadcast: one replica reads, for all; abstract
-                arrays need a shape, a dtype and a sharding over a mesh.
-            load_and_broadcast_options: which replica, and how.
+            enable_padding_and_truncation: pads with zeros, or truncates, where
+                the abstract shape differs from the stored shape.
+            raise_array_data_missing_error: if True, a chunk that is not stored
+                is an error; if False, it is read as zeros.
+            use_load_and_broadcast: one replica reads and broadcasts to the
+                others; abstract arrays need a shape, a dtype and a sharding
+                over a mesh.
+            load_and_broadcast_options: which replica reads, and how it
+                broadcasts.
         """
 
         @dataclasses.dataclass(kw_only=True)
         class LoadAndBroadcastOptions(_Options):
-            """Which replica reads, and how much is broadcast at once."""
+            """Which replica reads, and how many bytes it sends at a time."""
 
             replica_axis_index: int | None = 0
             primary_replica_id: int | None = 0
@@ -282,7 +289,7 @@ class ArrayOptions(_Options):
 
 @dataclasses.dataclass(kw_only=True)
 class CheckpointablesOptions(_Options):
-    """The handlers that save and load objects other than trees."""
+    """The handlers that save and load checkpointables."""
 
     registry: CheckpointableHandlerRegistry = dataclasses.field(
         default_factory=lambda: ReadOnlyRegistry(local_registry())
@@ -291,14 +298,14 @@ class CheckpointablesOptions(_Options):
 
 @dataclasses.dataclass(kw_only=True)
 class PathwaysOptions(_Options):
-    """Accepted; there is no Pathways backend."""
+    """Accepted but ignored: there is no Pathways backend."""
 
     checkpointing_impl: Any | None = None
 
 
 @dataclasses.dataclass(kw_only=True)
 class DeletionOptions(_Options):
-    """The place for deleted checkpoints: only object stores have one."""
+    """Where deleted checkpoints go; only object stores support this."""
 
     @dataclasses.dataclass(kw_only=True)
     class GcsDeletionOptions(_Options):
@@ -313,39 +320,42 @@ class DeletionOptions(_Options):
 
 @dataclasses.dataclass(kw_only=True)
 class MemoryOptions(_Options):
-    """Limits of host memory, in bytes; None: the engine's default.
+    """Limits on host memory, in bytes; None means the engine's default.
 
     Attributes:
-        write_concurrent_bytes: encoded and not yet written.
-        read_concurrent_bytes: read and not yet decoded.
+        write_concurrent_bytes: bytes encoded but not yet written.
+        read_concurrent_bytes: bytes read but not yet decoded.
         transfer_concurrent_bytes: ignored; accepted because Orbax has it. Host
             arrays are borrowed, not transferred.
-        regulator_options: a limit that each save changes by what the one
-            before has used; it counts instead of `transfer_concurrent_bytes`.
-        expected_surge_bytes: room that the regulator leaves in this save.
+        regulator_options: a limit that is adjusted before each save by the
+            memory that the previous save used; it replaces
+            `transfer_concurrent_bytes`.
+        expected_surge_bytes: memory that the regulator leaves free during this
+            save.
         is_prioritized_key_fn: ignored; accepted because Orbax has it.
             Everything is copied before `save_async` returns.
-        serialization_status_callback: told of each jax.Array; of those that
-            it does not call SYNCHRONOUS, as many are copied from devices at
-            once as the limit lets.
-        deepcopy_host_arrays: copy numpy arrays before `save_async` returns.
+        serialization_status_callback: called for each jax.Array. Arrays for
+            which it does not return SYNCHRONOUS are copied from devices
+            concurrently, as many as the limit permits.
+        deepcopy_host_arrays: copies numpy arrays before `save_async` returns.
     """
 
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class RegulatorOptions:
-        """A PID controller of the limit; copies share its state.
+        """Options of the PID controller for the limit; copies share its state.
 
         Attributes:
-            max_memory_limit_gib: upper end of the limit, GiB.
+            max_memory_limit_gib: the largest limit, in GiB.
             profiler: a MemoryProfiler, which measures each save.
-            target_ratio: the part of the machine's memory to be used.
-            min_memory_limit_gib: lower end, and the limit to begin with.
+            target_ratio: the fraction of the machine's memory to use.
+            min_memory_limit_gib: the smallest limit, in GiB, which is also the
+                initial one.
             kp: proportional coefficient.
             ki: integral coefficient.
             kd: derivative coefficient.
 
         Raises:
-            ValueError: no profiler; limits that leave no room.
+            ValueError: `profiler` is None, or the limits leave no room.
         """
 
         max_memory_limit_gib: float
@@ -375,7 +385,7 @@ class MemoryOptions(_Options):
 
         @property
         def regulator(self) -> MemoryRegulator:
-            """The controller, which saves with these options share."""
+            """The controller shared by all saves with these options."""
             return self._regulator
 
     write_concurrent_bytes: int | None = None
@@ -390,14 +400,14 @@ class MemoryOptions(_Options):
 
 @dataclasses.dataclass(kw_only=True)
 class SafetensorsOptions(_Options):
-    """How safetensors are read.
+    """How safetensors files are read.
 
     Attributes:
         max_over_read_ratio: ignored; accepted because Orbax has it. Only the
             needed bytes are read.
-        read_chunk_bytes: must be positive; the engine chooses the sizes of its
-            reads. `MemoryOptions.read_concurrent_bytes` bounds them together
-            (None: 2 GiB).
+        read_chunk_bytes: must be positive, but the engine chooses its own read
+            sizes. `MemoryOptions.read_concurrent_bytes` limits the total of
+            all concurrent reads (None means 2 GiB).
     """
 
     max_over_read_ratio: float | None = None
@@ -405,7 +415,7 @@ class SafetensorsOptions(_Options):
 
 
 class CheckpointLayout(enum.Enum):
-    """The kind of checkpoint that a path is taken for."""
+    """The kind of checkpoint that a path is expected to hold."""
 
     ORBAX = "orbax"
     SAFETENSORS = "safetensors"

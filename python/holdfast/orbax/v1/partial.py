@@ -1,7 +1,7 @@
-"""Checkpoints that are saved bit by bit: `orbax.checkpoint.v1.partial`.
+"""Checkpoints saved piece by piece: `orbax.checkpoint.v1.partial`.
 
-Each `save` adds leaves to a session in `<path>.partial_save/`, whole or not at
-all; `finalize` makes the checkpoint of them.
+Each `save` atomically adds leaves to a session in `<path>.partial_save/`;
+`finalize` turns the session into a checkpoint.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ __all__ = ["finalize", "save", "save_async"]
 _SUFFIX = ".partial_save"
 _PENDING_INFIX = ".pending_"
 
-# The last save of each session that may still be going on.
+# The last save of each session, which may still be running.
 _LAST: dict[str, BackgroundResponse[None]] = {}
 
 
 class _PartOfTree:
-    """A tree that is a part of the checkpoint's."""
+    """A part of the checkpoint's tree."""
 
     def __init__(self, tree: Any) -> None:
         self.tree = tree
 
     async def save(self, directory: PathAwaitingCreation) -> Awaitable[None]:
-        """As the handler of trees does."""
+        """Saves the part as the tree handler does."""
         return await PyTreeHandler().save(directory, self.tree)
 
     async def load(self, directory: Any) -> Awaitable[None]:
-        """Refuses; only the whole is loaded."""
+        """Always raises; only the complete checkpoint can be loaded."""
         raise NotImplementedError(
             "Partial load is not supported via this wrapper."
         )
@@ -59,18 +59,18 @@ class _PartOfTree:
 def save(
     path: Any, state: Any, *, custom_metadata: JsonType | None = None
 ) -> None:
-    """Adds leaves to the session of a checkpoint, and waits for it.
+    """Adds leaves to a checkpoint's session and waits until they are written.
 
     Args:
         path: where the checkpoint will be.
-        state: a tree, whose leaves no save of the session has had.
+        state: a tree; the session must not have saved any of its leaves yet.
         custom_metadata: a JSON object; its entries replace earlier ones.
 
     Raises:
-        FileExistsError: there is a checkpoint at `path`.
-        PartialSaveReplacementError: a leaf was saved before, or lies in or
-            above one that was.
-        Exception: what `holdfast.orbax.v1.save` raises.
+        FileExistsError: a checkpoint exists at `path`.
+        PartialSaveReplacementError: the session already saved a leaf at the
+            same path, above it or below it.
+        Exception: any error from `holdfast.orbax.v1.save`.
     """
     save_async(path, state, custom_metadata=custom_metadata).result()
 
@@ -80,7 +80,7 @@ def save_async(
 ) -> AsyncResponse[None]:
     """Like `save`, but writes in the background.
 
-    Waits for an earlier save of the session.
+    First waits for the session's previous save.
     """
     context = get_context()
     path = path_of(context.file, path)
@@ -98,7 +98,7 @@ def save_async(
         with _refusing_replacement():
             keys = structure.flatten(state).paths
             _engine.check_partial_save_keys(session, keys)
-    # The same on all processes.
+    # All processes choose the same id.
     part_id = operation.values[min(operation.values)] or uuid.uuid4().hex
     unfinished = f"{session}.{part_id}"
     name = os.path.basename(session)
@@ -119,7 +119,7 @@ def save_async(
 
 @contextlib.contextmanager
 def _refusing_replacement() -> Iterator[None]:
-    """Raises PartialSaveReplacementError where a leaf was saved before."""
+    """Raises PartialSaveReplacementError if a leaf was already saved."""
     try:
         yield
     except errors.FailedPreconditionError as error:
@@ -129,7 +129,7 @@ def _refusing_replacement() -> Iterator[None]:
 
 
 def _move(unfinished: str, part: str) -> None:
-    """Makes what a save has written a part of its session."""
+    """Moves what a save has written into its session."""
     _engine.prepare_partial_save(unfinished)
     session = _files.dirname(part)
     _files.makedirs(session, exist_ok=True)
@@ -145,15 +145,16 @@ def _wait_for_last(session: str) -> None:
 
 
 def finalize(path: Any) -> None:
-    """Makes the checkpoint of what a session has saved.
+    """Makes a checkpoint from everything that a session has saved.
 
     Args:
-        path: as of the saves.
+        path: the path given to `save`.
 
     Raises:
-        FileExistsError: there is a checkpoint; two saves have the same file.
+        FileExistsError: the checkpoint already exists, or two saves wrote the
+            same file.
         FileNotFoundError: nothing was saved.
-        PartialSaveReplacementError: two saves have the same leaf.
+        PartialSaveReplacementError: two saves wrote the same leaf.
         ValueError: files of the session are damaged.
         OSError: files cannot be read or written.
     """

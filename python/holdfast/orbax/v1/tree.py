@@ -1,6 +1,6 @@
 """Trees and their leaves: `orbax.checkpoint.v1.tree`.
 
-| leaf | abstract leaf | it has |
+| leaf | abstract leaf | attributes |
 |---|---|---|
 | jax.Array | jax.ShapeDtypeStruct | shape, dtype, sharding |
 | np.ndarray | np.ndarray | shape, dtype |
@@ -40,7 +40,7 @@ __all__ = [
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    # Every value is a tree.
+    # Any value is a tree.
     PyTree: TypeAlias = Any
     PyTreeOf: TypeAlias = Any | T
 else:
@@ -52,6 +52,6 @@ else:
         """A tree whose leaves are of one type; for annotations."""
 
 
-# jax.Array is one too, where there is jax.
+# If jax is installed, a jax.Array is a leaf too.
 Leaf: TypeAlias = np.ndarray | Scalar | str
 AbstractLeaf: TypeAlias = AbstractArray | AbstractShardedArray | Scalar | str

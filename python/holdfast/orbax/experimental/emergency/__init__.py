@@ -1,8 +1,8 @@
-"""Checkpoints on the hosts themselves, by Orbax's names, on `TieredManager`.
+"""Host-local checkpoints under Orbax's names, built on `TieredManager`.
 
-Every module below this package is made when it is imported, of the table in
-`_names`. Names that need Google's services, or look into the files of Orbax's
-own local checkpoints, refuse.
+Each module of this package is generated on import from the table in `_names`.
+Names that need Google's services, or that read the files of Orbax's own local
+checkpoints, raise an error.
 """
 
 from holdfast.orbax.experimental.emergency._names import make_modules

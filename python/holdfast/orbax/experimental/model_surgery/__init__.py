@@ -1,1 +1,1 @@
-"""Changing models: `orbax.checkpoint.experimental.model_surgery`."""
+"""Transforms models: `orbax.checkpoint.experimental.model_surgery`."""

@@ -1,6 +1,6 @@
-"""`holdfast.orbax.v1`, by its older path.
+"""`holdfast.orbax.v1`, under its older path.
 
-Every object here is that of `holdfast.orbax.v1`.
+The objects here are those of `holdfast.orbax.v1`.
 """
 
 from holdfast.orbax.v1 import *  # noqa: F403

@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.arrays`, by its older path."""
+"""`holdfast.orbax.v1.arrays`, under its older path."""
 
 from holdfast.orbax.v1.arrays import *  # noqa: F403

@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.errors`, by its older path."""
+"""`holdfast.orbax.v1.errors`, under its older path."""
 
 from holdfast.orbax.v1.errors import *  # noqa: F403

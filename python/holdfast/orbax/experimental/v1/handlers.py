@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.handlers`, by its older path."""
+"""`holdfast.orbax.v1.handlers`, under its older path."""
 
 from holdfast.orbax.v1.handlers import *  # noqa: F403

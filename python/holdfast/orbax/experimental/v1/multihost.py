@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.multihost`, by its older path."""
+"""`holdfast.orbax.v1.multihost`, under its older path."""
 
 from holdfast.orbax.v1.multihost import *  # noqa: F403

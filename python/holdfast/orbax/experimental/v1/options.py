@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.options`, by its older path."""
+"""`holdfast.orbax.v1.options`, under its older path."""
 
 from holdfast.orbax.v1.options import *  # noqa: F403

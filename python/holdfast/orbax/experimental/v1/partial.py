@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.partial`, by its older path."""
+"""`holdfast.orbax.v1.partial`, under its older path."""
 
 from holdfast.orbax.v1.partial import *  # noqa: F403

@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.tree`, by its older path."""
+"""`holdfast.orbax.v1.tree`, under its older path."""
 
 from holdfast.orbax.v1.tree import *  # noqa: F403

@@ -18,26 +18,26 @@ MetadataT_co = TypeVar("MetadataT_co", covariant=True)
 
 
 class NameFormat(Protocol, Generic[MetadataT_co]):
-    """Names of steps, and how to find the directories that bear them."""
+    """Names step directories and finds them."""
 
     def build_name(self, step: int) -> str:
-        """The directory name of a step."""
+        """Returns the directory name of a step."""
 
     @abc.abstractmethod
     def find_all(self, base_path: PathLike) -> Iterator[MetadataT_co]:
-        """The committed steps in `base_path`, in any order."""
+        """Yields the committed steps in `base_path`, in any order."""
 
     @abc.abstractmethod
     def find_step(self, base_path: PathLike, step: int) -> MetadataT_co:
-        """One committed step in `base_path`.
+        """Returns one committed step in `base_path`.
 
         Raises:
-            ValueError: it does not exist.
+            ValueError: the step does not exist.
         """
 
 
 class StandardNameFormat(NameFormat[CheckpointMetadata[None]]):
-    """`<prefix>_<step>`, the step with leading zeros or without."""
+    """`<prefix>_<step>`, with or without leading zeros."""
 
     def __init__(
         self, names: _step_names.NameFormat[_step_names.Metadata]
@@ -50,7 +50,7 @@ class StandardNameFormat(NameFormat[CheckpointMetadata[None]]):
     def names(
         self, atomicity_options: AtomicityOptions
     ) -> _step_names.NameFormat[_step_names.Metadata]:
-        """The same format for steps that are committed in another way."""
+        """Returns this format for steps committed by another method."""
         assert dataclasses.is_dataclass(self._names)
         changed: Any = dataclasses.replace(
             self._names, atomicity_options=atomicity_options

@@ -6,8 +6,8 @@ __all__ = ["StepAlreadyExistsError", "StepNotFoundError"]
 
 
 class StepAlreadyExistsError(FileExistsError):
-    """A step that was to be saved exists already."""
+    """The step to save already exists."""
 
 
 class StepNotFoundError(FileNotFoundError):
-    """There is no such step."""
+    """The requested step does not exist."""

@@ -11,13 +11,13 @@ class Snapshotter:
     """Keeps copies of a state in pinned host memory; needs Pathways."""
 
     def __init__(self, *, replica_axis_index: int = 0) -> None:
-        """Refuses: holdfast does not run on Pathways.
+        """Always raises: holdfast does not run on Pathways.
 
         Args:
-            replica_axis_index: the axis of the mesh that counts replicas.
+            replica_axis_index: index of the mesh's replica axis.
 
         Raises:
-            ImportError: always; Orbax raises it without pathwaysutils.
+            ImportError: always, as Orbax does without pathwaysutils.
         """
         raise ImportError(
             "Snapshotter requires pathwaysutils and a Pathways backend, which"
@@ -26,16 +26,16 @@ class Snapshotter:
         )
 
     def save(self, step: int, state: Any) -> None:
-        """Copies a state, in the background."""
+        """Copies a state in the background."""
 
     def load(
         self, abstract_state: Any, *, reset_snapshot_state: bool = True
     ) -> Any:
-        """The last state that was copied."""
+        """Returns the last copied state."""
 
     def join(self) -> None:
-        """Waits for the copies in the background."""
+        """Waits for the background copies."""
 
     @property
     def latest(self) -> Any:
-        """The answer of `training.CheckpointMetadata` about the last copy."""
+        """The `training.CheckpointMetadata` of the last copy."""

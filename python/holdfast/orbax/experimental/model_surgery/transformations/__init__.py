@@ -1,1 +1,1 @@
-"""Functions that change flat dicts of parameters."""
+"""Transformations of flat dicts of parameters."""

@@ -1,4 +1,4 @@
-"""Puts parameters together, along an axis that they have."""
+"""Fuses parameters along one of their axes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def fuse_by_pattern(
     fused_unique_part: str,
     axis: int = 0,
 ) -> Transformation:
-    """A transformation that fuses parameters that differ in a part of names.
+    """Returns a transformation that fuses parameters with similar names.
 
     Args:
         pattern: matched at the beginning of each name.
-        unique_parts: the parts, in the order of concatenation; a set that
-            lacks one stays as it is, with a warning.
-        fused_unique_part: instead of them.
-        axis: to concatenate along.
+        unique_parts: the parts in which the names differ, in the order of
+            concatenation; an incomplete group is left unchanged, with a
+            warning.
+        fused_unique_part: replaces the differing part in the fused name.
+        axis: the axis of the concatenation.
     """
     compiled = re.compile(pattern)
     part = re.compile("|".join(map(re.escape, unique_parts)))
@@ -65,13 +66,13 @@ def fuse_by_pattern(
 def fuse_by_keys(
     *, source_keys: Sequence[str], target_key: str, axis: int = 0
 ) -> Transformation:
-    """A transformation that fuses named parameters.
+    """Returns a transformation that fuses the named parameters.
 
     Args:
-        source_keys: their names, in the order of concatenation; where some
-            are missing all stay as they are, with a warning.
+        source_keys: the parameters' names, in the order of concatenation; if
+            some are missing, the others are left unchanged, with a warning.
         target_key: the new name.
-        axis: to concatenate along.
+        axis: the axis of the concatenation.
     """
 
     def transform(*source_array_trees: Any) -> Any:

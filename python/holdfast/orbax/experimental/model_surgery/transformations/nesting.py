@@ -1,4 +1,4 @@
-"""Makes trees of flat dicts."""
+"""Converts flat dicts to trees."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Transformation", "unflatten"]
 def unflatten(
     separator: str = ".", *, inplace: bool = False, target: Any = None
 ) -> Transformation:
-    """A transformation that makes a tree of a flat dict.
+    """Returns a transformation that converts a flat dict to a tree.
 
     Args:
-        separator: between the keys in a name.
-        inplace: remove from the dict what has been taken.
-        target: gives the structure; names that it lacks are left out, and its
-            leaves stay where there is no parameter.
+        separator: separates the keys in a name.
+        inplace: removes entries from the dict as they are used.
+        target: determines the structure; parameters that are not in the target
+            are left out, and its leaves are kept where there is no parameter.
     """
 
     def transform(*source_array_trees: Any) -> Any:

@@ -17,10 +17,10 @@ __all__ = ["Transformation", "rename_by_regex"]
 
 
 def rename_by_regex(rules: Sequence[tuple[str, str]]) -> Transformation:
-    """A transformation that replaces parts of names.
+    """Returns a transformation that replaces parts of names.
 
     Args:
-        rules: patterns and replacements, applied to each name in this order.
+        rules: patterns and replacements, applied to each name in order.
     """
     patterns = [(re.compile(pattern), new) for pattern, new in rules]
 

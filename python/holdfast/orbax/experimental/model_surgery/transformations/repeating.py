@@ -21,12 +21,12 @@ __all__ = ["Transformation", "repeat_by_keys", "repeat_by_pattern"]
 def repeat_by_pattern(
     *, pattern: str, dimension: int, repeat_count: int
 ) -> Transformation:
-    """A transformation that repeats elements of some parameters.
+    """Returns a transformation that repeats elements of matching parameters.
 
     Args:
         pattern: matched at the beginning of each name.
-        dimension: along which.
-        repeat_count: of each element.
+        dimension: the dimension along which elements are repeated.
+        repeat_count: how often each element is repeated.
     """
     compiled = re.compile(pattern)
 
@@ -43,12 +43,13 @@ def repeat_by_pattern(
 def repeat_by_keys(
     *, target_keys: Sequence[str], dimension: int, repeat_count: int
 ) -> Transformation:
-    """A transformation that repeats elements of named parameters.
+    """Returns a transformation that repeats elements of the named parameters.
 
     Args:
-        target_keys: their names; unknown ones are left out, with a warning.
-        dimension: along which.
-        repeat_count: of each element.
+        target_keys: the parameters' names; unknown names are skipped, with a
+            warning.
+        dimension: the dimension along which elements are repeated.
+        repeat_count: how often each element is repeated.
     """
 
     def transform(*source_array_trees: Any) -> Any:

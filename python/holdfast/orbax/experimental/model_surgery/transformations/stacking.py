@@ -1,4 +1,4 @@
-"""Stacks parameters that are numbered by their names."""
+"""Stacks parameters whose names contain indices."""
 
 from __future__ import annotations
 
@@ -36,18 +36,22 @@ def stack(
     sort_by_size: bool = True,
     target_sharding: Any | None = None,
 ) -> Transformation:
-    """A transformation that stacks numbered parameters.
+    """Returns a transformation that stacks parameters by index.
 
     Args:
-        pattern: searched in each name; its one group has the number, and is
-            left out of the new name.
-        expected_count: of each stack; None: the largest number, and one.
+        pattern: searched for in each name; its only group matches the index and
+            is left out of the new name.
+        expected_count: the length of each stack; None means the largest index
+            plus one.
         axis: the new axis.
-        filler_mapping: pattern in a new name -> what stands for missing ones.
-        default_filler: the same for all others; None: nothing may be missing.
-        inplace: remove from the dict what has been taken.
-        sort_by_size: begin with the largest stack.
-        target_sharding: where stacks go; None: they stay.
+        filler_mapping: maps a pattern in a new name to the value that fills
+            missing parameters.
+        default_filler: fills missing parameters of all other names; if None,
+            no parameter may be missing.
+        inplace: removes entries from the dict as they are used.
+        sort_by_size: begins with the largest stack.
+        target_sharding: the sharding of the stacks; None leaves them where they
+            are.
     """
     compiled = re.compile(pattern)
 
@@ -90,11 +94,11 @@ def stack(
 def _grouped(
     params: Any, pattern: re.Pattern[str], inplace: bool
 ) -> tuple[dict[str, _Numbered], dict[str, Any]]:
-    """Parameters by new name and number, and those that do not match.
+    """Groups parameters by new name and index; also returns the others.
 
     Raises:
-        ValueError: a pattern that has not one group.
-        AssertionError: a group that is not a number; a number that comes twice.
+        ValueError: the pattern does not have exactly one group.
+        AssertionError: the group is not an index, or an index occurs twice.
     """
     groups: dict[str, _Numbered] = collections.defaultdict(dict)
     rest = {}
@@ -129,10 +133,10 @@ def _nbytes(numbered: _Numbered) -> int:
 def _stacked(
     name: str, numbered: _Numbered, count: int, axis: int, sharding: Any
 ) -> Any:
-    """The stack of all.
+    """Stacks all parameters of a group.
 
     Raises:
-        ValueError: one is missing.
+        ValueError: a parameter is missing.
     """
     if sorted(numbered) != list(range(count)):
         raise ValueError(
@@ -152,7 +156,7 @@ def _stacked(
 def _stacked_by_device(
     jax: Any, values: list[Any], axis: int, sharding: Any
 ) -> Any:
-    """The stack of host arrays, of which each device gets only its part."""
+    """Stacks host arrays; each device receives only its part of the stack."""
     shape = list(values[0].shape)
     shape.insert(axis, len(values))
 
@@ -174,10 +178,10 @@ def _filled(
     filler: float,
     sharding: Any,
 ) -> Any:
-    """The stack, with `filler` where one is missing.
+    """Stacks a group's parameters, with `filler` for missing ones.
 
     Raises:
-        ValueError: there are more than `count`.
+        ValueError: there are more than `count` parameters.
     """
     if len(numbered) > count:
         raise ValueError(

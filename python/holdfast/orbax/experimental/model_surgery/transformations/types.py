@@ -10,11 +10,11 @@ __all__ = ["PyTreeOf", "Transformation"]
 
 
 class Transformation(Protocol):
-    """Makes a tree of arrays out of others."""
+    """Computes a tree of arrays from other trees."""
 
     def __call__(self, *source_array_trees: Any) -> Any:
-        """The new tree.
+        """Returns the new tree.
 
         Args:
-            *source_array_trees: of jax.Arrays or numpy arrays.
+            *source_array_trees: trees of jax.Arrays or numpy arrays.
         """

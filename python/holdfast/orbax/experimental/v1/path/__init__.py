@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.path`, by its older path."""
+"""`holdfast.orbax.v1.path`, under its older path."""
 
 from holdfast.orbax.v1.path import *  # noqa: F403

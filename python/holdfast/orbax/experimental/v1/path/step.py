@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.path.step`, by its older path."""
+"""`holdfast.orbax.v1.path.step`, under its older path."""
 
 from holdfast.orbax.v1.path.step import *  # noqa: F403

@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.training`, by its older path."""
+"""`holdfast.orbax.v1.training`, under its older path."""
 
 from holdfast.orbax.v1.training import *  # noqa: F403

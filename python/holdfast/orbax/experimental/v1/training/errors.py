@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.training.errors`, by its older path."""
+"""`holdfast.orbax.v1.training.errors`, under its older path."""
 
 from holdfast.orbax.v1.training.errors import *  # noqa: F403

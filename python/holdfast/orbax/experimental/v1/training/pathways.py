@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.training.pathways`, by its older path."""
+"""`holdfast.orbax.v1.training.pathways`, under its older path."""
 
 from holdfast.orbax.v1.training.pathways import *  # noqa: F403

@@ -1,3 +1,3 @@
-"""`holdfast.orbax.v1.training.save_decision_policies`, by its older path."""
+"""`holdfast.orbax.v1.training.save_decision_policies`, under its older path."""
 
 from holdfast.orbax.v1.training.save_decision_policies import *  # noqa: F403
