@@ -102,7 +102,7 @@ class SaveProgress:
         """Says so, when all processes do.
 
         Raises:
-            DeadlineExceededError: a process did not come.
+            DeadlineExceededError: a process did not arrive in time.
         """
         try:
             self._meet()

@@ -143,7 +143,7 @@ class ReadingManager:
         """Restores a step's single item, or its named items.
 
         Args:
-            step: its number; None: the last one.
+            step: its number; None means the last step.
             items: instead of `args`: what to restore like, or by item.
             restore_kwargs: instead of `args`: options, or by item.
             directory: another directory of steps.
@@ -154,7 +154,7 @@ class ReadingManager:
             The single item, or a Composite of items.
 
         Raises:
-            FileNotFoundError: there are no steps; not this one.
+            FileNotFoundError: there are no steps, or not this one.
             KeyError: there is no such item.
             ValueError: the arguments do not fit; the step was never committed.
             DataLossError: the last step was committed and is damaged.
@@ -296,7 +296,7 @@ class ReadingManager:
         """Metadata of a step, or of the run.
 
         Args:
-            step: its number; None: the run.
+            step: its number; None means the run.
 
         Returns:
             A StepMetadata, or a RootMetadata.

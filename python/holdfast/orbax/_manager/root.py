@@ -26,7 +26,7 @@ def meet(options: MultiprocessingOptions, place: str, directory: Any) -> None:
     """Waits for the other processes at Orbax's barrier `place`.
 
     Raises:
-        DeadlineExceededError: one did not come.
+        DeadlineExceededError: a process did not arrive in time.
     """
     processes = Processes(options)
     if processes.has_others:

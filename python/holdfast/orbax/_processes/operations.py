@@ -93,12 +93,12 @@ class Processes:
 
         Args:
             place: the name of Orbax's first barrier.
-            directory: of the checkpoint.
-            value: what the others are to know: JSON.
-            timeout_secs: None: `multihost.coordination_timeout()`.
+            directory: the checkpoint's directory.
+            value: a JSON value for the other processes.
+            timeout_secs: None means `multihost.coordination_timeout()`.
 
         Raises:
-            DeadlineExceededError: a process did not come.
+            DeadlineExceededError: a process did not arrive in time.
         """
         operation = Operation(self, os.fspath(directory))
         operation.begin(place, value, timeout_secs)
@@ -110,7 +110,7 @@ class Processes:
         """The value that the primary brings; all wait for it.
 
         Raises:
-            DeadlineExceededError: a process did not come.
+            DeadlineExceededError: a process did not arrive in time.
         """
         if not self.has_others:
             return value
@@ -122,7 +122,7 @@ class Processes:
         """Begins a save, of the same checkpoint on all processes; see `start`.
 
         Raises:
-            DeadlineExceededError: a process did not come.
+            DeadlineExceededError: a process did not arrive in time.
             ValueError: one saves to another directory.
         """
         path = os.fspath(directory)
@@ -159,7 +159,7 @@ class Operation:
         """Waits where the operation begins.
 
         Raises:
-            DeadlineExceededError: a process did not come.
+            DeadlineExceededError: a process did not arrive in time.
         """
         with self._counted(place):
             values = self.meet(
@@ -228,8 +228,8 @@ class Operation:
 
         Args:
             place: the name of Orbax's barrier.
-            value: what the others are to know: JSON.
-            timeout_secs: None: `multihost.coordination_timeout()`.
+            value: a JSON value for the other processes.
+            timeout_secs: None means `multihost.coordination_timeout()`.
 
         Returns:
             The value of each process.

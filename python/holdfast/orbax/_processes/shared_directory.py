@@ -38,9 +38,9 @@ class SharedDirectory:
 
         Args:
             operation: the save.
-            path: the checkpoint's.
-            options: how it is committed.
-            overwrite: one that exists is replaced.
+            path: the checkpoint's path.
+            options: how the checkpoint is committed.
+            overwrite: replace an existing checkpoint.
         """
         self.path = path
         self._operation = operation

@@ -25,10 +25,10 @@ class RestoreOptions:
     """How an item is read.
 
     Attributes:
-        registry: handlers of leaf types; None: the standard ones.
+        registry: handlers of leaf types; None means the standard handlers.
         metadata_options: whether recorded tuples come back as such.
         byte_limiter: bounds the bytes read at once.
-        aggregate_filename: of the msgpack file of old items.
+        aggregate_filename: name of the msgpack file of old items.
         fills_missing: chunks that are not stored are zeros.
     """
 

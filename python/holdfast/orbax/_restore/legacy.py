@@ -68,7 +68,7 @@ def restore_legacy(
     """The tree of an item.
 
     Args:
-        directory: the item's; anything with a path.
+        directory: the item's directory; any object with a path.
         item: gives the result's structure; None: as stored.
         restore_args: a tree like `item` of RestoreArgs.
         transforms: a tree of Transform; needs `item` and `restore_args`.

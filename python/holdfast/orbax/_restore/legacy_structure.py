@@ -93,12 +93,12 @@ def open_stored_tree(
     """Opens an item.
 
     Args:
-        directory: the item's; anything with a path.
+        directory: the item's directory; any object with a path.
         item: the tree to look for where none is recorded, or None.
         use_ocdbt: do not take file names for a tree.
         use_zarr3: what arrays are where `_METADATA` does not say.
         metadata_options: whether recorded tuples come back as such.
-        aggregate_filename: of the msgpack file.
+        aggregate_filename: name of the msgpack file.
 
     Raises:
         FileNotFoundError: there is no tree.

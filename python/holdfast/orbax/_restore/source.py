@@ -91,7 +91,7 @@ class Source:
         directory: as the caller gave it, for messages.
         path: its text.
         checkpoint: the engine's.
-        use_ocdbt: arrays lie in an OCDBT database.
+        use_ocdbt: arrays are stored in an OCDBT database.
         use_zarr3: as recorded; None where nothing is.
         has_tree_metadata: `_METADATA` exists.
         custom_metadata: the user's JSON value in `_METADATA`.
@@ -183,10 +183,10 @@ def open_item(
     """Opens an item that has `_METADATA` or the old msgpack file.
 
     Args:
-        directory: anything with a path.
+        directory: any object with a path.
         missing_chunks: "fill" reads them as fill values whatever the item
             says of them.
-        aggregate_filename: of the msgpack file.
+        aggregate_filename: name of the msgpack file.
 
     Raises:
         FileNotFoundError: it has neither.
@@ -271,7 +271,7 @@ class NamedArrays:
     """Arrays of an item, whether its tree is recorded or not.
 
     Attributes:
-        path: the item's.
+        path: the item's path.
         use_ocdbt: they lie in a database.
         metadata_key: name of their metadata files.
         by_name: the existing ones.
@@ -295,15 +295,15 @@ def open_arrays(
     """Opens arrays by their names.
 
     Args:
-        directory: the item's.
+        directory: the item's directory.
         names: of the parameters.
         use_zarr3: whether arrays are zarr 3; the other format's are not seen.
         use_ocdbt: whether there is a database; None: the files say.
-        metadata_key: name of array metadata files; None: the format's.
+        metadata_key: name of array metadata files; None means the format's.
         refuses_missing: missing chunks are errors, not zeros.
 
     Raises:
-        ValueError: a damaged database.
+        ValueError: the database is damaged.
     """
     path = os.fspath(directory)
     key = metadata_key or ("zarr.json" if use_zarr3 else ".zarray")

@@ -60,7 +60,7 @@ def restore_pytree(
     """The tree of a pytree item.
 
     Args:
-        directory: the item's; anything with a path.
+        directory: the item's directory; any object with a path.
         item: gives the result's structure; None: as stored.
         restore_args: a tree like `item` of RestoreArgs; the containers may be
             others of the same keys, as dicts for a flax State.
@@ -113,7 +113,7 @@ def _like_item(item: Any, restore_args: Any, has_others: bool) -> Any:
     the item says how they differ.
 
     Args:
-        item: the caller's.
+        item: the caller's item.
         restore_args: arguments at its leaves, or at containers of them.
         has_others: there may be arguments for more than the item.
     """

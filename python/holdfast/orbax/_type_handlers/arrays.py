@@ -79,7 +79,7 @@ class ArrayHandler(TypeHandler):
         """Makes a handler.
 
         Args:
-            metadata_key: name of array metadata files; None: the format's.
+            metadata_key: name of array metadata files; None means the format's.
             primary_host: the process that writes shared files; None: each.
             replica_id: which replica is written; None: any that is here.
             use_replica_parallel: replicas of a shard share it along its first
@@ -352,7 +352,7 @@ def refuse_host_local(array: Any, name: str, typestr: str) -> None:
 
     Args:
         array: a jax.Array.
-        name: the parameter's.
+        name: the parameter's name.
         typestr: of its handler.
 
     Raises:

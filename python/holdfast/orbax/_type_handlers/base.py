@@ -116,7 +116,7 @@ class TypeHandlerRegistry(Protocol):
         """The handler of a type, or of a handler's text.
 
         Raises:
-            ValueError: no handler serves it.
+            ValueError: no handler serves the type.
         """
 
     def has(self, ty: Any) -> bool:

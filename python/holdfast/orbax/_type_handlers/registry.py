@@ -91,7 +91,7 @@ class _TypeHandlerRegistryImpl:
         """The handler of a type, or of a handler's text.
 
         Raises:
-            ValueError: no handler serves it.
+            ValueError: no handler serves the type.
         """
         if isinstance(ty, str):
             if ty in self._typestr_registry:
@@ -190,7 +190,7 @@ def get_type_handler(ty: Any) -> TypeHandler:
     """The shared registry's handler of a type, or of a handler's text.
 
     Raises:
-        ValueError: no handler serves it.
+        ValueError: no handler serves the type.
     """
     return GLOBAL_TYPE_HANDLER_REGISTRY.get(ty)
 

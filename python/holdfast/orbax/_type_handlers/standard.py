@@ -66,7 +66,7 @@ class NumpyHandler(TypeHandler):
         """Makes a handler.
 
         Args:
-            metadata_key: name of array metadata files; None: the format's.
+            metadata_key: name of array metadata files; None means the format's.
             ocdbt_process_id: letters and digits that name the process's
                 database.
             deepcopy_host_arrays: copy arrays before `serialize` returns; else
