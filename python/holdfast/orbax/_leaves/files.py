@@ -1,5 +1,4 @@
-"""Helpers that all saves of leaves share, with or without a tree around the leaves.
-"""
+"""Helpers that all saves of leaves share, with or without a tree."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Restores with transforms, and of older items.
+"""Restores with transforms, and restores older items.
 
 The caller's item and the stored tree may differ here; only the leaves that the
-item asks for must exist. Missing chunks read as fill values.
+item requests must exist. Missing chunks read as fill values.
 """
 
 from __future__ import annotations

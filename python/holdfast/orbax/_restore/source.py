@@ -38,7 +38,8 @@ _RICH_TYPES = PyTreeMetadataOptions(support_rich_types=True)
 
 @functools.lru_cache
 def namedtuple_type(module: str, clazz: str, fields: tuple[str, ...]) -> Any:
-    """The class of recorded namedtuples: their own may be gone."""
+    """Returns a class for recorded namedtuples; their own may no longer
+    exist."""
     name = f"{module}_{clazz}_{len(fields)}".replace(".", "_")
     return collections.namedtuple(name, fields)  # noqa: PYI024
 
@@ -66,16 +67,17 @@ class StoredLeaf:
     skip_deserialize: bool
 
     def has_value_in_aggregate(self) -> bool:
-        """The value lies in the old msgpack file, not in an array."""
+        """Whether the value is stored in the old msgpack file, not in an
+        array."""
         return self.info.skip_deserialize and not self.is_empty()
 
     def is_empty(self) -> bool:
-        """The leaf is an empty container or None."""
+        """Whether the leaf is an empty container or None."""
         return is_empty_typestr(self.value_type)
 
 
 class Entry(ValueMetadataEntry):
-    """A `ValueMetadataEntry` that knows its leaf; its text is the same."""
+    """A `ValueMetadataEntry` with its leaf; its repr is the same."""
 
     stored: StoredLeaf | None = None
 
@@ -247,11 +249,11 @@ def _open(path: str, missing_chunks: str, aggregate_filename: str) -> Any:
 
 
 def _explain_tree_metadata(path: str) -> None:
-    """Raises as Orbax does for a `_METADATA` that makes no sense.
+    """Raises Orbax's error for an invalid `_METADATA`.
 
     Raises:
-        DataLossError: its bytes are not those that were saved.
-        ValueError: it is not JSON (json.JSONDecodeError), or no tree.
+        DataLossError: its bytes differ from those that were saved.
+        ValueError: it is not JSON (json.JSONDecodeError), or not a tree.
         KeyError: a field is missing.
     """
     try:
@@ -339,8 +341,8 @@ def is_zarr3_metadata(array_metadata: str) -> bool | None:
 def names_of_directories(path: str) -> Any:
     """The tree that an item's file names suggest, each name at its leaf.
 
-    Items without `_METADATA` and without OCDBT: one directory a leaf, its keys
-    joined with dots.
+    This is for items without `_METADATA` and without OCDBT, which have one
+    directory per leaf, named by its keys joined with dots.
     """
     skipped = {SHARDING_FILE, TREE_METADATA_FILE, "array_metadatas"}
     tree: dict[str, Any] = {}
