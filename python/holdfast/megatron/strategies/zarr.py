@@ -204,7 +204,7 @@ def _create_or_open_zarr_arrays(
 
 
 def _should_create_array(ten: ShardedTensor) -> bool:
-    """Whether `ten` is a main replica's first shard."""
+    """Whether `ten` is a main replica's first shard; False without axes."""
     flat = ten.flattened_range
     return (
         is_main_replica(ten.replica_id)
