@@ -59,8 +59,7 @@ def _rules(
     rename: Mapping[str, str] | Sequence[tuple[str, str]],
     cast: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Returns the engine's arguments for the leaf rules of `convert` and
-    `view`."""
+    """The engine's arguments for the leaf rules of `convert` and `view`."""
     return {
         "select": _texts(select),
         "drop": _texts(drop),

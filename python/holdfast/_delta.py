@@ -60,7 +60,7 @@ def patches(
 
     Args:
       path: the delta.
-      progress, threads, memory_bytes: as of `convert`.
+      progress, threads, memory_bytes: as for `convert`.
 
     Raises:
       errors.FailedPreconditionError: `path` is not a delta, or its base is not
@@ -186,8 +186,7 @@ class Follower:
             time.sleep(interval)
 
     def _taken(self, value: Any, path: tuple[Any, ...]) -> Callable[[], Any]:
-        """Returns a function that makes the value at `path` with current
-        arrays."""
+        """A function that makes the value at `path` with current arrays."""
         level = one_level(value)
         if level is None:
             return self._taken_leaf(value, joined(path))

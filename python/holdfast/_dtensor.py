@@ -293,8 +293,7 @@ def array_leaf(
 
 
 def _local(tensor: Any) -> Any:
-    """Returns this rank's local tensor, without a copy and outside of
-    autograd."""
+    """This rank's local tensor, without a copy and outside of autograd."""
     with importing:
         import torch
 

@@ -252,8 +252,7 @@ def _slice_of(shard: Any, shape: tuple[int, ...], split: Split) -> Part:
 
 @functools.lru_cache(maxsize=1024)
 def sharding_json(sharding: jax.sharding.Sharding) -> str | None:
-    """Returns the entry that Orbax writes to `_sharding`, or None for no
-    entry."""
+    """The entry that Orbax writes to `_sharding`, or None for no entry."""
     if isinstance(sharding, jax.sharding.SingleDeviceSharding):
         (device,) = sharding.device_set
         return json.dumps(

@@ -65,8 +65,7 @@ class ProcessTransport(Protocol):
     def receive(
         self, from_: int, topic: str, timeout_seconds: float, /
     ) -> bytes | None:
-        """Returns a message, or None if it did not arrive in time (0 only
-        looks)."""
+        """Takes a message; None if it did not come in time (0 only looks)."""
 
 
 class ProcessGroup:
@@ -337,8 +336,7 @@ def _is_torch_group(value: Any) -> bool:
 
 
 def _torch_group(group: Any) -> ProcessGroup | None:
-    """Returns the group for a torch process group; None means the default
-    one."""
+    """The group for a torch process group; None means the default one."""
     distributed = _torch_distributed()
     if distributed is None:
         return None

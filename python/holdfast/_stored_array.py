@@ -231,8 +231,7 @@ def _normalise(
 
 
 def _without_ellipsis(name: str, parts: list[Any], rank: int) -> list[Any]:
-    """Returns the index with one part for each axis; refuses all but basic
-    indices."""
+    """The index with one part for each axis; refuses all but basic indices."""
     for part in parts:
         _check_basic(name, part)
     dots = [i for i, part in enumerate(parts) if part is ...]

@@ -351,8 +351,7 @@ class Tiers:
         return self._restore(read, step)
 
     def read_file(self, path: str) -> bytes:
-        """Returns a small file, saved by any rank, of the last restored
-        step."""
+        """A small file, saved by any rank, of the last restored step."""
         with self._lock:
             return self._engine.read_file(path)
 

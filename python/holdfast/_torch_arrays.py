@@ -83,8 +83,7 @@ def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def tensor_on(array: np.ndarray[Any, np.dtype[Any]], kind: str) -> Any:
-    """Returns a writable tensor of torch dtype `kind` on the memory of
-    `array`."""
+    """A writable tensor of torch dtype `kind` on the memory of `array`."""
     with importing:
         import torch
 

@@ -107,8 +107,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return text.rstrip("/") if len(text) > 1 else text
 
     def _find(self, path: str) -> tuple[str, _engine.VirtualFiles, str]:
-        """Returns the part before the name, the checkpoint's files, and the
-        name."""
+        """The part before the name, the checkpoint's files, and the name."""
         path = self._strip_protocol(path)
         before, name = "", path.strip("/")
         checkpoint = self._checkpoint

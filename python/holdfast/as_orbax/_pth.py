@@ -16,8 +16,7 @@ _LINE = (
 
 
 def pth_path() -> Path:
-    """Returns the file's path, existing or not, in this Python's
-    site-packages."""
+    """The file's path, existing or not, in this Python's site-packages."""
     return Path(sysconfig.get_path("purelib")) / "holdfast_as_orbax.pth"
 
 

@@ -182,8 +182,7 @@ class ShardedTensor(ShardedBase):
         )
 
     def local_coordinates(self) -> Coordinates:
-        """Returns the flattened range's element indices along each local
-        axis."""
+        """The flattened range's element indices along each local axis."""
         flat = self._flat("local_coordinates")
         count = math.prod(self.local_shape)
         return np.unravel_index(np.arange(count)[flat], self.local_shape)

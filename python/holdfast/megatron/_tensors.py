@@ -112,8 +112,7 @@ def item_bytes(name: str) -> int:
 
 
 def default_dtype(name: str) -> Any:
-    """Returns the torch.dtype if torch is installed, or else the numpy
-    dtype."""
+    """The torch.dtype if torch is installed, or else the numpy dtype."""
     module = torch()
     if module is not None:
         return getattr(module, name)
@@ -188,8 +187,7 @@ def default_wrap(array: Array, name: str) -> Any:
 
 
 def no_data_tensor(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Returns a tensor with shape and dtype and, if possible, without
-    memory."""
+    """A tensor with shape and dtype and, if possible, without memory."""
     module = torch()
     if is_torch(dtype) and module is not None:
         return module.empty(shape, dtype=dtype, device="meta")

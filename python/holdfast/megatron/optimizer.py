@@ -42,8 +42,7 @@ Sharded = ShardedTensor | ShardedTensorFactory
 def get_optim_param_to_id_map(
     optim_params_iter: Iterable[Any],
 ) -> dict[int, int]:
-    """Returns each parameter's index in the optimizer, by the parameter's
-    `id`."""
+    """Each parameter's index in the optimizer, by the parameter's `id`."""
     numbers: dict[int, int] = {}
     for each in optim_params_iter:
         numbers.setdefault(id(each), len(numbers))

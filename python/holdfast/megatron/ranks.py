@@ -93,8 +93,7 @@ class Ranks:
         call.end(error)
 
     def all_gather(self, value: Any) -> list[Any]:
-        """Returns the values of all ranks; uses pickle, as ranks trust each
-        other."""
+        """The values of all ranks; uses pickle, as ranks trust each other."""
         self.begin()
         if self._call is None:
             return [value]

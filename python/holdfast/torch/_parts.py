@@ -108,8 +108,7 @@ class Part:
         return self._add_value(item, bytes(data.getbuffer()))
 
     def tree(self) -> _engine.Tree:
-        """Returns each array under its full name; the coordinator has the
-        tree."""
+        """Each array under its full name; the coordinator has the tree."""
         leaves = {
             name: _Leaf(_array_leaf(self._tensors[name], shards, name))
             for name, shards in self._shards.items()

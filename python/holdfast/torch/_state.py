@@ -651,8 +651,7 @@ def _numbered(item: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _spread_like(parameter: Any, dtype: str) -> Any:
-    """Returns a DTensor without elements, sharded and placed like
-    `parameter`."""
+    """A DTensor without elements, sharded and placed like `parameter`."""
     local = parameter.to_local()
     return type(parameter).from_local(
         torch.empty(local.shape, dtype=getattr(torch, dtype), device="meta"),

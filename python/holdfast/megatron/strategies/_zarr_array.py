@@ -82,8 +82,7 @@ class ZarrArray:
 def _box_of(
     selection: tuple[Any, ...], shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Returns a selection's offsets and sizes, and the sizes without its
-    ints."""
+    """A selection's offsets and sizes, and the sizes without its ints."""
     if Ellipsis in selection:
         at = selection.index(Ellipsis)
         fill = (slice(None),) * (len(shape) - len(selection) + 1)

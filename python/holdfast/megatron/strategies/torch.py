@@ -274,8 +274,7 @@ class Records:
         return value[0]
 
     def read(self, stored: StoredTensor, low: Shape, high: Shape) -> Any:
-        """Returns the box [low, high) of a stored tensor as a carrier's
-        array."""
+        """The box [low, high) of a stored tensor as a carrier's array."""
         out = _tensors.empty(_extents(low, high), stored.dtype)
         covered = 0
         for offset, size in stored.chunks:
@@ -382,8 +381,7 @@ def _load_tensor(records: Records, ten: ShardedTensor) -> Any:
 def _local_box(
     records: Records, stored: StoredTensor, ten: ShardedTensor
 ) -> Any:
-    """Returns the box in the local shape, with zeros where nothing is
-    stored."""
+    """The box in the local shape, with zeros where nothing is stored."""
     lead = ten.prepend_axis_num
     sizes = (1,) * lead + tuple(ten.local_shape)
     low = tuple(ten.global_offset)

@@ -33,8 +33,7 @@ __all__ = [
 
 
 def sharded_tensor_chunk_id(sharded_tensor: ShardedTensor) -> tuple[Any, ...]:
-    """Returns the id of the box; a flattened range has its complete box's
-    id."""
+    """The id of the box; a flattened range has its complete box's id."""
     return (sharded_tensor.key, sharded_tensor.global_offset)
 
 

@@ -80,8 +80,7 @@ class ItemHandlers:
         return found
 
     def known(self) -> dict[str, CheckpointHandler | None]:
-        """Returns each item's last handler; None for items that are only
-        named."""
+        """Each item's last handler; None for items that are only named."""
         known: dict[str, CheckpointHandler | None] = {
             name: handler
             for (name, _), handler in self.registry.get_all_entries().items()

@@ -168,8 +168,7 @@ class PreparedSave:
         )
 
     def options_at(self, path: str) -> dict[str, Any]:
-        """Returns the engine's options, including those that depend on
-        storage."""
+        """The engine's options, including those that depend on storage."""
         name = "ocdbt_target_data_file_bytes"
         if self.options[name] is not None:
             return self.options

@@ -144,8 +144,7 @@ def common_ocdbt_setting(infos: Sequence[ParamInfo]) -> bool:
 def commit(
     work: Callable[[], Any], infos: Sequence[ParamInfo], name: str
 ) -> Future[Any]:
-    """Returns a future that runs `work` once the parameters' directory
-    exists."""
+    """A future that runs `work` once the parameters' directory exists."""
 
     def run(_: Any) -> Any:
         await_paths_now(infos)

@@ -249,8 +249,7 @@ def _as_scalar(array: np.ndarray[Any, Any], convert: Any) -> Any:
 
 
 def _parse_sharding(text: str) -> Any | None:
-    """Returns the recorded sharding; logs and returns None if it is
-    unusable."""
+    """The recorded sharding; logs and returns None if it is unusable."""
     if not text:
         return None
     try:

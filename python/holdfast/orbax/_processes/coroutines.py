@@ -19,8 +19,7 @@ def close_all(awaitables: Iterable[Any]) -> None:
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Returns the coroutine's result; also works inside a running event
-    loop."""
+    """The coroutine's result; also works inside a running event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -38,8 +38,7 @@ _RICH_TYPES = PyTreeMetadataOptions(support_rich_types=True)
 
 @functools.lru_cache
 def namedtuple_type(module: str, clazz: str, fields: tuple[str, ...]) -> Any:
-    """Returns a class for recorded namedtuples; their own may no longer
-    exist."""
+    """A class for recorded namedtuples; their own may no longer exist."""
     name = f"{module}_{clazz}_{len(fields)}".replace(".", "_")
     return collections.namedtuple(name, fields)  # noqa: PYI024
 

@@ -338,8 +338,7 @@ def _entries_for(item: Any, source: Source, entries: Any) -> Any:
 def _trim_to_item(
     item: Any, entries: Any, restore_args: Any
 ) -> tuple[Any, Any]:
-    """Returns entries and arguments of only the item's leaves; `...` for
-    others."""
+    """Entries and arguments of only the item's leaves; `...` for others."""
     template = _zeros_for_empties(structure.serialize(item))
     entries = trimmed(template, entries, strict=False)
     # Arguments that already match stay: a flax State turns dicts in it into

@@ -206,8 +206,7 @@ class ArrayHandler(TypeHandler):
         return [commit(work, infos, "array_type_handler")]
 
     def _sent(self, leaves: list[_Leaf]) -> list[_Leaf]:
-        """Returns the leaves after the dispatcher has copied them to the
-        host."""
+        """The leaves after the dispatcher has copied them to the host."""
         if not leaves:
             return []
         dispatcher: Any = self._dispatcher
