@@ -214,11 +214,11 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         Args:
             directory: absolute path of the checkpoint to make.
             *args: the handler's CheckpointArgs, or the objects to make them
-              from.
+                from.
             force: replace an existing checkpoint.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
             save_context: the time that the caller has already spent on the
-              save, for jax's listeners.
+                save, for jax's listeners.
             **kwargs: more objects to make the arguments from.
 
         Raises:
@@ -325,7 +325,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         Args:
             directory: the checkpoint's directory.
             *args: the handler's CheckpointArgs, or the objects to make them
-              from.
+                from.
             **kwargs: more objects to make the arguments from.
 
         Raises:

@@ -208,7 +208,7 @@ class MemoryRegulator:
 
         Args:
             current_limit_bytes: the limit to change; None means the current
-              one.
+                one.
             expected_surge_bytes: memory to leave for other users; None asks the
                 profiler.
         """

@@ -91,7 +91,7 @@ class MonitoredOperation:
             path: of the checkpoint.
             is_save: or a load.
             is_async: it goes on in the background.
-            primary_host: the process that tells; None: each.
+            primary_host: the process that reports; None means each.
             context: what has happened before.
         """
         self._made_at = time.time()
@@ -177,7 +177,7 @@ class Transfer:
 
         Args:
             path: of the item; or one that will be known when it ends.
-            primary_host: the process that tells; None: none does.
+            primary_host: the process that reports; None reports nothing.
         """
         self._path = path
         self._start_time = time.time()

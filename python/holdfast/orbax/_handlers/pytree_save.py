@@ -160,7 +160,7 @@ class PreparedSave:
 
         Raises:
             Exception: a handler has raised it; the futures of other handlers
-              have ended by then.
+                have ended by then.
         """
         directory = as_path(directory)
         return await futures_of(

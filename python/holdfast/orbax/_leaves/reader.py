@@ -42,9 +42,10 @@ class ArraysAt:
 
     Attributes:
         path: the item's directory.
-        use_ocdbt: they lie in a database there; None: `_METADATA` says.
+        use_ocdbt: they are in a database there; None means as `_METADATA` says.
         metadata_key: name of an array's metadata file.
-        byte_limiter: bounds the bytes read at once; None: the engine's budget.
+        byte_limiter: limits the bytes being read; None means the engine's
+            budget.
     """
 
     path: str

@@ -135,7 +135,7 @@ class Processes:
 class Operation:
     """One save or restore of several processes.
 
-    Without other processes it waits for nobody.
+    Without other processes it does not wait.
     Thread-safety: one thread.
     """
 
@@ -203,7 +203,7 @@ class Operation:
 
         Args:
             place: the name of Orbax's barrier.
-            deadline: of the monotonic clock; None: as long as work may take.
+            deadline: a monotonic time; None means the time limit for work.
 
         Raises:
             Exception: any that the block raises; otherwise those of `meet`.

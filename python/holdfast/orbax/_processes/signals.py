@@ -24,7 +24,7 @@ class HandlerAwaitableSignal(enum.Enum):
 
     Attributes:
         AWAITABLE_SIGNALS_CONTRACT: not a signal, but the list of coming
-          signals.
+            signals.
         STEP_DIRECTORY_CREATION: the checkpoint's directory exists.
         ITEM_DIRECTORY_CREATION: the item's directory exists.
     """
@@ -184,7 +184,7 @@ class AwaitableSignalsContract:
         """Forgets an operation's signals.
 
         Args:
-            operation_id: the operation; None: the last one.
+            operation_id: the operation; None means the last one.
         """
         operation_id = operation_id or current_operation_id()
         prefix = cls.awaitable_signals_contract_prefix

@@ -222,7 +222,7 @@ def has_structure(path: str, aggregate_filename: str = AGGREGATE_FILE) -> bool:
     """Whether the item's tree is recorded.
 
     Raises:
-        DataLossError: it was, and the file is gone.
+        DataLossError: the tree was recorded, and the file is missing.
     """
     file = os.path.join(path, TREE_METADATA_FILE)
     if _files.isfile(file):
@@ -299,7 +299,7 @@ def open_arrays(
         directory: the item's directory.
         names: of the parameters.
         use_zarr3: whether arrays are zarr 3; the other format's are not seen.
-        use_ocdbt: whether there is a database; None: the files say.
+        use_ocdbt: whether there is a database; None looks at the files.
         metadata_key: name of array metadata files; None means the format's.
         refuses_missing: missing chunks are errors, not zeros.
 

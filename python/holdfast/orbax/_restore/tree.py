@@ -1,8 +1,8 @@
-"""Restores a pytree item: match the caller's wishes, plan, read, rebuild.
+"""Restores a pytree item: matches the caller's request, plans, reads, rebuilds.
 
-`restore_tree` is the way of items with a recorded tree; `restore_legacy` that
-of older items, whose values may lie in a msgpack file or whose tree must come
-from the caller.
+`restore_tree` is for items with a recorded tree; `restore_legacy` is for older
+items, whose values may be in a msgpack file or whose tree must come from the
+caller.
 """
 
 from __future__ import annotations
@@ -57,27 +57,27 @@ def restore_pytree(
     use_zarr3: bool = False,
     options: RestoreOptions | None = None,
 ) -> Any:
-    """The tree of a pytree item.
+    """Restores the tree of a pytree item.
 
     Args:
         directory: the item's directory; any object with a path.
-        item: gives the result's structure; None: as stored.
-        restore_args: a tree like `item` of RestoreArgs; the containers may be
-            others of the same keys, as dicts for a flax State.
+        item: determines the result's structure; None means as stored.
+        restore_args: a tree like `item` of RestoreArgs; other containers with
+            the same keys are accepted, such as dicts for a flax State.
         partial_restore: `item` may lack leaves of the checkpoint, and keeps
-            what the checkpoint lacks.
-        use_ocdbt: without a recorded tree: do not take file names for one.
-        use_zarr3: without a recorded tree: arrays are zarr 3.
-        options: how to read it.
+            its leaves that the checkpoint lacks.
+        use_ocdbt: without a recorded tree, do not derive one from file names.
+        use_zarr3: without a recorded tree, arrays are zarr 3.
+        options: how to read the item.
 
     Returns:
         A tree like `item`; without it, dicts and lists.
 
     Raises:
-        FileNotFoundError: no directory, no structure, or missing files.
-        ValueError: structures that do not match; leaves that cannot be read as
-            asked; damaged files.
-        TypeError: with `partial_restore`, containers of different kinds.
+        FileNotFoundError: the directory, the structure or files are missing.
+        ValueError: structures do not match; leaves cannot be read as requested;
+            files are damaged.
+        TypeError: with `partial_restore`, containers have different kinds.
     """
     options = options or RestoreOptions()
     restore_args = _like_item(item, restore_args, partial_restore)

@@ -44,7 +44,7 @@ class Store:
 
         Args:
             primary_host: the process that creates the directory; None means
-              each.
+                each.
             write_timeout_secs: how long other processes wait for the directory.
         """
         self._primary_host = primary_host
