@@ -8,8 +8,8 @@ impossible to corrupt quietly.
     state = holdfast.load("/ckpt/7", state)       # as `state` is
     rows = holdfast.open("/ckpt/7")["params.w"][0:10]
 
-numpy is all it needs; jax, torch and ml_dtypes are used when the program uses
-them. `holdfast.orbax` is a drop-in for `import orbax.checkpoint as ocp`;
+It depends only on numpy, and uses jax, torch and ml_dtypes when the program
+does. `holdfast.orbax` is a drop-in for `import orbax.checkpoint as ocp`;
 `holdfast.torch` is storage for `torch.distributed.checkpoint`. Every path may
 be gs://bucket/…, s3://bucket/… or, for reading, https://… and hf://org/model;
 see `holdfast.remote`.
@@ -154,7 +154,7 @@ _libcurl.tell_engine()
 
 
 def __getattr__(name: str) -> Any:
-    # Modules of their own, imported when they are first asked for.
+    # Separate modules, imported on first use.
     if name in ("megatron", "orbax", "remote", "torch"):
         return importlib.import_module(f"holdfast.{name}")
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

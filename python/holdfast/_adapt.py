@@ -1,6 +1,6 @@
-"""The `adapt` hook of the engine's `build_tree`: objects that it does not know.
+"""The `adapt` hook of the engine's `build_tree`, for objects unknown to it.
 
-jax.Array, typed PRNG keys, torch tensors, lazily opened arrays, and containers
+jax.Arrays, typed PRNG keys, torch tensors, lazily opened arrays, and containers
 of any kind become ArrayLeaf, Node or plain objects.
 """
 
@@ -26,19 +26,20 @@ def make_adapt(
     all_write: bool = False,
     **jax_options: Any,
 ) -> Adapt:
-    """An `adapt` for trees that the processes of `group` save together (None:
-    only this one), which passes other options to `_jax_arrays.array_leaf`.
+    """Returns an `adapt` for trees that the processes of `group` save together
+    (None means only this process). It passes other options to
+    `_jax_arrays.array_leaf`.
 
-    `all_write`: each of them writes a share of what all have whole, and not
-    rank 0 all of it.
+    With `all_write`, each process writes a share of the arrays that all of them
+    hold; otherwise rank 0 writes these arrays.
     """
     return functools.partial(_adapt, jax_options, group, all_write)
 
 
 def adapt(value: Any, path: tuple[Any, ...]) -> Any:
-    """`value` as something that the engine can save.
+    """Converts `value` to an object that the engine can save.
 
-    Raises InvalidArgumentError, naming the leaf at `path`, for what it cannot.
+    Raises InvalidArgumentError, naming the leaf at `path`, if it cannot.
     """
     return _adapt({}, None, False, value, path)
 
@@ -61,7 +62,7 @@ def _adapt(
             array.shape,
             [((0,) * array.ndim, array)],
             kind="numpy",
-            # A tensor of another device is a copy already. Where only rank 0
+            # A tensor from another device is already a copy. If only rank 0
             # writes these leaves, other ranks need no copy.
             immutable=value.device.type != "cpu"
             or (group is not None and group.rank != 0 and not all_write),
@@ -109,7 +110,7 @@ def _of_jax(
         )
     if group is not None:
         if value.is_fully_addressable:
-            # Only this process has it, so rank 0's is the one that is written.
+            # The array is only on this process, so rank 0 writes its own.
             return _jax_arrays.whole_leaf(value, path)
         options = {**options, "own_part_only": True}
     return _jax_arrays.array_leaf(value, path, **options)
@@ -117,7 +118,7 @@ def _of_jax(
 
 def _of_level(value: Any, level: Any) -> Any:
     if not level.children:
-        # Orbax records an empty container by the plain type that it resembles.
+        # Orbax records an empty container as the most similar plain type.
         if level.kind == "dict":
             return {}
         if level.kind == "sequence":

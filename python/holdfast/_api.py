@@ -129,80 +129,85 @@ def save(
     interrupted save leaves whatever was there before.
 
     Args:
-      path: the directory to make.
+      path: the directory to create.
       tree: dicts, lists, tuples, named tuples, dataclasses, attrs classes and
-        whatever is registered with JAX, with leaves of numpy arrays and
-        scalars, jax.Arrays (sharded ones and typed PRNG keys too), torch CPU
-        tensors, bool, int, float, complex, str, None.
-      format: "orbax" (the tree at `path` itself) or "orbax-v1" (in
-        `path/state`).
-      zarr_format: 2 or 3; None: 2 for "orbax" and 3 for "orbax-v1", as Orbax.
-      ocdbt: one database; False: a directory for each array.
-      compression: "planes" (zstd of byte planes in blosc: smallest, loads
-        fastest; Orbax, TensorStore and zarr-python read it), "zstd" (the same
-        metadata as Orbax's), "fast" (lz4 with bit shuffle) or None.
-      also: "safetensors": the arrays lie, uncompressed, in safetensors files
-        (`model.safetensors`, or shards and their index), which are written once
-        and committed with the rest: the directory opens as either format, names
-        being the keys joined with ".". Needs `ocdbt`, a file system, and the
-        default compression, which then compresses nothing.
-      overwrite: replace what is at `path`, after the new one is complete.
-      base: an earlier step: a delta is written, what has changed since then
-        (`doc/deltas.md`). A path, or a number: the step beside `path`. The
-        delta needs its base; `materialize` makes a whole step of it. One
-        process only; not with `also`, another format than "orbax",
-        `compression`, `chunk_bytes` or `fingerprints`, which differences have
-        no place for.
-      deltas: choose the base: the newest step before `path`, or none where a
-        whole step is due. A damaged base counts as missing, with a warning: the
-        run goes on from a new whole step. `compression`, `chunk_bytes` and
-        `fingerprints` are those of whole steps. Neither with `also` nor with
-        another format than "orbax".
+        any type registered with JAX. Leaves may be numpy arrays and scalars,
+        jax.Arrays (also sharded ones and typed PRNG keys), torch CPU tensors,
+        bool, int, float, complex, str or None.
+      format: "orbax" (stores the tree at `path` itself) or "orbax-v1" (stores
+        it in `path/state`).
+      zarr_format: 2 or 3. None means 2 for "orbax" and 3 for "orbax-v1", as in
+        Orbax.
+      ocdbt: store all arrays in one database; False gives each array its own
+        directory.
+      compression: "planes" (zstd of byte planes in blosc, which is smallest and
+        loads fastest; Orbax, TensorStore and zarr-python read it), "zstd"
+        (writes the same metadata as Orbax), "fast" (lz4 with bit shuffle) or
+        None.
+      also: "safetensors" stores the arrays uncompressed in safetensors files
+        (`model.safetensors`, or shards and their index). They are written once
+        and committed with the rest, so the directory opens as either format;
+        tensor names are the keys joined with ".". Needs `ocdbt`, a file system,
+        and the default compression, which then compresses nothing.
+      overwrite: replace what is at `path` once the new checkpoint is complete.
+      base: an earlier step, given as a path or as the number of a step next to
+        `path`. The save then writes a delta: only what has changed since that
+        step (`doc/deltas.md`). The delta needs its base; `materialize` turns it
+        into a full step. One process only. Not with `also`, a format other than
+        "orbax", `compression`, `chunk_bytes` or `fingerprints`, which a delta
+        cannot store.
+      deltas: choose the base automatically: the newest step before `path`, or
+        no base when a full step is due. A damaged base counts as missing, with
+        a warning, and the run continues from a new full step. `compression`,
+        `chunk_bytes` and `fingerprints` then apply to full steps. Not with
+        `also` or a format other than "orbax".
       background: copy everything that may change, continue in a thread and
-        return a Future. Writing to the arrays afterwards does not change the
-        checkpoint.
+        return a Future. The caller may then write to the arrays without
+        changing the checkpoint.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
-      custom_metadata: a JSON object stored beside the tree.
-      chunk_bytes: larger arrays are cut into chunks of about this many bytes;
-        0: not at all, as Orbax does.
-      data_file_bytes: data files are closed at this size; 0: never; None: 2
-        GiB, in buckets 400 MiB, of `also` 5 GB. Wants `ocdbt`.
-      threads: None: one a CPU.
-      memory_bytes: the most bytes between memory and disk at once; None: 256
-        MiB.
-      durable: wait until the disk has everything.
-      fingerprints: store 128 bits for the elements of each array
-        (`doc/fingerprints.md`), by which a load checks them in memory and
-        `holdfast diff --fingerprint` compares steps. Only whole steps have
-        them.
+      custom_metadata: a JSON object stored next to the tree.
+      chunk_bytes: larger arrays are split into chunks of about this many bytes;
+        0 does not split them, like Orbax.
+      data_file_bytes: data files are closed at this size; 0 means never. None
+        means 2 GiB, or 400 MiB in buckets, or 5 GB for the files of `also`.
+        Needs `ocdbt`.
+      threads: None means one per CPU.
+      memory_bytes: the most bytes in flight between memory and disk; None means
+        256 MiB.
+      durable: wait until everything is on the disk.
+      fingerprints: store a 128-bit fingerprint of each array's elements
+        (`doc/fingerprints.md`). A load can check arrays in memory against
+        them, and `holdfast diff --fingerprint` compares steps by them. Only
+        full steps have fingerprints.
       check_replicas: before anything is written, and before a background save
-        returns, compare the copies of each tensor that devices and processes of
-        the group hold, as `holdfast.check_replicas` does. With it "auto" is all
-        of `torch.distributed` for plain tensors too.
-      group: the processes that save this checkpoint together: all of them make
-        this call, with trees of the same structure. Each writes its own parts
-        of jax.Arrays and DTensors that are spread over them; rank 0 writes
-        everything else. "jax" or "torch": those of `jax.distributed` or
-        `torch.distributed`; one of torch's process groups; a
-        `holdfast.ProcessGroup`; None: only this process. "auto": all of
-        `jax.distributed` where that is initialised; all of `torch.distributed`
-        when the tree holds DTensors, so that rank 0 may save plain tensors by
-        itself; else None.
+        returns, compare the copies of each tensor that the group's devices and
+        processes hold, as `holdfast.check_replicas` does. The group "auto" then
+        means all of `torch.distributed` for plain tensors too.
+      group: the processes that save this checkpoint together. All of them make
+        this call, with trees of the same structure. Each process writes its own
+        parts of the jax.Arrays and DTensors that are spread over them; rank 0
+        writes everything else. "jax" or "torch" means all processes of
+        `jax.distributed` or `torch.distributed`; a torch process group or a
+        `holdfast.ProcessGroup` is accepted too; None means only this process.
+        "auto" means all of `jax.distributed` where it is initialised, all of
+        `torch.distributed` when the tree holds DTensors (so rank 0 may save
+        plain tensors by itself), and otherwise None.
       timeout: seconds that a rank waits for the others at each meeting.
 
     Returns:
-      What was moved, by this process, and how long it took; a Future of that
-      in background.
+      What this process moved and how long it took; with `background`, a Future
+      of that.
 
     Raises:
-      errors.InvalidArgumentError: a leaf or an argument that cannot be saved.
-      errors.AlreadyExistsError: something is at `path` and not `overwrite`.
-      errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk.
-      errors.DeadlineExceededError: ranks that did not come, naming them.
-      errors.DataLossError: replicas that differ, naming ranks and tensors.
-      KeyboardInterrupt: within moments of the signal, nothing being left.
-      Exception: the error of an earlier background save, if nobody has asked
-        its Future for it; it is raised once, and this save does not begin.
+      errors.InvalidArgumentError: a leaf or argument cannot be saved.
+      errors.AlreadyExistsError: `path` exists and `overwrite` is False.
+      errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk is
+        full, or the system refused access.
+      errors.DeadlineExceededError: ranks did not arrive in time; names them.
+      errors.DataLossError: replicas differ; names the ranks and tensors.
+      KeyboardInterrupt: soon after the signal; the save leaves nothing behind.
+      Exception: an earlier background save failed and nobody has asked its
+        Future for the error. It is raised once, and this save does not begin.
     """
     if base is not None and deltas is not None:
         raise errors.InvalidArgumentError("base and deltas: want one")
@@ -314,72 +319,76 @@ def load(
     group: GroupArgument = "auto",
     timeout: float = 600.0,
 ) -> Any:
-    """Reads a checkpoint: Orbax's, holdfast's, or of a foreign format.
+    """Reads a checkpoint written by Orbax or holdfast, or in a foreign format.
 
     Foreign formats are safetensors (a file, or a directory of shards), npz,
-    files of torch.save, and the directories of torch.distributed.checkpoint and
-    of Megatron; load recognises them by their files. It gives their tensors by
-    name, or as the tree that holdfast has kept with them. A pickled object in
-    them becomes the plain value that it stands for; no code of it runs.
+    torch.save files, and directories written by torch.distributed.checkpoint
+    and Megatron. load recognises the format by its files. It returns the
+    tensors by name, or as the tree that holdfast has stored with them. A
+    pickled object in such a file becomes the plain value it stands for; none of
+    its code runs.
 
     Args:
       path: a checkpoint, a step, a manager's directory of steps, an OCDBT
-        database, a zarr array or a directory of such.
-      target: a tree that says what to return: its containers, with leaves of
-        its leaves' kinds, shapes and dtypes. numpy arrays, numbers and strings,
-        jax.Array and jax.ShapeDtypeStruct (with their shardings: each device's
-        part is read once), torch tensors, DTensors (each rank reads its own
-        part); `...` for leaves that should not be read. None: dicts and lists
+        database, a zarr array or a directory of zarr arrays.
+      target: a tree that determines the result: its containers, and for each
+        leaf the kind, shape and dtype. Leaves may be numpy arrays, numbers and
+        strings, jax.Array and jax.ShapeDtypeStruct (with their shardings; each
+        device's part is read once), torch tensors, DTensors (each rank reads
+        its own part), or `...` for leaves to skip. None returns dicts and lists
         with numpy arrays.
-      keys: names, or the beginnings of names ("params" selects "params.w"),
-        of the leaves to read; None: all.
-      arrays: the kind of arrays to return without a target: "numpy", "torch"
-        (tensors on the CPU) or "jax" (on jax's default device); the library
-        adopts the memory that was read into, if it can.
-      step: of a manager's directory; None: the newest.
-      item: of a composite checkpoint; None: all, as a dict.
+      keys: the leaves to read, by name or by the beginning of a name ("params"
+        selects "params.w"); None means all.
+      arrays: the kind of arrays to return when there is no target: "numpy",
+        "torch" (tensors on the CPU) or "jax" (on jax's default device). Where
+        possible the library adopts the memory the bytes were read into.
+      step: the step of a manager's directory; None means the newest.
+      item: the item of a composite checkpoint; None returns all, as a dict.
       strict: refuse dtypes other than the target's; False casts them.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
-      threads: None: one a CPU.
-      memory_bytes: the most bytes between disk and memory at once; None: 256
-        MiB.
-      mmap: give arrays where they lie in their files, without reading them:
-        a page comes from the disk when it is first touched. That can be where
-        an array is one uncompressed, little-endian, aligned range of a local
-        file in C order, not of bools; others are read, and
-        `open(path).why_not_mmap()` says why. "require" makes them an error.
-        numpy arrays are then read-only; torch tensors may be written to, which
-        never changes the file. The files must stay as they are: cutting one
-        short makes the next touch end the process (SIGBUS). Not with a target.
-      verify: check the checksums of all bytes that are read. None: yes, but
-        mapped arrays are not verified; True: they are, by reading them once.
-      fingerprints: also check whole arrays where they lie in memory, when all
-        are read, if the checkpoint was saved with fingerprints
-        (`Stats.fingerprint_count` says how many). Parts of arrays, casts and
-        mapped arrays are not. Not without `verify`.
-      group: as for `save`; the processes that make this call together, each
-        with a target of its own. Chunks that several processes of one host want
-        are read once. "auto": all of `jax.distributed` or `torch.distributed`
-        when the target has arrays that are spread over processes, else None.
-        Without a target each process reads by itself.
+      threads: None means one per CPU.
+      memory_bytes: the most bytes in flight between disk and memory; None means
+        256 MiB.
+      mmap: return arrays that are mapped from their files instead of read: a
+        page comes from the disk when it is first touched. An array can be
+        mapped if it is one uncompressed, little-endian, aligned range of a
+        local file in C order, and is not of bools. Other arrays are read, and
+        `open(path).why_not_mmap()` says why; "require" makes them an error.
+        Mapped numpy arrays are read-only; mapped torch tensors may be written
+        to, which never changes the file. The files must not change: if one is
+        truncated, the next touch ends the process (SIGBUS). Not with a target.
+      verify: check the checksums of all bytes that are read. None checks
+        everything except mapped arrays; True also checks these, by reading them
+        once.
+      fingerprints: also check complete arrays in memory after they were read,
+        if the checkpoint was saved with fingerprints (`Stats.fingerprint_count`
+        says how many were checked). Partly read, cast and mapped arrays are not
+        checked. Needs `verify`.
+      group: the processes that make this call together, each with its own
+        target; values as for `save`. Chunks that several processes of one host
+        want are read once. "auto" means all of `jax.distributed` or
+        `torch.distributed` when the target has arrays that are spread over
+        processes, and otherwise None. Without a target each process reads by
+        itself.
       timeout: seconds that a rank waits for the others at each meeting.
 
     Returns:
-      The tree. Its arrays own their memory and may be written to, but for
-      numpy arrays that are mapped.
+      The tree. Its arrays own their memory and may be written to, except mapped
+      numpy arrays.
 
     Raises:
-      errors.NotFoundError: no checkpoint at `path`, or no leaf for `keys`.
-      errors.DataLossError: damaged bytes, naming tensor, file and offset; or
-        the newest step was committed and is damaged; the error names the newest
-        whole step, and `step` reads that one.
-      errors.InvalidArgumentError: a target of another structure, or a leaf of
-        another shape or dtype, naming it; with mmap="require" an array that
-        cannot be mapped, and why; mmap with a target.
+      errors.NotFoundError: there is no checkpoint at `path`, or no leaf for
+        `keys`.
+      errors.DataLossError: bytes are damaged; names tensor, file and offset.
+        Also when the newest step was committed and is damaged: the error names
+        the newest undamaged step, which `step` can select.
+      errors.InvalidArgumentError: the target has another structure, or a leaf
+        has another shape or dtype (the error names it); an array cannot be
+        mapped with mmap="require" (the error says why); mmap with a target.
 
     Warns:
       errors.HoldfastWarning: the list of checksums that the checkpoint was
-        saved with is gone.
+        saved with is missing.
     """
     names = [keys] if isinstance(keys, str) else keys
     options: dict[str, Any] = run_options(threads, memory_bytes)
@@ -461,8 +470,9 @@ def open(
     """Opens a checkpoint without reading its arrays.
 
     Returns a read-only mapping: `holdfast.open(path)["params.w"][0:10]` reads
-    ten rows. It is a context manager, and can be pickled: a worker of a loader
-    opens it again. Arguments and errors as of `load`.
+    ten rows. The mapping is a context manager. It can be pickled; a data-loader
+    worker that unpickles it opens the checkpoint again. Arguments and errors
+    are those of `load`.
     """
     checkpoint = _mapping.Checkpoint(
         os.fspath(path), step=step, item=item or "", verify=verify
@@ -482,7 +492,7 @@ def _map_mode(mmap: MapArgument) -> str:
 
 
 def _warn(notes: Sequence[str]) -> None:
-    """Warns the caller of `load` or `open` of all that the engine noted."""
+    """Gives the engine's notes to the caller of `load` or `open`."""
     for note in notes:
         warnings.warn(note, errors.HoldfastWarning, stacklevel=3)
 
@@ -514,12 +524,12 @@ def digest(
     step: int | None = None,
     item: str | None = None,
 ) -> str | dict[str, str]:
-    """Hex sha256 of one leaf's value, or of each leaf's by name.
+    """Returns the hex sha256 of one leaf's value, or of every leaf's by name.
 
-    Over the elements in C order, little endian: equal values have equal
-    digests, whatever the format.
+    The digest covers the elements in C order, little endian, so equal values
+    have equal digests in every format.
 
-    Raises NotFoundError when there is no leaf `name`; others as `load`.
+    Raises NotFoundError when there is no leaf `name`, and the errors of `load`.
     """
     checkpoint = _engine.Checkpoint(os.fspath(path), step=step, item=item or "")
     leaves = checkpoint.leaves
@@ -544,9 +554,9 @@ def verify(
 ) -> VerifyReport:
     """Reads and checks every byte that a restore could depend on.
 
-    The report lists all damage, and what is not supported; verify raises only
-    if `path` is not a checkpoint at all (NotFoundError). Arguments as for
-    `load`.
+    The report lists all damage and everything that is not supported. verify
+    raises only if `path` is not a checkpoint (NotFoundError). Arguments are
+    those of `load`.
     """
     source = os.fspath(path)
     with reporting(progress, "verify") as progress_fn:
@@ -568,10 +578,10 @@ def verify(
 
 
 def steps(path: PathLike) -> list[int]:
-    """The committed steps of a manager's directory, ascending.
+    """Returns the committed steps of a manager's directory, ascending.
 
-    A step that was committed and is damaged is one of them. Raises
-    NotFoundError when it has no step.
+    Steps that were committed and then damaged are included. Raises
+    NotFoundError when there is no step.
     """
     found = [
         info.step
@@ -590,7 +600,7 @@ def _seconds(name: str, value: float) -> float:
 
 
 def _base_path(path: PathLike, base: PathLike | int | None) -> str | None:
-    """A number is the step beside `path`."""
+    """Returns the base's path; a number means the step next to `path`."""
     if base is None:
         return None
     if isinstance(base, int):

@@ -1,6 +1,7 @@
-"""`holdfast.load(arrays=...)`: the numpy arrays of a tree as another library's.
+"""`holdfast.load(arrays=...)`: converts a tree's numpy arrays to another
+library's.
 
-Arrays are adopted, not copied, where the library can.
+The library adopts the arrays without a copy if it can.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from holdfast._lazy import importing
 __all__ = ["Converter", "converter", "with_arrays"]
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
-# All arrays of a tree at once, because jax is much quicker that way.
+# Converts all arrays of a tree in one call, which is much faster in jax.
 Converter = Callable[[Sequence[NumpyArray]], Sequence[Any]]
 
 
 def converter(arrays: str) -> Converter | None:
-    """None for "numpy".
+    """Returns the converter for "torch" or "jax", and None for "numpy".
 
-    Raises InvalidArgumentError for other words than "torch" and "jax", and
-    ImportError when the library is not installed.
+    Raises InvalidArgumentError for any other word, and ImportError when the
+    library is not installed.
     """
     if arrays == "numpy":
         return None
@@ -38,7 +39,7 @@ def converter(arrays: str) -> Converter | None:
 
 
 def with_arrays(tree: Any, convert: Converter) -> Any:
-    """A tree of dicts and lists with its numpy arrays converted."""
+    """Returns a tree of dicts and lists with its numpy arrays converted."""
     if convert is _to_torch:
         with importing:
             from holdfast import _torch_records

@@ -1,7 +1,7 @@
 """Buffer: a box of a stored leaf on its way into memory.
 
-A process that reads by itself fills memory of the buffer's own; processes that
-read together are given memory by the engine, which those of one host share.
+A process that reads by itself fills the buffer's own memory. Processes that
+read together get memory from the engine, which processes of one host share.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Buffer", "Request", "read"]
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 
-# Below this numpy's own allocation is quicker, and nobody adopts the memory.
+# For less, numpy's own allocation is faster, and nobody adopts the memory.
 _SMALL_BYTES = 1 << 12
 
 
@@ -34,7 +34,7 @@ class Buffer:
         dtype: np.dtype[Any],
         array: NumpyArray | None = None,
     ) -> None:
-        """`array`: the memory to fill; None: new memory."""
+        """`array` is the memory to fill; None means new memory."""
         self.origin = origin
         self.shape = shape
         self.dtype = dtype
@@ -42,7 +42,7 @@ class Buffer:
 
     @property
     def array(self) -> NumpyArray:
-        """The memory; made, of undefined content, when first asked for."""
+        """The memory; allocated on first use, with undefined content."""
         if self._array is None:
             byte_count = math.prod(self.shape) * self.dtype.itemsize
             is_small = byte_count < _SMALL_BYTES
@@ -51,7 +51,7 @@ class Buffer:
         return self._array
 
     def take(self, array: NumpyArray) -> None:
-        """Makes `array`, which nobody else has, the content."""
+        """Makes `array`, which nobody else uses, the content."""
         if self._array is None:
             self._array = array
         else:
@@ -68,9 +68,9 @@ def read(
     group: _engine.ProcessGroup | None,
     **options: Any,
 ) -> _engine.Stats:
-    """Fills all buffers in one pass; with `group`, all ranks of it at once.
+    """Fills all buffers in one pass; with `group`, for all its ranks together.
 
-    `options`: thread_count, in_flight_bytes_max and progress of the engine's
+    `options` are thread_count, in_flight_bytes_max and progress of the engine's
     `read_into`, whose errors are raised.
     """
     if group is None:

@@ -1,7 +1,7 @@
 """`holdfast check PATH --target MODULE:FUNCTION`: does a checkpoint still fit?
 
-For continuous integration: the function makes the tree that the program would
-load into, of `jax.eval_shape` or arrays, and no tensor is read.
+This is for continuous integration: the function makes the tree that the program
+would load into, from `jax.eval_shape` or arrays, and no tensor is read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _FITS, _DIFFERS, _USAGE, _FAILED = 0, 1, 2, 3
 
 
 def _target_of(name: str) -> Any:
-    """The value that MODULE:FUNCTION returns; modules are looked for here,
-    too."""
+    """Returns the value that MODULE:FUNCTION returns; also finds modules in
+    the working directory."""
     module_name, _, function = name.partition(":")
     if not module_name or not function:
         raise ValueError(f"--target: got {name!r}, want MODULE:FUNCTION")
@@ -63,7 +63,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs the verb.
 
     Args:
-      words: after `check`; None: those of `sys.argv`.
+      words: the arguments after `check`; None means those of `sys.argv`.
 
     Returns:
       The exit status.

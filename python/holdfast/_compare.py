@@ -1,5 +1,5 @@
-"""`holdfast.diff`, `stats` and `merge`: checkpoints of any formats compared,
-measured and put together, piece by piece."""
+"""`holdfast.diff`, `stats` and `merge`: compare, measure and combine
+checkpoints of any formats, piece by piece."""
 
 from __future__ import annotations
 
@@ -54,35 +54,36 @@ def diff(
 ) -> DiffResult:
     """Finds the differences between two checkpoints of any formats.
 
-    Leaves are matched by name; kind, shape and dtype are compared, then every
-    element, exactly: in its dtype, or as a number where the dtypes differ.
+    Leaves are matched by name. Their kind, shape and dtype are compared, and
+    then
+    every element exactly: in its dtype, or as a number if the dtypes differ.
 
     Args:
       a, b: checkpoints of any formats.
       atol, rtol: elements may differ by atol + rtol * max(|a|, |b|).
-      equal_nan: NaN equals NaN.
-      equal_bits: equal values with different bits are different.
+      equal_nan: treat NaN as equal to NaN.
+      equal_bits: treat equal values with different bits as different.
       ignore_dtype: compare only values.
       structure_only: compare everything but values.
-      by_fingerprint: compare the fingerprints that both were saved with; no
-        array is read, other bits are a difference ("bits"), and nothing is
-        found renamed.
+      by_fingerprint: compare the stored fingerprints of both checkpoints. No
+        array is read, different bits are a difference ("bits"), and renamed
+        leaves are not found.
       find_renamed: look for leaves that were renamed.
       rename: {name in a: name in b}, or [(pattern, replacement)], regular
-        expressions as of `convert`.
-      select, drop: globs: which leaves of `a` to compare.
-      step_a, step_b: of directories of steps; None: the newest.
-      progress, threads, memory_bytes: as of `convert`.
+        expressions as for `convert`.
+      select, drop: globs that choose the leaves of `a` to compare.
+      step_a, step_b: steps of directories of steps; None means the newest.
+      progress, threads, memory_bytes: as for `convert`.
 
     Returns:
-      A DiffResult, which is true when nothing is different. Leaves that cannot
-      be read are in it, with the reason.
+      A DiffResult, which is true when nothing is different. It also lists
+      leaves that cannot be read, with the reason.
 
     Raises:
-      ValueError: a tolerance below 0, rules that contradict each other.
-      holdfast.errors.NotFoundError: no checkpoint at a path.
-      holdfast.errors.FailedPreconditionError: by_fingerprint, and a leaf has
-        none.
+      ValueError: a tolerance is below 0, or rules contradict each other.
+      holdfast.errors.NotFoundError: there is no checkpoint at a path.
+      holdfast.errors.FailedPreconditionError: by_fingerprint is set and a leaf
+        has no fingerprint.
     """
     with reporting(progress, "diff") as progress_fn:
         rows, worst, engine_stats = _engine.diff(
@@ -123,13 +124,14 @@ def stats(
     threads: int | None = None,
     memory_bytes: int | None = None,
 ) -> StatsResult:
-    """Summarises the numbers of each tensor of a checkpoint.
+    """Computes statistics of each tensor of a checkpoint.
 
-    Read once, piece by piece; the results do not depend on `threads`. Arguments
-    as of `diff`; leaves that cannot be read are in the result.
+    Each tensor is read once, piece by piece; the results do not depend on
+    `threads`. Arguments are those of `diff`. Leaves that cannot be read are in
+    the result.
 
     Raises:
-      holdfast.errors.NotFoundError: no checkpoint at `path`.
+      holdfast.errors.NotFoundError: there is no checkpoint at `path`.
     """
     with reporting(progress, "stats") as progress_fn:
         rows, l2_norm, absmax, engine_stats = _engine.stats(
@@ -165,30 +167,30 @@ def merge(
     memory_bytes: int | None = None,
     durable: bool = True,
 ) -> MergeResult:
-    """Writes one checkpoint out of several, of any formats.
+    """Merges several checkpoints of any formats into one.
 
-    The result has the leaves of all sources; or, with `average`, the mean of
+    The result has the leaves of all sources. With `average` it has the mean of
     each float tensor: sum(w * x) / sum(w) in float64, rounded once to the dtype
-    of the first source. Leaves that are not floats must then be equal in all of
-    them.
+    of the first source. Leaves that are not floats must then be equal in all
+    sources.
 
     Args:
-      sources: paths; or {prefix: path}, whose leaves go below "prefix." ("":
-        where they are).
-      target: the exact place of the new checkpoint.
-      prefer: which source counts for a name that several have; None: an error.
-        Not with `average`.
+      sources: paths; or {prefix: path}, which puts a source's leaves below
+        "prefix." ("" leaves their names unchanged).
+      target: the exact path of the new checkpoint.
+      prefer: the source to use for a name that several have; None makes that an
+        error. Not with `average`.
       average: True, or one weight for each source. Not with prefixes.
-      take_first: with `average`, which it wants: take leaves that are not
-        floats from the first source.
+      take_first: take leaves that are not floats from the first source; needs
+        `average`.
       format, zarr_format, ocdbt, compression, chunk_bytes, overwrite, check:
-        as of `convert`.
-      progress, threads, memory_bytes, durable: as of `convert`.
+        as for `convert`.
+      progress, threads, memory_bytes, durable: as for `convert`.
 
     Raises:
-      ValueError: names that collide; leaves that are missing, of other shapes,
-        or not equal although they must be.
-      holdfast.errors.AlreadyExistsError: something is at `target`.
+      ValueError: names collide; or leaves are missing, have different shapes,
+        or are not equal although they must be.
+      holdfast.errors.AlreadyExistsError: `target` exists.
     """
     pairs = (
         [(os.fspath(path), prefix) for prefix, path in sources.items()]

@@ -1,4 +1,4 @@
-"""`holdfast.convert`: makes checkpoints of one format another's."""
+"""`holdfast.convert`: converts checkpoints from one format to another."""
 
 from __future__ import annotations
 
@@ -59,8 +59,7 @@ def _rules(
     rename: Mapping[str, str] | Sequence[tuple[str, str]],
     cast: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """The arguments of the engine for the rules on leaves that `convert` and
-    `view` have."""
+    """The engine's arguments for the leaf rules of `convert` and `view`."""
     return {
         "select": _texts(select),
         "drop": _texts(drop),
@@ -114,67 +113,68 @@ def convert(
     memory_bytes: int | None = None,
     durable: bool = True,
 ) -> ConvertResult:
-    """Writes any checkpoint that `open` reads again, in another format.
+    """Converts any checkpoint that `open` can read to another format.
 
-    Arrays stream from file to file, and no more than `memory_bytes` of them are
-    held. The target exists all at once or not at all. An interrupted call
+    Arrays stream from file to file, with at most `memory_bytes` of them in
+    memory. The target appears complete or not at all. An interrupted call
     leaves `<target>.holdfast-convert-tmp`; the same call continues from there.
-    A sidecar keeps everything that the new format cannot say, so that
-    converting back gives every leaf with its keys, kind, dtype and bits.
+    A sidecar keeps everything that the new format cannot express, so converting
+    back restores every leaf with its keys, kind, dtype and bits.
 
     Args:
       source: a checkpoint of any format.
-      target: the exact place of the new one: a directory; one file when it ends
-        in ".safetensors" or ".npz". Names of formats that are not written
-        (".pt") are refused.
+      target: the exact path of the new checkpoint: a directory, or one file if
+        it ends in ".safetensors" or ".npz". Names of formats that holdfast does
+        not write (".pt") are refused.
       format: "orbax", "orbax-v1", "megatron-zarr", "safetensors", "dcp",
-        "torch-dist" or "npz"; None: as the target's name says, else as the
-        source has it.
-      step: of a directory of steps; None: the newest committed one.
+        "torch-dist" or "npz"; None follows the target's name, or else the
+        source's format.
+      step: a step of a directory of steps; None means the newest committed one.
       item: only this item of a composite checkpoint.
       select: globs over names (keys joined with "."); empty: all leaves.
-      drop: globs of leaves that are left out.
+      drop: globs of leaves to leave out.
       rename: {old name: new name}, plain text; or [(pattern, replacement)],
-        regular expressions in Python's syntax that must match the whole of a
-        leaf's keys joined with "/", or else of its name. The first that matches
-        counts.
-      cast: {glob: dtype} of arrays of any shape; a name or a numpy dtype. The
-        last that matches counts.
-      shards: {glob: (n, ...)}: into how many chunks each axis is cut, for
+        regular expressions in Python's syntax that must match all of a leaf's
+        keys joined with "/", or else its complete name. The first matching
+        pattern counts.
+      cast: {glob: dtype} for arrays of any shape; a dtype is a name or a numpy
+        dtype. The last matching glob counts.
+      shards: {glob: (n, ...)}: the number of chunks along each axis, for
         "megatron-zarr", "dcp" and "torch-dist"; other formats refuse it.
       nest: split names at their dots into nested dicts.
-      strict: a rule that matches no leaf is an error.
-      map: a recipe, which says which arrays make which: the name of one that
-        is shipped (`holdfast.recipes()`), or a file. All other rules are about
-        the leaves that it makes.
-      reverse: run the recipe backwards; wants `map`.
-      sizes: sizes of the recipe's axes by name; they win over those that the
-        model's config.json and the shapes say. Wants `map`.
-      zarr_format: 2 or 3; None: as the source has it. Orbax's formats take
-        this, `ocdbt` and `compression`; others refuse them.
-      ocdbt: one database, or a directory for each array; None: as the source.
+      strict: treat a rule that matches no leaf as an error.
+      map: a recipe, which says how new arrays are made from old ones: the name
+        of a shipped recipe (`holdfast.recipes()`), or a file. All other rules
+        apply to the leaves that the recipe makes.
+      reverse: run the recipe backwards; needs `map`.
+      sizes: sizes of the recipe's axes by name; they override the sizes in the
+        model's config.json and in shapes. Needs `map`.
+      zarr_format: 2 or 3; None means as in the source. Orbax's formats accept
+        this, `ocdbt` and `compression`; other formats refuse them.
+      ocdbt: store one database, or a directory for each array; None means as in
+        the source.
       compression: as for `save`.
-      chunk_bytes: larger arrays are cut into chunks of about this many bytes,
-        in Orbax's formats and "megatron-zarr"; others refuse it.
-      shard_bytes: a new data file begins when one reaches this size; 0: as the
-        format has it. For "safetensors", "dcp" and "torch-dist", and with
-        `also`; others refuse it.
-      also: as for `save`, for Orbax's formats; in one go, so that an
-        interrupted call begins anew.
-      overwrite: replace a checkpoint at `target`, once the new one is whole.
+      chunk_bytes: larger arrays are split into chunks of about this many bytes,
+        in Orbax's formats and "megatron-zarr"; other formats refuse it.
+      shard_bytes: a new data file begins when one reaches this size; 0 means
+        the format's default. For "safetensors", "dcp" and "torch-dist", and
+        with `also`; otherwise refused.
+      also: as for `save`, for Orbax's formats. An interrupted call then starts
+        over.
+      overwrite: replace a checkpoint at `target` once the new one is complete.
       restart: start over, whatever an earlier call left.
       check: read the new checkpoint back and compare it.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
-      threads: None: one a CPU.
-      memory_bytes: the most bytes of arrays held at once; None: 256 MiB.
-      durable: wait until the disk has everything.
+      threads: None means one per CPU.
+      memory_bytes: the most bytes of arrays held at a time; None means 256 MiB.
+      durable: wait until everything is on the disk.
 
     Raises:
-      ValueError: rules that contradict each other, or give two leaves one name;
-        a target whose name says another format than `format`; options that the
-        format has no place for.
-      holdfast.errors.AlreadyExistsError: something is at `target`.
-      holdfast.errors.DataLossError: damaged bytes, or a target that differs
+      ValueError: rules contradict each other, or give two leaves the same name;
+        the target's name implies another format than `format`; the format does
+        not support an option.
+      holdfast.errors.AlreadyExistsError: `target` exists.
+      holdfast.errors.DataLossError: bytes are damaged, or the target differs
         from its source.
     """
     new = os.fspath(target)

@@ -1,4 +1,4 @@
-"""Deltas in memory: what a step changes, and arrays that follow a run."""
+"""Deltas in memory: the changes of a step, and arrays that follow a run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PathLike = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True)
 class DeltaPolicy:
-    """When the steps of a run are whole, and when deltas.
+    """Decides which steps of a run are full steps and which are deltas.
 
     Attributes:
-      anchor_every: a whole step once in so many; the others are deltas of the
-        newest step before them.
+      anchor_every: one step in this many is a full step; the others are deltas
+        relative to the newest step before them.
 
     Raises:
       InvalidArgumentError: `anchor_every` is not 1 or more.
@@ -52,19 +52,19 @@ def patches(
     threads: int | None = None,
     memory_bytes: int | None = None,
 ) -> list[ArrayPatch]:
-    """The changes that the delta at `path` makes, for engines that take such
-    patches.
+    """Returns the changes that the delta at `path` makes, for engines that
+    accept such patches.
 
-    All is checked as by a load. Arrays that are as in the base are left out;
-    one that the base does not have has all elements.
+    Everything is checked as in a load. Unchanged arrays are left out; the patch
+    of an array that the base does not have contains all elements.
 
     Args:
       path: the delta.
-      progress, threads, memory_bytes: as of `convert`.
+      progress, threads, memory_bytes: as for `convert`.
 
     Raises:
-      errors.FailedPreconditionError: it is not a delta, or its base is another
-        step than it was made from.
+      errors.FailedPreconditionError: `path` is not a delta, or its base is not
+        the step that it was made from.
       errors.NotFoundError, errors.DataLossError: as `load`.
     """
     with reporting(progress, "patches") as progress_fn:
@@ -79,16 +79,16 @@ def patches(
 
 
 class Follower:
-    """Arrays that are kept at the newest step of a run.
+    """Keeps arrays at the newest step of a run.
 
-    numpy arrays and torch tensors on the CPU are written in place; those of
-    torch on other devices get the new elements by `copy_`, and jax.Arrays are
-    replaced in `tree`, on their devices. Deltas of the step that the arrays
-    hold are applied, all at once, after all of them have been read and checked;
-    any other step is read whole, beside the arrays. Leaves of the target other
-    than arrays stay as they are.
+    numpy arrays and CPU torch tensors are written in place; torch tensors on
+    other devices are updated with `copy_`; jax.Arrays are replaced in `tree`,
+    on their devices. If the new steps are deltas of the step that the arrays
+    hold, they are all read and checked, and then applied together. Any other
+    step is read completely into separate memory. Leaves of the target other
+    than arrays do not change.
 
-    Thread-safety: one thread at a time; nobody else writes to the arrays.
+    Thread-safety: one thread at a time; nothing else may write to the arrays.
 
     Example::
 
@@ -110,13 +110,13 @@ class Follower:
         Args:
           root: the directory of the steps, or its URL.
           target: a pytree; its arrays have the names, dtypes and shapes of
-            those of the steps.
-          threads: None: one a CPU.
-          memory_bytes: the most bytes of chunks at once; None: 256 MiB. Changes
-            take memory beside that until they are written.
+            the steps' arrays.
+          threads: None means one per CPU.
+          memory_bytes: the most bytes of chunks held at a time; None means 256
+            MiB. Changes need additional memory until they are written.
 
         Raises:
-          errors.InvalidArgumentError: an array that cannot be written in place.
+          errors.InvalidArgumentError: an array cannot be written in place.
         """
         self._put: dict[str, Callable[[NumpyArray], None]] = {}
         self._memory: dict[str, NumpyArray] = {}
@@ -141,14 +141,14 @@ class Follower:
         """Brings the arrays to the newest committed step.
 
         Returns:
-          The update; None when the arrays are at the newest step already, or no
-          step exists.
+          The update; None if the arrays already hold the newest step, or there
+          is no step.
 
         Raises:
-          errors.NotFoundError: a step that lacks an array of the target.
-          errors.InvalidArgumentError: an array of another dtype or shape.
-          errors.DataLossError: damage. After any failure the arrays are as they
-            were, and the next call tries again.
+          errors.NotFoundError: a step lacks an array of the target.
+          errors.InvalidArgumentError: an array has another dtype or shape.
+          errors.DataLossError: a step is damaged. After any failure the arrays
+            are unchanged, and the next call tries again.
         """
         found = self._engine.poll()
         if found is None:
@@ -164,11 +164,12 @@ class Follower:
     def updates(
         self, *, interval: float = 1.0, timeout: float | None = None
     ) -> Iterator[FollowerUpdate]:
-        """Each update as its step is committed.
+        """Yields an update whenever a step is committed.
 
         Args:
-          interval: seconds between two looks.
-          timeout: seconds without a new step after which it ends; None: never.
+          interval: seconds between two polls.
+          timeout: end after this many seconds without a new step; None means
+            never.
 
         Raises:
           Exception: as `poll`.
@@ -185,7 +186,7 @@ class Follower:
             time.sleep(interval)
 
     def _taken(self, value: Any, path: tuple[Any, ...]) -> Callable[[], Any]:
-        """Makes the value at `path`, with whatever its arrays are by then."""
+        """A function that makes the value at `path` with current arrays."""
         level = one_level(value)
         if level is None:
             return self._taken_leaf(value, joined(path))
@@ -240,7 +241,7 @@ class Follower:
         current = [array]
 
         def put(memory: NumpyArray) -> None:
-            # A copy: jax may use the memory that it is given as it is.
+            # Copy, because jax may adopt the memory it is given.
             current[0] = jax.device_put(memory.copy(), array.sharding)
 
         self._put[name] = put

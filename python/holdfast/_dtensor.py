@@ -1,8 +1,7 @@
-"""torch's DTensors: which part of one each process holds, and which writes it.
+"""torch's DTensors: which part each process holds, and which process writes it.
 
-Everything follows from the tensor's shape, its mesh and its placements, so each
-process works out all of it by itself. Only called when torch.distributed.tensor
-is imported.
+Everything follows from the tensor's shape, mesh and placements, so each process
+computes it by itself. Only called when torch.distributed.tensor is imported.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ __all__ = [
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 # Elements [start, stop) along one axis.
 Run = tuple[int, int]
-# One mesh axis's cut of a tensor's axis: the number of shards, and a
-# _StridedShard's split factor, which is 1 for Shard.
+# How one mesh axis cuts a tensor's axis: the number of shards, and the split
+# factor of a _StridedShard, or 1 for a Shard.
 Cut = tuple[int, int]
 
 
 def is_dtensor(value: Any) -> bool:
-    """A DTensor; never imports torch."""
+    """Whether `value` is a DTensor; never imports torch."""
     module = sys.modules.get("torch.distributed.tensor")
     cls = getattr(module, "DTensor", None)
     return cls is not None and isinstance(value, cls)
@@ -77,11 +76,11 @@ class Layout:
     """The part of a tensor that one process holds.
 
     Attributes:
-        local_shape: of its local tensor.
-        parts: boxes that make up its local tensor; empty ones are left out.
-        is_writer: this process is the lowest rank that holds them.
-        write_shape: no border between processes cuts a box of this shape,
-            counted from the origin.
+        local_shape: the shape of its local tensor.
+        parts: the non-empty boxes that make up its local tensor.
+        is_writer: whether this process is the lowest rank that holds them.
+        write_shape: a grid of boxes of this shape, counted from the origin, is
+            not cut by any border between processes.
     """
 
     local_shape: tuple[int, ...]
@@ -91,10 +90,10 @@ class Layout:
 
 
 def layout_of(tensor: Any, name: str = "") -> Layout:
-    """Where the elements of a DTensor are.
+    """Returns where the elements of a DTensor are.
 
     Raises InvalidArgumentError, naming the leaf, for placements that do not say
-    where elements are: Partial ones, and placements of unknown classes.
+    where elements are: Partial, and unknown classes.
     """
     try:
         return _layout(
@@ -134,7 +133,7 @@ def _layout(
 
 
 def _sharded_axis(placement: Any) -> tuple[int, int]:
-    """The tensor's axis that it cuts, and its split factor."""
+    """Returns the tensor axis that a placement cuts, and its split factor."""
     kind = type(placement).__name__
     if kind == "Shard":
         return placement.dim, 1
@@ -152,7 +151,7 @@ def _sharded_axis(placement: Any) -> tuple[int, int]:
 
 
 def _is_lowest(mesh: Any, where: Sequence[int], sharded: set[int]) -> bool:
-    """No lower rank is at the same place but for replication."""
+    """Whether this is the lowest rank among the replicas of its part."""
     if len(sharded) == len(where):
         return True
     replicas = mesh.mesh[
@@ -167,7 +166,8 @@ def _is_lowest(mesh: Any, where: Sequence[int], sharded: set[int]) -> bool:
 def _runs(
     extent: int, cuts: tuple[Cut, ...]
 ) -> dict[tuple[int, ...], tuple[Run, ...]]:
-    """The runs held along one axis, by place on the mesh axes that cut it."""
+    """Returns the runs held along one axis, by position on the mesh axes that
+    cut it."""
     held: dict[tuple[int, ...], list[Run]] = {
         (): [(0, extent)] if extent > 0 else []
     }
@@ -181,7 +181,8 @@ def _runs(
 
 
 def _shards(runs: list[Run], count: int, split_factor: int) -> list[list[Run]]:
-    """As torch cuts them: a strided shard is the same one of each piece."""
+    """Cuts runs like torch: a strided shard takes the same shard of each
+    piece."""
     pieces = [_chunked(piece, count) for piece in _chunked(runs, split_factor)]
     return [
         list(_joined(run for piece in pieces for run in piece[i]))
@@ -190,7 +191,8 @@ def _shards(runs: list[Run], count: int, split_factor: int) -> list[list[Run]]:
 
 
 def _chunked(runs: list[Run], count: int) -> list[list[Run]]:
-    """As torch.chunk cuts: equal chunks, then a shorter and empty ones."""
+    """Cuts runs like torch.chunk: equal chunks, then a shorter and empty
+    ones."""
     total = sum(stop - start for start, stop in runs)
     length = -(-total // count)
     return [
@@ -200,7 +202,7 @@ def _chunked(runs: list[Run], count: int) -> list[list[Run]]:
 
 
 def _between(runs: list[Run], begin: int, end: int) -> list[Run]:
-    """Those elements of `runs`, counted along them."""
+    """Returns elements [begin, end) of `runs`, counted along the runs."""
     found = []
     at = 0
     for start, stop in runs:
@@ -213,7 +215,7 @@ def _between(runs: list[Run], begin: int, end: int) -> list[Run]:
 
 
 def _joined(runs: Iterator[Run]) -> Iterator[Run]:
-    """Neighbours as one run."""
+    """Joins adjacent runs."""
     current: Run | None = None
     for start, stop in runs:
         if current is not None and current[1] == start:
@@ -228,7 +230,7 @@ def _joined(runs: Iterator[Run]) -> Iterator[Run]:
 
 @functools.lru_cache(maxsize=4096)
 def _write_extent(extent: int, cuts: tuple[Cut, ...]) -> int:
-    """The largest that divides every border but the end."""
+    """Returns the largest extent that divides every border but the end."""
     borders = {
         border
         for runs in _runs(extent, cuts).values()
@@ -239,7 +241,7 @@ def _write_extent(extent: int, cuts: tuple[Cut, ...]) -> int:
 
 
 def _parts(runs: Sequence[Sequence[Run]]) -> Iterator[Part]:
-    """A part for each choice of one run an axis."""
+    """Yields a part for each combination of one run per axis."""
     located: list[list[tuple[Run, int]]] = []
     for axis_runs in runs:
         ends = itertools.accumulate(stop - start for start, stop in axis_runs)
@@ -260,11 +262,11 @@ def _parts(runs: Sequence[Sequence[Run]]) -> Iterator[Part]:
 def array_leaf(
     tensor: Any, name: str = "", *, every_replica: bool = False
 ) -> _engine.ArrayLeaf:
-    """The part of a DTensor that this process saves, on the tensor's memory.
+    """Returns the part of a DTensor that this process saves, without a copy.
 
-    The lowest rank that holds a box writes it; `every_replica`: what this rank
-    holds, whoever writes. Raises InvalidArgumentError for what `layout_of` and
-    `_torch_arrays.as_numpy` refuse.
+    The lowest rank that holds a box writes it. `every_replica` instead returns
+    everything that this rank holds. Raises InvalidArgumentError for tensors
+    that `layout_of` or `_torch_arrays.as_numpy` refuse.
     """
     layout = layout_of(tensor, name)
     dtype = _dtypes.numpy_dtype(_torch_arrays.dtype_name(tensor), name)
@@ -283,7 +285,7 @@ def array_leaf(
         tuple(tensor.shape),
         shards,
         kind="numpy",
-        # A tensor of another device is a copy already.
+        # A tensor from another device is already a copy.
         immutable=tensor.device.type != "cpu",
         write_shape=layout.write_shape,
         dtype=dtype,
@@ -291,21 +293,21 @@ def array_leaf(
 
 
 def _local(tensor: Any) -> Any:
-    """This rank's own tensor, without a copy and outside of autograd."""
+    """This rank's local tensor, without a copy and outside of autograd."""
     with importing:
         import torch
 
     with torch.no_grad():
         local = tensor.to_local()
-    wait = getattr(local, "wait", None)  # of a collective that still runs
+    wait = getattr(local, "wait", None)  # if a collective still runs
     return local if wait is None else wait()
 
 
 def local_buffers(tensor: Any, name: str = "") -> tuple[Buffer, list[Buffer]]:
-    """This rank's part of a target, and what to fill for it, which is nothing
-    where the part is empty.
+    """Returns this rank's part of a target, and the buffers to fill for it (no
+    buffers if the part is empty).
 
-    Raises InvalidArgumentError as `layout_of`.
+    Raises InvalidArgumentError like `layout_of`.
     """
     layout = layout_of(tensor, name)
     dtype = _dtypes.numpy_dtype(_torch_arrays.dtype_name(tensor), name)
@@ -321,9 +323,10 @@ def local_buffers(tensor: Any, name: str = "") -> tuple[Buffer, list[Buffer]]:
 
 
 def tensor_like(target: Any, local: NumpyArray) -> Any:
-    """A DTensor with the target's mesh and placements, of this rank's part.
+    """Makes a DTensor with the target's mesh and placements from this rank's
+    part.
 
-    A Parameter for a Parameter.
+    Returns a Parameter if the target is a Parameter.
     """
     with importing:
         import torch

@@ -1,7 +1,7 @@
-"""Names of element types and numpy dtypes, both ways.
+"""Converts between names of element types and numpy dtypes.
 
-numpy has no bfloat16, float8 or int4 of its own; ml_dtypes brings them, and is
-imported only when a checkpoint or a target asks for one of them.
+numpy itself has no bfloat16, float8 or int4; ml_dtypes provides them, and is
+imported only when a checkpoint or a target needs one of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from holdfast._lazy import importing
 
-# Those that numpy has itself.
+# The dtypes that numpy itself has.
 NUMPYS = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32"
     " float64 complex64 complex128".split()
@@ -23,8 +23,9 @@ NUMPYS = frozenset(
 def numpy_dtype(name: str, leaf: str = "") -> np.dtype[Any]:
     """The dtype called `name` ("float32", "bfloat16", "int4", ...).
 
-    `leaf` is the name of the leaf for errors. Raises ImportError when the dtype
-    needs ml_dtypes and that is absent, TypeError when no dtype has that name.
+    Errors name the leaf `leaf`. Raises ImportError when the dtype needs
+    ml_dtypes
+    and that is not installed, TypeError when no dtype has that name.
     """
     if name in NUMPYS:
         return np.dtype(name)
@@ -48,5 +49,5 @@ def numpy_dtype(name: str, leaf: str = "") -> np.dtype[Any]:
 
 @functools.lru_cache(maxsize=256)
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """The name that checkpoints have for it; numpy is slow to make it up."""
+    """Returns the dtype's name in checkpoints, which numpy computes slowly."""
     return str(dtype.name)

@@ -2,13 +2,13 @@
 paths and URLs.
 
 A path goes to the function of the same name, unchanged. A URL (gs://, s3://,
-http(s):// for reading) goes to the engine. A directory there is only a common
-beginning of names: making one does nothing, an empty one does not exist, and
-listing it gives nothing. There are no links, no permissions, and nothing to
-sync, since written bytes are durable.
+http(s):// for reading) goes to the engine. A directory in object storage is
+only a common beginning of names: making one does nothing, an empty one does not
+exist, and listing it returns nothing. There are no links or permissions, and
+nothing needs a sync, since written bytes are durable.
 
 Thread-safety: any number of threads. Units: bytes; times are seconds since
-1970. Errors: OSError, as the function of the same name has it; for URLs
+1970. Errors: OSError, as the function of the same name raises it; for URLs
 `holdfast.errors`, whose classes are of the same kind: FileNotFoundError (a
 missing bucket too), FileExistsError, PermissionError (missing, wrong or expired
 credentials; no right), NotImplementedError (what the storage cannot do). An
@@ -36,7 +36,7 @@ from holdfast._remote_files import open_url
 PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
-# Errors of file systems that cannot rename directories.
+# The errors from file systems that cannot rename directories.
 _NO_RENAMES = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV})
 
 # The record of a directory's files as they were when they were saved.
@@ -48,14 +48,14 @@ _MISSING, _FILE, _DIRECTORY = 0, 1, 2  # PlaceInfo::Kind
 
 
 def is_url(path: Any) -> bool:
-    """Whether it is a text or path object of the form `scheme://…`."""
+    """Whether `path` is a string or path object of the form `scheme://…`."""
     if isinstance(path, os.PathLike):
         path = os.fspath(path)
     return isinstance(path, str) and _URL.match(path) is not None
 
 
 def is_known(path: PathLike) -> bool:
-    """Whether it is a path, or a URL of a scheme that holdfast reads."""
+    """Whether `path` is a path, or a URL with a scheme that holdfast reads."""
     scheme = os.fspath(path).partition("://")[0].lower()
     return not is_url(path) or scheme in ("gs", "s3", "hf", "http", "https")
 
@@ -69,7 +69,7 @@ def split_url(url: PathLike) -> tuple[str, str, str]:
 
 
 def data_file_bytes(path: PathLike) -> int:
-    """At which size data files are closed: 2 GiB, in buckets 400 MiB."""
+    """The size at which data files are closed: 2 GiB; 400 MiB in buckets."""
     return 400 << 20 if is_url(path) else 2 << 30
 
 
@@ -87,7 +87,8 @@ def check_expanded(path: PathLike) -> None:
 
 
 def abspath(path: PathLike) -> str:
-    """`os.path.abspath`; of a URL without `.`, `..` and superfluous slashes."""
+    """`os.path.abspath`; for a URL, removes `.`, `..` and superfluous
+    slashes."""
     if not is_url(path):
         check_expanded(path)
         return os.path.abspath(path)
@@ -97,7 +98,7 @@ def abspath(path: PathLike) -> str:
 
 
 def normpath(path: PathLike) -> str:
-    """`os.path.normpath`; of a URL as `abspath`."""
+    """`os.path.normpath`; for a URL, the same as `abspath`."""
     return abspath(path) if is_url(path) else os.path.normpath(path)
 
 
@@ -107,7 +108,7 @@ def isabs(path: PathLike) -> bool:
 
 
 def dirname(path: PathLike) -> str:
-    """`os.path.dirname`; a bucket is its own."""
+    """`os.path.dirname`; for a bucket, the bucket itself."""
     if not is_url(path):
         return os.path.dirname(path)
     root, inside, _ = split_url(path)
@@ -117,18 +118,19 @@ def dirname(path: PathLike) -> str:
 # ---- looking
 
 
-# Answers about buckets that the call in progress has had.
+# Answers about buckets that the current call has received.
 _answers: contextvars.ContextVar[dict[tuple[Any, ...], Any] | None]
 _answers = contextvars.ContextVar("holdfast answers", default=None)
 
 
 @contextlib.contextmanager
 def asking_once() -> Iterator[None]:
-    """Within it a bucket is asked once what it holds, and files are read once.
+    """Caches, within the block, what a bucket holds and the files that are
+    read.
 
-    For calls that read, as what other programs change meanwhile is not seen.
-    Threads that the block starts ask for themselves, unless they are given its
-    `contextvars` context.
+    Use it only for calls that read, because the block does not see what other
+    programs change meanwhile. Threads that the block starts do not share the
+    cache, unless they run in its `contextvars` context.
     """
     if _answers.get() is not None:
         yield
@@ -141,7 +143,7 @@ def asking_once() -> Iterator[None]:
 
 
 def once(key: tuple[Any, ...], make: Callable[[], T]) -> T:
-    """The result of `make`; in `asking_once`, its first result for this key."""
+    """Returns the result of `make`, cached by `key` within `asking_once`."""
     answers = _answers.get()
     if answers is None:
         return make()
@@ -152,7 +154,7 @@ def once(key: tuple[Any, ...], make: Callable[[], T]) -> T:
 
 
 def _ask(question: Callable[[str], T], path: PathLike) -> T:
-    """The answer about a path; that of last time for URLs in `asking_once`."""
+    """Returns the answer about a path; cached for URLs in `asking_once`."""
     text = os.fspath(path)
     if not is_url(text):
         return question(text)
@@ -160,7 +162,7 @@ def _ask(question: Callable[[str], T], path: PathLike) -> T:
 
 
 def _forget() -> None:
-    """Call this before something changes."""
+    """Drops the cached answers; call this before a change."""
     answers = _answers.get()
     if answers is not None:
         answers.clear()
@@ -173,7 +175,7 @@ def _info(path: PathLike) -> tuple[int, int, int]:
 def _kind(path: PathLike) -> int:
     try:
         return _info(path)[0]
-    except errors.NotFoundError:  # the bucket
+    except errors.NotFoundError:  # the bucket is missing
         return _MISSING
 
 
@@ -206,7 +208,7 @@ def islink(path: PathLike) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class RemoteStat:
-    """The facts known of a URL; also with the names of `etils.epath`.
+    """The known facts about a URL; also under the names of `etils.epath`.
 
     Attributes:
         st_mode: a regular file or a directory, and all permissions.
@@ -320,7 +322,7 @@ def scandir(path: PathLike) -> Any:
 
 
 def own_entries(path: PathLike) -> list[AnyEntry]:
-    """Those of a checkpoint's directory, without what systems leave anywhere.
+    """Entries of a checkpoint's directory, without files that systems leave.
 
     Raises:
         FileNotFoundError: there is no such directory.
@@ -338,7 +340,8 @@ def own_entries(path: PathLike) -> list[AnyEntry]:
 def checkpoint_exists(path: PathLike) -> bool:
     """Whether anything is at a checkpoint's path.
 
-    One that an interrupted overwrite has put aside gets its name back first.
+    A checkpoint that an interrupted overwrite has moved aside is first moved
+    back.
     """
     if exists(path):
         return True
@@ -361,9 +364,9 @@ def listdir(path: PathLike) -> list[str]:
 def open(
     path: PathLike, mode: str = "r", *, encoding: str | None = None
 ) -> IO[Any]:
-    """The built-in `open`; of a URL without "+".
+    """The built-in `open`; for a URL without "+" modes.
 
-    A file at a URL appears, whole, when it is closed; nothing appears if its
+    A file at a URL appears complete when it is closed; nothing appears if its
     `with` block fails. There is no `fileno`.
     """
     if not is_url(path):
@@ -374,10 +377,10 @@ def open(
 
 
 def sync(file: IO[Any]) -> None:
-    """Makes the bytes written to an open file durable; a URL's by closing it.
+    """Makes bytes written to a file durable; a URL's are when it is closed.
 
     Raises:
-        OSError: it cannot be.
+        OSError: the sync failed.
     """
     file.flush()
     if not getattr(file, "is_remote", False):
@@ -385,17 +388,17 @@ def sync(file: IO[Any]) -> None:
 
 
 def sync_directory(path: PathLike) -> None:
-    """Makes the names in a directory durable, where that can be asked for.
+    """Makes the names in a directory durable, where the system supports it.
 
     Raises:
-        OSError: they cannot be.
+        OSError: the sync failed.
     """
     if not is_url(path):
         _engine.sync_place_directory(os.fspath(path))
 
 
 def read_bytes(path: PathLike) -> bytes:
-    """The whole of a file.
+    """Reads a complete file.
 
     Raises:
         FileNotFoundError: it does not exist.
@@ -407,22 +410,22 @@ def read_bytes(path: PathLike) -> bytes:
 
 
 def read_checked(path: PathLike) -> bytes:
-    """The whole of a file of a checkpoint, as it was saved.
+    """Reads a complete file of a checkpoint and checks it.
 
     Raises:
         FileNotFoundError: it does not exist.
         DataLossError: it differs from its checksum, or has a checksum but is
-            gone.
+            missing.
     """
     return _ask(_engine.read_checked_file, path)
 
 
 def refuse_lost(path: PathLike) -> None:
-    """Nothing for a missing file that was never saved.
+    """Raises if a missing file was lost, and not if it was never saved.
 
     Raises:
-        LostFileError: the checkpoint's digests list it, or a list of its
-            directory that is gone as well.
+        LostFileError: the checkpoint's digests list the file, or list its
+            directory's own digest file, which is missing as well.
     """
     digests = os.path.join(os.path.dirname(os.fspath(path)), DIGEST_FILE)
     for file in (path, digests):
@@ -437,10 +440,10 @@ def refuse_lost(path: PathLike) -> None:
 def write_bytes(
     path: PathLike, content: bytes, *, must_create: bool = False
 ) -> None:
-    """Writes the whole of a file.
+    """Writes a complete file.
 
     Raises:
-        FileExistsError: with `must_create`, there is one.
+        FileExistsError: with `must_create`, the file exists.
     """
     if is_url(path):
         _forget()
@@ -485,7 +488,7 @@ def rmdir(path: PathLike) -> None:
 
 
 def rmtree(path: PathLike, ignore_errors: bool = False) -> None:
-    """`shutil.rmtree`; of a URL markers of commits go first."""
+    """`shutil.rmtree`; for a URL, removes commit markers first."""
     if not is_url(path):
         shutil.rmtree(path, ignore_errors)
         return
@@ -498,14 +501,14 @@ def rmtree(path: PathLike, ignore_errors: bool = False) -> None:
 
 
 def rename(source: PathLike, target: PathLike) -> None:
-    """`os.rename`; in an object store copies, and then removes.
+    """`os.rename`; in an object store it copies and then removes.
 
     That takes several steps, and a checkpoint's marker moves last.
 
     Raises:
         FileExistsError: a directory would replace something in a bucket.
         NotImplementedError: one is a path and the other a URL, or they are in
-            two buckets.
+            different buckets.
     """
     if not is_url(source) and not is_url(target):
         os.rename(source, target)
@@ -523,9 +526,9 @@ def rename(source: PathLike, target: PathLike) -> None:
 
 
 def rename_hidden(source: PathLike, target: PathLike) -> None:
-    """`rename` of a directory that no reader looks into yet.
+    """Renames a directory that no reader looks into yet.
 
-    Where directories cannot be renamed its files are, one by one.
+    If the file system cannot rename directories, renames the files one by one.
     """
     try:
         rename(source, target)
@@ -555,7 +558,7 @@ def replace(source: PathLike, target: PathLike) -> None:
 
 
 def copyfile(source: PathLike, target: PathLike) -> None:
-    """`shutil.copyfile`; within one bucket the server does it."""
+    """`shutil.copyfile`; within one bucket the server copies."""
     if not is_url(source) and not is_url(target):
         shutil.copyfile(source, target)
         return

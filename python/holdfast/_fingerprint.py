@@ -1,6 +1,6 @@
-"""`holdfast.fingerprint` and `holdfast.check_replicas`: 128 bits a tensor, and
-the copies of a tensor compared by them. The engine decides; here objects become
-what it takes.
+"""`holdfast.fingerprint` and `holdfast.check_replicas`: 128-bit fingerprints of
+tensors, and copies of a tensor compared by them. The engine does the work; this
+module converts objects to the engine's types.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ __all__ = ["check", "check_replicas", "fingerprint"]
 
 
 def fingerprint(tree: Any) -> str | dict[str, str]:
-    """The fingerprint of an array, or those of a tree's arrays and numbers.
+    """Returns the fingerprint of an array, or of a tree's arrays and numbers.
 
-    Each is 32 hex digits: equal for equal dtype, shape and bits, however the
-    elements are cut and wherever they are. `doc/fingerprints.md` says how they
-    are made.
+    A fingerprint is 32 hex digits. It is equal for equal dtype, shape and bits,
+    however the elements are split and wherever they are stored.
+    `doc/fingerprints.md` says how it is computed.
 
     Args:
-      tree: an array, or a tree as `holdfast.save` takes it.
+      tree: an array, or a tree that `holdfast.save` accepts.
 
     Returns:
-      The text for an array; for a tree texts by name, as
-      `holdfast.open(path).fingerprints()` has them once it has been saved.
+      One string for an array. For a tree, strings by leaf name, as
+      `holdfast.open(path).fingerprints()` returns them after a save.
 
     Raises:
-      errors.InvalidArgumentError: a leaf that cannot be saved, or one that is
-        partly on other processes.
+      errors.InvalidArgumentError: a leaf cannot be saved, or is partly on other
+        processes.
     """
     found = _engine.fingerprints(
         _engine.build_tree(tree, adapt=adapt, int_keys=True)
@@ -49,17 +49,17 @@ def check_replicas(
 ) -> ReplicaCounts:
     """Raises unless all copies of each tensor of a tree have the same bits.
 
-    Compared are equal boxes: arrays of one name that several processes hold
-    whole, shards of jax.Arrays and local parts of DTensors, those on devices of
-    one process too, and numbers. 16 bytes a tensor travel. Texts are not
-    compared. All processes of the group make the call; a tensor that is to
-    differ between them (a state of a random generator, a part that
+    It compares equal boxes: complete arrays with the same name on several
+    processes, shards of jax.Arrays and local parts of DTensors (also between
+    devices of one process), and numbers. Each tensor sends 16 bytes. Strings
+    are not compared. All processes of the group make the call. A tensor that is
+    meant to differ between them (the state of a random generator, a part that
     tensor-parallel code keeps as a plain tensor) must not be in the tree.
 
     Args:
-      tree: as `holdfast.save` takes it; this process's own.
-      group: the processes that hold replicas; as for `holdfast.save`, but that
-        "auto" is all of `jax.distributed` or `torch.distributed` wherever one
+      tree: this process's own tree, as for `holdfast.save`.
+      group: the processes that hold replicas, as for `holdfast.save`, except
+        that "auto" means all of `jax.distributed` or `torch.distributed` if one
         of them is initialised.
       timeout: seconds that a rank waits for the others at each meeting.
 
@@ -67,9 +67,10 @@ def check_replicas(
       How many were compared.
 
     Raises:
-      errors.DataLossError: on all ranks, naming tensors and ranks: those that
-        differ from the majority, or all of them without a majority.
-      errors.DeadlineExceededError: ranks that did not come, naming them.
+      errors.DataLossError: replicas differ. Raised on all ranks; names tensors,
+        and the ranks that differ from the majority, or all ranks if there is no
+        majority.
+      errors.DeadlineExceededError: ranks did not arrive in time; names them.
     """
     return check(tree, _process_group.process_group(group), timeout)
 
@@ -77,16 +78,16 @@ def check_replicas(
 def check(
     tree: Any, processes: ProcessGroup | None, timeout: float
 ) -> ReplicaCounts:
-    """`check_replicas` with a group that was chosen."""
+    """`check_replicas` with a chosen group."""
     return check_made(lambda: tree, processes, timeout)[1]
 
 
 def check_made(
     make: Callable[[], Any], processes: ProcessGroup | None, timeout: float
 ) -> tuple[Any, ReplicaCounts]:
-    """The tree that `make` gives, once it was checked.
+    """Returns the tree that `make` returns, after checking it.
 
-    The other processes hear of a failure of `make`, too.
+    If `make` fails, the other processes are told, too.
     """
     call = None
     if processes is not None:

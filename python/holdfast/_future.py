@@ -1,13 +1,13 @@
-"""Future: a save that goes on in the background.
+"""Future: a save that continues in the background.
 
-If the system gives no thread, the save is done before the caller gets the
-future. The thread is not a daemon, so that an interpreter that ends waits for
+If the system cannot start a thread, the save finishes before the caller gets
+the future. The thread is not a daemon, so an interpreter that exits waits for
 the checkpoint. If nobody asks for an error, it is reported when the future is
 dropped, as Python reports errors that it cannot raise; and the next save raises
 it.
 
-A forked child has its parent's futures, but not their threads: there they end
-at once, with an error that says so.
+A forked child has its parent's futures, but not their threads. There the
+futures end immediately, with an error that says so.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Shared(Generic[T]):
         self.cancelled = threading.Event()
         self.result: T | None = None
         self.error: BaseException | None = None
-        # Guards those below: who reports an error that nobody asked for.
+        # Guards the members below, which decide who reports an unseen error.
         self.lock = threading.Lock()
         self.is_dropped = False
         self.has_ended = False
@@ -56,7 +56,7 @@ class _Shared(Generic[T]):
         return self.error
 
     def end(self) -> bool:
-        """Tells those who wait; true when nobody will ask for the error."""
+        """Wakes the waiting threads; true if nobody will ask for the error."""
         with self.lock:
             self.has_ended = True
             nobody_asks = self.is_dropped
@@ -77,18 +77,18 @@ def _call(callback: Callable[[], object], what: str) -> None:
         log.exception("%s: a callback of its Future has failed", what)
 
 
-# Saves that failed and whose error nobody has asked for yet, oldest first.
+# Failed saves whose error nobody has asked for yet, oldest first.
 _failures: list[_Shared[Any]] = []
 _failures_lock = threading.Lock()
 
-# The futures whose threads of this process may still be at work.
+# Futures whose threads in this process may still be running.
 _running: weakref.WeakSet[_Shared[Any]] = weakref.WeakSet()
 
 
 def raise_earlier_failure() -> None:
     """Raises the error of an earlier background save, once.
 
-    Does nothing without one, or when somebody asked its future for it.
+    Does nothing if there is no error, or its future was asked for it.
     """
     with _failures_lock:
         pending, _failures[:] = list(_failures), []
@@ -105,11 +105,11 @@ def raise_earlier_failure() -> None:
 
 
 class Future(Generic[T]):
-    """The result of an operation that runs in a thread of its own.
+    """The result of an operation that runs in its own thread.
 
-    It can be awaited; a task that is cancelled while it waits does not stop the
-    operation. `state` is "staged" (the values have been taken hold of and are
-    being written), "durable" (it has ended well), "failed" or "cancelled".
+    A future can be awaited; cancelling a task that waits does not stop the
+    operation. `state` is "staged" (the values have been captured and are being
+    written), "durable" (the operation has succeeded), "failed" or "cancelled".
     """
 
     def __init__(
@@ -119,9 +119,9 @@ class Future(Generic[T]):
         what: str,
         raises_at_next_save: bool = False,
     ) -> None:
-        """Starts `run(is_cancelled)`; `what` names it in reports.
+        """Starts `run(is_cancelled)`; `what` names the operation in reports.
 
-        It sees the context variables of the caller, as they are now.
+        `run` sees the caller's current context variables.
         With `raises_at_next_save`, `raise_earlier_failure` raises an error
         that nobody asked for.
         """
@@ -135,7 +135,7 @@ class Future(Generic[T]):
         )
         _running.add(self._shared)
         if not try_start(self._thread):
-            # Without a thread the save is done before the caller goes on.
+            # Without a thread the save finishes before the caller continues.
             self._thread.run()
 
     @property
@@ -150,14 +150,14 @@ class Future(Generic[T]):
         return "failed"
 
     def done(self) -> bool:
-        """True when it has ended, however it ended."""
+        """True when the operation has ended, successfully or not."""
         return self._shared.finished.is_set()
 
     def cancel(self) -> bool:
-        """Asks it to stop; False when it has ended already.
+        """Asks the operation to stop; False if it has already ended.
 
         A cancelled save leaves nothing behind, and `result` raises
-        CancelledError, unless it had got past the point of no return.
+        CancelledError, unless the save had passed the point of no return.
         """
         if self.done():
             return False
@@ -165,14 +165,14 @@ class Future(Generic[T]):
         return True
 
     def cancelled(self) -> bool:
-        """True when it ended because it was cancelled."""
+        """True when the operation ended because it was cancelled."""
         return self.state == "cancelled"
 
     def result(self, timeout: float | None = None) -> T:
-        """Waits for the end and gives the result, or raises the error.
+        """Waits for the end and returns the result, or raises the error.
 
         Raises DeadlineExceededError when `timeout` seconds pass first; the
-        operation goes on.
+        operation continues.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -180,7 +180,7 @@ class Future(Generic[T]):
         return self._shared.result  # type: ignore[return-value]
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits for the end and gives what went wrong, or None."""
+        """Waits for the end and returns the error, or None."""
         self._wait(timeout)
         self._shared.error_was_seen = True
         return self._shared.error
@@ -188,10 +188,11 @@ class Future(Generic[T]):
     def add_done_callback(
         self, callback: Callable[[Future[T]], object]
     ) -> None:
-        """Calls `callback(self)` once, when it has ended, however it ended.
+        """Calls `callback(self)` once when the operation ends, even with an
+        error.
 
-        On its own thread, or at once if it has ended already. Exceptions of the
-        callback are logged.
+        The call happens on the operation's thread, or immediately if it has
+        already ended. Exceptions from the callback are logged.
         """
         call = functools.partial(callback, self)
         with self._shared.lock:
@@ -216,7 +217,7 @@ class Future(Generic[T]):
 
     @property
     def stats(self) -> Stats | None:
-        """Bytes, phases and seconds; None until it is done."""
+        """Bytes, phases and seconds; None until the operation is done."""
         result = self._shared.result
         return result if isinstance(result, Stats) else None
 
@@ -230,7 +231,7 @@ class Future(Generic[T]):
         return f"<holdfast.Future {self._what}: {self.state}>"
 
     def __del__(self) -> None:
-        # Also called for one whose __init__ has failed.
+        # Also called for a Future whose __init__ has failed.
         shared = getattr(self, "_shared", None)
         if shared is None or shared.error_was_seen:
             return
@@ -263,7 +264,8 @@ def _work(run: Callable[[Callable[[], bool]], T], shared: _Shared[T]) -> None:
 
 
 def _forget_the_parents_threads() -> None:
-    """In a forked child: ends what only threads of the parent would end."""
+    """In a forked child, ends the futures that the parent's threads would
+    end."""
     global _failures_lock
     _failures_lock = threading.Lock()
     _failures.clear()

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
-    """No collection of cycles inside the block.
+    """Pauses the collection of cycles inside the block.
 
-    A restore makes some ten objects a leaf and drops none of them, so that a
-    tree of many leaves makes the collector walk all of them again and again:
-    half of the time of a restore of 20 000 leaves.
+    A restore makes about ten objects per leaf and drops none, so a large tree
+    makes the collector walk all of them repeatedly. That took half the time of
+    a restore of 20 000 leaves.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -25,15 +25,16 @@ __all__ = [
 
 
 def resolve(path: PathLike) -> str:
-    """The path of the step that an address means, such as `run@best:loss`.
+    """Returns the path of the step that an address such as `run@best:loss`
+    means.
 
-    `open`, `load`, `verify` and all else that reads take addresses as they are.
-    Any other path comes back as it is.
+    `open`, `load`, `verify` and everything else that reads accept addresses
+    directly. Any other path is returned unchanged.
 
     Raises:
-      holdfast.errors.NotFoundError: no such step; says which there are.
-      holdfast.errors.InvalidArgumentError: `@…` after a directory, of no known
-        form.
+      holdfast.errors.NotFoundError: there is no such step; lists the steps.
+      holdfast.errors.InvalidArgumentError: the `@…` after a directory has no
+        known form.
     """
     return _engine.resolve_step_address(os.fspath(path))
 
@@ -49,20 +50,20 @@ def log(
     threads: int | None = None,
     memory_bytes: int | None = None,
 ) -> list[LogEntry]:
-    """The steps of a run, newest first, whatever ails them.
+    """Returns the steps of a run, newest first, including damaged ones.
 
     Args:
       root: the directory of steps.
-      count: the newest so many; 0: all.
-      moved: name the tensors that moved most since the step before; reads all
-        of these steps.
-      moved_count: so many tensors a step.
-      cache: a file that keeps what was measured; what is in it is not read
-        again.
-      progress, threads, memory_bytes: as of `convert`.
+      count: return only this many of the newest steps; 0 returns all.
+      moved: name the tensors that moved most since the previous step; reads
+        each step completely.
+      moved_count: number of tensors to name per step.
+      cache: a file that stores measurements, so that later calls do not read
+        the same data again.
+      progress, threads, memory_bytes: as for `convert`.
 
     Raises:
-      holdfast.errors.NotFoundError: no step in `root`.
+      holdfast.errors.NotFoundError: `root` has no step.
     """
     with reporting(progress, "log") as progress_fn:
         rows, warning = _engine.read_step_log(
@@ -117,19 +118,19 @@ def bisect(
 
     Args:
       root: the directory of steps, good up to one step and bad from there on.
-      bad_if: a predicate (doc/history.md), of which only the tensors that it
-        names are read; or a function of a step's path: True where it is bad,
-        None where that cannot be said.
-      good: begin at this step instead of at the oldest.
-      bad: end at this step instead of at the newest.
-      threads, memory_bytes: as of `convert`.
+      bad_if: a predicate (doc/history.md), which reads only the tensors that it
+        names; or a function of a step's path that returns True for a bad step,
+        and None if it cannot tell.
+      good: begin at this step instead of the oldest.
+      bad: end at this step instead of the newest.
+      threads, memory_bytes: as for `convert`.
 
     Raises:
       holdfast.errors.FailedPreconditionError: the newest step is good, or the
         oldest bad.
-      holdfast.errors.NotFoundError: no steps; or a glob or a metric that no
-        step has.
-      holdfast.errors.InvalidArgumentError: the text is not a predicate.
+      holdfast.errors.NotFoundError: there are no steps, or no step has a glob's
+        tensors or a metric.
+      holdfast.errors.InvalidArgumentError: the string is not a predicate.
     """
     first, candidates, last_good, probes, steps, leaves, read = _engine.bisect(
         os.fspath(root),

@@ -1,11 +1,11 @@
 """jax.Array to and from host memory, without a copy where JAX allows it.
 
-Saving: the shards of a fully addressable array, how Orbax records its sharding
-(`sharding_json`) and what one process would write as a unit (`write_shape`).
-Loading: the boxes that a sharding's devices need, each read once, and the
-array made of them.
+For saves, it returns the shards of a fully addressable array, Orbax's record of
+its sharding (`sharding_json`) and the unit that one process writes
+(`write_shape`). For loads, it returns the boxes that a sharding's devices need,
+each read once, and makes the array from them.
 
-Only imported when jax is: everything here may import it.
+This module imports jax, and is imported only if the program has imported jax.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]  # origin, shape
 
 
 def is_array(value: Any) -> bool:
-    """A jax.Array that holds values: no tracer."""
+    """Whether `value` is a jax.Array with values, and not a tracer."""
     return isinstance(value, jax.Array) and not isinstance(
         value, jax.core.Tracer
     )
 
 
 def is_key_dtype(dtype: Any) -> bool:
-    """The dtype of typed PRNG keys."""
+    """Whether `dtype` is a dtype of typed PRNG keys."""
     return not isinstance(dtype, np.dtype) and bool(
         jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
     )
@@ -73,18 +73,18 @@ def array_leaf(
     own_part_only: bool = False,
     replica_id: int | None = 0,
 ) -> _engine.ArrayLeaf:
-    """The leaf that the engine saves for `array`, borrowing its memory.
+    """Returns the leaf that the engine saves for `array`, borrowing its memory.
 
-    `name` is the leaf's, or the path of its keys, for errors. The arguments
-    after it are Orbax's options of the same meaning; `use_replica_parallel`
-    None: yes unless JAX_PLATFORMS names a GPU. `own_part_only`: only the part
-    that this process writes when all processes that have a part of the array
-    write together.
-    Typed PRNG keys become their key data.
+    `name` is the leaf's name, or the path of its keys, for errors. The
+    arguments
+    after it have the meaning of Orbax's options; `use_replica_parallel` None
+    means yes, unless JAX_PLATFORMS names a GPU. `own_part_only` returns only
+    the part that this process writes when all processes that hold the array
+    write together. Typed PRNG keys become their key data.
 
     Raises DeletedArrayError for an array that was deleted or donated, and
-    InvalidArgumentError for one that is partly on other processes' devices,
-    unless only this process's part is wanted.
+    InvalidArgumentError for an array that is partly on other processes'
+    devices, unless `own_part_only` is set.
     """
     if array.is_deleted():
         extents = ",".join(map(str, array.shape))
@@ -125,7 +125,7 @@ def array_leaf(
     if own_part_only:
         parts = own_parts(array, split, replica_id)
     else:
-        # All replicas are here: one of each shard, whole, is less work.
+        # All replicas are here, so writing one complete shard is less work.
         parts = _whole_shards(array, 0)
     return _engine.ArrayLeaf(
         shape,
@@ -138,7 +138,7 @@ def array_leaf(
 
 
 def data_of(array: jax.Array) -> tuple[jax.Array, str | None]:
-    """The array, or the data of typed PRNG keys and what these are."""
+    """Returns the array, or a typed PRNG key's data and implementation."""
     if not is_key_dtype(array.dtype):
         return array, None
     return jax.random.key_data(array), str(jax.random.key_impl(array))
@@ -151,10 +151,9 @@ def _text_of(name: str | tuple[Any, ...]) -> str:
 def whole_leaf(
     array: jax.Array, name: str | tuple[Any, ...] = ""
 ) -> _engine.ArrayLeaf:
-    """The leaf that the engine saves for an array on this process's devices, as
-    one.
+    """Returns the leaf for an array on this process's devices, as one part.
 
-    Raises DeletedArrayError as `array_leaf`.
+    Raises DeletedArrayError like `array_leaf`.
     """
     if array.is_deleted() or len(array.sharding.device_set) == 1:
         return array_leaf(array, name)
@@ -170,9 +169,10 @@ def whole_leaf(
 def replicas_leaf(
     array: jax.Array, name: str | tuple[Any, ...] = ""
 ) -> _engine.ArrayLeaf:
-    """All that this process's devices hold of an array, copies too.
+    """Returns everything that this process's devices hold of an array, with
+    copies.
 
-    Raises DeletedArrayError as `array_leaf`.
+    Raises DeletedArrayError like `array_leaf`.
     """
     if array.is_deleted():
         return array_leaf(array, name)
@@ -186,9 +186,9 @@ class Split:
     """How replicas of a shard share it.
 
     Attributes:
-        axis: the axis that is cut; None: one replica writes all of it.
+        axis: the axis to cut; None if one replica writes the complete shard.
         shape: the shape that each device writes, in elements.
-        replica_count: how many share it.
+        replica_count: the number of replicas that share the shard.
     """
 
     axis: int | None
@@ -205,10 +205,10 @@ def own_parts(
     """The parts of an array that this process writes: (origin, values) pairs.
 
     Args:
-        array: over devices of any processes; no typed PRNG key.
-        split: how replicas share it.
-        replica_id: the replica that is written, unless they share; None: that
-            of the first shard here, so that each process writes all it has.
+        array: an array over devices of any processes; not typed PRNG keys.
+        split: how replicas share a shard.
+        replica_id: the replica to write if replicas do not share. None means
+            that of the first local shard, so each process writes all it has.
     """
     if split.axis is None:
         if replica_id is None:
@@ -223,7 +223,7 @@ def own_parts(
 
 
 def _whole_shards(array: jax.Array, replica_id: int | None) -> list[Part]:
-    """The shards here of a replica; None: of all of them."""
+    """Returns a replica's shards on this process; None means all replicas."""
     return [
         (_box(shard.index, array.shape)[0], np.asarray(shard.data))
         for shard in array.addressable_shards
@@ -232,7 +232,7 @@ def _whole_shards(array: jax.Array, replica_id: int | None) -> list[Part]:
 
 
 def _slice_of(shard: Any, shape: tuple[int, ...], split: Split) -> Part:
-    """The replica's share of a shard."""
+    """Returns the share of a shard that its replica writes."""
     axis = split.axis
     assert axis is not None
     extent = split.shape[axis]
@@ -243,7 +243,7 @@ def _slice_of(shard: Any, shape: tuple[int, ...], split: Split) -> Part:
     if shard.device.platform == "cpu":
         inside = (slice(None),) * axis + (slice(start, start + extent),)
         return tuple(origin), np.asarray(data)[inside]
-    # Cut on the device: the rest need not come to the host.
+    # Cut on the device, so the rest is not copied to the host.
     mesh = jax.sharding.Mesh(np.array([shard.device]), ("device",))
     with jax.sharding.set_mesh(mesh):
         data = jax.lax.slice_in_dim(data, start, start + extent, axis=axis)
@@ -252,7 +252,7 @@ def _slice_of(shard: Any, shape: tuple[int, ...], split: Split) -> Part:
 
 @functools.lru_cache(maxsize=1024)
 def sharding_json(sharding: jax.sharding.Sharding) -> str | None:
-    """The entry of `_sharding` that Orbax writes; None where it writes none."""
+    """The entry that Orbax writes to `_sharding`, or None for no entry."""
     if isinstance(sharding, jax.sharding.SingleDeviceSharding):
         (device,) = sharding.device_set
         return json.dumps(
@@ -276,7 +276,7 @@ def sharding_json(sharding: jax.sharding.Sharding) -> str | None:
     record["device_mesh"] = {"mesh": _device_ids(mesh.devices.tolist())}
     try:
         return json.dumps(record)
-    except TypeError:  # axis names or spec entries that JSON does not have
+    except TypeError:  # axis names or spec entries that are not JSON
         return None
 
 
@@ -295,10 +295,10 @@ def write_shape(
     min_slice_bytes: int | None = None,
     max_replicas: int | None = None,
 ) -> tuple[int, ...]:
-    """The shape of what each device writes, in elements.
+    """Returns the shape that each device writes, in elements.
 
-    A shard's; with `use_replica_parallel` the replicas of a shard share it
-    evenly along its first axis that divides.
+    It is a shard's shape. With `use_replica_parallel` the replicas of a shard
+    share the shard evenly along its first divisible axis.
     """
     return split_of(
         sharding,
@@ -319,7 +319,7 @@ def split_of(
     min_slice_bytes: int | None = None,
     max_replicas: int | None = None,
 ) -> Split:
-    """How replicas of a shard share it; see `write_shape`."""
+    """Returns how replicas of a shard share it; see `write_shape`."""
     shape = tuple(shape)
     shard_shape = tuple(sharding.shard_shape(shape))
     whole = Split(None, shard_shape, 1)
@@ -340,7 +340,7 @@ def split_of(
 
 
 def shares_replicas_by_default() -> bool:
-    """Whether JAX_PLATFORMS, in letters of either case, names no GPU."""
+    """Whether JAX_PLATFORMS names no GPU, ignoring case."""
     platforms = os.environ.get("JAX_PLATFORMS", "").lower()
     return "gpu" not in platforms and "cuda" not in platforms
 
@@ -348,7 +348,8 @@ def shares_replicas_by_default() -> bool:
 def _may_slice(
     sharding: jax.sharding.Sharding, shard_shape: tuple[int, ...]
 ) -> bool:
-    """Small arrays in pinned host memory have layouts that cannot be cut."""
+    """False for small arrays in pinned host memory, whose layouts cannot be
+    cut."""
     if sharding.memory_kind != "pinned_host":
         return True
     return (
@@ -384,7 +385,7 @@ def _box(index: Index, shape: Sequence[int]) -> Box:
 
 @dataclasses.dataclass
 class Placement:
-    """Host buffers for one array that is to be restored, and its sharding.
+    """Host buffers for one array to restore, and its sharding.
 
     Fill each of `buffers` with the box that starts at its key, hand it to
     `put_all` with the others of a tree, then call `finish`.
@@ -392,17 +393,17 @@ class Placement:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    # The placement that the array is to have: a Sharding, or a Format.
+    # The array's final placement: a Sharding or a Format.
     sharding: Any
     buffers: dict[Box, Buffer]
     # The box that each device of this process holds.
     boxes: dict[Any, Box]
     prng_impl: str | None = None
-    # Set by put_all: the parts on their devices.
+    # The parts on their devices, set by put_all.
     parts: list[jax.Array] = dataclasses.field(default_factory=list)
 
     def sources(self) -> list[tuple[np.ndarray[Any, np.dtype[Any]], Any]]:
-        """(array, the device or sharding it goes to), one for each part."""
+        """Returns (array, its device or sharding) for each part."""
         if self._is_whole():
             (buffer,) = self.buffers.values()
             return [(buffer.array, self.sharding)]
@@ -412,7 +413,7 @@ class Placement:
         ]
 
     def goes_with_others(self) -> bool:
-        """The parts go to the devices' default memory, as they are."""
+        """Whether the parts go unchanged to their devices' default memory."""
         if not self.boxes or not isinstance(
             self.sharding, jax.sharding.Sharding
         ):
@@ -423,11 +424,11 @@ class Placement:
         )
 
     def _is_whole(self) -> bool:
-        """One device, of this process, holds all of the array."""
+        """Whether one device of this process holds the complete array."""
         return len(self.sharding.device_set) == 1 and len(self.boxes) == 1
 
     def finish(self) -> jax.Array:
-        """The array. REQUIRES: put_all."""
+        """Returns the array. REQUIRES: put_all."""
         array = self._data()
         if self.prng_impl is None:
             return array
@@ -450,11 +451,11 @@ class Placement:
 
 
 def put_all(placements: Sequence[Placement]) -> None:
-    """Puts filled buffers on their devices, all of them in one call, which
-    costs a third of a call each, and lets the transfers overlap.
+    """Puts all filled buffers on their devices in one call.
 
-    Layouts and other memories are left to `finish`. CPU devices adopt the
-    buffers, which must not change any more.
+    One call costs a third of separate calls, and lets the transfers overlap.
+    `finish` handles layouts and other memory kinds. CPU devices adopt the
+    buffers, which must then not change.
     """
     together = [each for each in placements if each.goes_with_others()]
     sources = [source for each in together for source in each.sources()]
@@ -474,10 +475,11 @@ def placement(
     prng_impl: str | None = None,
     name: str = "",
 ) -> Placement:
-    """Buffers for an array of `shape` and `dtype` under `sharding`.
+    """Returns buffers for an array of `shape` and `dtype` under `sharding`.
 
-    Devices that hold the same box share a buffer. None: the default device.
-    Raises InvalidArgumentError when the sharding does not fit the shape.
+    Devices that hold the same box share a buffer. A sharding of None means the
+    default device. Raises InvalidArgumentError when the sharding does not fit
+    the shape.
     """
     shape = tuple(shape)
     if sharding is None:
@@ -506,7 +508,7 @@ def checked_placement(
     Raises ValueError when the sharding does not fit the shape.
     """
     plain = getattr(sharding, "sharding", sharding)
-    plain.shard_shape(shape)  # says how a shape cannot be divided
+    plain.shard_shape(shape)  # raises if the shape cannot be divided
     boxes = _boxes(plain, shape)
     return _placement_of(shape, dtype, sharding, boxes, prng_impl)
 

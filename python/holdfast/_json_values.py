@@ -1,4 +1,4 @@
-"""JSON texts of what users give: metadata, metrics and documents."""
+"""Encodes values from users as JSON: metadata, metrics and documents."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["json_text"]
 
 
 def json_text(document: Any, what: str) -> str:
-    """`json.dumps(document)`, with single numbers of numpy, jax and torch too.
+    """`json.dumps(document)` that also accepts scalars of numpy, jax and torch.
 
-    Keys other than text become text, as `json` makes them.
+    Keys that are not strings become strings, as `json` makes them.
 
     Args:
-      document: what JSON has values for.
-      what: its name in an error.
+      document: a value that JSON can represent.
+      what: the document's name in an error.
 
     Raises:
-      TypeError: a value or key that JSON has none for, naming its place; two
-        keys that become the same text.
-      ValueError: a document that holds itself.
+      TypeError: JSON cannot represent a value or key (the error names its
+        place), or two keys become the same string.
+      ValueError: the document contains itself.
     """
     try:
         text = json.dumps(document, default=_number)
@@ -33,7 +33,7 @@ def json_text(document: Any, what: str) -> str:
 
 
 def _number(value: Any) -> Any:
-    """A Python number for one of an array library.
+    """Returns the Python number for an array library's scalar.
 
     Raises TypeError for anything else.
     """
@@ -47,7 +47,7 @@ def _number(value: Any) -> Any:
 
 
 def _check_keys(value: Any, where: str) -> None:
-    """Raises TypeError for keys of a dict that become the same text."""
+    """Raises TypeError if two keys of a dict become the same string."""
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             texts: dict[str, Any] = {}
@@ -67,7 +67,8 @@ def _check_keys(value: Any, where: str) -> None:
 
 
 def _refusal(value: Any, where: str) -> str:
-    """Says what is wrong with the first value or key that JSON cannot hold."""
+    """Says what is wrong with the first value or key that JSON cannot
+    represent."""
     if isinstance(value, dict):
         for key, member in value.items():
             if not isinstance(key, (str, int, float, bool, type(None))):

@@ -1,8 +1,8 @@
-"""Imports that wait until they are needed, in a process that may fork.
+"""Deferred imports, in a process that may fork.
 
 A child that is forked while another thread imports a module has half of that
-module, and its lock for ever. So a fork waits for the imports of holdfast's
-that are under way: each stands in `with importing:`.
+module, and a module lock that is never released. So a fork waits for
+holdfast's running imports, which all use `with importing:`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import threading
 
 __all__ = ["importing"]
 
-# A thread that imports may wait for a module that the forking thread is
-# importing itself: after this long the fork goes on.
+# An importing thread may wait for a module that the forking thread itself is
+# importing, so after this long the fork continues.
 _PATIENCE_SECONDS = 10.0
 
 

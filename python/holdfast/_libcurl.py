@@ -1,7 +1,7 @@
-"""Where libcurl is, when the system has none: the package pycurl brings one.
+"""Finds the libcurl in the package pycurl, for systems without libcurl.
 
-The package is found by its files; pycurl is never imported. The engine takes
-the libcurl that HOLDFAST_LIBCURL names, else the system's, else this one.
+The package is found by its files; pycurl is never imported. The engine uses the
+libcurl that HOLDFAST_LIBCURL names, or else the system's, or else this one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def find_pycurls() -> str | None:
 
 
 def tell_engine() -> None:
-    """Tells the engine of pycurl's library; nothing where it is not there."""
+    """Tells the engine where pycurl's libcurl is, if it is installed."""
     path = find_pycurls()
     if path is not None:
-        with contextlib.suppress(errors.HoldfastError):  # one is loaded
+        with contextlib.suppress(errors.HoldfastError):  # already loaded
             _engine.set_libcurl_path(path)

@@ -13,21 +13,21 @@ _said: set[str] = set()
 
 
 class _Shown(logging.StreamHandler):  # type: ignore[type-arg]
-    """The handler of `enable_logging`, of which there is one."""
+    """The single handler that `enable_logging` adds."""
 
 
 def enable_logging(level: int | str = logging.INFO) -> None:
-    """Shows what holdfast does on standard error, background saves too.
+    """Logs what holdfast does, also in background saves, to standard error.
 
-    A program that configures `logging` itself needs no call: the logger is
-    `logging.getLogger("holdfast")`. Called again, it changes the level.
+    A program that configures `logging` itself does not need this call: the
+    logger is `logging.getLogger("holdfast")`. A second call changes the level.
 
     Args:
-      level: as `logging` names levels: "INFO" has a line when a save begins
-        and one when a save or a load ends, with bytes and seconds.
+      level: a level of `logging`. "INFO" logs a line when a save begins, and
+        one with bytes and seconds when a save or load ends.
 
     Raises:
-      ValueError: no level of `logging` has that name.
+      ValueError: `logging` has no level with that name.
     """
     log.setLevel(level)
     if any(isinstance(handler, _Shown) for handler in log.handlers):
@@ -41,9 +41,9 @@ def enable_logging(level: int | str = logging.INFO) -> None:
 
 
 def say_ignored(option: str, given: Any, why: str) -> None:
-    """Warns, once in a program, of an option that has no effect.
+    """Warns, once per program, about an option that has no effect.
 
-    `given` is what the caller wants; None and False want nothing. `why` ends
+    `given` is the option's value; None and False are not reported. `why` ends
     the sentence "... has no effect: ".
     """
     if given is None or given is False or option in _said:

@@ -1,6 +1,6 @@
 """`holdfast.open`: a checkpoint as a mapping of names to lazy arrays.
 
-Nothing but metadata is read before an array is indexed.
+Only metadata is read until an array is indexed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["Checkpoint"]
 class Checkpoint(Mapping[str, Any], ClosedAtExit):
     """An opened checkpoint, read-only: name -> StoredArray or small value.
 
-    Scalars, strings, None and empty containers are given as they are. Names
-    are the keys that lead to a leaf, joined with dots; in the checkpoint's own
-    order.
+    Scalars, strings, None and empty containers are returned as values. A name
+    is the keys that lead to a leaf, joined with dots; names are in the
+    checkpoint's own order.
 
-    A context manager, which closes it. Pickling keeps its path, not its values:
-    who unpickles it, another process too, opens it there again.
+    As a context manager it closes itself. Pickling keeps the path and not the
+    values: unpickling, also in another process, opens the checkpoint again.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         item: str = "",
         verify: bool = True,
     ) -> None:
-        """Opens it; see `holdfast.open`."""
+        """Opens the checkpoint; see `holdfast.open`."""
         engine = _engine.Checkpoint(
             path, step=step, item=item, verify=verify, stored_sizes=True
         )
@@ -61,15 +61,15 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         return self._opened
 
     def close(self) -> None:
-        """Lets go of the checkpoint: only `path` and names can be asked for.
+        """Closes the checkpoint; only `path` and the names remain available.
 
-        Arrays that were read stay as they are; a StoredArray cannot be read any
-        more. Again: nothing.
+        Arrays that were read stay valid; a StoredArray can no longer be read.
+        Closing twice does nothing.
         """
         self._opened = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The path is that of the step, which stays when newer ones come.
+        # This is the step's path, so newer steps do not change it.
         return functools.partial(Checkpoint, **self._options), (self._path,)
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -77,21 +77,20 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
 
     @property
     def path(self) -> str:
-        """Absolute, after the step was chosen."""
+        """The absolute path of the chosen step or checkpoint."""
         return self._path
 
     def explain(self, target: Any, *, strict: bool = True) -> list[str]:
         """Says why `holdfast.load(path, target)` would refuse, reading nothing.
 
         Args:
-          target: a tree as `holdfast.load` takes it.
-          strict: a dtype other than the target's is a difference.
+          target: a tree that `holdfast.load` accepts.
+          strict: count a dtype other than the target's as a difference.
 
         Returns:
-          One line for each difference, of all leaves: names on only one side
-          (the first ten with the name that each may have had), other shapes,
-          dtypes and kinds;
-          empty when it loads.
+          One line for each difference in any leaf: names on only one side (for
+          the first ten, the name each may have had), and other shapes, dtypes
+          and kinds. Empty when the target would load.
 
         Raises:
           ValueError: the checkpoint was closed.
@@ -100,17 +99,17 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
 
     @property
     def notes(self) -> list[str]:
-        """Oddities of it, though right as far as anybody can tell."""
+        """Things worth knowing about a checkpoint that seems to be intact."""
         return self._live.notes
 
     @property
     def bases(self) -> list[str]:
-        """For a delta: the steps that it is read from, the anchor last."""
+        """The steps that a delta is read from, the anchor last."""
         return self._live.bases
 
     @property
     def sources(self) -> list[str]:
-        """For a view: the files that it refers to; empty for others."""
+        """The files that a view refers to; empty for other checkpoints."""
         return self._live.sources
 
     @property
@@ -125,25 +124,26 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
 
     @property
     def item_directories(self) -> dict[str, str]:
-        """Items of a composite, with their directories below `path`."""
+        """A composite checkpoint's items and their directories below `path`."""
         return self._live.items
 
     @property
     def custom_metadata(self) -> Any:
-        """The metadata that the saving program put beside the tree, or None."""
+        """The metadata that the program saved with the tree, or None."""
         text = self._live.custom_metadata
         return json.loads(text) if text else None
 
     @property
     def leaves(self) -> list[_engine.LeafInfo]:
-        """The facts known of each leaf without reading it."""
+        """A description of each leaf, which needs no reading."""
         return self._live.leaves
 
     def __getitem__(self, name: str) -> Any:
-        """A StoredArray, or the value itself of any other leaf.
+        """Returns a StoredArray for an array, and the value for any other leaf.
 
-        A pickled object of a foreign format is the plain value it stands for:
-        containers, numbers, texts and numpy arrays; PickleRecord for the rest.
+        A pickled object in a foreign format becomes the plain value it stands
+        for: containers, numbers, strings and numpy arrays, and a PickleRecord
+        for anything else.
 
         Raises KeyError, naming close matches, when there is no such leaf.
         """
@@ -161,10 +161,10 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         return value
 
     def fingerprints(self) -> dict[str, str]:
-        """By name, those that it was saved with; empty: none.
+        """Returns the fingerprints stored by the save, by name; may be empty.
 
-        No array is read. `holdfast.fingerprint` gives equal ones for equal
-        arrays.
+        No array is read. `holdfast.fingerprint` returns equal fingerprints for
+        equal arrays.
         """
         item = self._options["item"]
         with_them = _engine.Checkpoint(
@@ -184,23 +184,25 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         require: bool = False,
         verify: bool = False,
     ) -> dict[str, Any]:
-        """Arrays by name, where they lie in their files, without reading them.
+        """Maps arrays from their files, without reading them, and returns them
+        by name.
 
-        Those that cannot be mapped are read (`why_not_mmap` says which). The
-        conditions and what the files must not do are those of
+        Arrays that cannot be mapped are read (`why_not_mmap` says which). The
+        conditions, also those on the files, are those of
         `holdfast.load(mmap=True)`.
 
         Args:
-          keys: names, or the beginnings of names, as of `holdfast.load`.
-          arrays: "numpy": read-only arrays; "torch": tensors, a write to which
-            changes this process's copy of a page and never the file.
+          keys: names, or the beginnings of names, as for `holdfast.load`.
+          arrays: "numpy" for read-only arrays; "torch" for tensors, where a
+            write changes this process's copy of a page and never the file.
           require: raise instead of reading.
-          verify: as of `StoredArray.mmap`.
+          verify: as for `StoredArray.mmap`.
 
         Raises:
-          errors.NotFoundError: no leaf for `keys`.
-          errors.InvalidArgumentError: `require`, and an array cannot be mapped.
-          errors.DataLossError: as of `StoredArray.mmap`.
+          errors.NotFoundError: there is no leaf for `keys`.
+          errors.InvalidArgumentError: `require` is set and an array cannot be
+            mapped.
+          errors.DataLossError: as for `StoredArray.mmap`.
         """
         engine = self._live
         convert = _array_kinds.converter(arrays)
@@ -224,7 +226,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
     def why_not_mmap(
         self, keys: Sequence[str] | str | None = None
     ) -> dict[str, str]:
-        """The arrays that `mmap` would read, by name, and why; reads none.
+        """Says by name which arrays `mmap` would read, and why; reads nothing.
 
         Raises NotFoundError when there is no leaf for `keys`.
         """
@@ -265,7 +267,7 @@ class Checkpoint(Mapping[str, Any], ClosedAtExit):
         return self is other
 
     def digest(self, name: str) -> str:
-        """Hex sha256 of a leaf's value: C order, little endian."""
+        """Returns the hex sha256 of a leaf's value: C order, little endian."""
         leaf = self._index.get(name)
         if leaf is None:
             raise KeyError(self._no_such_leaf(name))

@@ -1,8 +1,8 @@
 """Tables of leaves as HTML, for notebooks: folded by module, searchable.
 
-A page is `<details>` within `<details>`, which fold without a script, so that
-notebooks that are not trusted, and pages that renderers have sanitised, show
-all of it. Where scripts run, one adds a search. Nothing comes from elsewhere.
+A page is nested `<details>`, which fold without a script, so untrusted
+notebooks and sanitising renderers show all of it. Where scripts run, a script
+adds a search box. The page loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast import _stats
 
 __all__ = ["Row", "page"]
 
-# Up to this many leaves, all modules are unfolded at first.
+# With at most this many leaves, all modules are initially unfolded.
 _UNFOLDED_MAX = 40
 
 _STYLE = """
@@ -31,8 +31,8 @@ _STYLE = """
 .holdfast-view [hidden]{display:none!important}
 """
 
-# A row matches when its full name or one of its cells contains the text; an
-# unfolded module stays so when the search is cleared, as do folded ones.
+# A row matches if its full name or one of its cells contains the text. Clearing
+# the search restores which modules were folded.
 _SCRIPT = """
 (() => {
   const view = document.getElementById("@ID@");
@@ -95,11 +95,12 @@ class Row:
     """One leaf of a page.
 
     Attributes:
-      keys: what leads to it; the last names it within its module.
-      cells: one text for each column after the name.
-      parameter_count: its elements, where it is an array.
-      bytes: of its elements, by which leaves and modules are sorted.
-      problem_count: what is wrong with it or different; such leaves come first.
+      keys: the keys that lead to the leaf; the last one names it in its module.
+      cells: one string for each column after the name.
+      parameter_count: number of elements of an array.
+      bytes: size of its elements; leaves and modules are sorted by it.
+      problem_count: number of problems or differences; leaves with any come
+        first.
     """
 
     keys: tuple[str, ...]
@@ -133,15 +134,15 @@ def page(
     nouns: tuple[str, str] = ("leaf", "leaves"),
     problem: str = "",
 ) -> str:
-    """All rows, folded by module, modules and leaves by size, largest first.
+    """Shows all rows, folded by module and sorted by size, largest first.
 
     Args:
       title: the first line.
-      columns: what is above `cells` of the rows.
-      rows: in any order; each is shown.
+      columns: the headings above the rows' `cells`.
+      rows: the rows, in any order; each is shown.
       notes: lines below the title.
-      nouns: what a row is, and what several are.
-      problem: what `problem_count` counts: "different"; "": it is not said.
+      nouns: the noun for one row, and for several.
+      problem: what `problem_count` counts, such as "different"; "" hides it.
     """
     view = f"holdfast-{uuid.uuid4().hex}"
     whole = _Module((), list(rows))
@@ -189,7 +190,7 @@ class _Maker:
         return ", ".join(parts)
 
     def inside(self, module: _Module) -> str:
-        """The contents of a module: its modules, then the leaves of its own."""
+        """The contents of a module: its modules, then its own leaves."""
         modules, leaves = _split(module)
         parts = [self._folded(below) for below in modules]
         if leaves:
@@ -208,7 +209,7 @@ class _Maker:
         )
 
     def _line(self, row: Row, depth: int) -> str:
-        # End tags that HTML lets out would be a third of a large page.
+        # The end tags that HTML can omit would be a third of a large page.
         name = html.escape(".".join(row.keys[depth:]) or "(root)")
         bad = ' class="bad"' if row.problem_count else ""
         cells = "".join(f"<td>{html.escape(cell)}" for cell in row.cells)
@@ -216,9 +217,9 @@ class _Maker:
 
 
 def _split(module: _Module) -> tuple[list[_Module], list[Row]]:
-    """Modules of more than one leaf, and all other leaves.
+    """Splits a module into modules of several leaves, and all other leaves.
 
-    A module that has all leaves of the one above stands for both.
+    A module that has all leaves of its parent stands for both.
     """
     depth = len(module.keys)
     below: dict[str, list[Row]] = {}
@@ -244,7 +245,7 @@ def _descend(module: _Module) -> _Module:
     while True:
         depth = len(keys)
         first = module.rows[0].keys
-        # A leaf of its own, or a fork: here it ends.
+        # The chain of modules ends at a direct leaf or a fork.
         if any(
             len(row.keys) <= depth + 1 or row.keys[depth] != first[depth]
             for row in module.rows

@@ -39,7 +39,7 @@ def of_leaves(title: str, leaves: Sequence[_engine.LeafInfo]) -> str:
 
 
 def of_stats(result: StatsResult) -> str:
-    """The numbers of each tensor; those with NaNs or infinities first."""
+    """The statistics of each tensor; tensors with NaNs or infinities first."""
     columns = (
         *("dtype", "shape", "mean", "std", "min", "max", "absmax", "l2 norm"),
         *("zeros", "NaNs", "infinities"),
@@ -89,7 +89,7 @@ def of_diff(result: DiffResult) -> str:
 
 
 def of_verify(report: VerifyReport) -> str:
-    """Each damage, by the leaf that it is in, and what is not supported."""
+    """Each damage, by leaf, and everything that is not supported."""
     rows = [
         Row(
             _keys(damage.leaf),

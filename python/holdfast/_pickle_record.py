@@ -10,10 +10,10 @@ from typing import Any
 class PickleRecord:
     """An object in a pickle, as the pickle describes it; nothing was run.
 
-    `module` and `name` are its class's. `args` are the arguments it was to be
-    made with, `state` the state it was to get (often its `__dict__`), `items`
-    and `pairs` the items to append and to set. `kind` is "record", "enum" (one
-    argument: the member's value, or with `by_name` its name) or "global" (a
+    `module` and `name` identify its class. `args` are the arguments for making
+    the object, `state` is the state to set (often its `__dict__`), `items` and
+    `pairs` are the items to append and to set. `kind` is "record", "enum" (with
+    one argument: the member's value, or with `by_name` its name) or "global" (a
     class or function that is only mentioned).
 
     A record is equal only to itself.

@@ -1,8 +1,8 @@
 """ProcessGroup: the processes that save and load one checkpoint together.
 
-Their few small messages go through an engine that the program has already: the
+Their few small messages use a channel that the program already has: the
 key-value store of `jax.distributed`, the store of `torch.distributed`, or
-anything with `rank`, `size`, `send` and `receive`. Neither jax nor torch is
+any object with `rank`, `size`, `send` and `receive`. Neither jax nor torch is
 imported here.
 """
 
@@ -32,20 +32,20 @@ __all__ = [
     "torch_world",
 ]
 
-# A message above this goes in pieces: stores refuse large values, and
-# torch's by closing the connection.
+# Larger messages are sent in pieces: stores refuse large values, and torch's
+# store does so by closing the connection.
 _PIECE_BYTES = 2 << 20
 _COUNT_BYTES = 4
-# Rank 0, when it must not stay because Control-C ended it, waits so long for
-# the others to come for its news.
+# When Control-C ends rank 0, it waits only this long for the other ranks to
+# fetch its last message.
 _LEAVE_SECONDS = 1.0
 
 
 class ProcessTransport(Protocol):
     """Carries a group's messages between processes.
 
-    Threads of the engine use it, several at once when background saves overlap.
-    If a method raises, the save or load fails and raises that.
+    The engine's threads use it, several concurrently when background saves
+    overlap. If a method raises, the save or load fails with that exception.
     """
 
     @property
@@ -65,15 +65,15 @@ class ProcessTransport(Protocol):
     def receive(
         self, from_: int, topic: str, timeout_seconds: float, /
     ) -> bytes | None:
-        """Takes a message; None when none came in time (0: look only)."""
+        """Takes a message; None if it did not come in time (0 only looks)."""
 
 
 class ProcessGroup:
     """The processes that save and load one checkpoint together.
 
-    All of them make the same calls with it, in the same order. Make one a
-    transport, and use it for all calls.
-    Thread-safety: a call may go on in the background while others are begun.
+    All processes make the same calls with the group, in the same order. Create
+    one group for each transport, and use it for all calls.
+    Thread-safety: a call may run in the background while others begin.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class ProcessGroup:
         name: str = "custom",
         torch_ranks: Iterable[int] | None = None,
     ) -> None:
-        """`name` is for messages to people.
+        """`name` appears in messages to users.
 
-        `torch_ranks`: which ranks of torch.distributed's default group these
-        processes are; None: those with the same numbers.
+        `torch_ranks` are the ranks of these processes in torch.distributed's
+        default group; None means that the ranks are the same there.
         """
         self.transport = transport
         self._name = name
@@ -109,16 +109,17 @@ class ProcessGroup:
 
     @property
     def name(self) -> str:
-        """The carrier of the messages: "jax", "torch", ..."""
+        """The name of the message carrier: "jax", "torch", ..."""
         return self._name
 
     def begin(
         self, path: str, timeout_seconds: float, *, overlaps: bool = False
     ) -> Call:
-        """The call of one save or load of `path`; numbered as on other ranks.
+        """Begins one save or load of `path`; its number is the same on all
+        ranks.
 
-        It is to be entered, or ended. `overlaps`: others may begin before it
-        ends.
+        The caller must enter or end the call. With `overlaps`, other calls may
+        begin before this one ends.
         """
         with self._lock:
             engine = _engine.ProcessGroup(
@@ -135,7 +136,7 @@ class ProcessGroup:
     def _end(self, call: Call) -> None:
         with self._lock:
             self._open_count -= 1
-            # More than one where this rank has left calls out.
+            # The step is larger than one if this rank has skipped calls.
             self._next_call += call.engine.call_number - call.number - 1
 
     def __repr__(self) -> str:
@@ -148,8 +149,8 @@ class ProcessGroup:
 class Call:
     """One save or load of a group, on this rank.
 
-    A context manager: the exception it is left with, or none, says how the call
-    went here, and the other ranks hear of a failure that they do not know.
+    A context manager. If its block raises, the call has failed on this rank,
+    and the other ranks are told unless they already know.
     """
 
     def __init__(
@@ -166,7 +167,7 @@ class Call:
         return self.engine.rank
 
     def agree(self, phase: str) -> None:
-        """Raises unless all ranks have come so far."""
+        """Raises unless all ranks have reached this phase."""
         self.engine.agree(phase, self.path)
 
     def __enter__(self) -> Call:
@@ -178,9 +179,9 @@ class Call:
         self.end(error)
 
     def end(self, error: BaseException | None = None) -> None:
-        """The call is over here; again: nothing.
+        """Ends the call on this rank; ending it twice does nothing.
 
-        Without an error nothing is sent: the last meeting was that of all.
+        Without an error nothing is sent, because all ranks have already met.
         """
         if self._has_ended:
             return
@@ -196,7 +197,7 @@ class Call:
 
 @contextlib.contextmanager
 def telling(call: Call | None) -> Iterator[None]:
-    """A failure in the block ends the call, and is told to the others."""
+    """Ends the call and tells the other ranks if the block fails."""
     try:
         yield
     except BaseException as error:
@@ -211,19 +212,20 @@ GroupArgument = (
 
 
 def process_group(kind: Any = "auto") -> ProcessGroup | None:
-    """The processes that an engine of the program's connects.
+    """Returns the group of processes that jax or torch connects.
 
     Args:
-      kind: "jax": those of `jax.distributed`; "torch": those of
-        `torch.distributed`; one of its process groups; "auto": of the first
-        of the two that is initialised with more than one process; "single" or
-        None: only this process.
+      kind: "jax" for the processes of `jax.distributed`; "torch" for those of
+        `torch.distributed`; a torch process group; "auto" for the first of the
+        two that is initialised with more than one process; "single" or None
+        for only this process.
 
     Returns:
       The same object for the same processes; None for a single process.
 
     Raises:
-      FailedPreconditionError: that engine is not initialised.
+      FailedPreconditionError: jax.distributed or torch.distributed is not
+        initialised.
       InvalidArgumentError: another `kind`, or a group without this process.
     """
     if kind is None or kind == "single":
@@ -253,13 +255,13 @@ def process_group(kind: Any = "auto") -> ProcessGroup | None:
 def chosen(
     group: GroupArgument, *, takes_all_jax: bool, has_spread: _HasSpread
 ) -> ProcessGroup | None:
-    """The group that the `group` argument of a call stands for; None: only this
-    process.
+    """Returns the group that a call's `group` argument means; None means only
+    this process.
 
-    "auto" must not make a process wait for others that nobody asked for: where
-    only a tree with arrays that are spread over processes (of a kind, "jax" or
-    "torch") shows that all of them make this call, it must have one.
-    `takes_all_jax`: the call is one that all processes of a jax program make.
+    "auto" must not make a process wait for others that do not make the call. So
+    unless all processes of a jax program make this call (`takes_all_jax`),
+    "auto" means a group only if the tree has arrays that are spread over
+    processes, of the kind "jax" or "torch".
     """
     if group != "auto":
         return process_group(group)
@@ -273,7 +275,8 @@ def chosen(
 
 
 def torch_world() -> ProcessGroup | None:
-    """All processes of `torch.distributed`; None: not initialised, or one."""
+    """All processes of `torch.distributed`; None if not initialised or only
+    one."""
     return _several(_torch_group(None))
 
 
@@ -310,7 +313,8 @@ def _jax_group() -> ProcessGroup | None:
 
 
 def jax_transport(client: Any, rank: int, size: int) -> ProcessTransport:
-    """Messages through the key-value store of a client of jax.distributed."""
+    """Sends messages through the key-value store of a jax.distributed
+    client."""
     return _StoreTransport(_JaxStore(client), rank, size)
 
 
@@ -332,7 +336,7 @@ def _is_torch_group(value: Any) -> bool:
 
 
 def _torch_group(group: Any) -> ProcessGroup | None:
-    """The transport for a process group of torch; None: the default group."""
+    """The group for a torch process group; None means the default one."""
     distributed = _torch_distributed()
     if distributed is None:
         return None
@@ -368,7 +372,7 @@ class _Store(Protocol):
         """Stores a value in place of an old one."""
 
     def get(self, key: str, timeout_seconds: float) -> bytes | None:
-        """The value; None when nobody has set it in time."""
+        """Returns the value; None if it was not set in time."""
 
     def delete(self, key: str) -> None: ...
 
@@ -392,7 +396,8 @@ class _StoreTransport:
     def send(self, to: int, topic: str, message: bytes) -> None:
         key = _key(self._rank, to, topic)
         pieces = _pieces(message)
-        # The first goes last: who has it finds the others.
+        # The first piece is set last, so a receiver that has it finds the
+        # others.
         for i in reversed(range(1, len(pieces))):
             self._store.set(f"{key}~{i}", pieces[i])
         count = len(pieces).to_bytes(_COUNT_BYTES, "little")
@@ -455,8 +460,8 @@ class _JaxStore:
 class _TorchStore:
     """The store of torch.distributed.
 
-    Asked again and again: a wait of the store's own reports each timeout on
-    standard error, and keeps the store from all other threads.
+    `get` polls: the store's own wait reports each timeout on standard error and
+    blocks the store for all other threads.
     """
 
     _POLL_SECONDS_MIN = 0.0005
@@ -469,7 +474,7 @@ class _TorchStore:
         try:
             store = store.clone()  # a connection of our own
         except (AttributeError, RuntimeError):
-            pass  # of older releases, and other kinds of stores
+            pass  # older releases, and other kinds of stores
         self._store = torch.distributed.PrefixStore(prefix, store)
 
     def set(self, key: str, value: bytes) -> None:

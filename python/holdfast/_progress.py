@@ -1,8 +1,8 @@
 """The `progress` argument of the public functions.
 
-False: silence. True: a bar on standard error, tqdm's when it is installed. A
-callable: called as `f(phase, done_bytes, total_bytes)` on the thread that made
-the call; if it raises, the work is cancelled and the call raises that
+False shows nothing. True shows a bar on standard error, from tqdm if installed.
+A callable is called as `f(phase, done_bytes, total_bytes)` on the thread that
+made the call; if it raises, the work is cancelled and the call raises that
 exception.
 """
 
@@ -32,7 +32,7 @@ class _Bar(Protocol):
 
 
 class _PlainBar:
-    """One line on standard error, written again and again."""
+    """One line on standard error that is repeatedly overwritten."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -87,9 +87,9 @@ def _make_bar(title: str) -> _Bar:
 def reporting(
     progress: ProgressArgument, title: str
 ) -> Iterator[ProgressFn | None]:
-    """The function to hand to the engine, or None; a bar ends with the block.
+    """Yields the function for the engine, or None; a bar ends with the block.
 
-    Raises TypeError for what is neither a bool nor callable.
+    Raises TypeError for a value that is neither a bool nor callable.
     """
     if progress is False or progress is None:
         yield None
@@ -112,7 +112,7 @@ def reporting(
 def cancelling(
     progress: ProgressFn | None, is_cancelled: Callable[[], bool]
 ) -> ProgressFn:
-    """Progress that also notices that the future was cancelled."""
+    """Wraps `progress` to also stop the work when the future was cancelled."""
 
     def report(phase: str, done_bytes: int, total_bytes: int) -> None:
         if is_cancelled():

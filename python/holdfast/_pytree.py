@@ -1,7 +1,7 @@
 """One level of a pytree: the children of a container and how to rebuild it.
 
-Dicts, lists, tuples and named tuples by themselves; whatever is registered
-with JAX when it is imported; then dataclasses, attrs classes and other mappings
+Handles dicts, lists, tuples and named tuples directly; then types registered
+with JAX, if it is imported; then dataclasses, attrs classes and other mappings
 and sequences. jax is never imported here.
 """
 
@@ -22,9 +22,10 @@ __all__ = ["Level", "joined", "jax_if_imported", "one_level"]
 class Level:
     """A container's children in the order in which JAX flattens them.
 
-    `kind` is "dict", "attributes" (both have a key a child: the dict's own, or
-    names) or "sequence". `names` are what a checkpoint calls the children.
-    `rebuild` makes the same container of other children, in the same order.
+    `kind` is "dict" or "attributes" (both have one key per child: the dict's
+    keys,
+    or names) or "sequence". `names` are the children's names in a checkpoint.
+    `rebuild` makes the same container from other children in the same order.
     """
 
     kind: str
@@ -40,7 +41,8 @@ class Level:
 
 
 def unsorted_keys(keys: Sequence[Any]) -> str:
-    """The error for a dict whose keys do not sort: JAX's words, and which."""
+    """The error for a dict whose keys cannot be sorted, in JAX's words, with
+    the keys."""
     other = next((key for key in keys if type(key) is not type(keys[0])), None)
     first = f"{keys[0]!r} ({type(keys[0]).__name__})"
     what = (
@@ -60,13 +62,13 @@ def joined(path: Sequence[Any]) -> str:
 
 
 def jax_if_imported() -> Any | None:
-    """The module jax once the program has imported it, all of it."""
+    """The module jax if the program has completely imported it, or None."""
     jax = sys.modules.get("jax")
     return jax if hasattr(jax, "tree_util") else None
 
 
 def one_level(value: Any) -> Level | None:
-    """None for a leaf, None itself included.
+    """Returns a container's level; None for a leaf, including None itself.
 
     Raises InvalidArgumentError for keys that do not compare or collide.
     """
@@ -103,7 +105,7 @@ def _of_dict(value: Mapping[Any, Any], *, sort: bool) -> Level:
         if isinstance(value, collections.defaultdict):
             return collections.defaultdict(value.default_factory, items)
         if isinstance(value, collections.Counter):
-            return type(value)(dict(items))  # which counts what it is given
+            return type(value)(dict(items))  # it would count the pairs
         return type(value)(items)  # type: ignore[call-arg]
 
     return Level("dict", keys, [value[key] for key in keys], rebuild)
@@ -124,7 +126,7 @@ def _check_distinct(keys: list[Any]) -> None:
 
 
 def _of_registered(value: Any) -> Level | None:
-    """A node that jax knows."""
+    """The level of a node that is registered with jax."""
     jax = jax_if_imported()
     if jax is None:
         return None
@@ -170,7 +172,7 @@ def _of_unregistered(value: Any) -> Level | None:
 
 def _of_fields(value: Any, names: list[str]) -> Level:
     def rebuild(children: Sequence[Any]) -> Any:
-        # As a copy would: __init__ may take other arguments than the fields.
+        # Copy, because __init__ may have other arguments than the fields.
         made = copy.copy(value)
         for name, child in zip(names, children, strict=True):
             object.__setattr__(made, name, child)

@@ -1,11 +1,10 @@
 """File objects of URLs.
 
-A reader asks for pieces of one version of the object; a writer sends pieces
-while they are made, and the object appears, whole, when it is closed.
+A reader requests pieces of one version of the object. A writer sends pieces as
+they are written, and the object appears complete when the writer is closed.
 
-Thread-safety: one thread at a time, as files. Units: bytes.
-Errors: `holdfast.errors`; io.UnsupportedOperation for operations that they
-    lack.
+Thread-safety: one thread at a time, like files. Units: bytes.
+Errors: `holdfast.errors`; io.UnsupportedOperation for unsupported operations.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import IO, Any
 
 from holdfast import _engine, errors
 
-# Read ahead; and how much is collected before an upload begins.
+# Bytes to read ahead, and bytes collected before an upload begins.
 _READ_BYTES = 1 << 20
 _PIECE_BYTES = 8 << 20
 
@@ -24,9 +23,9 @@ def open_url(url: str, mode: str, *, encoding: str | None = None) -> IO[Any]:
     """Opens a URL's file; see `holdfast._files.open`.
 
     Raises:
-        FileNotFoundError: reading, it does not exist.
-        FileExistsError: with "x", when it is closed, there is one.
-        ValueError: no such mode.
+        FileNotFoundError: a file to read does not exist.
+        FileExistsError: with "x", the file exists when it is closed.
+        ValueError: the mode is unknown.
     """
     kind = mode.replace("b", "").replace("t", "")
     if kind not in ("r", "w", "x", "a") or ("b" in mode and "t" in mode):
@@ -43,7 +42,7 @@ def open_url(url: str, mode: str, *, encoding: str | None = None) -> IO[Any]:
 
 
 def _open_for_reading(url: str, is_text: bool, encoding: str | None) -> IO[Any]:
-    if is_text:  # metadata: small, and wanted whole
+    if is_text:  # metadata, which is small and read completely
         whole = io.BytesIO(_engine.read_place(url))
         return io.TextIOWrapper(whole, encoding=encoding or "utf-8")
     return io.BufferedReader(RemoteReader(url), _READ_BYTES)
@@ -108,7 +107,7 @@ class RemoteReader(io.RawIOBase):
 
 
 class RemoteWriter(io.RawIOBase):
-    """Writes an object, in pieces of at most 8 MiB that are sent as they come.
+    """Writes an object in pieces of at most 8 MiB, sent as they are written.
 
     Leaving its `with` block by an exception writes nothing.
     """
@@ -117,7 +116,7 @@ class RemoteWriter(io.RawIOBase):
     is_remote = True
 
     def __init__(self, url: str, *, must_create: bool = False) -> None:
-        """Asks nothing of the store yet."""
+        """Sends no request yet."""
         super().__init__()
         self.name = url
         self._must_create = must_create
@@ -148,7 +147,7 @@ class RemoteWriter(io.RawIOBase):
         self._piece.clear()
 
     def discard(self) -> None:
-        """Closes it without an object."""
+        """Closes the writer without creating an object."""
         self._writer = None
         self._piece.clear()
         super().close()
@@ -177,13 +176,13 @@ class RemoteWriter(io.RawIOBase):
         self.close()
 
     def __del__(self) -> None:
-        # A writer that forgets to close, or dies, has written nothing.
+        # A writer that is not closed has written nothing.
         if not self.closed:
             self.discard()
 
 
 class _TextWriter(io.TextIOWrapper):
-    """Text to a RemoteWriter; a failed block writes nothing here, too."""
+    """Writes text to a RemoteWriter; a failed block writes nothing."""
 
     is_remote = True
 

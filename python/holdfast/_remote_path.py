@@ -1,10 +1,10 @@
-"""Paths of object stores, with the interface of `pathlib.Path`.
+"""Paths in object stores, with the interface of `pathlib.Path`.
 
-`RemotePath("gs://bucket/run") / "7"` is a path object whose methods go to the
-engine, with its credentials and options; so a program's own handlers, which do
-`(directory / "x.json").write_text(...)`, work there as they do on a disk.
+`RemotePath("gs://bucket/run") / "7"` is a path object whose methods call the
+engine, with its credentials and options. A program's own handlers, which call
+`(directory / "x.json").write_text(...)`, work there as on a disk.
 
-Thread-safety: values; any number of threads. Errors: as `holdfast._files`.
+Thread-safety: values; any number of threads. Errors: as in `holdfast._files`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ PathLike = str | os.PathLike[str]
 class RemotePath(os.PathLike[str]):
     """The path of a URL; immutable, hashable, ordered by its text.
 
-    It has what `pathlib.Path` and `etils.epath.Path` have, as far as it means
-    something in an object store: a directory exists while something lies in
-    it, `mkdir` does nothing, and there are no links, owners or permissions.
+    It has the methods of `pathlib.Path` and `etils.epath.Path` that make sense
+    in an object store. A directory exists while it contains something, `mkdir`
+    does nothing, and there are no links, owners or permissions.
     """
 
     __slots__ = ("_inside", "_query", "_root")
 
     def __init__(self, *parts: PathLike) -> None:
-        """Joins texts and path objects, the first of which is a URL.
+        """Joins strings and path objects; the first must be a URL.
 
         Raises:
-            ValueError: it is not.
+            ValueError: the first part is not a URL.
         """
         first = os.fspath(parts[0]) if parts else ""
         if not _files.is_url(first):
@@ -44,7 +44,7 @@ class RemotePath(os.PathLike[str]):
         names = [name for name in inside.split("/") if name not in ("", ".")]
         for part in parts[1:]:
             text = os.fspath(part)
-            if _files.is_url(text):  # as an absolute path does
+            if _files.is_url(text):  # replaces, like an absolute path
                 root, inside, query = _files.split_url(text)
                 names, text = [], inside
             elif text.startswith("/"):
@@ -134,7 +134,7 @@ class RemotePath(os.PathLike[str]):
 
     @property
     def name(self) -> str:
-        """The last name; empty of a bucket."""
+        """The last name; empty for a bucket."""
         return self._inside[-1] if self._inside else ""
 
     @property
@@ -154,12 +154,12 @@ class RemotePath(os.PathLike[str]):
 
     @property
     def parent(self) -> RemotePath:
-        """The directory it is in; a bucket is its own."""
+        """The parent directory; a bucket is its own parent."""
         return self._with(self._inside[:-1])
 
     @property
     def parents(self) -> tuple[RemotePath, ...]:
-        """The directories above it, the nearest first."""
+        """The parent directories, the nearest first."""
         count = len(self._inside)
         return tuple(
             self._with(self._inside[:n]) for n in reversed(range(count))
@@ -177,26 +177,26 @@ class RemotePath(os.PathLike[str]):
         return self
 
     def joinpath(self, *others: PathLike) -> RemotePath:
-        """The path below it; a URL or an absolute path replaces it."""
+        """Appends `others`; a URL or an absolute path replaces the path."""
         return type(self)(self, *others)
 
     def with_name(self, name: str) -> RemotePath:
-        """Another last name.
+        """Returns the path with another last name.
 
         Raises:
-            ValueError: it has none, or `name` is not a plain name.
+            ValueError: the path has no name, or `name` is not a plain name.
         """
         if not self._inside or not name or "/" in name or name == ".":
             raise ValueError(f"{self}: no name {name!r} is possible")
         return self._with((*self._inside[:-1], name))
 
     def with_suffix(self, suffix: str) -> RemotePath:
-        """Another suffix."""
+        """Returns the path with another suffix."""
         name = pathlib.PurePosixPath(self.name).with_suffix(suffix).name
         return self.with_name(name)
 
     def with_stem(self, stem: str) -> RemotePath:
-        """Another stem."""
+        """Returns the path with another stem."""
         return self.with_name(stem + self.suffix)
 
     def is_absolute(self) -> bool:
@@ -204,7 +204,7 @@ class RemotePath(os.PathLike[str]):
         return True
 
     def is_relative_to(self, *others: PathLike) -> bool:
-        """Whether it is `others`, or below it."""
+        """Whether the path is `others` or below it."""
         try:
             self.relative_to(*others)
         except ValueError:
@@ -212,10 +212,10 @@ class RemotePath(os.PathLike[str]):
         return True
 
     def relative_to(self, *others: PathLike) -> pathlib.PurePosixPath:
-        """The path to join to `others` to get this path.
+        """Returns the path that, joined to `others`, gives this path.
 
         Raises:
-            ValueError: it is not below.
+            ValueError: this path is not below `others`.
         """
         base = type(self)(*others)
         count = len(base._inside)
@@ -224,10 +224,10 @@ class RemotePath(os.PathLike[str]):
         return pathlib.PurePosixPath(*self._inside[count:])
 
     def resolve(self, strict: bool = False) -> RemotePath:
-        """Without `..`.
+        """Returns the path without `..`.
 
         Raises:
-            FileNotFoundError: `strict`, and nothing is there.
+            FileNotFoundError: `strict` is set and the path does not exist.
         """
         resolved = type(self)(_files.abspath(self))
         if strict and not resolved.exists():
@@ -235,11 +235,11 @@ class RemotePath(os.PathLike[str]):
         return resolved
 
     def absolute(self) -> RemotePath:
-        """Itself."""
+        """Returns the path itself."""
         return self
 
     def expanduser(self) -> RemotePath:
-        """Itself."""
+        """Returns the path itself."""
         return self
 
     def match(self, path_pattern: str) -> bool:
@@ -249,15 +249,15 @@ class RemotePath(os.PathLike[str]):
     # ---- looking
 
     def exists(self) -> bool:
-        """Whether anything is there."""
+        """Whether the path exists."""
         return _files.exists(self)
 
     def is_dir(self) -> bool:
-        """Whether anything lies below it."""
+        """Whether anything exists below the path."""
         return _files.isdir(self)
 
     def is_file(self) -> bool:
-        """Whether it is an object."""
+        """Whether the path is an object."""
         return _files.isfile(self)
 
     def is_symlink(self) -> bool:
@@ -269,27 +269,28 @@ class RemotePath(os.PathLike[str]):
         return False
 
     def samefile(self, other_path: PathLike) -> bool:
-        """Whether both are one URL."""
+        """Whether both are the same URL."""
         return _files.abspath(self) == _files.abspath(other_path)
 
     def stat(self, *, follow_symlinks: bool = True) -> Any:
-        """Type, size in bytes and time; a directory's time is 0.
+        """Returns type, size in bytes and time; a directory's time is 0.
 
         Raises:
-            FileNotFoundError: nothing is there.
+            FileNotFoundError: the path does not exist.
         """
         return _files.stat(self)
 
     def iterdir(self) -> Iterator[RemotePath]:
-        """The children of it, by name; none if nothing is there."""
+        """Yields the children by name; yields nothing if the path does not
+        exist."""
         for name in _files.listdir(self):
             yield self / name
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
-        """The paths below it that match, as `pathlib.Path.glob`.
+        """Yields the matching paths below this path, like `pathlib.Path.glob`.
 
         Raises:
-            ValueError: an empty or an absolute pattern.
+            ValueError: the pattern is empty or absolute.
         """
         names = pattern.split("/")
         if not pattern or pattern.startswith("/"):
@@ -301,7 +302,7 @@ class RemotePath(os.PathLike[str]):
                 yield path
 
     def rglob(self, pattern: str) -> Iterator[RemotePath]:
-        """`glob` in it and in everything below."""
+        """`glob` in this directory and in all directories below."""
         return self.glob(f"**/{pattern}")
 
     def _glob(self, names: Sequence[str]) -> Iterator[RemotePath]:
@@ -328,7 +329,7 @@ class RemotePath(os.PathLike[str]):
     def walk(
         self, *, top_down: bool = True
     ) -> Iterator[tuple[RemotePath, list[str], list[str]]]:
-        """Directories with their contents, as `os.walk`."""
+        """Yields directories with their contents, like `os.walk`."""
         entries = list(_files.scandir(self))
         directories = [e.name for e in entries if e.is_dir()]
         files = [e.name for e in entries if not e.is_dir()]
@@ -352,7 +353,7 @@ class RemotePath(os.PathLike[str]):
         return _files.open(self, mode, encoding=encoding)
 
     def read_bytes(self) -> bytes:
-        """The whole file.
+        """Reads the complete file.
 
         Raises:
             FileNotFoundError: it does not exist.
@@ -362,11 +363,11 @@ class RemotePath(os.PathLike[str]):
     def read_text(
         self, encoding: str | None = None, errors: str | None = None
     ) -> str:
-        """The whole file as a text, UTF-8 unless said otherwise."""
+        """Reads the complete file as text, UTF-8 by default."""
         return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
 
     def write_bytes(self, data: Any) -> int:
-        """Writes the whole file."""
+        """Writes the complete file."""
         content = bytes(data)
         _files.write_bytes(self, content)
         return len(content)
@@ -378,15 +379,15 @@ class RemotePath(os.PathLike[str]):
         errors: str | None = None,
         newline: str | None = None,
     ) -> int:
-        """Writes the whole file, UTF-8 unless said otherwise."""
+        """Writes the complete file, UTF-8 by default."""
         self.write_bytes(data.encode(encoding or "utf-8", errors or "strict"))
         return len(data)
 
     def touch(self, mode: int = 0o666, exist_ok: bool = True) -> None:
-        """Makes an empty file where none exists.
+        """Creates an empty file if the path does not exist.
 
         Raises:
-            FileExistsError: without `exist_ok`, there is one.
+            FileExistsError: the file exists and `exist_ok` is False.
         """
         try:
             _files.write_bytes(self, b"", must_create=True)
@@ -399,10 +400,10 @@ class RemotePath(os.PathLike[str]):
     def mkdir(
         self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False
     ) -> None:
-        """Does nothing: a directory is there when something lies in it.
+        """Does nothing: a directory exists when it contains something.
 
         Raises:
-            FileExistsError: without `exist_ok`, something does; a file.
+            FileExistsError: the path exists and `exist_ok` is False.
         """
         if exist_ok:
             return
@@ -413,15 +414,16 @@ class RemotePath(os.PathLike[str]):
         """Does nothing to an empty directory.
 
         Raises:
-            OSError: something lies in it.
+            OSError: the directory is not empty.
         """
         _files.rmdir(self)
 
     def rmtree(self, missing_ok: bool = False) -> None:
-        """Removes it and all below it, markers of commits first.
+        """Removes the path and everything below it, commit markers first.
 
         Raises:
-            FileNotFoundError: without `missing_ok`, nothing is there.
+            FileNotFoundError: the path does not exist and `missing_ok` is
+                False.
         """
         try:
             _files.rmtree(self)
@@ -433,7 +435,8 @@ class RemotePath(os.PathLike[str]):
         """Removes a file.
 
         Raises:
-            FileNotFoundError: without `missing_ok`, it does not exist.
+            FileNotFoundError: the file does not exist and `missing_ok` is
+              False.
         """
         try:
             _files.unlink(self)
@@ -442,12 +445,12 @@ class RemotePath(os.PathLike[str]):
                 raise
 
     def rename(self, target: PathLike) -> Any:
-        """Moves it in its bucket; see `holdfast._files.rename`."""
+        """Moves the path within its bucket; see `holdfast._files.rename`."""
         _files.rename(self, target)
         return as_path(target)
 
     def replace(self, target: PathLike) -> Any:
-        """Moves it in its bucket; a file replaces another."""
+        """Moves the path within its bucket; a file may replace another."""
         _files.replace(self, target)
         return as_path(target)
 
@@ -455,7 +458,7 @@ class RemotePath(os.PathLike[str]):
         """Copies a file, to a path or to any URL.
 
         Raises:
-            FileExistsError: without `overwrite`, something is there.
+            FileExistsError: `dst` exists and `overwrite` is False.
         """
         if not overwrite and _files.exists(dst):
             raise errors.AlreadyExistsError(
@@ -472,17 +475,17 @@ _libraries_told: set[str] = set()
 
 
 def plain_path(path: PathLike) -> Any:
-    """A RemotePath of URLs, else a `pathlib.Path`."""
+    """Returns a RemotePath for a URL, and a `pathlib.Path` otherwise."""
     _files.check_expanded(path)
     return RemotePath(path) if _files.is_url(path) else pathlib.Path(path)
 
 
 def as_path(path: PathLike) -> Any:
-    """The path object of a path or URL.
+    """Returns the path object for a path or URL.
 
-    A RemotePath of URLs; else an `etils.epath.Path` in programs that use
-    etils, as with Orbax, and a `pathlib.Path` in others. etils learns of
-    RemotePath as of one of its own, so that `epath.Path(path)` gives it back.
+    That is a RemotePath for a URL; otherwise an `etils.epath.Path` in programs
+    that use etils, as with Orbax, and a `pathlib.Path` in others. RemotePath is
+    registered with etils, so `epath.Path(path)` returns it unchanged.
 
     Raises InvalidArgumentError for a "~" that no shell has expanded.
     """

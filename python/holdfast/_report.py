@@ -29,24 +29,26 @@ def report(
 ) -> Report:
     """Makes an HTML page of a checkpoint of any format.
 
-    A map of the modules by parameters or bytes, a table that can be searched
-    and sorted, and of each tensor its layout, statistics and histogram; of a
-    root of steps also their sizes, times and metrics. The page loads nothing.
+    The page has a map of the modules by parameters or bytes, a table to search
+    and sort, and the layout, statistics and histogram of each tensor. For a
+    root of steps it also shows the steps' sizes, times and metrics. The page
+    loads nothing from elsewhere.
 
     Args:
-      path: a checkpoint, or a root of steps, of which the newest is shown.
-      output: a file to write the page to; None: only return it.
-      step: of a directory of steps; None: the newest committed one.
-      statistics: read the tensors, each once; else only what metadata say.
+      path: a checkpoint, or a root of steps, whose newest step is shown.
+      output: a file to write the page to; None only returns it.
+      step: a step of a directory of steps; None means the newest committed one.
+      statistics: read each tensor once; False uses only the metadata.
       verify: check every byte, as `holdfast.verify` does.
-      against: another checkpoint that this one is compared with.
-      cache: a file that keeps the statistics; what is in it is not read again.
-      moved: of a root, show how far tensors moved from step to step; reads all
-        of the newest steps.
-      progress, threads, memory_bytes: as of `convert`.
+      against: another checkpoint to compare with.
+      cache: a file that stores statistics, so that later calls do not read the
+        same data again.
+      moved: for a root, show how far tensors moved from step to step; reads the
+        newest steps completely.
+      progress, threads, memory_bytes: as for `convert`.
 
     Raises:
-      holdfast.errors.NotFoundError: no checkpoint at `path`.
+      holdfast.errors.NotFoundError: there is no checkpoint at `path`.
     """
     with reporting(progress, "report") as progress_fn:
         made = Report(

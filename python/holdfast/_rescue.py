@@ -1,4 +1,4 @@
-"""`holdfast.rescue`: a clean step of what is left of a checkpoint."""
+"""`holdfast.rescue`: makes a clean step from what is left of a checkpoint."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def rescue(
     memory_bytes: int | None = None,
     durable: bool = True,
 ) -> RescueReport:
-    """Writes every tensor that is whole in a damaged checkpoint as a new step.
+    """Writes every intact tensor of a damaged checkpoint to a new step.
 
-    A tensor is whole when each of its bytes is there and passes every check
-    that its format has; it is whole or lost. `path` is never written to.
+    A tensor is intact if all its bytes exist and pass every check of its
+    format; otherwise it is lost. `path` is never written to.
 
     Args:
-      path: a checkpoint of any format, whole or not; a save that never ended.
-      out: the exact place of the new step, an Orbax checkpoint.
-      fill: a step from which lost leaves are taken, where it has them with
-        the same shape and dtype; they are marked in the report and in the
-        new step's custom metadata.
-      compression, progress, threads, memory_bytes, durable: as of `convert`.
+      path: a checkpoint of any format, intact or not, or an unfinished save.
+      out: the exact path of the new step, an Orbax checkpoint.
+      fill: a step that supplies lost leaves, if it has them with the same shape
+        and dtype. They are marked in the report and in the new step's custom
+        metadata.
+      compression, progress, threads, memory_bytes, durable: as for `convert`.
 
     Raises:
-      holdfast.errors.AlreadyExistsError: something is at `out`.
-      holdfast.errors.DataLossError: nothing can be recovered, and why.
+      holdfast.errors.AlreadyExistsError: `out` exists.
+      holdfast.errors.DataLossError: nothing can be recovered; says why.
       ValueError: `path` is a directory of steps.
     """
     new = os.fspath(out)

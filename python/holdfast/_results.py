@@ -1,7 +1,7 @@
-"""Results of calls: plain values, which say what was found or done.
+"""Results of calls: plain values that say what was found or done.
 
-Those of notebooks' interest show themselves as pages. Sizes are in bytes, times
-in seconds.
+Results that are useful in a notebook display as a page. Sizes are in bytes,
+times in seconds.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class VerifyReport:
-    """The result of `verify`. True when all is as it was saved.
+    """The result of `verify`. True when everything is as it was saved.
 
     Attributes:
-      damages: each damaged or missing part: `leaf`, `file`, `offset`,
-        `message`, `code`.
-      not_supported: the same of each leaf that holdfast does not read (a dtype
-        or an object that it lacks): neither damaged nor checked.
-      notes: such as values that carry no checksum.
-      leaf_count: leaves that were checked.
+      damages: each damaged or missing part, with its `leaf`, `file`, `offset`,
+        `message` and `code`.
+      not_supported: likewise, each leaf that holdfast cannot read (its dtype or
+        object is unknown); it is neither damaged nor checked.
+      notes: other findings, such as values without a checksum.
+      leaf_count: number of checked leaves.
       stats: what was read and how long it took.
     """
 
@@ -96,8 +96,8 @@ class VerifyReport:
 
 @dataclasses.dataclass(frozen=True)
 class LeafSummary:
-    """A leaf of one side: its name, kind ("array", "scalar", "string", ...),
-    dtype (None for what has no elements), shape, and bytes in memory."""
+    """A leaf on one side: its name, kind ("array", "scalar", "string", ...),
+    dtype (None if it has no elements), shape, and bytes in memory."""
 
     name: str
     kind: str
@@ -108,27 +108,29 @@ class LeafSummary:
 
 @dataclasses.dataclass(frozen=True)
 class LeafDiff:
-    """One leaf of `diff`.
+    """The comparison of one leaf by `diff`.
 
     Attributes:
-      name: in A; in B where A does not have it.
-      what: "same", or the first thing that is different: "only in a", "only in
-        b", "kind", "shape", "dtype", "values", "bits"; "unreadable".
+      name: the name in A, or in B if A does not have the leaf.
+      what: "same", or the first difference: "only in a", "only in b", "kind",
+        "shape", "dtype", "values", "bits"; or "unreadable".
       a, b: the leaf on each side, or None.
-      renamed: the leaf that holds the same value on the other side, of a leaf
-        on one side.
-      element_count: elements compared.
-      different_count: of these, not equal.
-      beyond_count: of these, not within the tolerances.
-      nan_mismatch_count: of these, for a NaN on one side.
-      bits_only_count: equal elements of other bits: -0.0 and 0.0, NaNs.
+      renamed: for a leaf on only one side, the leaf with the same value on the
+        other side.
+      element_count: number of compared elements.
+      different_count: how many of these are not equal.
+      beyond_count: how many of these exceed the tolerances.
+      nan_mismatch_count: how many of these are NaN on only one side.
+      bits_only_count: elements that are equal but differ in bits: -0.0 and 0.0,
+        NaNs.
       max_abs_error: the largest |a - b|, over elements without NaN.
       max_rel_error: the largest |a - b| / max(|a|, |b|).
-      max_abs_error_exact: the same as an int, of integer tensors.
-      first_index: of the first element that is not equal, in C order.
-      first_a, first_b: that element, an array of no dimensions.
-      first_byte: of texts.
-      error: why it could not be compared.
+      max_abs_error_exact: max_abs_error as an int, for integer tensors.
+      first_index: index of the first element, in C order, that is not equal.
+      first_a, first_b: that element on each side, as an array without
+        dimensions.
+      first_byte: the offset of the first different byte of strings.
+      error: why the leaf could not be compared.
     """
 
     name: str
@@ -153,11 +155,11 @@ class LeafDiff:
 
 @dataclasses.dataclass(frozen=True)
 class DiffResult:
-    """The result of `diff`. True when both hold the same.
+    """The result of `diff`. True when both checkpoints hold the same.
 
     Attributes:
       leaves: the leaves of A in its order, then those only in B.
-      worst: those that are not the same, the worst first.
+      worst: the leaves that differ, the worst first.
       stats: what was read and how long it took.
     """
 
@@ -180,18 +182,18 @@ class DiffResult:
 
 @dataclasses.dataclass(frozen=True)
 class LeafStats:
-    """The numbers of one tensor. All but the counts are over its finite
+    """The statistics of one tensor. All but the counts cover its finite
     elements.
 
     Attributes:
-      element_count, bytes: of the whole tensor.
-      finite_count, zero_count, nan_count, infinity_count: elements.
-      min, max, absmax: ints of integer tensors; None when nothing is finite,
-        and min and max of complex tensors.
-      mean: complex of complex tensors; NaN when nothing is finite.
-      std: of the whole, as numpy.std has it.
-      l2_norm: root of the sum of squared moduli.
-      error: why it could not be read.
+      element_count, bytes: the size of the complete tensor.
+      finite_count, zero_count, nan_count, infinity_count: numbers of elements.
+      min, max, absmax: ints for integer tensors. None when no element is
+        finite; min and max are None for complex tensors.
+      mean: complex for complex tensors; NaN when no element is finite.
+      std: the population standard deviation, as numpy.std computes it.
+      l2_norm: square root of the sum of squared moduli.
+      error: why the tensor could not be read.
     """
 
     name: str
@@ -214,8 +216,8 @@ class LeafStats:
 
 @dataclasses.dataclass(frozen=True)
 class StatsResult:
-    """The result of `stats`: one entry a tensor, in the checkpoint's order, and
-    the norm and largest modulus of all elements together."""
+    """The result of `stats`: one entry per tensor, in the checkpoint's order,
+    and the norm and largest modulus over all elements together."""
 
     leaves: list[LeafStats]
     l2_norm: float
@@ -253,7 +255,7 @@ class ConvertedLeaf:
 
     Attributes:
       leaf: its name in the source.
-      new_name: its name in the target; None: it was left out.
+      new_name: its name in the target; None if it was left out.
       what: "renamed", "cast to float16", "left out", "stored as ...".
     """
 
@@ -269,17 +271,18 @@ class ConvertResult:
     Attributes:
       target: the new checkpoint.
       format: its format.
-      leaf_count: leaves in it.
-      decoded_bytes: bytes of its arrays.
-      read_bytes: read from storage for them.
-      written_bytes: written to storage for them.
-      checked_bytes: compared afterwards, decoded.
-      total_seconds: of the whole call.
-      leaves: those that were renamed, cast, left out or stored as bits.
-      notes: rules that matched no leaf, and the like.
-      resumed: whether it continued an earlier call.
-      resume_text: what it continued, or why it started over; may be empty.
-      kept_bytes: decoded bytes that an earlier call left.
+      leaf_count: number of its leaves.
+      decoded_bytes: decoded bytes of its arrays.
+      read_bytes: bytes read from storage for the arrays.
+      written_bytes: bytes written to storage for the arrays.
+      checked_bytes: decoded bytes compared afterwards.
+      total_seconds: duration of the call.
+      leaves: leaves that were renamed, cast, left out or stored as bits.
+      notes: rules that matched no leaf, and similar findings.
+      resumed: whether the call continued an earlier call.
+      resume_text: what the call continued, or why it started over; may be
+        empty.
+      kept_bytes: decoded bytes kept from an earlier call.
     """
 
     target: str
@@ -302,10 +305,10 @@ class ArrayPatch:
     """The elements of one array that a delta changes.
 
     Attributes:
-      name: the leaf's, keys joined with ".".
-      shape: of the whole array.
-      indices: int64, ascending, into the array in C order.
-      values: the new elements, one axis, in the array's dtype.
+      name: the leaf's name, its keys joined with ".".
+      shape: the shape of the complete array.
+      indices: ascending int64 indices into the array in C order.
+      values: the new elements on one axis, in the array's dtype.
     """
 
     name: str
@@ -321,9 +324,9 @@ class FollowerUpdate:
     Attributes:
       step: the step that the arrays hold now.
       path: its path or URL.
-      delta_count: deltas that were applied; 0: the step was read whole.
+      delta_count: number of applied deltas; 0 if the full step was read.
       read_bytes: bytes read from storage for the arrays.
-      changed: names of the arrays that are not as they were.
+      changed: names of the arrays that changed.
     """
 
     step: int
@@ -338,18 +341,20 @@ class LogEntry:
     """One step of a run.
 
     Attributes:
-      step: its number; None where the directory's name has none.
+      step: its number; None if the directory's name has no number.
       path: its directory.
-      committed: a save was finished.
-      problem: why it was not, or what of a committed step is gone; "" for a
-        step that is whole.
-      commit_timestamp_ns: since 1970 UTC; None when it is not recorded.
-      save_seconds: from the beginning of the save to its commit, likewise.
-      bytes: of all files below it.
+      committed: whether a save was finished.
+      problem: why the step is not committed, or which part of a committed step
+        is missing; "" for a complete step.
+      commit_timestamp_ns: since 1970 UTC; None if not recorded.
+      save_seconds: from the beginning of the save to its commit; None if not
+        recorded.
+      bytes: total size of all files below `path`.
       metrics: numbers, by their keys joined with ".".
-      moved_against: the step that `moved` is against; "": none was compared.
-      moved: names of the tensors that moved most and how far, relative to what
-        they were.
+      moved_against: the step that `moved` compares with; "" if there is no
+        comparison.
+      moved: names of the tensors that moved most and how far, relative to
+        their old values.
       moved_problem: why the two steps could not be compared.
     """
 
@@ -368,7 +373,7 @@ class LogEntry:
 
 @dataclasses.dataclass(frozen=True)
 class BisectStep:
-    """A step by its number, and its directory's name and path."""
+    """A step's number, and its directory's name and path."""
 
     step: int
     name: str
@@ -377,7 +382,7 @@ class BisectStep:
 
 @dataclasses.dataclass(frozen=True)
 class BisectProbe:
-    """One look: `verdict` is "good", "bad" or "skip"."""
+    """The test of one step: `verdict` is "good", "bad" or "skip"."""
 
     step: BisectStep
     verdict: str
@@ -391,14 +396,14 @@ class BisectResult:
     """The result of `bisect`.
 
     Attributes:
-      first_bad: None when steps before it were skipped.
-      candidates: the first bad step is one of these; all but the last were
+      first_bad: the first bad step; None if steps before it were skipped.
+      candidates: the steps that may be the first bad one; all but the last were
         skipped.
-      last_good: the step before them.
-      probes: the steps that were looked at, in this order.
-      step_count: of the range.
-      leaf_count: tensors that were read, all together.
-      bytes: of their elements.
+      last_good: the step before the candidates.
+      probes: the steps that were tested, in order.
+      step_count: number of steps in the range.
+      leaf_count: number of tensors that were read in total.
+      bytes: size of these tensors' elements.
     """
 
     first_bad: BisectStep | None
@@ -412,15 +417,15 @@ class BisectResult:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """A page that needs nothing else. A notebook shows it where it stands.
+    """A self-contained page, which a notebook displays in its output.
 
     Attributes:
       html: the page.
-      leaf_count: leaves of the checkpoint.
-      unreadable_count: of these, those that could not be read.
-      damage_count: what `verify` found.
-      different_count: leaves that differ from those of `against`.
-      cache_warning: why the file `cache` was left out; "" when it was not.
+      leaf_count: number of leaves in the checkpoint.
+      unreadable_count: how many of these could not be read.
+      damage_count: number of damages that `verify` found.
+      different_count: number of leaves that differ from `against`.
+      cache_warning: why the file `cache` was not used; "" if it was.
     """
 
     html: str = dataclasses.field(repr=False)
@@ -437,7 +442,7 @@ class Report:
     def _repr_html_(self) -> str:
         import html  # slow to import
 
-        # In a frame of its own: the page's style and scripts stay there.
+        # The frame isolates the page's style and scripts.
         return (
             '<iframe title="holdfast report" sandbox="allow-scripts" '
             'style="width:100%;height:48rem;border:0" '
@@ -447,14 +452,14 @@ class Report:
 
 @dataclasses.dataclass(frozen=True)
 class LostLeaf:
-    """A leaf that is not whole, or a file of which no more is known.
+    """A leaf that is incomplete, or a lost file of unknown content.
 
     Attributes:
       leaf: its name; "" where names are not known.
       file: where the damage is, relative to the source; may be "".
-      offset: in the file; None where it is the whole of it, or not known.
-      reason: why it is lost.
-      filled: its value in the new step is the other step's.
+      offset: offset in the file; None for a complete file, or if not known.
+      reason: why the leaf or file is lost.
+      filled: whether the new step has the other step's value for the leaf.
     """
 
     leaf: str
@@ -466,23 +471,22 @@ class LostLeaf:
 
 @dataclasses.dataclass(frozen=True)
 class RescueReport:
-    """The result of a rescue. True when nothing is lost, and all was checked.
+    """The result of a rescue. True when nothing is lost and all was checked.
 
     Attributes:
       target: the new step.
-      format: of the source: "orbax", "safetensors", ...
-      leaf_count: leaves in the new step, filled ones included.
-      filled_count: those that were taken from the other step.
-      decoded_bytes: of the leaves in the new step.
-      lost: leaves that are not whole, by name; filled ones, too.
-      notes: what else was found; and what no checksum covers.
-      names_are_known: False: there may have been leaves of which nothing is
-        left.
-      checksums_are_known: False: a list of checksums that the checkpoint was
-        saved with is damaged or gone.
-      unchecked: leaves in the new step of which no checksum covers every byte,
-        so that a changed one cannot have been noticed; by name.
-      total_seconds: of the whole call.
+      format: the source's format: "orbax", "safetensors", ...
+      leaf_count: leaves in the new step, including filled ones.
+      filled_count: leaves that were taken from the other step.
+      decoded_bytes: decoded size of the leaves in the new step.
+      lost: incomplete leaves, including filled ones, by name.
+      notes: other findings, and what no checksum covers.
+      names_are_known: if False, some leaves may have been lost without a trace.
+      checksums_are_known: if False, a list of checksums that the checkpoint was
+        saved with is damaged or missing.
+      unchecked: names of leaves in the new step that have bytes without a
+        checksum, where a change could not be noticed.
+      total_seconds: duration of the call.
     """
 
     target: str
@@ -532,9 +536,9 @@ class ResumeDifference:
     """One thing that is not as it was.
 
     Attributes:
-      what: where: "rng.dropout", "libraries.jax", "state.params.w".
-      recorded: what was there; None: nothing.
-      found: what is there now; None: nothing.
+      what: its place: "rng.dropout", "libraries.jax", "state.params.w".
+      recorded: the recorded value; None if there was no value.
+      found: the value now; None if there is no value.
     """
 
     what: str
@@ -550,7 +554,7 @@ class ResumeReport:
     """The result of `resume_check`; true when nothing differs.
 
     Attributes:
-      differences: in the order in which one may explain the next: step,
+      differences: ordered so that an earlier one may explain a later one: step,
         libraries, settings, flags, devices, rng, data, state.
       compared_count: values that were compared.
     """
@@ -582,13 +586,13 @@ class TierRestore:
 
     Attributes:
       step: its number.
-      source: "local" (all of it was on the ranks of this run), "parity" (some
-        of it was made again), "shared".
-      id: tells this copy of the step from any other.
+      source: "local" (the ranks of this run had the complete step), "parity"
+        (parts were rebuilt from parity), "shared".
+      id: distinguishes this copy of the step from any other.
       notes: steps that were skipped, and why.
-      rebuilt_ranks: of the save: lost, and made again.
-      healed_block_count: of damaged files, on all ranks.
-      peer_bytes: that this rank received to heal.
+      rebuilt_ranks: ranks of the save whose part was lost and rebuilt.
+      healed_block_count: healed blocks of damaged files, on all ranks.
+      peer_bytes: bytes that this rank received for healing.
     """
 
     step: int
@@ -606,10 +610,10 @@ class TierStep:
 
     Attributes:
       step: its number.
-      epoch: counts the managers that saved; the step of a later one is newer.
-      is_local: this rank has its part.
-      is_protected: all ranks had stored their parity.
-      is_shared: it is a checkpoint of the shared tier.
+      epoch: counts the managers that saved; a later manager's step is newer.
+      is_local: whether this rank has its part.
+      is_protected: whether all ranks had stored their parity.
+      is_shared: whether it is a checkpoint of the shared tier.
     """
 
     step: int
@@ -624,13 +628,15 @@ class TierStats:
     """The counts of this rank.
 
     Attributes:
-      data_bytes: its part of the last step.
-      parity_bytes: that it holds of the last step.
-      received_bytes: for parity, since the manager was made.
-      write_seconds: of the last step, until it was on the tier.
-      protect_seconds: from then on, until all had their parity.
-      drain_seconds: of the last step that was copied to the shared tier.
-      drained_bytes: to the shared tier, since the manager was made.
+      data_bytes: this rank's part of the last step.
+      parity_bytes: parity that this rank holds for the last step.
+      received_bytes: bytes received for parity since the manager was created.
+      write_seconds: for the last step, until it was on the tier.
+      protect_seconds: for the last step, from then until all ranks had their
+        parity.
+      drain_seconds: for the last step that was copied to the shared tier.
+      drained_bytes: bytes copied to the shared tier since the manager was
+        created.
     """
 
     data_bytes: int
@@ -663,14 +669,14 @@ class ViewResult:
 
     Attributes:
       target: the view.
-      leaf_count: leaves in it.
-      referred_leaf_count: tensors that are only referred to.
-      referred_bytes: decoded bytes of these.
-      source_file_count: files that it refers to.
+      leaf_count: number of leaves in the view.
+      referred_leaf_count: number of tensors that the view only refers to.
+      referred_bytes: decoded bytes of these tensors.
+      source_file_count: number of files that the view refers to.
       copied: tensors that were copied, and why.
-      total_seconds: of the whole call.
-      leaves: those that were renamed or left out.
-      notes: rules that matched no leaf, and the like.
+      total_seconds: duration of the call.
+      leaves: leaves that were renamed or left out.
+      notes: rules that matched no leaf, and similar findings.
     """
 
     target: str
@@ -686,12 +692,12 @@ class ViewResult:
 
 @dataclasses.dataclass(frozen=True)
 class ReplicaCounts:
-    """The counts of a `check_replicas`.
+    """The counts of one call of `check_replicas`.
 
     Attributes:
-      box_count: different tensors, or boxes of tensors, that some rank holds.
-      replica_count: copies of them, of all ranks together.
-      compared_count: those of them that are not the only copy.
+      box_count: distinct tensors, or boxes of tensors, that some rank holds.
+      replica_count: copies of these on all ranks together.
+      compared_count: copies that are not the only one, and were compared.
     """
 
     box_count: int

@@ -1,9 +1,9 @@
-"""Does a run go on exactly where it was? Records what decides that, and says
-what differs.
+"""Checks whether a resumed run continues exactly where it stopped.
 
-A run that is resumed repeats itself bit by bit only with the same random state,
-the same next batch, the same values, libraries and flags. A record of all that
-is a small JSON object, kept beside the tree; a later process compares itself.
+A resumed run repeats itself bit by bit only with the same random state, the
+same next batch, and the same values, libraries and flags. A record of all these
+is a small JSON object, stored next to the tree; a later process compares itself
+with the record and reports what differs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 METADATA_KEY = "resume"
-# In the order in which a difference in one explains those in the next.
+# Ordered so that a difference in one section may explain later ones.
 _SECTIONS = (
     "step",
     "libraries",
@@ -42,10 +42,10 @@ _SECTIONS = (
     "data",
     "state",
 )
-# Larger integers are texts: not every reader of JSON has them.
+# Larger integers are stored as strings: not every JSON reader supports them.
 _EXACT_INT_MAX = 2**53
 _SHOWN_TEXT_MAX = 80
-# Distributions that change what a program computes, by their modules.
+# Distributions that affect what a program computes, by module name.
 _LIBRARIES = {
     "flax": "flax",
     "grain": "grain",
@@ -78,27 +78,28 @@ def resume_record(
     state: Any = None,
     flags: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The state that decides how a run goes on, as a JSON object.
+    """Returns the state that decides how a run continues, as a JSON object.
 
-    Save it beside the tree: `save(..., custom_metadata={"resume": record})`.
+    Save it with the tree: `save(..., custom_metadata={"resume": record})`.
 
     Args:
-      step: the step that was done last.
+      step: the last finished step.
       rng: a pytree of random states: jax keys, numpy's and torch's generators,
         `random.Random`, arrays, numbers.
-      data: a pytree of what the next batch depends on: data iterators with
-        `state_dict()` or `get_state()`, arrays, numbers, texts.
-      state: a pytree of arrays, e.g. what is saved; each is hashed (sha256 of
-        its elements in C order, as `digest` has it).
+      data: a pytree of everything the next batch depends on: data iterators
+        with `state_dict()` or `get_state()`, arrays, numbers, strings.
+      state: a pytree of arrays, e.g. the saved tree; each array is hashed
+        (sha256 of its elements in C order, like `digest`).
       flags: the program's own settings by name, JSON values.
 
     Returns:
-      step, versions of Python and of the imported libraries that compute, flags
-      of jax and torch and the environment variables that they read, devices,
+      The step; the versions of Python and of imported libraries that compute;
+      the
+      flags of jax and torch and the environment variables they read; devices;
       and a fingerprint of each leaf.
 
     Raises:
-      errors.InvalidArgumentError: a leaf whose state cannot be told.
+      errors.InvalidArgumentError: a leaf's state cannot be determined.
     """
     record = {
         "step": {"": step},
@@ -110,7 +111,7 @@ def resume_record(
         "data": dict(_fingerprints(data)),
         "state": dict(_fingerprints(state)),
     }
-    # As it will be read back: tuples are lists, keys are texts.
+    # Convert to the form that is read back: tuples become lists, keys strings.
     result: dict[str, Any] = json.loads(json.dumps(record))
     return result
 
@@ -127,17 +128,18 @@ def resume_check(
     """Compares this process with a record.
 
     Args:
-      record: of `resume_record`, or a checkpoint whose custom metadata has it
-        under "resume".
-      step, rng, data, state, flags: as `resume_record`. An argument that is
-        left out here, or was there, is not compared.
+      record: the result of `resume_record`, or a checkpoint whose custom
+        metadata has it under "resume".
+      step, rng, data, state, flags: as for `resume_record`. An argument that is
+        missing here or in the record is not compared.
 
     Returns:
-      The differences; false when there is one.
+      The differences; false if there is any.
 
     Raises:
-      errors.NotFoundError: a checkpoint without a record; others as `open`.
-      errors.InvalidArgumentError: as `resume_record`.
+      errors.NotFoundError: the checkpoint has no record; also the errors of
+        `open`.
+      errors.InvalidArgumentError: as for `resume_record`.
     """
     recorded = record if isinstance(record, Mapping) else _read(record)
     found = resume_record(
@@ -248,8 +250,8 @@ def _fingerprints(
 
 
 def _state_of(value: Any) -> Callable[[], Any] | None:
-    """The method that tells the state of a generator or an iterator; None for
-    others."""
+    """Returns a function that reads the state of a generator or an iterator;
+    None for other values."""
     if isinstance(value, np.random.Generator):
         return lambda: value.bit_generator.state
     if isinstance(value, np.random.RandomState):
@@ -291,7 +293,7 @@ def _fingerprint(value: Any, name: str) -> Any:
 
 
 def _sha256(content: bytes | memoryview) -> str:
-    import hashlib  # which loads a library of the system
+    import hashlib  # loads a system library
 
     return hashlib.sha256(content).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Bounds that calls of the engine have in common."""
+"""Limits that several engine calls share."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MEMORY_BYTES = 256 << 20
 def run_options(
     threads: int | None, memory_bytes: int | None
 ) -> dict[str, Any]:
-    """The engine's arguments for the bounds of a call.
+    """Returns the engine's arguments for the limits of a call.
 
     Args:
-        threads: None: one a CPU.
-        memory_bytes: the most bytes held at once; None: MEMORY_BYTES.
+        threads: None means one per CPU.
+        memory_bytes: the most bytes held at a time; None means MEMORY_BYTES.
 
     Raises:
-        InvalidArgumentError: fewer bytes than none.
+        InvalidArgumentError: memory_bytes is negative.
     """
     memory = MEMORY_BYTES if memory_bytes is None else memory_bytes
     return {
@@ -30,10 +30,10 @@ def run_options(
 
 
 def byte_count(name: str, value: int) -> int:
-    """The value of the argument of this name.
+    """Returns the value of the argument `name`.
 
     Raises:
-        InvalidArgumentError: it is negative.
+        InvalidArgumentError: the value is negative.
     """
     if value < 0:
         raise errors.InvalidArgumentError(f"{name}: got {value}, want >= 0")

@@ -1,6 +1,6 @@
-"""Whether a tree holds arrays that are spread over several processes.
+"""Finds out whether a tree has arrays that are spread over several processes.
 
-A call with such a tree is a call that all of those processes make.
+All these processes must make a call with such a tree.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def has_spread(tree: Any, kind: str) -> bool:
         try:
             level = one_level(node)
         except errors.InvalidArgumentError:
-            continue  # whoever saves the tree says so
+            continue  # the save reports this
         if level is not None:
             waiting.extend(level.children)
     return False

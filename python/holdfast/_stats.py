@@ -1,4 +1,4 @@
-"""The cost of a save or load: bytes, seconds of each phase, memory held."""
+"""The cost of a save or load: bytes, seconds per phase, memory."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Stats:
     Attributes:
       decoded_bytes: bytes of the tensors themselves.
       stored_bytes: bytes read or written for them.
-      mapped_bytes: bytes of the tensors that `load(mmap=True)` did not read;
-        they are in none of the others.
+      mapped_bytes: bytes of the tensors that `load(mmap=True)` did not read; no
+        other count includes them.
       copied_bytes: bytes that a background save copied before it returned.
       chunk_count: chunks encoded or decoded.
       fingerprint_count: arrays that a load has checked in memory.
-      buffer_bytes_peak: the most bytes held between memory and disk at once.
-      total_seconds: wall clock of the whole call.
-      phase_seconds: wall clock of its phases: "snapshot", "plan", "transfer",
+      buffer_bytes_peak: the most bytes in flight between memory and disk.
+      total_seconds: wall time of the call.
+      phase_seconds: wall time of its phases: "snapshot", "plan", "transfer",
         "sync", "commit".
     """
 
@@ -69,7 +69,7 @@ def human_bytes(count: int) -> str:
 
 
 def human_count(count: int) -> str:
-    """'9999', '12.3K', '7.2B': powers of 1000, as models are named."""
+    """'9999', '12.3K', '7.2B': powers of 1000, as in model names."""
     if count < 10_000:
         return str(count)
     value = float(count)
@@ -86,7 +86,7 @@ def from_engine(
     snapshot_seconds: float = 0.0,
     copied_bytes: int = 0,
 ) -> Stats:
-    """The engine's own counts, with what happened before it was called."""
+    """Adds the costs before the engine's call to the engine's own counts."""
     return Stats(
         decoded_bytes=stats.decoded_bytes,
         stored_bytes=stats.stored_bytes,
@@ -114,14 +114,14 @@ _local = _Local()
 
 
 def remember(stats: Stats) -> Stats:
-    """Makes `stats` what `last` gives in this thread; returns them."""
+    """Makes `last` return `stats` in this thread; returns `stats`."""
     _local.stats = stats
     return stats
 
 
 def last() -> Stats | None:
-    """The Stats of the last save, load or verify that this thread finished.
+    """Returns the Stats of this thread's last finished save, load or verify.
 
-    None before the first. A background save's are in its future's `stats`.
+    None before the first. A background save's Stats are in its future.
     """
     return _local.stats

@@ -18,12 +18,12 @@ from holdfast import _dtypes, _engine, errors
 
 __all__ = ["Opened", "StoredArray", "cannot_map"]
 
-# Above this many separate reads, a strided selection is cut out of its box.
+# A strided selection that needs more separate reads is cut out of its box.
 _READS_MAX = 4096
 
 
 class Opened(Protocol):
-    """The questions of an array to the checkpoint that it is in."""
+    """The interface that an array needs from its checkpoint."""
 
     @property
     def leaves(self) -> list[_engine.LeafInfo]:
@@ -31,17 +31,18 @@ class Opened(Protocol):
 
     @property
     def _live(self) -> _engine.Checkpoint:
-        """The engine's; raises ValueError after it was closed."""
+        """The engine's checkpoint; raises ValueError after it was closed."""
 
     def __getitem__(self, name: str, /) -> Any:
-        """The array again, in a process that has unpickled it."""
+        """Returns the array again in a process that has unpickled it."""
 
 
 class StoredArray:
     """One array of a checkpoint, read when it is indexed.
 
-    Basic indexing as numpy's: ints, slices (any step), one Ellipsis; the result
-    is a numpy array (0-d for a single element). `array[...]` reads all.
+    Supports numpy's basic indexing: ints, slices (any step), one Ellipsis. The
+    result is a numpy array (0-d for a single element). `array[...]` reads the
+    complete array.
     """
 
     _is_holdfast_stored_array = True
@@ -56,7 +57,7 @@ class StoredArray:
 
     @property
     def name(self) -> str:
-        """The keys that lead to it, joined with dots."""
+        """The keys that lead to the array, joined with dots."""
         return self._info.name
 
     @property
@@ -73,12 +74,12 @@ class StoredArray:
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the elements once they are read."""
+        """Bytes of the elements in memory."""
         return self._info.decoded_bytes
 
     @property
@@ -87,19 +88,19 @@ class StoredArray:
         return self._info.chunk_shape
 
     def mmap(self, *, verify: bool = False) -> npt.NDArray[Any]:
-        """The array where it lies in its file, read-only, without reading it.
+        """Maps the array from its file, read-only, without reading it.
 
-        A page comes from the disk when it is first touched. The file must stay
-        as it is: cutting it short makes the next touch end the process
-        (SIGBUS).
+        A page comes from the disk when it is first touched. The file must not
+        change: if it is truncated, the next touch ends the process (SIGBUS).
 
         Args:
-          verify: read it once and compare its checksums, where the checkpoint
-            has them and was opened to verify; False: nothing is checked.
+          verify: read the array once and compare its checksums, if the
+            checkpoint has them and was opened to verify; False checks nothing.
 
         Raises:
-          errors.InvalidArgumentError: it cannot be mapped, and why.
-          errors.DataLossError: it is not inside its file; verify found damage.
+          errors.InvalidArgumentError: the array cannot be mapped; says why.
+          errors.DataLossError: the array exceeds its file, or verify found
+            damage.
         """
         [array] = self._checkpoint._live.map([self._leaf], verify=verify)
         if isinstance(array, str):
@@ -112,10 +113,10 @@ class StoredArray:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> npt.NDArray[Any]:
-        """The selected elements, in new memory that is the caller's.
+        """Returns the selected elements in new memory that the caller owns.
 
-        Raises IndexError for an index out of range and for the kinds of
-        indexing that a stored array does not have, saying what to do instead.
+        Raises IndexError for an index out of range, and for kinds of indexing
+        that a stored array does not support, saying what to do instead.
         """
         engine = self._checkpoint._live
         return _read(engine, self._leaf, self._info, key)
@@ -230,7 +231,7 @@ def _normalise(
 
 
 def _without_ellipsis(name: str, parts: list[Any], rank: int) -> list[Any]:
-    """The index with one part for each axis. Refuses all but basic indices."""
+    """The index with one part for each axis; refuses all but basic indices."""
     for part in parts:
         _check_basic(name, part)
     dots = [i for i, part in enumerate(parts) if part is ...]

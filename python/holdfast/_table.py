@@ -10,7 +10,7 @@ from holdfast._stats import human_bytes
 __all__ = ["HEADER", "as_text", "cells"]
 
 HEADER = ("name", "kind", "dtype", "shape", "chunks", "stored", "decoded")
-# Rows beyond these many are left out, from the middle.
+# If there are more rows, the middle ones are left out.
 _ROWS_MAX = 40
 _NAME_WIDTH_MAX = 60
 
@@ -18,7 +18,7 @@ Row = tuple[str, ...]
 
 
 def as_text(title: str, leaves: Sequence[_engine.LeafInfo]) -> str:
-    """Lines of columns; the middle of a long list is left out."""
+    """Returns lines of columns, without the middle of a long list."""
     rows, left_out = _rows(leaves)
     widths = [
         max(len(row[column]) for row in [HEADER, *rows])

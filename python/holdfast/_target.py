@@ -1,7 +1,7 @@
-"""`holdfast.load(target=...)`: a checkpoint in the shape of a tree of yours.
+"""`holdfast.load(target=...)`: loads a checkpoint in the form of a given tree.
 
-The target is matched with what is stored, everything it needs is read in one
-parallel pass straight into the memory of the results, and the target's own
+The target is matched with the stored tree. Everything that it needs is read in
+one parallel pass directly into the memory of the results, and the target's own
 containers are rebuilt around them.
 """
 
@@ -24,12 +24,13 @@ from holdfast._target_leaves import LeafPlanner, Slot, put_all
 __all__ = ["Restored", "explain", "match", "restore", "selected"]
 
 _DIFFERENCES_MAX = 10
-# Names are compared with so many others: likeness takes time with its square.
+# Each name is compared with at most this many others, because finding similar
+# names takes quadratic time.
 _NAMES_COMPARED_MAX = 1000
 
 
 class _NotSelected:
-    """Stands for what `keys` leave out of a checkpoint's structure."""
+    """Stands for a part of the structure that `keys` leave out."""
 
 
 _NOT_SELECTED = _NotSelected()
@@ -48,7 +49,7 @@ class Restored:
 
 
 class _Mismatch:
-    """Where target and checkpoint differ: in structure, then leaf by leaf."""
+    """The differences between target and checkpoint: structure, then leaves."""
 
     def __init__(self) -> None:
         self.missing: list[str] = []
@@ -57,7 +58,7 @@ class _Mismatch:
         self.leaves: list[str] = []
 
     def lines(self) -> list[str]:
-        """One a difference, all of them."""
+        """One line for each difference."""
         old_names = self._old_names()
         was = {new: f" (perhaps {old} there)" for new, old in old_names.items()}
         return [
@@ -76,7 +77,8 @@ class _Mismatch:
     def _old_names(self) -> dict[str, str]:
         """The names that leaves of the target may have in the checkpoint.
 
-        Only the first ones: every name is compared with every other.
+        Only for the first ones, because every name is compared with every
+        other.
         """
         return {
             new: old
@@ -85,7 +87,7 @@ class _Mismatch:
         }
 
     def message(self, path: str) -> str:
-        """Empty when there is no difference."""
+        """The error message; empty if there is no difference."""
         if not (self.missing or self.unexpected or self.different):
             return "; ".join(_first_of(self.leaves))
         parts = [
@@ -128,7 +130,8 @@ def _first_of(texts: Sequence[str]) -> list[str]:
 
 
 def _renamed(name: str, candidates: Sequence[str]) -> str:
-    """The one that is most like `name`; empty where none is like it."""
+    """Returns the candidate most similar to `name`, or "" if none is
+    similar."""
     near = difflib.get_close_matches(
         name, candidates[:_NAMES_COMPARED_MAX], n=1, cutoff=0.7
     )
@@ -147,10 +150,10 @@ def match(
     strict: bool,
     keys: Sequence[str] | None,
 ) -> Restored:
-    """Plans the reading of `target`.
+    """Plans the read of `target`.
 
-    Raises InvalidArgumentError for a target of another structure, and for
-    leaves of another shape or (when strict) dtype, naming all of them.
+    Raises InvalidArgumentError if the target has another structure, or if
+    leaves have another shape or (when strict) dtype; names all of them.
     """
     restored, mismatch = _matched(checkpoint, target, strict, keys)
     if message := mismatch.message(checkpoint.path):
@@ -171,7 +174,7 @@ def _matched(
     strict: bool,
     keys: Sequence[str] | None,
 ) -> tuple[Restored, _Mismatch]:
-    """The leaves that fit, and all that do not."""
+    """Returns the leaves that fit, and all differences."""
     structure = checkpoint.structure()
     if keys is not None:
         structure = _pruned(structure, (), keys)
@@ -201,9 +204,10 @@ def restore(
     call: Call | None = None,
     **options: Any,
 ) -> tuple[Any, _engine.Stats]:
-    """Opens, matches, reads and builds; with `call` on all ranks at once.
+    """Opens, matches, reads and builds; with `call`, on all ranks together.
 
-    `options`: thread_count, in_flight_bytes_max and progress of the reading.
+    `options` are the thread_count, in_flight_bytes_max and progress of the
+    read.
     """
     with _gc.paused():
         for count in range(1, _engine.READS_MAX + 1):
@@ -216,7 +220,9 @@ def restore(
                 stats = read(checkpoint, restored.requests, group, **options)
                 break
             except errors.UnavailableError:
-                # Another checkpoint has taken the place. Ranks stay together.
+                # The checkpoint was replaced meanwhile. In a group no rank
+                # retries by
+                # itself.
                 if call is not None or count == _engine.READS_MAX:
                     raise
         put_all(restored.placements)
@@ -227,7 +233,7 @@ def restore(
 
 
 def _pruned(node: Any, path: Path, keys: Sequence[str]) -> Any:
-    """Without what `keys` do not select; positions in lists stay."""
+    """Removes what `keys` do not select; list positions stay."""
     if selected(joined(path), keys):
         return node
     if isinstance(node, dict):
@@ -253,7 +259,7 @@ def _is_leaf_index(node: Any) -> bool:
 
 @dataclasses.dataclass
 class _MatchedLeaf:
-    """Planned once all structure is known to be right."""
+    """A leaf that is planned once the complete structure matches."""
 
     target: Any
     index: int
@@ -273,7 +279,7 @@ class _Matcher:
         self.mismatch = _Mismatch()
 
     def match(self, target: Any, stored: Any, path: Path) -> Callable[[], Any]:
-        """The builder of the target's node at `path`, for when all is read."""
+        """Returns a function that builds the node at `path` after the read."""
         if target is ...:
             return lambda: ...
         if stored is ...:
@@ -347,12 +353,13 @@ class _Matcher:
         return lambda: level.rebuild([build() for build in builds])
 
     def _children_of(self, level: Level, stored: Any) -> dict[str, Any] | None:
-        """By key; None when `stored` is a leaf or another kind of container."""
+        """Children by key; None if `stored` is a leaf or another kind of
+        container."""
         if isinstance(stored, dict) and level.kind != "sequence":
             return {str(key): child for key, child in stored.items()}
         if isinstance(stored, list) and level.kind == "sequence":
             return {str(i): child for i, child in enumerate(stored)}
-        # An empty container was stored in place of a full one: all is missing.
+        # The stored container is empty, so all children are missing.
         if stored is None or (not _is_leaf_index(stored) and not stored):
             return {}
         return None
@@ -388,7 +395,7 @@ class _Matcher:
 
 
 def _is_quick_leaf(value: Any) -> bool:
-    """Frequent leaves, told from containers without asking jax."""
+    """Whether `value` is a common leaf, decided without asking jax."""
     if isinstance(value, (np.ndarray, np.generic, str, bool, int, float)):
         return True
     jax = jax_if_imported()

@@ -1,6 +1,6 @@
-"""One leaf of a target, as it is loaded: buffers to read into, then a value.
+"""Loads one leaf of a target: buffers to read into, then a value.
 
-numpy arrays and scalars, Python numbers, strings, jax arrays under any
+Handles numpy arrays and scalars, Python numbers, strings, jax arrays under any
 sharding, typed PRNG keys, torch tensors and this process's part of DTensors.
 """
 
@@ -24,11 +24,11 @@ __all__ = ["LeafPlanner", "Request", "Slot", "put_all"]
 
 @dataclasses.dataclass
 class Slot:
-    """A leaf of the result: what is read for it, and what it then becomes."""
+    """A leaf of the result: what to read, and how to make its value."""
 
     requests: list[Request]
     finish: Callable[[], Any]
-    # For a jax array: the parts that must be on its devices before `finish`.
+    # For a jax array, the parts to put on its devices before `finish`.
     placement: Any = None
 
 
@@ -217,8 +217,10 @@ class LeafPlanner:
     def _weak_slot(
         self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
     ) -> Slot:
-        """A number has no width of its own, in jax as in Python: it becomes the
-        target's, as `jax.eval_shape` has said of it."""
+        """Plans a weakly typed number, which takes the target's dtype.
+
+        Its own width does not count, in jax as in Python; `jax.eval_shape`
+        has given the target its dtype."""
         with importing:
             import jax
 
@@ -246,7 +248,7 @@ class LeafPlanner:
     def _key_slot(
         self, target: Any, leaf: int, info: _engine.LeafInfo, name: str
     ) -> Slot:
-        """A typed PRNG key: its data is read, and wrapped again."""
+        """Plans a typed PRNG key: its data is read and wrapped again."""
         with importing:
             import jax
 
@@ -294,7 +296,7 @@ class LeafPlanner:
 
 
 def _is_of_kind(target: Any, stored: str) -> bool:
-    """Both bools, integers or floats."""
+    """Whether both are bools, both integers or both floats."""
     name = _dtypes.dtype_name(np.dtype(target))
     return any(
         word in name and word in stored for word in ("bool", "int", "float")
@@ -302,7 +304,7 @@ def _is_of_kind(target: Any, stored: str) -> bool:
 
 
 def _number_dtype(kind: type, stored: str) -> str | None:
-    """The dtype to read a Python number of this kind as; None: does not fit."""
+    """Returns the dtype to read a Python number as; None if it does not fit."""
     if kind is bool:
         return "bool" if stored == "bool" else None
     if kind is int:

@@ -1,4 +1,4 @@
-"""Threads where the system may give none (limits of processes, of memory)."""
+"""Starts threads where the system may refuse (process or memory limits)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["try_start"]
 
 
 def try_start(thread: threading.Thread) -> bool:
-    """Starts the thread; false when the system gives none."""
+    """Starts the thread; returns False if the system cannot start one."""
     try:
         thread.start()
     except RuntimeError:  # can't start new thread

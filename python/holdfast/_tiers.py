@@ -1,4 +1,4 @@
-"""TieredManager: a run's steps on the hosts themselves (`doc/tiers.md`)."""
+"""TieredManager: keeps a run's steps on its hosts (`doc/tiers.md`)."""
 
 from __future__ import annotations
 
@@ -45,14 +45,16 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class LocalTierOptions:
-    """The directory of this rank only.
+    """The local tier: a directory that only this rank uses.
 
     Attributes:
-      directory: on a tmpfs or a disk of this machine; made when absent.
-      save_every: steps. A step of the shared tier is saved, too.
-      max_to_keep: protected steps.
-      bytes_max: of all steps of the run here; older ones go. The last protected
-        step stays, whatever its size. 0: no bound.
+      directory: on a tmpfs or a disk of this machine; created when absent.
+      save_every: save one step in this many; steps of the shared tier are
+        saved, too.
+      max_to_keep: number of protected steps to keep.
+      bytes_max: limit for all steps of the run in this directory; older steps
+        are deleted. The last protected step stays, whatever its size. 0 means
+        no limit.
     """
 
     directory: PathLike
@@ -63,13 +65,13 @@ class LocalTierOptions:
 
 @dataclasses.dataclass(frozen=True)
 class SharedTierOptions:
-    """A directory or URL of all ranks.
+    """The shared tier: a directory or URL that all ranks use.
 
     Attributes:
-      directory: plain checkpoints are copied there: a root of steps.
-      save_every: steps; 0: nothing is copied there.
-      max_to_keep: newest steps; None: all.
-      bytes_per_second_max: of this rank; 0: no bound.
+      directory: a root of steps, where plain checkpoints are copied to.
+      save_every: copy one step in this many; 0 copies nothing.
+      max_to_keep: number of newest steps to keep; None keeps all.
+      bytes_per_second_max: limit for this rank; 0 means no limit.
     """
 
     directory: PathLike
@@ -83,12 +85,14 @@ class ParityOptions:
     """How many ranks may be lost.
 
     Attributes:
-      data_shards, parity_shards: in each group of so many ranks together, any
-        `parity_shards` may be lost. 0 of them: none. A single rank has none.
-      failure_domain: ranks of one name may be lost together, so they go into
-        groups apart; "": this machine's name.
-      block_bytes: what is coded, checked and sent at once.
-      bytes_per_second_max: that this rank receives for parity; 0: no bound.
+      data_shards, parity_shards: in each group of `data_shards + parity_shards`
+        ranks, any `parity_shards` may be lost. 0 parity shards means that no
+        rank may be lost. A single rank has no parity.
+      failure_domain: ranks with the same name may be lost together, so they go
+        into different groups; "" means this machine's name.
+      block_bytes: size of the blocks that are coded, checked and sent.
+      bytes_per_second_max: limit for the parity that this rank receives; 0
+        means no limit.
     """
 
     data_shards: int = 7
@@ -99,7 +103,7 @@ class ParityOptions:
 
 
 class Tiers:
-    """The common part of the managers: all but what a state is."""
+    """The part that all managers share; subclasses define what a state is."""
 
     def __init__(
         self,
@@ -131,43 +135,48 @@ class Tiers:
         """Meets the other ranks.
 
         Args:
-          local: this rank's own directory, by itself or with its options.
-          shared: the directory of all ranks, likewise; None: no such directory.
-          parity: None: as `ParityOptions()`.
-          run: steps of other runs in the same directory are neither seen nor
-            touched.
+          local: this rank's own directory, or its options.
+          shared: the directory of all ranks, or its options; None means no
+            shared tier.
+          parity: None means `ParityOptions()`.
+          run: the run's name; the manager ignores the steps of other runs in
+            the same directory.
           item: the name of the tree in a step of the shared tier.
-          group: the processes whose steps these are, as of `holdfast.save`;
-            "auto": all of `jax.distributed` or `torch.distributed`, whichever
-            is initialised; None: only this process. Afterwards the ranks talk
-            over TCP connections of their own, but for `check_replicas`.
-          host: where other ranks reach this one; "": this machine's name.
-          listen_address, port: where it listens; 0: any port.
-          timeout_seconds: for the slowest of the others at a meeting.
-          answer_seconds_max: for one answer of another rank.
-          thread_count: that move blocks while the program works; a restore,
-            which it waits for, takes a thread a processor, and six at least.
-          warn: is told, by any thread, of problems that are not errors; None:
-            the logger.
+          group: the processes that save the steps together, as for
+            `holdfast.save`; "auto" means all of `jax.distributed` or
+            `torch.distributed`, whichever is initialised; None means only this
+            process. After the first meeting the ranks talk over their own TCP
+            connections, except in `check_replicas`.
+          host: the address where other ranks reach this one; "" means this
+            machine's name.
+          listen_address, port: where this rank listens; port 0 means any port.
+          timeout_seconds: how long to wait for the slowest rank at a meeting.
+          answer_seconds_max: how long to wait for one answer of another rank.
+          thread_count: threads that move blocks while the program works. A
+            restore, which the program waits for, uses one thread per processor,
+            and at least six.
+          warn: called on any thread with problems that are not errors; None
+            means the logger.
           zarr_format, ocdbt, compression, chunk_bytes, data_file_bytes,
             durable, fingerprints, threads, memory_bytes: how trees are stored,
-            as of `holdfast.save`.
-          check_replicas: before a step is saved, compare what several ranks
-            hold, as `holdfast.check_replicas` does. Each rank writes a share of
-            that: replicas that differ would be mixed.
+            as for `holdfast.save`.
+          check_replicas: before a step is saved, compare the data that several
+            ranks hold, as `holdfast.check_replicas` does. Each rank writes a
+            share of such data, so different replicas would be mixed.
 
         Raises:
-          errors.InvalidArgumentError: an option.
-          errors.FailedPreconditionError: too few ranks for the parity.
+          errors.InvalidArgumentError: an option is invalid.
+          errors.FailedPreconditionError: there are too few ranks for the
+            parity.
           errors.AlreadyExistsError: another process uses the directory.
-          errors.DeadlineExceededError, errors.UnavailableError: naming the
-            rank that does not answer.
+          errors.DeadlineExceededError, errors.UnavailableError: a rank does not
+            answer; names it.
         """
         if not isinstance(local, LocalTierOptions):
             local = LocalTierOptions(local)
         if shared is not None and not isinstance(shared, SharedTierOptions):
             shared = SharedTierOptions(shared)
-        # Copies of this rank's directory need no other place's file sizes.
+        # With a shared tier, data files must have the size that suits it.
         place = local.directory if shared is None else shared.directory
         self._run_options: dict[str, Any] = run_options(threads, memory_bytes)
         options = _engine.TieredManagerOptions()
@@ -207,7 +216,8 @@ class Tiers:
         self._restored: TierRestore | None = None
         call = None
         if self._group is not None:
-            # Ranks meet about what is the same on all: no directory is.
+            # The call's name must be the same on all ranks; their directories
+            # are not.
             call = self._group.begin(f"tiers of {run}", timeout_seconds)
         with call or contextlib.nullcontext():
             self._engine = _engine.TieredManager(
@@ -219,17 +229,17 @@ class Tiers:
 
     @property
     def directory(self) -> str:
-        """This rank's own."""
+        """This rank's own directory."""
         return self._directory
 
     @property
     def restored(self) -> TierRestore | None:
-        """The step that `restore` has given last; None: none yet."""
+        """The last step that `restore` returned; None before the first."""
         return self._restored
 
     @property
     def next_step(self) -> int:
-        """The one after that which was restored last; 0: none was."""
+        """The step after the restored one; 0 if nothing was restored."""
         return 0 if self._restored is None else self._restored.step + 1
 
     def should_save(self, step: int) -> bool:
@@ -245,16 +255,17 @@ class Tiers:
         *,
         is_shared: bool | None = None,
     ) -> bool:
-        """`state` gives the tree; a failure of it is one of the save.
+        """Saves the tree that `state` returns; if `state` fails, the save
+        fails.
 
-        `is_shared`: whether it is copied to the shared tier; None: as
-        `save_every` there says.
+        `is_shared` says whether the step is copied to the shared tier; None
+        follows that tier's `save_every`.
         """
         number = operator.index(step)
         with self._lock:
             if not force and not self._engine.should_save(number):
                 return False
-            # Before the copy: two are never held.
+            # Wait before copying, so memory never holds two copies.
             self._engine.wait_protected()
             if not self._check_replicas:
                 return self._begin(number, state, files, is_shared)
@@ -291,7 +302,7 @@ class Tiers:
         )
 
     def wait_protected(self) -> None:
-        """Waits until the last save is protected; raises its error."""
+        """Waits until the last save is protected; raises that save's error."""
         with self._lock:
             self._engine.wait_protected()
 
@@ -303,7 +314,7 @@ class Tiers:
     def _restore(
         self, read: Callable[[_engine.Checkpoint], T], step: int | None
     ) -> T:
-        """The result of `read` for the newest step that it can read."""
+        """Returns the result of `read` for the newest step that can be read."""
         results: list[T] = []
 
         def call(_: _engine.TierRestore, opened: _engine.Checkpoint) -> None:
@@ -325,7 +336,7 @@ class Tiers:
         *,
         strict: bool,
     ) -> Any:
-        """A step like the target that is made for what it holds."""
+        """Restores a step into the target that `target_of` makes for it."""
 
         def read(checkpoint: _engine.Checkpoint) -> Any:
             return _target.restore(
@@ -340,12 +351,13 @@ class Tiers:
         return self._restore(read, step)
 
     def read_file(self, path: str) -> bytes:
-        """A small file of the step that was restored last, of any rank."""
+        """A small file, saved by any rank, of the last restored step."""
         with self._lock:
             return self._engine.read_file(path)
 
     def steps(self) -> list[TierStep]:
-        """Those of this rank's directory and the shared tier, newest first."""
+        """The steps of this rank's directory and the shared tier, newest
+        first."""
         with self._lock:
             return [_answer(TierStep, step) for step in self._engine.steps()]
 
@@ -354,10 +366,10 @@ class Tiers:
         return _answer(TierStats, self._engine.stats())
 
     def close(self) -> None:
-        """Waits for all that has begun, and for the other ranks to close.
+        """Waits for all running work, and for the other ranks to close.
 
-        Raises the error of the last save. Again: does nothing. At the end of
-        the program whatever is open is closed.
+        Raises the error of the last save. Closing twice does nothing. The end
+        of the program closes all open managers.
         """
         with self._lock:
             _open_managers.discard(self)
@@ -381,8 +393,8 @@ class Tiers:
 
 
 class TieredManager(Tiers):
-    """Steps on the disks, or in the memory, of the hosts themselves, with
-    parity between them, and now and then one on shared storage.
+    """Saves steps on the hosts' own disks or in their memory, with parity
+    between hosts, and copies some steps to shared storage.
 
         with holdfast.TieredManager(
             holdfast.LocalTierOptions("/dev/shm/ckpt", save_every=10),
@@ -394,8 +406,8 @@ class TieredManager(Tiers):
                 state = train(state)
                 tiers.save(step, state)
 
-    Every rank makes the same calls in the same order. A rank that fails in one
-    says so to the others, which then fail as well.
+    Every rank makes the same calls in the same order. A rank that fails in a
+    call tells the others, which then fail as well.
     Thread-safety: one call at a time; a second waits.
     """
 
@@ -407,33 +419,33 @@ class TieredManager(Tiers):
         force: bool = False,
         files: Mapping[str, bytes] | None = None,
     ) -> bool:
-        """Begins to save a step that is due; a thread goes on with it.
+        """Begins to save a step that is due; a thread continues the save.
 
-        Waits for the save before. Whatever may change is copied before the call
-        returns, as by `holdfast.save(background=True)`.
+        Waits for the previous save. Everything that may change is copied before
+        the call returns, as in `holdfast.save(background=True)`.
 
         Args:
           step: its number.
-          tree: as of `holdfast.save`, of the same structure on all ranks.
-            Leaves that are not spread over them (jax.Arrays of one process,
-            numpy arrays, plain tensors) are the same on all, and each rank
-            writes a share.
+          tree: as for `holdfast.save`, with the same structure on all ranks.
+            Leaves that are not spread over the ranks (jax.Arrays of one
+            process, numpy arrays, plain tensors) must be the same on all of
+            them, and each rank writes a share.
           force: save, whatever `save_every` says.
-          files: more files of the step, of only this rank: bytes by paths
-            relative to the step, which no other rank gives with other bytes.
-            Paths in the directory of the tree (`item`) and names that a
-            checkpoint has for itself (`_METADATA`, `manifest.ocdbt`) make the
-            save fail on all ranks.
+          files: additional files that only this rank adds to the step: their
+            bytes by path relative to the step. No other rank may give the same
+            path with different bytes. Paths in the directory of the tree
+            (`item`) and names that a checkpoint reserves (`_METADATA`,
+            `manifest.ocdbt`) make the save fail on all ranks.
 
         Returns:
           True when a save has begun.
 
         Raises:
-          errors.InvalidArgumentError: a leaf that cannot be saved. The save
-            fails on all ranks; the next call on each raises that.
-          errors.DataLossError: `check_replicas` found some that differ, on all
-            ranks, naming tensors and ranks; nothing is saved.
-          Exception: the error of the save before, instead of saving.
+          errors.InvalidArgumentError: a leaf cannot be saved. The save fails on
+            all ranks; the next call on each of them raises this error.
+          errors.DataLossError: `check_replicas` found replicas that differ.
+            Raised on all ranks; names tensors and ranks; nothing is saved.
+          Exception: the previous save failed; raised instead of saving.
         """
         return self._save(step, lambda: tree, force, files)
 
@@ -445,23 +457,24 @@ class TieredManager(Tiers):
         arrays: ArrayKind = "numpy",
         strict: bool = True,
     ) -> Any:
-        """The newest step that verifies, wherever it is.
+        """Restores the newest step that verifies, from whichever tier has it.
 
-        Lost and damaged parts are made again first. A step of which too much is
-        lost is passed over; `restored` says which, and why.
+        Lost and damaged parts are rebuilt first. A step that has lost too much
+        is skipped; `restored` says which steps, and why.
 
         Args:
-          target, arrays, strict: as of `holdfast.load`. Each rank has a target
-            of its own.
-          step: only this one.
+          target, arrays, strict: as for `holdfast.load`. Each rank has its own
+            target.
+          step: restore only this step.
 
         Returns:
-          The tree, as of `holdfast.load`; `restored` has its step.
+          The tree, as for `holdfast.load`; `restored` describes its step.
 
         Raises:
           errors.NotFoundError: there is no step, or not this one.
-          errors.DataLossError: there is, and none can be restored; why of each.
-          errors.InvalidArgumentError: a target that does not fit.
+          errors.DataLossError: steps exist and none can be restored; says why
+            for each.
+          errors.InvalidArgumentError: the target does not fit.
         """
 
         def read(checkpoint: _engine.Checkpoint) -> Any:
@@ -496,26 +509,26 @@ def _read(
 
 
 def _filled(made: T, given: Any) -> T:
-    """The engine's options with the members of these."""
+    """Copies the members of `given` into the engine's options."""
     for field in dataclasses.fields(given):
         setattr(made, field.name, getattr(given, field.name))
     return made
 
 
 def _answer(cls: type[T], found: Any) -> T:
-    """The engine's answer as a dataclass with the same members."""
+    """Returns the engine's answer as a dataclass with the same members."""
     names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     return cls(**{name: getattr(found, name) for name in names})
 
 
 _open_managers: weakref.WeakSet[Tiers] = weakref.WeakSet()
-# They are the parent's.
+# A forked child must not close its parent's managers.
 os.register_at_fork(after_in_child=_open_managers.clear)
 
 
 @atexit.register
 def _close_all() -> None:
-    # While threads of the engine can still give their memory back.
+    # Close while the engine's threads can still free their memory.
     for manager in list(_open_managers):
         try:
             manager.close()

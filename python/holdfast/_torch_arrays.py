@@ -1,7 +1,7 @@
-"""torch tensors to and from numpy; those on the CPU on the same memory.
+"""Converts torch tensors to and from numpy; CPU tensors share the memory.
 
-numpy has no bfloat16 or float8 of its own, so those pass as integers of the
-same width and take their ml_dtypes dtype on the numpy side. Only called when
+numpy itself has no bfloat16 or float8, so these dtypes pass as integers of the
+same width and get their ml_dtypes dtype on the numpy side. Only called when
 torch is imported.
 """
 
@@ -17,7 +17,7 @@ from holdfast._lazy import importing
 
 __all__ = ["as_numpy", "dtype_name", "is_tensor", "tensor_like", "tensor_on"]
 
-# torch's dtypes that numpy lacks, the integer of the same width in both.
+# torch dtypes that numpy lacks, and the integer dtype of the same width.
 CARRIERS = {
     "bfloat16": "int16",
     "float8_e4m3fn": "uint8",
@@ -29,7 +29,7 @@ CARRIERS = {
 
 
 def is_tensor(value: Any) -> bool:
-    """A torch.Tensor; never imports torch."""
+    """Whether `value` is a torch.Tensor; never imports torch."""
     torch = sys.modules.get("torch")
     tensor = getattr(torch, "Tensor", None)
     return tensor is not None and isinstance(value, tensor)
@@ -41,14 +41,14 @@ def dtype_name(tensor: Any) -> str:
 
 
 def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
-    """A numpy array with the tensor's elements and shape.
+    """Returns a numpy array with the tensor's elements and shape.
 
-    On the tensor's memory, with its strides, where that is the CPU's; of a
-    tensor on another device a copy.
+    A CPU tensor's array shares its memory and strides; a tensor on another
+    device is copied.
 
-    `name` is the leaf's, for errors. Raises InvalidArgumentError for tensors
-    that are on the meta device, sparse, quantized, or of a dtype without a
-    stored form.
+    `name` is the leaf's name for errors. Raises InvalidArgumentError for
+    tensors that are on the meta device, sparse, quantized, or of a dtype that
+    cannot be stored.
     """
     with importing:
         import torch
@@ -83,7 +83,7 @@ def as_numpy(tensor: Any, name: str = "") -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def tensor_on(array: np.ndarray[Any, np.dtype[Any]], kind: str) -> Any:
-    """A tensor of torch dtype `kind` on the memory of `array`, writable."""
+    """A writable tensor of torch dtype `kind` on the memory of `array`."""
     with importing:
         import torch
 
@@ -95,9 +95,10 @@ def tensor_on(array: np.ndarray[Any, np.dtype[Any]], kind: str) -> Any:
 
 
 def tensor_like(target: Any, array: np.ndarray[Any, np.dtype[Any]]) -> Any:
-    """The stand-in for `target` in a loaded tree, with the elements of `array`.
+    """Returns a tensor like `target` with the elements of `array`.
 
-    On its device (the CPU for meta tensors), a Parameter for a Parameter.
+    The tensor is on the target's device (the CPU for meta tensors), and is a
+    Parameter if the target is.
     """
     with importing:
         import torch

@@ -1,5 +1,6 @@
-"""Sparse, nested and meta tensors of a file of torch.save, made of the records
-that stand for them. Only called when torch is wanted."""
+"""Makes sparse, nested and meta tensors from their records in a torch.save
+file.
+Only called when torch is wanted."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ __all__ = ["with_tensors"]
 
 
 def with_tensors(tree: Any) -> Any:
-    """A tree of dicts and lists with such records as tensors on the CPU.
+    """Returns a tree of dicts and lists with such records as CPU tensors.
 
-    Raises DataLossError for parts that make no tensor.
+    Raises DataLossError for parts that do not make a tensor.
     """
     if isinstance(tree, dict):
         return {key: with_tensors(value) for key, value in tree.items()}

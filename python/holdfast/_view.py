@@ -1,5 +1,5 @@
-"""`holdfast.view`: a checkpoint of any format as Orbax's, without copying
-it."""
+"""`holdfast.view`: shows a checkpoint of any format as Orbax's, without
+copying."""
 
 from __future__ import annotations
 
@@ -53,52 +53,53 @@ def view(
 ) -> ViewResult:
     """Makes a checkpoint of Orbax's format that refers to the source's bytes.
 
-    Orbax, TensorStore and `load` read it as any other; no byte of a tensor is
-    read or written for it. Safetensors keep their names in it, beside copies
-    of config.json and the like, so that it is a model of Hugging Face, too.
-    Only tensors that cannot be referred to (compressed, cast, elements that lie
-    apart in their file) are copied.
+    Orbax, TensorStore and `load` read the view like any other checkpoint;
+    making
+    it neither reads nor writes tensor bytes. Safetensors files keep their names
+    in the view, next to copies of config.json and similar files, so the view is
+    also a Hugging Face model. A tensor is copied only if it cannot be referred
+    to (it is compressed or cast, or its elements are not contiguous).
 
-    The source must stay as it is: each open compares the sizes and times of
-    its files with those of the day of the view.
+    The source must not change: each open compares the sizes and times of its
+    files with those recorded when the view was made.
 
     Args:
       source: a checkpoint of any format.
-      target: the exact place of the view: in a file system, as the source, or
-        in the source's bucket.
-      format: "orbax", or "orbax-v1"; "safetensors" makes a model of the files
-        of a checkpoint that was saved so that it is both (`save(...,
-        also="safetensors")`), or that is a view of safetensors. It refuses
-        options that leaves or files would have to change for.
-      step: of a directory of steps; None: the newest committed one.
+      target: the exact path of the view, in the source's file system or bucket.
+      format: "orbax", or "orbax-v1"; "safetensors" makes a model from the files
+        of a checkpoint that was saved as both (`save(...,
+        also="safetensors")`), or of a view of safetensors. It refuses options
+        that would change leaves or files.
+      step: a step of a directory of steps; None means the newest committed one.
       item: only this item of a composite checkpoint.
       select, drop, rename, cast, nest, strict, map, reverse, sizes: as of
         `convert`.
       zarr_format: 3; or 2, which knows only C and Fortran order.
-      link: how the source's files come into the view's directory: symbolic
-        or hard links, copies that share their blocks, or copies. In a bucket
-        only "copy": the server copies the files within it.
-      checksums: record the checksums of all that is referred to, which every
-        later read is checked by: read it, where the source has none. Those of a
-        source that has them all are taken over in any case.
+      link: how the source's files get into the view's directory: symbolic or
+        hard links, copies that share their blocks, or full copies. A bucket
+        allows only "copy": the server copies the files within the bucket.
+      checksums: record checksums of all bytes that the view refers to, so every
+        later read is checked; reads the bytes if the source has no checksums.
+        If the source has all checksums, the view always adopts them.
       must_refer: fail for a tensor that would have to be copied.
-      compression: of what is copied, as for `save`.
-      chunk_bytes: larger tensors are referred to in chunks of at most this
-        many bytes, where their rows can be divided so; those of a source that
-        has all checksums in its own chunks, which these are of.
-      overwrite: replace a checkpoint at `target`, once the view is whole.
+      compression: compression of copied tensors, as for `save`.
+      chunk_bytes: larger tensors are referred to in chunks of at most this many
+        bytes, if their rows can be divided like that. If the source has all
+        checksums, the view uses the source's chunks, which these checksums
+        cover.
+      overwrite: replace a checkpoint at `target` once the view is complete.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
-      threads: None: one a CPU.
-      memory_bytes: the most bytes held at once; None: 256 MiB.
-      durable: wait until the disk has everything.
+      threads: None means one per CPU.
+      memory_bytes: the most bytes held at a time; None means 256 MiB.
+      durable: wait until everything is on the disk.
 
     Raises:
-      ValueError: with `must_refer` a tensor that would be copied; in a bucket
-        files that would be, unless `link` is "copy"; a target that is the
-        source or holds it; rules that contradict each other.
-      NotImplementedError: source and target are not in one file system or one
-        bucket; a kind of link that the file system does not have.
-      holdfast.errors.AlreadyExistsError: something is at `target`.
+      ValueError: a tensor would be copied with `must_refer`; files in a bucket
+        would be copied and `link` is not "copy"; the target is the source or
+        contains it; rules contradict each other.
+      NotImplementedError: source and target are not in the same file system or
+        bucket; the file system does not support this kind of link.
+      holdfast.errors.AlreadyExistsError: `target` exists.
     """
     new = os.fspath(target)
     with reporting(progress, "view") as progress_fn:
@@ -151,24 +152,24 @@ def materialize(
     memory_bytes: int | None = None,
     durable: bool = True,
 ) -> ConvertResult:
-    """Gives a view, or a delta, bytes of its own.
+    """Turns a view or a delta into a checkpoint that has its own bytes.
 
-    The sources stay as they are, and may go then. Deltas that were made from it
-    still find their base.
+    The sources do not change, and may be deleted afterwards. Deltas that were
+    made from the view or delta still find their base.
 
     Args:
-      view: a checkpoint that refers to the files of another; a delta.
-      target: the exact place of the new checkpoint; None: the view's own, which
-        it takes once it is whole and has been compared.
-      overwrite: replace a checkpoint at `target`, once the new one is whole.
+      view: a view, which refers to another checkpoint's files, or a delta.
+      target: the exact path of the new checkpoint. None replaces the view
+        itself once the new checkpoint is complete and has been compared.
+      overwrite: replace a checkpoint at `target` once the new one is complete.
       step, zarr_format, ocdbt, compression, chunk_bytes, restart, check,
-        progress, threads, memory_bytes, durable: as of `convert`.
+        progress, threads, memory_bytes, durable: as for `convert`.
 
     Raises:
-      ValueError: a checkpoint that is neither a view nor a delta.
-      holdfast.errors.AlreadyExistsError: something is at `target`.
-      holdfast.errors.DataLossError: a source that has changed or is gone;
-        damaged bytes.
+      ValueError: the checkpoint is neither a view nor a delta.
+      holdfast.errors.AlreadyExistsError: `target` exists.
+      holdfast.errors.DataLossError: a source has changed or is missing; bytes
+        are damaged.
     """
     new = None if target is None else os.fspath(target)
     with reporting(progress, "materialize") as progress_fn:

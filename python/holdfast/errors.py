@@ -1,9 +1,8 @@
 """The exceptions that holdfast raises.
 
-Each class says what the caller should do next, and is also the built-in
-exception that Python programs expect in its place, so `except ValueError` and
-`except FileNotFoundError` work. `str(error)` is the whole message: what, where,
-why.
+Each class tells the caller what to do next. It also derives from the built-in
+exception that Python programs expect, so `except ValueError` and `except
+FileNotFoundError` work. `str(error)` is the complete message: what, where, why.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ __all__ = [
 
 
 class HoldfastError(Exception):
-    """The base of all others."""
+    """The base class of all errors."""
 
 
 class HoldfastWarning(UserWarning):
-    """The result is right as far as anybody can tell, but read the warning."""
+    """The result seems to be correct, but read the warning."""
 
 
 class InvalidArgumentError(HoldfastError, ValueError):
-    """The request is wrong; change it."""
+    """The request is invalid; change it."""
 
 
 class DeletedArrayError(InvalidArgumentError, RuntimeError):
@@ -50,15 +49,15 @@ class NotFoundError(HoldfastError, FileNotFoundError):
 
 
 class AlreadyExistsError(HoldfastError, FileExistsError, ValueError):
-    """Choose another name, or ask for overwrite."""
+    """The target exists; choose another name, or ask for overwrite."""
 
 
 class FailedPreconditionError(HoldfastError, ValueError):
-    """The state of the world must be put right first."""
+    """The system is not in the required state; fix that first."""
 
 
 class OutOfRangeError(HoldfastError, IndexError, ValueError):
-    """Beyond the end of what exists."""
+    """An index or offset is beyond the end of the data."""
 
 
 class PermissionDeniedError(HoldfastError, PermissionError):
@@ -70,11 +69,11 @@ class ResourceExhaustedError(HoldfastError, OSError, MemoryError):
 
 
 class UnavailableError(HoldfastError, OSError):
-    """Retry the same call later."""
+    """A service is unavailable; retry the same call later."""
 
 
 class UnimplementedError(HoldfastError, NotImplementedError):
-    """Valid, but not supported here."""
+    """The request is valid, but not supported here."""
 
 
 class CancelledError(HoldfastError):
@@ -90,7 +89,7 @@ class DataLossError(HoldfastError, ValueError):
 
 
 class LostFileError(DataLossError, FileNotFoundError):
-    """A file that was saved is gone."""
+    """A file that was saved is missing."""
 
 
 class InternalError(HoldfastError, RuntimeError):

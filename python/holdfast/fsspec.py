@@ -5,11 +5,11 @@
     with fsspec.open(model) as file:
         head = file.read(8)
 
-PATH is whatever `holdfast.open` takes, a URL too; below it are
-`as/safetensors`, `as/npz`, `as/zarr` and `files`, as `holdfast serve` has
-them: nobody has written the first three, their bytes are made while they are
-read, and equal to those that `holdfast convert` would write. Once holdfast is
-installed, fsspec finds the protocol by itself.
+PATH is any path or URL that `holdfast.open` accepts. Below it are
+`as/safetensors`, `as/npz`, `as/zarr` and `files`, as in `holdfast serve`. The
+files of the first three are virtual: their bytes are made when they are read,
+and equal those that `holdfast convert` would write. Once holdfast is installed,
+fsspec finds the protocol by itself.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _INSIDE = (
 
 
 class HoldfastFile(AbstractBufferedFile):  # type: ignore[misc]
-    """A virtual file, open for reading: of the checkpoint as it was when the
-    file was opened, whatever comes there, or is opened there, later."""
+    """A virtual file, open for reading. It shows the checkpoint as it was when
+    the file was opened, even if the checkpoint is replaced later."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class HoldfastFile(AbstractBufferedFile):  # type: ignore[misc]
         return self._files.read(self._name, start, max(0, end - start))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process opens it for itself: what is there now.
+        # Another process opens the checkpoint that exists then.
         return _opened_at, (self.fs, self.path, self.blocksize, self.tell())
 
 
@@ -62,20 +62,21 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """A read-only file system of checkpoints.
 
     Args:
-      checkpoint: the checkpoint whose files paths name ("as/npz/arrays.npz");
-        without, a path begins with its checkpoint's.
-      step: a root's step; None: the newest when it is first asked for.
-      kept_bytes_max: bytes of decoded blocks that are kept, of each checkpoint.
+      checkpoint: the checkpoint that paths are relative to
+        ("as/npz/arrays.npz"). Without it, a path begins with the checkpoint's
+        path.
+      step: a root's step; None means the newest one at first use.
+      kept_bytes_max: the most bytes of decoded blocks kept per checkpoint.
 
-    A checkpoint is opened once, and of a root the step that is the newest
-    then. `invalidate_cache` lets all of them go: one that was replaced
-    meanwhile is an error of everything that is asked of it until then, and of
-    files that are open always, so that nobody gets parts of both.
+    A checkpoint is opened once; for a root, the step that is newest at that
+    time. `invalidate_cache` drops all opened checkpoints. If a checkpoint is
+    replaced, every use of it fails until then, and every use of its open files
+    fails for good, so no reader gets parts of both.
 
     Raises (on use):
-      FileNotFoundError: no such file, or no checkpoint there.
-      holdfast.errors.DataLossError: damaged bytes; a checkpoint that was
-        replaced, or changed, since it was opened.
+      FileNotFoundError: the file or the checkpoint does not exist.
+      holdfast.errors.DataLossError: bytes are damaged, or the checkpoint was
+        replaced or changed since it was opened.
     """
 
     protocol = "holdfast"
@@ -131,7 +132,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return before, files, name
 
     def invalidate_cache(self, path: str | None = None) -> None:
-        """Forgets what was opened."""
+        """Drops all opened checkpoints."""
         with self._lock:
             self._opened.clear()
         super().invalidate_cache(path)

@@ -1,9 +1,9 @@
-"""Object stores: how they are reached, and counts of requests to them.
+"""Object stores: settings for access, and counts of requests.
 
-Every path that holdfast takes may be `gs://bucket/…`, `s3://bucket/…` or, for
-reading, `https://…` and `hf://org/model[@revision][/path]`. Nothing has to be
-set up: credentials, regions and endpoints come from the environment, as the
-stores' own tools read it.
+Every path that holdfast accepts may be `gs://bucket/…`, `s3://bucket/…` or, for
+reading, `https://…` and `hf://org/model[@revision][/path]`. No setup is needed:
+credentials, regions and endpoints come from the environment, as in the stores'
+own tools.
 
     import holdfast
     from holdfast import remote
@@ -12,7 +12,7 @@ stores' own tools read it.
     holdfast.save("s3://bucket/run/7", tree)
     remote.RemotePath("s3://bucket/run") / "7" / "notes.txt"
 
-HTTP needs libcurl: the system's, or the one that `pip install pycurl` brings.
+HTTP needs libcurl: the system's, or the one from `pip install pycurl`.
 
 Thread-safety: any number of threads. Units: bytes, seconds.
 """
@@ -38,26 +38,28 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How object stores are reached; empty fields: as the environment says.
+    """Settings for access to object stores.
+
+    An empty field takes its value from the environment, in the given order.
 
     Attributes:
-        endpoint: URL of the server. s3: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL,
-            the profile's, Amazon's. gs: STORAGE_EMULATOR_HOST,
-            TENSORSTORE_GCS_HTTP_URL, Google's.
-        region: s3: AWS_REGION, AWS_DEFAULT_REGION, the profile's.
-        profile: s3: AWS_PROFILE.
-        anonymous: sign nothing, send no token.
-        address_style: s3: "auto", "path" or "virtual".
+        endpoint: URL of the server. For s3: AWS_ENDPOINT_URL_S3,
+            AWS_ENDPOINT_URL, the profile's, Amazon's. For gs:
+            STORAGE_EMULATOR_HOST, TENSORSTORE_GCS_HTTP_URL, Google's.
+        region: for s3: AWS_REGION, AWS_DEFAULT_REGION, the profile's.
+        profile: for s3: AWS_PROFILE.
+        anonymous: do not sign requests or send tokens.
+        address_style: for s3: "auto", "path" or "virtual".
         requester_pays: the caller pays for the requests.
-        user_project: gs: the project that is billed.
-        requests_in_flight_max: at once, to one bucket.
-        attempt_count_max: of one request, the first one included.
-        connect_seconds: until a connection stands.
-        stall_seconds: without a byte, after which a connection is lost.
-        request_seconds: for all attempts of a request.
-        hedge: send reads that lag far behind the others a second time, as long
-            as that is no more than 2 % of the bytes.
-        ca_bundle: a file of trusted certificates. HOLDFAST_CA_BUNDLE,
+        user_project: for gs: the project to bill.
+        requests_in_flight_max: concurrent requests to one bucket.
+        attempt_count_max: attempts per request, including the first.
+        connect_seconds: time limit for making a connection.
+        stall_seconds: a connection is lost after this time without a byte.
+        request_seconds: time limit for all attempts of a request.
+        hedge: send reads that are much slower than others a second time, as
+            long as that is at most 2 % of the bytes.
+        ca_bundle: a file of trusted certificates: HOLDFAST_CA_BUNDLE,
             AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE, the system's.
     """
 
@@ -88,20 +90,20 @@ def settings() -> Settings:
 def configure(
     new: Settings | None = None, **changes: str | bool | int | float
 ) -> Settings:
-    """Changes how this process reaches object stores.
+    """Changes this process's settings for object stores.
 
-    Checkpoints that are open keep the settings that they were opened with.
+    Open checkpoints keep the settings that they were opened with.
 
     Args:
-        new: the settings; None: those that hold now.
-        **changes: fields of Settings.
+        new: the new settings; None means the current ones.
+        **changes: fields of Settings to change.
 
     Returns:
-        What holds now.
+        The new settings.
 
     Raises:
         TypeError: there is no such setting.
-        InvalidArgumentError: a value makes no sense; nothing is changed.
+        InvalidArgumentError: a value is invalid; nothing is changed.
     """
     unknown = sorted(changes.keys() - _NAMES)
     if unknown:
@@ -118,15 +120,15 @@ class Counters:
     """Counts of this process's requests to object stores since it began.
 
     Attributes:
-        requests: that callers made.
-        attempts: that were sent.
+        requests: requests that callers made.
+        attempts: attempts that were sent.
         retries: attempts after the first one.
         throttled: answers that said "slow down" (429, 503).
-        hedges: second copies of reads that lagged.
-        hedge_bytes: of bodies, received twice.
-        connections: that were made.
-        sent_bytes: of bodies.
-        received_bytes: of bodies.
+        hedges: second copies of slow reads.
+        hedge_bytes: body bytes received twice.
+        connections: connections that were opened.
+        sent_bytes: body bytes sent.
+        received_bytes: body bytes received.
     """
 
     requests: int
@@ -141,5 +143,6 @@ class Counters:
 
 
 def counters() -> Counters:
-    """The counters of this process; take two to measure what lies between."""
+    """Returns this process's counters; the difference of two measures the time
+    between."""
     return Counters(**_engine.remote_counters())

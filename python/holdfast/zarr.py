@@ -5,11 +5,10 @@
     group = zarr.open_group(CheckpointStore("/ckpt/7"), mode="r")
     group["params.w"][:10]
 
-Any checkpoint that `holdfast.open` takes becomes one zarr 2 group,
-uncompressed, with consolidated metadata and names of axes (`xarray.open_zarr`
-takes it); a chunk's bytes are read, and checked, when zarr asks for them, and
-nothing is written. Arrays of dtypes that numpy lacks (bfloat16) are not in the
-group's list.
+Any checkpoint that `holdfast.open` accepts becomes one uncompressed zarr 2
+group, with consolidated metadata and names of axes (`xarray.open_zarr` accepts
+it). A chunk's bytes are read and checked when zarr asks for them; nothing is
+written. The group does not list arrays of dtypes that numpy lacks (bfloat16).
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ class CheckpointStore(Store):  # type: ignore[misc]
     """A read-only store.
 
     Args:
-      path: a checkpoint, a step, or a root, whose newest step is taken.
-      step: of a root.
-      item: of a composite, only this one.
-      kept_bytes_max: bytes of decoded chunks that are kept.
+      path: a checkpoint, a step, or a root, which means its newest step.
+      step: a step of a root.
+      item: only this item of a composite checkpoint.
+      kept_bytes_max: the most bytes of decoded chunks to keep.
 
     Raises:
-      FileNotFoundError: no checkpoint there.
-      holdfast.errors.DataLossError: of a read, for damaged bytes.
+      FileNotFoundError: there is no checkpoint.
+      holdfast.errors.DataLossError: a read found damaged bytes.
     """
 
     supports_writes: bool = False
@@ -80,7 +79,7 @@ class CheckpointStore(Store):  # type: ignore[misc]
         return f"CheckpointStore({self._files.path()!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # dask's workers open it for themselves: the step that is open here.
+        # dask's workers open the same step again.
         _, _, item, kept_bytes_max = self._arguments
         return _reopened, (self._files.path(), item, kept_bytes_max)
 

@@ -1,4 +1,4 @@
-"""Programs that import Orbax run on holdfast, without an edit.
+"""Runs programs that import Orbax on holdfast, without an edit.
 
     import holdfast.as_orbax        # first of all
     import orbax.checkpoint as ocp  # holdfast.orbax
@@ -6,9 +6,9 @@
     python -m holdfast.as_orbax train.py --steps 100
     python -m holdfast.as_orbax -m trainer --steps 100
 
-Every module `orbax.checkpoint.X` is then the module `holdfast.orbax.X`, the
-same object, in this process. Other packages of the namespace, such as
-`orbax.export`, stay as they are. Orbax need not be installed.
+Every module `orbax.checkpoint.X` is then, in this process, the same object as
+the module `holdfast.orbax.X`. Other packages of the namespace, such as
+`orbax.export`, do not change. Orbax need not be installed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Lets `import orbax.checkpoint` find holdfast; again does nothing.
+    """Makes `import orbax.checkpoint` find holdfast; may be called twice.
 
     Raises:
-        ImportError: the real `orbax.checkpoint` was imported before.
+        ImportError: the real `orbax.checkpoint` is already imported.
     """
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return

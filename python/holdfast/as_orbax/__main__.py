@@ -21,10 +21,10 @@ from holdfast.as_orbax._pth import VARIABLE, add_pth, remove_pth
 
 
 def main(arguments: list[str]) -> str | int:
-    """Does what the command line says.
+    """Runs the command line.
 
     Returns:
-        The exit status: 0, or a message of what is wrong.
+        The exit status: 0, or an error message.
     """
     match arguments:
         case [("-h" | "--help")]:
@@ -49,13 +49,13 @@ def main(arguments: list[str]) -> str | int:
 
 def _start(name: str, arguments: list[str]) -> None:
     sys.argv[:] = [name, *arguments]
-    # Processes that the program starts run so too where the .pth file is.
+    # With the .pth file, processes that the program starts also use holdfast.
     os.environ[VARIABLE] = "1"
 
 
 def _run_script(path: str) -> None:
     is_file = os.path.isfile(path)
-    # Python has put the working directory there, for `-m`.
+    # Because of `-m`, Python has put the working directory there.
     if is_file and not getattr(sys.flags, "safe_path", False):
         sys.path[0] = os.path.dirname(os.path.realpath(path))
     runpy.run_path(path, run_name="__main__")

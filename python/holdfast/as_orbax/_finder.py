@@ -1,4 +1,4 @@
-"""Finders of modules, which the import system asks."""
+"""Module finders for the import system."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Path = Sequence[str] | None
 
 
 class Finder(MetaPathFinder):
-    """Finds holdfast's modules under the names that they have in Orbax."""
+    """Finds holdfast's modules under their Orbax names."""
 
     def find_spec(
         self,
@@ -31,11 +31,11 @@ class Finder(MetaPathFinder):
         path: _Path,
         target: types.ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """The module of a name; None where the name is not Orbax's.
+        """Returns the spec of a module; None if the name is not Orbax's.
 
         Raises:
-            ModuleNotFoundError: holdfast has no such module. (Were it None,
-                the next finder would load a file of holdfast's anew.)
+            ModuleNotFoundError: holdfast has no such module. (For None, the
+                next finder would load a holdfast file a second time.)
         """
         if fullname != ORBAX and not fullname.startswith(f"{ORBAX}."):
             return None
@@ -56,7 +56,7 @@ class Finder(MetaPathFinder):
 
 
 class NamespaceFinder(MetaPathFinder):
-    """Finds an empty package `orbax` where nothing of Orbax is installed."""
+    """Finds an empty package `orbax` if no part of Orbax is installed."""
 
     def find_spec(
         self,
@@ -64,7 +64,7 @@ class NamespaceFinder(MetaPathFinder):
         path: _Path,
         target: types.ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """The package, once all other finders had none."""
+        """Returns the package's spec; asked after all other finders."""
         if fullname != ORBAX.partition(".")[0]:
             return None
         return ModuleSpec(fullname, None, is_package=True)
@@ -78,7 +78,7 @@ def _exists(name: str) -> bool:
 
 
 class _AliasLoader(Loader):
-    """Gives a module of holdfast, which keeps its own name and spec."""
+    """Loads a holdfast module, which keeps its own name and spec."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -90,14 +90,14 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        # The import system has put the spec of the alias there.
+        # The import system has set the spec of the alias.
         module.__spec__ = self._spec
         if module is sys.modules.get(ORBAX):
             _add_folders(module)
 
 
 def _add_folders(root: types.ModuleType) -> None:
-    """Sets the packages that importing Orbax makes attributes of its own."""
+    """Sets the packages that are attributes of Orbax once it is imported."""
     for folder in FOLDERS:
         name = folder.removeprefix(f"{ORBAX}.")
         if "." not in name:
@@ -105,10 +105,10 @@ def _add_folders(root: types.ModuleType) -> None:
 
 
 class _RefusedLoader(Loader):
-    """Gives a module whose classes and functions refuse when called."""
+    """Loads a module whose classes and functions raise when called."""
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """A module as any other."""
+        """Returns None for an ordinary module."""
 
     def exec_module(self, module: types.ModuleType) -> None:
         from holdfast.orbax._compat.refusal import refused
@@ -127,7 +127,7 @@ class _FolderLoader(Loader):
 
 
 class _Folder(types.ModuleType):
-    """A package of Orbax that holds modules and nothing else."""
+    """A package of Orbax that contains only modules."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -1,7 +1,7 @@
-"""Orbax's modules, and which of holdfast's has what they have.
+"""Maps Orbax's modules to the holdfast modules with the same contents.
 
-A public module has the same path in both packages. Programs also import what
-Orbax keeps below `_src`, where holdfast has other modules.
+A public module has the same path in both packages. Programs also import modules
+below Orbax's `_src`, which are elsewhere in holdfast.
 """
 
 from __future__ import annotations
@@ -129,12 +129,12 @@ def _parents(names: Iterable[str]) -> Iterator[str]:
             yield f"{ORBAX}.{name}"
 
 
-# Packages that hold the modules above, if holdfast has none of that path.
+# Packages of the modules above, for paths that holdfast does not have.
 FOLDERS = frozenset(_parents([*_PRIVATE, *REFUSED]))
 
 
 def our_names(name: str) -> Iterator[str]:
-    """Modules that may stand for one of Orbax, the best first.
+    """Yields the modules that may replace one of Orbax's, the best first.
 
     Args:
         name: `orbax.checkpoint` or a module below it.
@@ -142,7 +142,7 @@ def our_names(name: str) -> Iterator[str]:
     path = name.removeprefix(ORBAX).removeprefix(".")
     if path in _PRIVATE:
         yield f"{_OURS}.{_PRIVATE[path]}"
-    # A module of ours that begins with `_` is not a module of Orbax.
+    # A holdfast module whose name begins with `_` is not one of Orbax's.
     elif not any(part.startswith("_") for part in path.split(".")):
         yield f"{_OURS}.{path}".removesuffix(".")
         if f"{path}.".startswith("experimental.v1."):

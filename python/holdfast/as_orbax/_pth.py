@@ -1,4 +1,4 @@
-"""The .pth file by which a variable of the environment turns holdfast on."""
+"""The .pth file that lets an environment variable turn holdfast on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 VARIABLE = "HOLDFAST_AS_ORBAX"
 
-# A line that begins with `import` is run by Python as it starts.
+# Python runs a line that begins with `import` at startup.
 _LINE = (
     f'import os; os.environ.get("{VARIABLE}") == "1"'
     ' and __import__("holdfast.as_orbax")\n'
@@ -16,7 +16,7 @@ _LINE = (
 
 
 def pth_path() -> Path:
-    """Where the file is, or would be: this Python's site-packages."""
+    """The file's path, existing or not, in this Python's site-packages."""
     return Path(sysconfig.get_path("purelib")) / "holdfast_as_orbax.pth"
 
 

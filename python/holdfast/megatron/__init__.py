@@ -1,7 +1,7 @@
 """A drop-in for `megatron.core.dist_checkpointing` on zarr checkpoints.
 
-Megatron Core wrote this format from 0.4 on, and 0.15.3 was the last release
-that reads or writes it. The names, arguments, results and error texts are those
+Megatron Core wrote this format from 0.4 on; 0.15.3 was the last release that
+reads or writes it. The names, arguments, results and error messages are those
 of 0.8 to 0.15.3:
 
     from holdfast import megatron as dist_checkpointing
@@ -9,11 +9,10 @@ of 0.8 to 0.15.3:
     state = dist_checkpointing.load(sharded_state_dict, "/ckpt/iter_0000100")
     dist_checkpointing.save(sharded_state_dict, "/ckpt/iter_0000200")
 
-It works with Megatron Core's own `ShardedTensor` objects and with the equal
-classes of this package, on torch tensors and on numpy arrays. The ranks are
-those of torch.distributed, or those of `save_ranks` and `load_ranks`, which
-take what all ranks would pass in one call of one process. Reading never runs
-the code that a pickle names.
+It works with Megatron Core's own `ShardedTensor` objects and with the same
+classes in this package, on torch tensors and numpy arrays. The ranks are those
+of torch.distributed; or one process calls `save_ranks` or `load_ranks` with the
+arguments of all ranks. Reading never runs the code that a pickle names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Errors of the original's classes that also say which condition they are.
+"""Errors with the original's classes and a `code` for their condition.
 
-Megatron Core raises AssertionError, KeyError and the like where a check of its
-own is missing. Errors here are instances of that class, so that programs that
-catch it still do, and of CheckpointingException, with a `code`.
+Megatron Core raises AssertionError, KeyError and similar errors where it lacks
+its own check. Errors here are instances of that class, so programs that catch
+it still work, and also of CheckpointingException, with a `code`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["coded", "from_engine"]
 
 
 def coded(code: str, message: str, kind: type[Exception]) -> Exception:
-    """An error of class `kind` with that text, and a `code`."""
+    """Returns an error of class `kind` with a message and a `code`."""
     if kind is CheckpointingException:
         return CheckpointingException(message, code=code)
     chosen: Any = kind
@@ -31,7 +31,7 @@ def coded(code: str, message: str, kind: type[Exception]) -> Exception:
 
 @contextlib.contextmanager
 def from_engine() -> Iterator[None]:
-    """Raises the conditions that the engine finds as the original does."""
+    """Raises the engine's errors with the original's classes."""
     try:
         yield
     except _engine.MegatronError as error:
@@ -58,14 +58,14 @@ def _init(self: Any, *args: object, code: str = "") -> None:
 
 @functools.cache
 def _both(kind: Any) -> Any:
-    """A class that is `kind` and CheckpointingException, with kind's name."""
+    """Returns a class that derives from CheckpointingException and `kind`."""
     return type(
         kind.__name__,
         (CheckpointingException, kind),
         {
-            # Those of json.JSONDecodeError take other arguments.
+            # json.JSONDecodeError's own has other arguments.
             "__init__": _init,
-            # KeyError would print the representation of its text.
+            # KeyError would print the repr of its message.
             "__str__": lambda self: str(self.args[0]) if self.args else "",
             "__reduce__": lambda self: (coded, (self.code, str(self), kind)),
             "__module__": kind.__module__,

@@ -1,4 +1,4 @@
-"""Sharded tensors and objects as the plain tuples that the engine takes."""
+"""Sharded tensors and objects as plain tuples for the engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Row = tuple[Any, ...]
 
 
 def row_of(part: ShardedBase, with_data: bool = False) -> Row:
-    """The row of a ShardedTensor or ShardedObject; `data` an array or None."""
+    """Returns the row of a ShardedTensor or ShardedObject; `data` is an array
+    or None."""
     replica_id = part.replica_id
     if not isinstance(replica_id, int):
         replica_id = tuple(map(int, replica_id))

@@ -1,6 +1,6 @@
-"""ShardedTensor: which box of a global tensor a local tensor is.
+"""ShardedTensor: says which box of a global tensor a local tensor is.
 
-Shapes and offsets are in elements. `local_shape` leaves the prepended axes out;
+Shapes and offsets are in elements. `local_shape` leaves out the prepended axes;
 `global_shape`, `global_offset` and `axis_fragmentations` include them.
 """
 
@@ -25,7 +25,7 @@ Coordinates = tuple[Any, ...]
 
 
 class ShardedBase(ABC):
-    """The base of parts of something global."""
+    """The base class for parts of a global tensor or object."""
 
     key: str
     data: Any
@@ -33,7 +33,7 @@ class ShardedBase(ABC):
 
     @abstractmethod
     def validate_metadata_integrity(self) -> None:
-        """Raises CheckpointingException when the attributes contradict."""
+        """Raises CheckpointingException if attributes contradict each other."""
 
     @abstractmethod
     def without_data(self) -> ShardedBase:
@@ -45,18 +45,18 @@ class ShardedTensor(ShardedBase):
     """A box of a global tensor.
 
     Args:
-      key: names the global tensor; its directory in the checkpoint.
+      key: the name of the global tensor and of its directory.
       data: the elements, of shape `local_shape`, or 1-D for a flattened range;
         None for only metadata.
       dtype: a torch.dtype, a numpy dtype or a name.
-      axis_fragmentations: into how many parts each axis of the global tensor
-        is cut; one chunk of the array a part. None: an irregular grid, which
-        zarr checkpoints cannot have.
-      replica_id: the copy with 0 (or all zeros) is the one that is saved.
-      prepend_axis_num: how many axes of the global tensor come before those of
-        the local one.
-      allow_shape_mismatch: at load, the stored global shape may be another:
-        what lies outside is cut off, what is missing is zero.
+      axis_fragmentations: the number of parts along each axis of the global
+        tensor; each part is one chunk of the array. None means an irregular
+        grid, which zarr checkpoints cannot have.
+      replica_id: the copy with 0 (or all zeros) is saved.
+      prepend_axis_num: the number of axes of the global tensor before those of
+        the local tensor.
+      allow_shape_mismatch: a load accepts another stored global shape: elements
+        outside are cut off, and missing elements are zero.
       flattened_range: `data` is this slice of the flattened box.
 
     Raises CheckpointingException when these contradict each other.
@@ -166,11 +166,11 @@ class ShardedTensor(ShardedBase):
 
     @property
     def has_regular_grid(self) -> bool:
-        """The parts are those of a grid."""
+        """Whether the parts form a regular grid."""
         return self.axis_fragmentations is not None
 
     def global_slice(self) -> tuple[int | slice, ...]:
-        """Where the box lies: ints for the prepended axes, then slices."""
+        """Returns the box's index: ints for the prepended axes, then slices."""
         lead = self.global_offset[: self.prepend_axis_num]
         rest = self.global_offset[self.prepend_axis_num :]
         return (
@@ -182,13 +182,13 @@ class ShardedTensor(ShardedBase):
         )
 
     def local_coordinates(self) -> Coordinates:
-        """For each local axis the indices of the flattened range's elements."""
+        """The flattened range's element indices along each local axis."""
         flat = self._flat("local_coordinates")
         count = math.prod(self.local_shape)
         return np.unravel_index(np.arange(count)[flat], self.local_shape)
 
     def global_coordinates(self) -> Coordinates:
-        """The same in the global tensor: ints for the prepended axes."""
+        """`local_coordinates` in the global tensor; ints for prepended axes."""
         self._flat("global_coordinates")
         local = (0,) * self.prepend_axis_num + self.local_coordinates()
         return tuple(
@@ -206,7 +206,7 @@ class ShardedTensor(ShardedBase):
         return self.flattened_range
 
     def local_chunk_offset_in_global(self) -> tuple[int, ...]:
-        """Which part of the grid this is."""
+        """Returns this part's position in the grid."""
         lead = self.global_offset[: self.prepend_axis_num]
         rest = self.global_offset[self.prepend_axis_num :]
         if 0 in self.local_shape:
@@ -225,9 +225,9 @@ class ShardedTensor(ShardedBase):
         )
 
     def max_allowed_chunks(self) -> tuple[int, ...]:
-        """The chunk shape of the array: one part of the grid.
+        """Returns the chunk shape of the array: one part of the grid.
 
-        Raises CheckpointingException when an axis does not come out even and
+        Raises CheckpointingException when an axis does not divide evenly and
         the shape may not mismatch.
         """
         if self.axis_fragmentations is None:
@@ -267,10 +267,10 @@ class ShardedTensor(ShardedBase):
         flattened_range: None = None,
         **init_kwargs: Any,
     ) -> ShardedTensor:
-        """The part that a rank has of an evenly cut tensor.
+        """Makes the part that a rank has of an evenly divided tensor.
 
-        `rank_offsets`: (axis, rank, count): this axis is cut into `count`
-        parts, and `data` is number `rank`; axes that are not named are whole.
+        Each of `rank_offsets` is (axis, rank, count): the axis is cut into
+        `count` parts, and `data` is part `rank`. Other axes are not cut.
         """
         if flattened_range is not None:
             raise ValueError(
@@ -320,7 +320,7 @@ class ShardedTensor(ShardedBase):
         flattened_range: slice | None = None,
         **kwargs: Any,
     ) -> ShardedTensor:
-        """The same for 1-D data that is a slice of the flattened part."""
+        """`from_rank_offsets` for 1-D data, a slice of the flattened part."""
         if flattened_range is None:
             raise CheckpointingException(
                 "Cannot instantiate a non-flat ShardedTensor with"
@@ -352,9 +352,10 @@ class ShardedTensor(ShardedBase):
     def init_data(
         self, device: Any = "cpu", init_fn: Callable[..., Any] | None = None
     ) -> None:
-        """Gives the tensor memory, when it has none.
+        """Allocates the tensor's data if it is None.
 
-        `init_fn(shape, dtype=, device=)` makes it; None: not initialised.
+        `init_fn(shape, dtype=, device=)` makes the data; None leaves it
+        uninitialised.
         """
         if self.data is not None:
             return
@@ -374,11 +375,10 @@ class ShardedTensor(ShardedBase):
         self.data = data
 
     def narrow(self, dim: int, start: int, length: int) -> list[ShardedTensor]:
-        """Every rank's part, cut to `length` from `start` along a local axis.
+        """Cuts every rank's part to `length` from `start` along a local axis.
 
-        The global tensor shrinks in proportion. A flattened range gives no
-        tensor when nothing of it is left, and can be narrowed along axis 0
-        only.
+        The global tensor shrinks in proportion. A flattened range can only be
+        narrowed along axis 0; the list is empty when nothing of it is left.
         """
         axis = dim + self.prepend_axis_num
         local = self.local_shape[dim]

@@ -1,8 +1,8 @@
-"""torch tensors and numpy arrays, as one kind of thing.
+"""Treats torch tensors and numpy arrays alike.
 
-torch is used when the program can import it. A dtype is a torch.dtype, a numpy
-dtype or a name; its name ("bfloat16") is what the engine knows. Elements that
-numpy has no dtype for travel as integers of the same width.
+torch is used if the program can import it. A dtype is a torch.dtype, a numpy
+dtype or a name; the engine uses the name ("bfloat16"). Elements without a numpy
+dtype pass as integers of the same width.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = [
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-# Element types by name, and the numpy dtype that carries their bits.
+# Element types by name, and the numpy dtype that holds their bits.
 _CARRIERS = {name: name for name in _dtypes.NUMPYS} | _torch_arrays.CARRIERS
 
 
 def torch() -> Any | None:
-    """The module torch; None where it is not installed."""
+    """Returns the module torch; None if it is not installed."""
     module = sys.modules.get("torch", _ABSENT)
     if module is None:
         return None
@@ -65,7 +65,8 @@ def _import_torch() -> Any | None:
 
 
 def is_torch(value: Any) -> bool:
-    """A torch.Tensor or a torch.dtype; never imports torch."""
+    """Whether `value` is a torch.Tensor or a torch.dtype; never imports
+    torch."""
     module = sys.modules.get("torch")
     tensor = getattr(module, "Tensor", None)
     if module is None or tensor is None:
@@ -74,7 +75,7 @@ def is_torch(value: Any) -> bool:
 
 
 def is_tensor(value: Any) -> bool:
-    """A torch.Tensor or a numpy array."""
+    """Whether `value` is a torch.Tensor or a numpy array."""
     return isinstance(value, np.ndarray) or (
         is_torch(value) and hasattr(value, "shape")
     )
@@ -82,7 +83,8 @@ def is_tensor(value: Any) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def dtype_name(dtype: Any) -> str:
-    """ "float32", "bfloat16", ... of a torch.dtype, a numpy dtype or a name."""
+    """ "float32", "bfloat16", ... for a torch.dtype, a numpy dtype or a
+    name."""
     if isinstance(dtype, np.dtype):
         return _dtypes.dtype_name(dtype)
     text = str(dtype).removeprefix("torch.")
@@ -95,12 +97,12 @@ def dtype_name(dtype: Any) -> str:
 
 
 def dtype_text(dtype: Any) -> str:
-    """As torch prints it: "torch.float32"."""
+    """The dtype as torch prints it: "torch.float32"."""
     return f"torch.{dtype_name(dtype)}"
 
 
 def numpy_carrier(name: str) -> np.dtype[Any]:
-    """The numpy dtype whose arrays carry elements of that type."""
+    """Returns the numpy dtype whose arrays hold elements of that type."""
     carrier = _CARRIERS.get(name)
     return np.dtype(carrier) if carrier else _dtypes.numpy_dtype(name)
 
@@ -110,7 +112,7 @@ def item_bytes(name: str) -> int:
 
 
 def default_dtype(name: str) -> Any:
-    """The torch.dtype where torch is installed, else the numpy dtype."""
+    """The torch.dtype if torch is installed, or else the numpy dtype."""
     module = torch()
     if module is not None:
         return getattr(module, name)
@@ -118,8 +120,9 @@ def default_dtype(name: str) -> Any:
 
 
 def array_of(data: Any) -> Array:
-    """The elements of a tensor as a numpy array, on the same memory where
-    they are in host memory; of the carrier's dtype.
+    """Returns a tensor's elements as a numpy array of the carrier's dtype.
+
+    The array shares the memory of a tensor in host memory.
     """
     if isinstance(data, np.ndarray):
         name = dtype_name(data.dtype)
@@ -146,9 +149,9 @@ def array_of(data: Any) -> Array:
 
 
 def empty(shape: tuple[int, ...], name: str) -> Array:
-    """Memory for elements of that type, in the carrier's dtype.
+    """Allocates memory for elements of that type, in the carrier's dtype.
 
-    torch's where it is installed: numpy asks for huge pages, which virtual
+    torch allocates it if installed: numpy asks for huge pages, which virtual
     machines may have to get from their host first (1 GiB: 1.0 s, not 0.25).
     """
     dtype = numpy_carrier(name)
@@ -161,8 +164,11 @@ def empty(shape: tuple[int, ...], name: str) -> Array:
 
 
 def wrap(array: Array, name: str, like: Any) -> Any:
-    """A tensor of element type `name` on the memory of a carrier's array:
-    torch's when `like` (a tensor, a dtype) is torch's, else numpy's.
+    """Returns a tensor of element type `name` on the memory of a carrier's
+    array.
+
+    It is a torch tensor if `like` (a tensor or dtype) is torch's, or else a
+    numpy array.
     """
     if not is_torch(like):
         carrier = numpy_carrier(name)
@@ -176,12 +182,12 @@ def wrap(array: Array, name: str, like: Any) -> Any:
 
 
 def default_wrap(array: Array, name: str) -> Any:
-    """A torch tensor where torch is installed, else a numpy array."""
+    """Returns a torch tensor if torch is installed, or else a numpy array."""
     return wrap(array, name, default_dtype(name))
 
 
 def no_data_tensor(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Something with a shape and a dtype and, where that goes, no memory."""
+    """A tensor with shape and dtype and, if possible, without memory."""
     module = torch()
     if is_torch(dtype) and module is not None:
         return module.empty(shape, dtype=dtype, device="meta")

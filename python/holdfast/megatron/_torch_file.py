@@ -1,5 +1,5 @@
-"""Files of torch.save: written by torch where it is installed, and read
-without running the code that they name.
+"""torch.save files: written by torch if it is installed, and read without
+running the code that they name.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ __all__ = ["decode", "read", "write"]
 
 
 def read(path: str | os.PathLike[str]) -> Any:
-    """The object in a file; tensors are torch's where torch is installed.
+    """Returns the object in a file; tensors are torch's if torch is installed.
 
-    Objects of classes that are not known come back as `holdfast.PickleRecord`.
-    Raises FileNotFoundError; DataLossError for a damaged file;
-    PermissionDeniedError for one that names what must not run.
+    An object of an unknown class becomes a `holdfast.PickleRecord`. Raises
+    FileNotFoundError; DataLossError for a damaged file; PermissionDeniedError
+    for a file that names code that must not run.
     """
     with _files.open(path, "rb") as file:
         data = file.read()
@@ -26,14 +26,15 @@ def read(path: str | os.PathLike[str]) -> Any:
 
 
 def decode(data: bytes) -> Any:
-    """The object in the bytes of a file."""
+    """Returns the object in the bytes of a file."""
     return _engine.read_torch_file(data, _tensors.default_wrap)
 
 
 def write(path: str | os.PathLike[str], value: Any) -> None:
-    """Writes the file, onto stable storage.
+    """Writes the file to stable storage.
 
-    Without torch: containers, numbers, strings, bytes and arrays.
+    Without torch, `value` may contain containers, numbers, strings, bytes and
+    arrays.
     """
     module = _tensors.torch()
     with _files.open(path, "wb") as file:

@@ -1,7 +1,7 @@
 """`metadata.json`, which says that a directory is a distributed checkpoint.
 
-It names the back ends that wrote the tensors and everything else, and their
-versions. It is written last, so a checkpoint without it is not complete.
+The file names the back ends, and their versions, that wrote the tensors and
+everything else. It is written last, so a checkpoint without it is incomplete.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ CONFIG_FNAME = "metadata.json"
 
 
 class CheckpointingException(Exception):
-    """The base of what goes wrong with a checkpoint.
+    """The base class of errors with a checkpoint.
 
-    `code` says which condition it is ("ARRAY_NOT_FOUND", ...), "" when it has
-    no name.
+    `code` names the condition ("ARRAY_NOT_FOUND", ...); "" if it has no name.
     """
 
     code: str = ""
@@ -62,9 +61,9 @@ class CheckpointingConfig:
 def check_is_distributed_checkpoint(
     checkpoint_dir: str | os.PathLike[str],
 ) -> bool:
-    """There is a `metadata.json` in the directory.
+    """Whether the directory has a `metadata.json`.
 
-    Raises what `maybe_load_config` raises when it says nothing sensible.
+    Raises the errors of `maybe_load_config` if the file is invalid.
     """
     return maybe_load_config(checkpoint_dir) is not None
 
@@ -72,10 +71,10 @@ def check_is_distributed_checkpoint(
 def maybe_load_config(
     checkpoint_dir: str | os.PathLike[str],
 ) -> CheckpointingConfig | None:
-    """The config in `metadata.json`; None without one.
+    """Returns the config in `metadata.json`; None if the file does not exist.
 
-    Raises json.JSONDecodeError for text that is not JSON, TypeError for a key
-    that is not known, a missing `sharded_backend`, or a document that is not an
+    Raises json.JSONDecodeError for text that is not JSON, TypeError for an
+    unknown key, a missing `sharded_backend`, or a document that is not an
     object.
     """
     if not os.fspath(checkpoint_dir):

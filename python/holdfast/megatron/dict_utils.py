@@ -1,6 +1,6 @@
-"""Nested dicts and lists: what they hold, split, compared and put together.
+"""Lists, splits, compares and merges nested dicts and lists.
 
-Everything that is neither a dict nor a list is a leaf, tuples too.
+Everything that is not a dict or a list is a leaf, including tuples.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def extract_matching_values(
     predicate: Callable[[Any], bool],
     return_lists_as_dicts: bool = False,
 ) -> tuple[Any, Any]:
-    """Two trees: the leaves that match, and the others.
+    """Splits a tree into the leaves that match, and the others.
 
     Args:
       x: a dict or a list.
-      predicate: of a leaf.
-      return_lists_as_dicts: lists become dicts from the former indices, so
-        that the leaves keep their places.
+      predicate: called with a leaf.
+      return_lists_as_dicts: turn lists into dicts keyed by the old indices, so
+        the leaves keep their places.
 
-    Containers without leaves go to the second. Raises ValueError for another
-    `x`.
+    The second tree gets containers without leaves. Raises ValueError if `x` is
+    not a dict or a list.
     """
     if isinstance(x, dict):
         return _extract_from_dict(x, predicate, return_lists_as_dicts)
@@ -96,10 +96,10 @@ def _extract_from_list(
 def diff(
     x1: Any, x2: Any, prefix: tuple[Any, ...] = ()
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """Where two trees differ.
+    """Compares two trees.
 
-    Returns the paths that only the first has, those that only the second has,
-    and (path, type, type, ...) of the leaves that are not equal.
+    Returns the paths that only the first tree has, the paths that only the
+    second has, and (path, type, type, ...) for leaves that are not equal.
     """
     if isinstance(x1, dict) and isinstance(x2, dict):
         left = [(*prefix, k) for k in x1 if k not in x2]
@@ -162,7 +162,7 @@ def inspect_types(
 
 
 def nested_items_iter(x: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """(container, key or index, leaf) of every leaf."""
+    """Yields (container, key or index, leaf) for every leaf."""
     for key, value in x.items() if isinstance(x, dict) else enumerate(x):
         if isinstance(value, (dict, list)):
             yield from nested_items_iter(value)
@@ -189,7 +189,8 @@ def dict_map_with_key(f: Callable[[Any, Any], Any], d: Any) -> None:
 
 
 def dict_list_map_inplace(f: Callable[[Any], Any], x: Any) -> Any:
-    """`x` with every leaf replaced by `f(leaf)`; a leaf gives `f(x)`."""
+    """Replaces every leaf of `x` by `f(leaf)`; returns `f(x)` if `x` is a
+    leaf."""
     if isinstance(x, dict):
         for key, value in x.items():
             x[key] = dict_list_map_inplace(f, value)
@@ -210,7 +211,7 @@ def dict_list_map_outplace(f: Callable[[Any], Any], x: Any) -> Any:
 
 
 def merge(x1: Any, x2: Any, key: tuple[Any, ...] = ()) -> Any:
-    """`x1`, completed by what `x2` has and it has not.
+    """Adds everything to `x1` that only `x2` has; returns `x1`.
 
     Raises ValueError for lists of different lengths, and for a place where
     both have a leaf.

@@ -1,4 +1,4 @@
-"""Which rank saves or loads a shard that several ranks have."""
+"""Chooses the rank that saves or loads a shard that several ranks have."""
 
 from __future__ import annotations
 
@@ -49,11 +49,12 @@ def distribute_shards_to_ranks(
     num_ranks: int,
     cross_parallelization_group_loads: set[T],
 ) -> dict[T, int]:
-    """One of its ranks for each shard, so that all get about as many bytes.
+    """Assigns each shard to one of its ranks, with similar bytes for each rank.
 
-    Greedy, and the same on all ranks: shards of this group first, then those
-    with the fewest ranks, the most bytes, by id; each to the rank that has the
-    least so far, the lowest on ties.
+    The algorithm is greedy and the same on all ranks. Shards of this group come
+    first, then shards with the fewest ranks, then with the most bytes, then by
+    id. Each goes to the rank with the fewest bytes so far; ties go to the
+    lowest rank.
     """
 
     def order(shard: Any) -> Any:
@@ -74,7 +75,7 @@ def distribute_shards_to_ranks(
 
 
 def _sortable(shard: Any) -> Any:
-    """An id that sorts, though a flattened range may be None."""
+    """Returns an id that can be sorted even if its flattened range is None."""
     if isinstance(shard, tuple):
         return tuple(
             (x is not None, x) if x is not None else (False,) for x in shard
@@ -87,10 +88,10 @@ def determine_main_replica_uniform_distribution(
     parallelization_group: Any = None,
     ignore_groups: bool = False,
 ) -> ShardDistribution | None:
-    """The distribution among a group; all its ranks call it.
+    """Returns the distribution within a group; all its ranks make the call.
 
-    `ignore_groups`: shards whose main replica is in another group count too,
-    as in a load. None for a group of one.
+    `ignore_groups` includes shards whose main replica is in another group, as
+    in a load. Returns None for a group of one.
     """
     local = [
         each.without_data()

@@ -1,11 +1,11 @@
-"""How local tensors and objects are parts of global ones.
+"""Describes local tensors and objects as parts of global ones.
 
 A sharded state dict is a state dict whose tensors are wrapped: each
 `ShardedTensor` says which box of which global tensor its data is. Megatron
 Core's own objects count as instances of the classes here once its module is
 imported (`adopt_megatron_core`).
 
-Shapes and offsets are in elements. `local_shape` leaves the prepended axes out;
+Shapes and offsets are in elements. `local_shape` leaves out the prepended axes;
 `global_shape`, `global_offset` and `axis_fragmentations` include them.
 """
 
@@ -50,14 +50,14 @@ ShardedStateDict = dict[str, Any]
 
 
 def is_main_replica(replica_id: ReplicaId) -> bool:
-    """0, or a tuple of zeros."""
+    """Whether the id is 0, or a tuple of zeros."""
     if isinstance(replica_id, int):
         return replica_id == 0
     return all(part == 0 for part in replica_id)
 
 
 class LocalNonpersistentObject(metaclass=ABCMeta):  # noqa: B024
-    """An object that is not saved; at load the caller's own one comes back."""
+    """An object that is not saved; a load returns the caller's own object."""
 
     def __init__(self, obj: Any) -> None:
         self.obj = obj
@@ -69,9 +69,9 @@ class LocalNonpersistentObject(metaclass=ABCMeta):  # noqa: B024
 
 @dataclass
 class ShardedObject(ShardedBase):
-    """One of the objects under a key; saved in a file of its own.
+    """One of the objects under a key, saved in its own file.
 
-    `global_shape` and `global_offset` count objects. They cannot be resharded.
+    `global_shape` and `global_offset` count objects, which cannot be resharded.
     """
 
     key: str
@@ -110,10 +110,10 @@ class ShardedObject(ShardedBase):
     def empty_from_unique_key(
         cls, unique_key: str, replica_id: ReplicaId = 0
     ) -> ShardedObject:
-        """The object of that unique key, without data.
+        """Makes the object with that unique key, without data.
 
-        A shape that is one short, as before 0.8, ends in -1: not known.
-        Raises ValueError or AssertionError for another form.
+        If the shape lacks its last extent, as before 0.8, it gets -1 for
+        "unknown". Raises ValueError or AssertionError for another form.
         """
         try:
             key, shard = unique_key.split("/")
@@ -140,9 +140,10 @@ FactoryMergeFn = Callable[[Any], Any]
 class ShardedTensorFactory(ShardedBase):
     """A tensor that is stored in another form.
 
-    Before a save or load `build_fn(key, data, replica_id, flattened_range)`
-    makes the sharded state dict that takes its place; after a load `merge_fn`
-    makes a tensor of the loaded parts.
+    Before a save or load, `build_fn(key, data, replica_id, flattened_range)`
+    makes
+    the sharded state dict that replaces it. After a load, `merge_fn` makes a
+    tensor from the loaded parts.
     """
 
     key: str
@@ -171,8 +172,8 @@ _ADOPTED: list[Any] = []
 
 
 def adopt_megatron_core() -> None:
-    """Makes Megatron Core's objects instances of the classes here, once the
-    program has imported them. Never imports anything.
+    """Makes Megatron Core's objects instances of the classes here, if the
+    program has imported Megatron Core. Never imports anything.
     """
     module = sys.modules.get(_MEGATRON_CORE)
     if module is None or any(known is module for known in _ADOPTED):
@@ -197,10 +198,10 @@ def apply_factories(sharded_state_dict: ShardedStateDict) -> None:
 
 
 def apply_factory_merges(x1: Any, x2: Any, key: tuple[Any, ...] = ()) -> Any:
-    """`x1` with the places of `x2`'s factories merged, in place.
+    """Merges the loaded parts in `x1` with the factories in `x2`, in place.
 
-    A list of `x1` may be a dict of indices in `x2`. Raises ValueError for a
-    place that `x1` has not.
+    A list in `x1` may be a dict of indices in `x2`. Raises ValueError for a
+    path that `x1` does not have.
     """
     if isinstance(x2, ShardedTensorFactory):
         return x2.merge_fn(x1)

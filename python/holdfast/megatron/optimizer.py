@@ -1,4 +1,4 @@
-"""Sharding of optimizer states, made from that of the model's parameters."""
+"""Shards optimizer states like the model's parameters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-# For messages of programs that found no parameter of a state.
+# For error messages when a state's parameter was not found.
 KEEP_VARS_HINT = (
     " Make sure state dict contains original torch.nn.Parameters (not pure"
     " torch.Tensors) by passing `keep_vars=True` to `.state_dict()`. If any"
@@ -42,7 +42,7 @@ Sharded = ShardedTensor | ShardedTensorFactory
 def get_optim_param_to_id_map(
     optim_params_iter: Iterable[Any],
 ) -> dict[int, int]:
-    """The number in the optimizer of each parameter, by its `id`."""
+    """Each parameter's index in the optimizer, by the parameter's `id`."""
     numbers: dict[int, int] = {}
     for each in optim_params_iter:
         numbers.setdefault(id(each), len(numbers))
@@ -53,10 +53,10 @@ def get_param_id_to_sharded_param_map(
     model_sharded_state_dict: ShardedStateDict,
     optim_params_iter: Iterable[Any],
 ) -> dict[int, Sharded]:
-    """The sharded parameter of each number in the optimizer.
+    """Returns the sharded parameter for each index in the optimizer.
 
     Args:
-      model_sharded_state_dict: of the model, with the parameters themselves as
+      model_sharded_state_dict: the model's, with the parameters themselves as
         data (`state_dict(keep_vars=True)`).
       optim_params_iter: the parameters in the optimizer's order.
     """
@@ -79,9 +79,9 @@ def get_param_id_to_sharded_param_map(
 def make_sharded_optimizer_tensor(
     model_param: Any, optim_param: Any, prefix: str
 ) -> Any:
-    """A state of the optimizer, sharded as its parameter is.
+    """Returns an optimizer state, sharded like its parameter.
 
-    Raises AssertionError for another shape.
+    Raises AssertionError if the shapes differ.
     """
     key = f"{prefix}.{model_param.key}"
     if isinstance(model_param, ShardedTensorFactory):
@@ -105,7 +105,8 @@ def optim_state_to_sharding_state(
 ) -> None:
     """Shards an optimizer's state dict, in place.
 
-    Its states, but `exclude_keys`, become "optimizer.state.<name>.<key of the
+    Its states, except `exclude_keys`, become "optimizer.state.<name>.<key of
+    the
     parameter>"; lists of parameters stay local. Raises ValueError for a
     parameter that is not in the map.
     """

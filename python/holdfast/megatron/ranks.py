@@ -1,10 +1,11 @@
 """The ranks that save or load one checkpoint together.
 
-They are the processes of torch.distributed where that is initialised, threads
-of this process in `run_in_threads`, and else only this process.
-They exchange metadata only, in meetings. A call in which they meet ends with a
-meeting, so that a failure of one, wherever, is the failure of the call on all;
-one that does not come in time is named.
+They are the processes of torch.distributed if that is initialised, threads of
+this process in `run_in_threads`, and otherwise only this process.
+
+The ranks meet to exchange metadata only. A call in which they meet ends with a
+meeting, so if one rank fails, the call fails on all. An error names the ranks
+that do not arrive in time.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ __all__ = [
     "this_rank",
 ]
 
-# How long a rank waits for the slowest of the others at one meeting.
+# How long a rank waits for the slowest rank at one meeting.
 TIMEOUT_SECONDS = 600.0
 _PHASE = "megatron checkpoint"
 
 
 class Ranks:
-    """The ranks of one save or load, as one of them sees them."""
+    """The ranks of one save or load, from the view of one rank."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class Ranks:
         board: _Board | None = None,
         torch_group: Any = None,
     ) -> None:
-        """`make_call` gives the call in which ranks meet; None: there is one
+        """`make_call` returns the call in which ranks meet; None means a single
         rank.
         """
         self.path = path
@@ -66,18 +67,20 @@ class Ranks:
 
     @property
     def meet(self) -> bool:
-        """All ranks make this call."""
+        """Whether all ranks make this call."""
         return self._call is not None
 
     def begin(self) -> None:
-        """All ranks make this call. The first meeting says so too, but a rank
-        may fail before that: a rank that does not begin is a group of one.
+        """Declares that all ranks make this call.
+
+        The first meeting does so too, but a rank may fail before it. A rank
+        that does not begin is a group of one.
         """
         if self._call is None and self._make_call is not None:
             self._call = self._make_call()
 
     def end(self, error: BaseException | None) -> None:
-        """Meets for the last time, or tells the others why not."""
+        """Meets for the last time, or tells the other ranks the error."""
         call, self._call = self._call, None
         if call is None:
             return
@@ -90,7 +93,7 @@ class Ranks:
         call.end(error)
 
     def all_gather(self, value: Any) -> list[Any]:
-        """The values of all ranks, which trust each other: by pickle."""
+        """The values of all ranks; uses pickle, as ranks trust each other."""
         self.begin()
         if self._call is None:
             return [value]
@@ -98,11 +101,11 @@ class Ranks:
         return [pickle.loads(each) for each in values]
 
     def barrier(self) -> None:
-        """All ranks have come here, and none has failed."""
+        """Waits until all ranks have come here; raises if one has failed."""
         self.all_gather(None)
 
     def broadcast(self, value: Any) -> Any:
-        """Rank 0's value."""
+        """Returns rank 0's value."""
         values = self.all_gather(value if self.rank == 0 else None)
         return values[0]
 
@@ -120,9 +123,10 @@ class Ranks:
             ) from error
 
     def share(self, mine: dict[Any, Any], wanted: set[Any]) -> dict[Any, Any]:
-        """The tensors that are wanted here, of what all ranks have loaded.
+        """Returns the tensors that this rank wants, from what all have loaded.
 
-        Each has one holder; (dtype name, carrier's array) by id.
+        Each tensor has one holder. Tensors are (dtype name, carrier's array) by
+        id.
         """
         if self._make_call is None:
             return dict(mine)
@@ -152,7 +156,7 @@ class Ranks:
 
         forms = {k: (name, a.shape) for k, (name, a) in mine.items()}
         all_forms = self.all_gather(forms)
-        # All memory first: nobody may fail while torch's collectives go on.
+        # Allocate everything first: no rank may fail during collectives.
         arrays = {
             (rank, key): np.ascontiguousarray(mine[key][1])
             if rank == self.rank
@@ -174,7 +178,7 @@ class Ranks:
 
 
 class _Call(Protocol):
-    """The protocol that `holdfast._process_group.Call` follows too."""
+    """The protocol that `holdfast._process_group.Call` also implements."""
 
     @property
     def engine(self) -> _engine.ProcessGroup: ...
@@ -183,7 +187,7 @@ class _Call(Protocol):
 
 
 class _ThreadCall:
-    """A call of ranks that are threads, which make one at a time."""
+    """A call of ranks that are threads, which make one call at a time."""
 
     def __init__(self, engine: _engine.ProcessGroup) -> None:
         self.engine = engine
@@ -194,7 +198,7 @@ class _ThreadCall:
 
 
 class _Board:
-    """The place where ranks that are threads leave tensors for each other."""
+    """Holds the tensors that ranks, as threads, leave for each other."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -203,7 +207,7 @@ class _Board:
 
 class _Current(threading.local):
     ranks: Ranks | None = None
-    # The rank of a thread of run_in_threads.
+    # Set in a thread of run_in_threads: its rank.
     engine: _engine.ProcessGroup | None = None
     board: _Board | None = None
 
@@ -212,14 +216,14 @@ _current = _Current()
 
 
 def current() -> Ranks:
-    """The ranks of the call that goes on in this thread."""
+    """Returns the ranks of the call that is running in this thread."""
     if _current.ranks is None:
         raise RuntimeError("no save or load goes on in this thread")
     return _current.ranks
 
 
 def this_rank() -> int:
-    """The rank of this process or thread, whether or not a call goes on."""
+    """Returns the rank of this process or thread, within a call or outside."""
     if _current.ranks is not None:
         return _current.ranks.rank
     if _current.engine is not None:
@@ -235,10 +239,10 @@ def call(
     is_collective: bool = True,
     timeout_seconds: float | None = None,
 ) -> Iterator[Ranks]:
-    """One save or load of `path`, or the part of one that goes on already.
+    """Makes one save or load of `path`, or joins the one that is running.
 
-    `is_collective`: all ranks make this call, if they meet in it. A failure in
-    the block is told to the others.
+    `is_collective` means that all ranks make this call, if they meet in it. If
+    the block fails, the other ranks are told.
     """
     if _current.ranks is not None:
         yield _current.ranks
@@ -300,8 +304,9 @@ def subgroup(group: Any) -> Iterator[Ranks]:
     """The ranks of the call that belong to `group`: a process group of
     torch.distributed, or None for all.
 
-    Its members make a call of their own, all of them: where all ranks make the
-    call around, nobody has failed before.
+    All its members make their own call. If all ranks make the surrounding call,
+    no
+    rank has failed before.
     """
     ranks = current()
     if group is None or ranks.board is not None:
@@ -322,10 +327,10 @@ def subgroup(group: Any) -> Iterator[Ranks]:
 def run_in_threads(
     count: int, work: Callable[[int], Any], return_exceptions: bool
 ) -> list[Any]:
-    """`work` of each rank, each in a thread of its own, as ranks of one call.
+    """Runs `work` for each rank in its own thread, as ranks of one call.
 
-    Returns what each gave; with `return_exceptions` its failure in that place.
-    Without, raises the first rank's own failure.
+    Returns the results of all ranks. With `return_exceptions` a failed rank's
+    result is its exception; otherwise raises the first failed rank's own error.
     """
     if count == 0:
         raise ValueError("want the state dict of at least one rank")

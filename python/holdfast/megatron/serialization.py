@@ -1,4 +1,4 @@
-"""Saving and loading sharded state dicts."""
+"""Saves and loads sharded state dicts."""
 
 from __future__ import annotations
 
@@ -82,29 +82,29 @@ def load(
     *,
     timeout_seconds: float | None = None,
 ) -> Any:
-    """Loads what a sharded state dict asks for; all ranks call it.
+    """Loads everything that a sharded state dict requests; all ranks call it.
 
     Args:
-      sharded_state_dict: says which box of which stored tensor belongs where;
-        it stays as it is, except that ShardedObjects lose their data.
+      sharded_state_dict: says which box of which stored tensor belongs where.
+        It does not change, except that ShardedObjects lose their data.
       checkpoint_dir: a directory with `metadata.json`.
-      sharded_strategy: how tensors are loaded; None: as metadata.json says.
+      sharded_strategy: how tensors are loaded; None follows metadata.json.
       common_strategy: how everything else is loaded.
-      validate_access_integrity: the main replicas of all ranks must cover
-        every tensor that is asked for once. Rank 0 checks.
+      validate_access_integrity: check on rank 0 that the main replicas of all
+        ranks cover every requested tensor exactly once.
       strict: what to do about keys that only one side has.
-      timeout_seconds: how long to wait for other ranks; None: 600.
+      timeout_seconds: how long to wait for other ranks; None means 600.
 
     Returns:
-      The common state with the loaded tensors, of the stored dtypes, and
-      objects in it. With `strict` one of return_unexpected and return_all:
-      (that, missing keys, unexpected keys).
+      The common state, including the loaded objects and the loaded tensors in
+      the stored dtypes. If `strict` is return_unexpected or return_all, a tuple
+      of this, missing keys and unexpected keys.
 
     Raises:
-      CheckpointingException: no such checkpoint, strategy, array, object;
-        another global shape; keys that `strict` refuses; shards that do not
+      CheckpointingException: the checkpoint, strategy, array or object does not
+        exist; a global shape differs; `strict` refuses keys; shards do not
         cover a tensor.
-      ValueError: a chunk of a wrong length; an unknown `strict`.
+      ValueError: a chunk has the wrong length, or `strict` is unknown.
     """
     adopt_megatron_core()
     with ranks.call(checkpoint_dir, timeout_seconds=timeout_seconds) as group:
@@ -128,7 +128,8 @@ def _load(
     validate_access_integrity: bool,
     strict: str | StrictHandling,
 ) -> Any:
-    # Known before anything can fail, so that a failure finds the others.
+    # Decide this before anything can fail, so that other ranks learn of
+    # failures.
     if validate_access_integrity or _meets(sharded_strategy, strict):
         group.begin()
     sharded, common = verify_checkpoint_and_load_strategy(
@@ -169,7 +170,7 @@ def _load(
 
 
 def _meets(sharded_strategy: Any, strict: str | StrictHandling) -> bool:
-    """The ranks exchange something in such a load."""
+    """Whether the ranks exchange something in such a load."""
     with contextlib.suppress(ValueError):  # raised where it is used
         if StrictHandling.requires_global_app_metadata(
             parse_strict_flag(strict)
@@ -182,7 +183,7 @@ def _meets(sharded_strategy: Any, strict: str | StrictHandling) -> bool:
 
 
 def load_common_state_dict(checkpoint_dir: CheckpointDir) -> StateDict:
-    """The state that is not sharded. Raises CheckpointingException."""
+    """Loads the state that is not sharded. Raises CheckpointingException."""
     _, common = verify_checkpoint_and_load_strategy(checkpoint_dir)
     return common.load_common(checkpoint_dir)
 
@@ -191,7 +192,8 @@ def load_tensors_metadata(
     checkpoint_dir: CheckpointDir,
     sharded_strategy: LoadShardedStrategy | tuple[str, int] | None = None,
 ) -> CkptShardedMetadata:
-    """By key, a whole ShardedTensor without data: its global shape and dtype.
+    """Returns, by key, a complete ShardedTensor without data, which has the
+    global shape and dtype.
 
     Raises CheckpointingException; KeyError for a dtype that the format lacks.
     """
@@ -206,7 +208,7 @@ def load_sharded_metadata(
     sharded_strategy: LoadShardedStrategy | tuple[str, int] | None = None,
     common_strategy: LoadCommonStrategy | tuple[str, int] | None = None,
 ) -> CkptShardedMetadata:
-    """The same, and the ShardedObjects by unique key."""
+    """`load_tensors_metadata`, plus the ShardedObjects by unique key."""
     sharded, common = verify_checkpoint_and_load_strategy(
         checkpoint_dir, sharded_strategy, common_strategy
     )
@@ -218,9 +220,9 @@ def load_sharded_metadata(
 
 
 def load_plain_tensors(checkpoint_dir: CheckpointDir) -> StateDict:
-    """Every tensor, whole, by key; the common state is in the dict too.
+    """Loads every complete tensor by key; the dict also has the common state.
 
-    A rank reads all by itself.
+    Each rank reads everything by itself.
     """
     request = dict(load_tensors_metadata(checkpoint_dir))
     return load(request, checkpoint_dir, validate_access_integrity=False)  # type: ignore[no-any-return]
@@ -231,9 +233,9 @@ def load_content_metadata(
     *,
     preloaded_state_dict: StateDict | None = None,
 ) -> dict[Any, Any] | None:
-    """The `content_metadata` that `save` was given; None: none.
+    """Returns the `content_metadata` that `save` was given, or None.
 
-    `preloaded_state_dict`: a loaded common state, so that nothing is read.
+    With `preloaded_state_dict`, a loaded common state, nothing is read.
     """
     if preloaded_state_dict is None:
         if checkpoint_dir is None:
@@ -270,32 +272,32 @@ def save(
 
     Args:
       sharded_state_dict: tensors and objects as ShardedTensor and
-        ShardedObject; everything else is the common state, rank 0's. Factories
-        in it are built in place.
-      checkpoint_dir: an existing directory; empty, or a failed save's in which
-        none of these arrays is.
-      sharded_strategy: how tensors are written; None: zarr version 1.
-      common_strategy: None.
-      validate_access_integrity: the main replicas of all ranks must cover
-        every tensor once. Every rank checks. Ranks whose common state differs
-        from rank 0's warn.
-      async_sharded_save: for strategies that can; zarr's cannot.
-      preprocess_common_before_consistancy_check: of the common state, before
-        it is compared.
-      content_metadata: goes into the common state under that name.
-      timeout_seconds: how long to wait for other ranks; None: 600.
+        ShardedObject. Everything else is the common state, which rank 0 saves.
+        Factories in the dict are built in place.
+      checkpoint_dir: an existing directory that is empty, or was left by a
+        failed save and has none of these arrays.
+      sharded_strategy: how tensors are written; None means zarr version 1.
+      common_strategy: must be None.
+      validate_access_integrity: check on every rank that the main replicas of
+        all ranks cover every tensor exactly once. A rank whose common state
+        differs from rank 0's warns.
+      async_sharded_save: save in the background; zarr's strategies cannot.
+      preprocess_common_before_consistancy_check: applied to the common state
+        before it is compared.
+      content_metadata: stored in the common state under that name.
+      timeout_seconds: how long to wait for other ranks; None means 600.
 
-    Returns None; with `async_sharded_save` the request.
+    Returns None, or the request with `async_sharded_save`.
 
     Raises:
-      FileNotFoundError: no such directory.
-      CheckpointingException: an array is there already; an axis does not
-        divide; shards that do not cover a tensor; another rank has failed.
-      KeyError: a dtype that the format lacks.
-      NotImplementedError: a common strategy.
-      DeadlineExceededError: naming the ranks that did not come.
+      FileNotFoundError: the directory does not exist.
+      CheckpointingException: an array already exists; an axis does not divide;
+        shards do not cover a tensor; another rank has failed.
+      KeyError: the format lacks a dtype.
+      NotImplementedError: a common strategy was given.
+      DeadlineExceededError: ranks did not arrive in time; names them.
 
-    `metadata.json` is written last: a failed save does not leave a checkpoint.
+    `metadata.json` is written last, so a failed save leaves no checkpoint.
     """
     adopt_megatron_core()
     with ranks.call(checkpoint_dir, timeout_seconds=timeout_seconds) as group:
@@ -348,7 +350,7 @@ def save(
 
 
 def _look_at(checkpoint_dir: CheckpointDir) -> None:
-    """The directory is there; warns when something is in it."""
+    """Checks that the directory exists; warns if it is not empty."""
     try:
         with _files.scandir(checkpoint_dir) as entries:
             is_empty = next(entries, None) is None
@@ -378,19 +380,19 @@ def _save_strategy(
 def get_default_save_sharded_strategy(
     backend: str = "zarr", version: int = 1
 ) -> Any:
-    """The strategy that saves tensors for a back end and version."""
+    """Returns the strategy that saves tensors for a back end and version."""
     return get_default_strategy(StrategyAction.SAVE_SHARDED, backend, version)
 
 
 def get_default_save_common_strategy(
     backend: str = "torch", version: int = 1
 ) -> Any:
-    """The strategy that saves the common state."""
+    """Returns the strategy that saves the common state."""
     return get_default_strategy(StrategyAction.SAVE_COMMON, backend, version)
 
 
 def get_default_load_sharded_strategy(
     checkpoint_dir: CheckpointDir,
 ) -> LoadShardedStrategy:
-    """The strategy that loads a checkpoint's tensors."""
+    """Returns the strategy that loads a checkpoint's tensors."""
     return verify_checkpoint_and_load_strategy(checkpoint_dir)[0]

@@ -1,4 +1,4 @@
-"""Preparing a state dict before it is saved or loaded."""
+"""Prepares a state dict for a save or load."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def save_preprocess(
         Callable[[CommonStateDict], StateDict] | None
     ) = None,
 ) -> tuple[ShardedStateDict, StateDict]:
-    """The sharded part and the common state; factories are built in place.
+    """Returns the sharded part and the common state; builds factories in place.
 
-    Raises what `validate_sharding_integrity` raises, on every rank.
+    Raises the errors of `validate_sharding_integrity`, on every rank.
     """
     apply_factories(sharded_state_dict)
     _, sharded_state_dict = extract_nonpersistent(sharded_state_dict)
@@ -50,7 +50,7 @@ def save_preprocess(
         compared = common
         if preprocess_common_before_consistancy_check is not None:
             compared = preprocess_common_before_consistancy_check(common)
-        # On every rank, so that none has written anything when one refuses.
+        # Check on every rank, so no rank writes anything if one refuses.
         everything = determine_global_metadata(sharded)[1]
         validate_common_state_dict(compared)
         check_integrity(everything)
@@ -60,9 +60,10 @@ def save_preprocess(
 def load_preprocess(
     sharded_state_dict: ShardedStateDict,
 ) -> tuple[ShardedStateDict, StateDict, StateDict]:
-    """A copy with factories built, the nonpersistent objects, the factories.
+    """Returns a copy with built factories, the nonpersistent objects, and the
+    factories.
 
-    The state dict given stays as it is.
+    The given state dict does not change.
     """
     copy, _ = extract_matching_values(sharded_state_dict, lambda _: True)
     copy = filter_out_empty_flatten_tensor(copy)
@@ -72,7 +73,7 @@ def load_preprocess(
         return_lists_as_dicts=True,
     )
     apply_factories(copy)
-    # Their data is in the state dicts they have built.
+    # Their data is now in the state dicts that they have built.
     dict_list_map_inplace(lambda x: x.without_data(), factories)
     nonpersistent, copy = extract_nonpersistent(copy)
     dict_list_map_inplace(lambda x: x.unwrap(), nonpersistent)
@@ -80,7 +81,7 @@ def load_preprocess(
 
 
 def filter_out_empty_flatten_tensor(sharded_state_dict: Any) -> Any:
-    """The state dict without tensors that have no element."""
+    """Returns the state dict without empty tensors."""
 
     def has_elements(x: Any) -> bool:
         if not isinstance(x, ShardedTensor) or x.flattened_range is None:

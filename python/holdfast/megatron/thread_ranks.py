@@ -1,4 +1,4 @@
-"""A save or load of all ranks by one process: a thread is a rank."""
+"""Saves or loads for all ranks in one process, with a thread for each rank."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def save_ranks(
     return_exceptions: bool = False,
     **kwargs: Any,
 ) -> list[Any]:
-    """`save` by as many ranks as there are state dicts, in one call.
+    """Runs `save` on one rank for each state dict, in one call.
 
     Args:
-      sharded_state_dicts: what each rank would pass.
-      sharded_strategy: as `save` takes it, or a function of the rank.
-      return_exceptions: a rank's failure is its result; else the first rank's
-        own failure is raised.
-      **kwargs: of `save`.
+      sharded_state_dicts: the state dict of each rank.
+      sharded_strategy: as for `save`, or a function of the rank.
+      return_exceptions: return a rank's error as its result; otherwise the
+        first failed rank's own error is raised.
+      **kwargs: more arguments of `save`.
 
     Each rank is a thread; the elements are written without the GIL.
     """
@@ -51,7 +51,7 @@ def load_ranks(
     return_exceptions: bool = False,
     **kwargs: Any,
 ) -> list[Any]:
-    """`load` by as many ranks as there are state dicts, in one call.
+    """Runs `load` on one rank for each state dict, in one call.
 
     Returns what each rank's `load` returns. Arguments as for `save_ranks`.
     """

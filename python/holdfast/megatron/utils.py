@@ -1,4 +1,4 @@
-"""Helpers for sharded state dicts: what is in them, and their keys."""
+"""Helpers for the contents and keys of sharded state dicts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _Types = type | tuple[type, ...]
 
 
 def zip_strict(*args: Any) -> Any:
-    """zip of iterables of equal lengths; AssertionError names others."""
+    """Zips iterables of equal lengths; raises AssertionError for others."""
     lists = [list(each) for each in args]
     lengths = [len(each) for each in lists]
     if len(set(lengths)) > 1:
@@ -53,7 +53,7 @@ def zip_strict(*args: Any) -> Any:
 
 
 def _sharded_tensor_shard_id(sharded_tensor: ShardedTensor) -> ShardId:
-    """The same for the same data on different ranks."""
+    """Returns an id that is equal for the same data on different ranks."""
     flat = sharded_tensor.flattened_range
     return (
         sharded_tensor.key,
@@ -63,7 +63,7 @@ def _sharded_tensor_shard_id(sharded_tensor: ShardedTensor) -> ShardId:
 
 
 def _sharded_object_id(sharded_object: ShardedObject) -> ShardId:
-    """The same for the same object on different ranks."""
+    """Returns an id that is equal for the same object on different ranks."""
     return (
         sharded_object.key,
         sharded_object.global_offset,
@@ -160,7 +160,7 @@ def apply_prefix_mapping(
 
 
 def force_all_tensors_to_non_fp8(sharded_state_dict: ShardedStateDict) -> None:
-    """Transformer Engine's float8 tensors as tensors of higher precision."""
+    """Converts Transformer Engine's float8 tensors to a higher precision."""
 
     def plain(x: Any) -> Any:
         data: Any = getattr(x, "data", None)

@@ -1,4 +1,4 @@
-"""Checks of agreement: of the shards of all ranks, and with the checkpoint."""
+"""Checks that the shards of all ranks fit together and fit the checkpoint."""
 
 from __future__ import annotations
 
@@ -51,32 +51,32 @@ GlobalMetadata = Sequence[LocalMetadata]
 
 
 class StrictHandling(Enum):
-    """The ways in which a load treats keys that only one side has.
+    """How a load treats keys that only one side has.
 
-    Unexpected: asked for by this rank, not in the checkpoint. Missing: in the
-    checkpoint, asked for by no rank.
+    A key is unexpected if this rank requests it and the checkpoint lacks it. A
+    key is missing if the checkpoint has it and no rank requests it.
     """
 
-    # Nothing is compared; the loader raises for keys that it does not find.
+    # Compare nothing; the loader raises for keys that it does not find.
     ASSUME_OK_UNEXPECTED = "assume_ok_unexpected"
-    # Unexpected keys are left out of the request, and logged.
+    # Leave unexpected keys out of the request, and log them.
     LOG_UNEXPECTED = "log_unexpected"
     LOG_ALL = "log_all"
     RAISE_UNEXPECTED = "raise_unexpected"
     RAISE_ALL = "raise_all"
-    # They are left out, and returned.
+    # Leave them out, and return them.
     RETURN_UNEXPECTED = "return_unexpected"
     RETURN_ALL = "return_all"
     IGNORE_ALL = "ignore_all"
 
     @staticmethod
     def requires_explicit_ckpt_mismatch_check(val: StrictHandling) -> bool:
-        """The keys of the checkpoint matter."""
+        """Whether the keys of the checkpoint matter."""
         return val is not StrictHandling.ASSUME_OK_UNEXPECTED
 
     @staticmethod
     def requires_global_app_metadata(val: StrictHandling) -> bool:
-        """The keys that all ranks ask for matter."""
+        """Whether the requested keys of all ranks matter."""
         return val in (
             StrictHandling.IGNORE_ALL,
             StrictHandling.RAISE_ALL,
@@ -86,7 +86,8 @@ class StrictHandling(Enum):
 
     @staticmethod
     def requires_returning_mismatch_keys(val: StrictHandling) -> bool:
-        """`load` returns the state dict, missing and unexpected keys."""
+        """Whether `load` returns the state dict, missing and unexpected
+        keys."""
         return val in (
             StrictHandling.RETURN_UNEXPECTED,
             StrictHandling.RETURN_ALL,
@@ -94,9 +95,9 @@ class StrictHandling(Enum):
 
 
 def parse_strict_flag(strict: str | StrictHandling) -> StrictHandling:
-    """The mode of that name. Raises ValueError for another.
+    """Returns the mode with that name. Raises ValueError for an unknown name.
 
-    Megatron Core's own members are taken too.
+    Also accepts Megatron Core's own members.
     """
     if isinstance(strict, StrictHandling):
         return strict
@@ -115,11 +116,11 @@ def verify_checkpoint_and_load_strategy(
     sharded_strategy: Any = None,
     common_strategy: Any = None,
 ) -> tuple[LoadShardedStrategy, LoadCommonStrategy]:
-    """The strategies to load a checkpoint with: those given, as objects or as
-    (backend, version), or those that its `metadata.json` names.
+    """Returns the strategies to load a checkpoint with: the given ones (objects
+    or (backend, version)), or those that its `metadata.json` names.
 
     Raises CheckpointingException when the path is not a directory or not a
-    checkpoint, or has no strategy; whatever `maybe_load_config` raises.
+    checkpoint, or has no strategy; also the errors of `maybe_load_config`.
     """
     if not _files.isdir(checkpoint_dir):
         raise CheckpointingException(
@@ -162,11 +163,11 @@ def validate_integrity_and_strict_load(
     global_metadata: GlobalMetadata | None = None,
     ckpt_sharded_metadata: dict[str, Any] | None = None,
 ) -> tuple[ShardedStateDict, set[str], set[str]]:
-    """Both checks of a load's request.
+    """Makes both checks of a load's request.
 
-    Returns the request without unexpected keys, missing and unexpected keys.
-    Raises CheckpointingException for keys that `strict` refuses, and for
-    shards that do not fit together.
+    Returns the request without unexpected keys, the missing keys, and the
+    unexpected keys. Raises CheckpointingException for keys that `strict`
+    refuses, and for shards that do not fit together.
     """
     missing: set[str] = set()
     unexpected: set[str] = set()
@@ -261,7 +262,7 @@ def _set_text(keys: set[str]) -> str:
 
 
 def validate_common_state_dict(common_state_dict: CommonStateDict) -> None:
-    """Warns when this rank's differs from rank 0's, which is the one saved."""
+    """Warns if this rank's state differs from rank 0's, which is saved."""
     with ranks.call("") as group:
         if group.size == 1:
             return
@@ -284,12 +285,12 @@ def validate_sharding_integrity(
     global_metadata: GlobalMetadata,
     common_state_dict: CommonStateDict | None = None,
 ) -> None:
-    """The main replicas of all ranks cover every global tensor and object once.
+    """Checks that the main replicas of all ranks cover every global tensor and
+    object exactly once.
 
-    Rank 0 checks; the others return.
-
-    Raises CheckpointingException (AssertionError where ranks disagree about a
-    tensor) naming the key, and what is missing or doubled.
+    Rank 0 checks; the other ranks only return.
+    Raises CheckpointingException (AssertionError if ranks disagree about a
+    tensor), which names the key, and what is missing or duplicated.
     """
     if common_state_dict is not None:
         validate_common_state_dict(common_state_dict)
@@ -298,7 +299,7 @@ def validate_sharding_integrity(
 
 
 def check_integrity(global_metadata: GlobalMetadata) -> None:
-    """The same check, on whichever rank this is."""
+    """Makes the check of `validate_sharding_integrity` on any rank."""
     rows = [[row_of(part) for part in parts] for parts in global_metadata]
     with from_engine():
         _engine.megatron_validate(rows)
@@ -311,7 +312,7 @@ def _metadata_of(sharded_state_dict: ShardedStateDict) -> LocalMetadata:
 def determine_global_metadata(
     sharded_state_dict: ShardedStateDict,
 ) -> tuple[LocalMetadata, GlobalMetadata]:
-    """The keys of this rank and those of all ranks, without data."""
+    """Returns the metadata of this rank and of all ranks, without data."""
     local = _metadata_of(sharded_state_dict)
     with ranks.call("") as group:
         return local, group.all_gather(local)
@@ -320,7 +321,7 @@ def determine_global_metadata(
 def validate_sharded_objects_handling(
     sharded_strategy: Any, common_strategy: Any
 ) -> None:
-    """Raises CheckpointingException unless one of them takes objects."""
+    """Raises CheckpointingException unless one of them handles objects."""
     if (
         not sharded_strategy.can_handle_sharded_objects
         and not common_strategy.can_handle_sharded_objects

@@ -6,7 +6,7 @@
     rest = holdfast.torch.restore("/ckpt/7", model=model, optimizer=optimizer)
     first = rest["epoch"] + 1
 
-`TieredManager` keeps steps on the hosts themselves (`doc/tiers.md`).
+`TieredManager` keeps steps on the training hosts (`doc/tiers.md`).
 
 For `torch.distributed.checkpoint`:
 
@@ -17,8 +17,8 @@ For `torch.distributed.checkpoint`:
     dcp.load(state_dict, storage_reader=StorageReader("/ckpt/7"))
 
 The writer makes an Orbax checkpoint, which `holdfast.load`, the command line
-and stock Orbax read; the reader reads everything that `holdfast.open` opens.
-The ranks, the planners, resharding and asynchronous saves are those of
+and stock Orbax can read. The reader reads everything that `holdfast.open`
+opens. Ranks, planners, resharding and asynchronous saves come from
 torch.distributed.checkpoint.
 """
 

@@ -1,4 +1,4 @@
-"""The leaves of a checkpoint as torch.distributed.checkpoint names them."""
+"""A checkpoint's leaves under their torch.distributed.checkpoint names."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from holdfast.torch._sidecar import objects_in, tuples_of
 
 __all__ = ["Catalogue", "Entry", "ObjectFile", "catalogue_of"]
 
-# torch's dtypes that the engine fills: numpy's, and those that pass as integers
-# of the same width.
+# The torch dtypes that the engine can fill: numpy's dtypes, and dtypes that
+# pass
+# as integers of the same width.
 _TORCH_DTYPES = _dtypes.NUMPYS | _torch_arrays.CARRIERS.keys()
 
 
 @dataclasses.dataclass(frozen=True)
 class ObjectFile:
-    """A Python object, as the file that was stored of it."""
+    """A Python object in the form of its stored file."""
 
     content: bytes
 
@@ -35,20 +36,20 @@ class Entry:
     """One name of a state dict.
 
     Attributes:
-        path: that leads to it.
-        leaf: index of its leaf; None for a list of several.
-        tensor: (dtype name, shape) of a tensor; None for a value.
+        path: the path that leads to it.
+        leaf: the index of its leaf; None for a list of several leaves.
+        tensor: (dtype name, shape) of a tensor; None for another value.
     """
 
     path: Path
     leaf: int | None
     tensor: tuple[str, tuple[int, ...]] | None = None
     is_object: bool = False
-    node: Any = None  # of a list: nested lists of leaf indices
+    node: Any = None  # for a list, nested lists of leaf indices
 
 
 class Catalogue:
-    """Names of an opened checkpoint, and the values other than tensors.
+    """The names in an opened checkpoint, and the values that are not tensors.
 
     Thread-safety: one thread at a time.
     """
@@ -62,7 +63,7 @@ class Catalogue:
         self._numbers: dict[int, Any] = {}
 
     def read_numbers(self, names: Iterable[str]) -> None:
-        """Reads the numbers among these, in one go, for `value` to give.
+        """Reads the numbers among `names` in one pass, for `value` to return.
 
         Raises DataLossError for damaged bytes.
         """
@@ -73,7 +74,7 @@ class Catalogue:
                 if info.kind != "scalar" or info.problem is not None:
                     continue
                 dtype = _dtypes.numpy_dtype(info.dtype or "", info.name)
-                if dtype.kind in "biufc":  # as Python's own numbers
+                if dtype.kind in "biufc":  # like Python's own numbers
                     wanted[leaf] = np.empty((), dtype)
         self.checkpoint.read_into(
             [(leaf, (), number) for leaf, number in wanted.items()]
@@ -81,12 +82,13 @@ class Catalogue:
         self._numbers = {leaf: each.item() for leaf, each in wanted.items()}
 
     def value(self, name: str) -> Any:
-        """The value of a leaf that is not a tensor: None, a number, str, list,
-        {}, or an ObjectFile.
+        """Returns the value of a leaf that is not a tensor: None, a number,
+        str,
+        list, {}, or an ObjectFile.
 
         Raises:
-          DataLossError: damaged bytes.
-          InvalidArgumentError: a leaf that torch has no value for.
+          DataLossError: bytes are damaged.
+          InvalidArgumentError: torch has no value for the leaf.
         """
         entry = self.entries[name]
         if entry.leaf is None:
@@ -128,7 +130,7 @@ def _leaves_of(entry: Entry) -> Iterator[int]:
 
 
 def catalogue_of(checkpoint: _engine.Checkpoint) -> Catalogue:
-    """Raises InvalidArgumentError for two leaves that torch gives one name."""
+    """Raises InvalidArgumentError if two leaves have the same name in torch."""
     objects = objects_in(checkpoint.item_documents)
     entries: dict[str, Entry] = {}
     for entry in _entries(checkpoint, objects):
@@ -150,13 +152,13 @@ def _entries(
     if not isinstance(root, _Node):
         yield _entry_of(leaves[root], root, ("",), objects)
         return
-    # With explicit steps: trees may be deeper than Python's stack.
+    # Not recursive, because trees may be deeper than Python's stack.
     waiting: list[tuple[Path, Any]] = [((), root)]
     while waiting:
         path, node = waiting.pop()
         if not isinstance(node, _Node):
-            # A name for an empty dict would make torch take the state dict for
-            # one of its release 2.3.
+            # With a name for an empty dict, torch would mistake the state dict
+            # for that of its release 2.3.
             if leaves[node].kind != "empty_dict":
                 yield _entry_of(leaves[node], node, path, objects)
             continue
@@ -177,7 +179,7 @@ def _entries(
 
 
 class _Node:
-    """A container of leaves' indices and others."""
+    """A container of leaf indices and other containers."""
 
     def __init__(self, is_sequence: bool) -> None:
         self.is_sequence = is_sequence
@@ -185,7 +187,7 @@ class _Node:
 
 
 def _tree_of(leaves: list[_engine.LeafInfo]) -> Any:
-    """The root, or the index of the only leaf when that has no key."""
+    """Returns the root, or the index of the only leaf if it has no key."""
     root: _Node | None = None
     for i, info in enumerate(leaves):
         if not info.key:
@@ -219,7 +221,7 @@ def _parts(info: _engine.LeafInfo) -> list[str | int]:
 def _is_one_value(
     node: _Node, leaves: list[_engine.LeafInfo], objects: frozenset[str]
 ) -> bool:
-    """A list that torch does not look into: no tensors, no dicts below."""
+    """Whether a list is one value in torch: no tensors or dicts below it."""
     if not node.is_sequence:
         return False
     if list(node.children) != list(range(len(node.children))):

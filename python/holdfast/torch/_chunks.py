@@ -1,4 +1,4 @@
-"""Cuts arrays so that every rank writes whole chunks of its own."""
+"""Cuts arrays so that every rank writes only complete chunks."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from holdfast import errors
 
 __all__ = ["write_shapes"]
 
-# The most chunks of an array whose borders between ranks leave thin ones.
+# The most chunks of an array, even if borders between ranks make thin chunks.
 _CHUNK_COUNT_MAX = 1 << 20
 
 
 def write_shapes(plans: Iterable[Any]) -> dict[str, tuple[int, ...]]:
-    """Name -> extents that divide every border between the parts of a tensor.
+    """Returns, by name, extents that divide every border between a tensor's
+    parts.
 
     Args:
       plans: torch's SavePlans of all ranks.
 
     Returns:
-      The extents for each tensor that has such borders, in elements: no border
+      The extents, in elements, for each tensor that has such borders: no border
       cuts a box of these extents, counted from the origin.
 
     Raises:
-      InvalidArgumentError: a tensor that is spread so unevenly that it would
-        fall into more than a million chunks, naming it.
+      InvalidArgumentError: a tensor is spread so unevenly that it would need
+        more than a million chunks; names it.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     borders: dict[str, list[set[int]]] = {}

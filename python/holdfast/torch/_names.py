@@ -1,7 +1,7 @@
-"""Names of a state dict's values, and the tree that they stand for.
+"""Names of a state dict's values, and the tree that they represent.
 
-torch.distributed.checkpoint flattens a state dict into names, and keeps for
-each the path that leads to it: keys of dicts as str, indices of lists as int.
+torch.distributed.checkpoint flattens a state dict into names, and stores for
+each name its path: dict keys as str, list indices as int.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def name_of(path: Path) -> str:
 
 
 def path_of(name: str, planner_data: Any) -> Path:
-    """Where the value called `name` belongs in the tree.
+    """Returns the path in the tree of the value called `name`.
 
-    `planner_data`: of the checkpoint's Metadata. A name that it lacks, or has
-    for a path with another name, is one key at the top.
+    `planner_data` is that of the checkpoint's Metadata. If it lacks the name,
+    or its path has another name, then the name is one key at the top.
     """
     if isinstance(planner_data, Mapping):
         path = planner_data.get(name)
@@ -41,14 +41,14 @@ def path_of(name: str, planner_data: Any) -> Path:
 
 
 def nested(values: Iterable[tuple[Path, Any]]) -> dict[str, Any]:
-    """The tree of these values: dicts, and lists where indices are.
+    """Returns the tree of these values: dicts, and lists for indices.
 
-    A missing list element becomes None, which torch too makes of empty dicts in
-    a list.
+    A missing list element becomes None, as torch also turns empty dicts in a
+    list into None.
 
     Raises:
-      InvalidArgumentError: a value where another has its container, naming
-        both; dict keys beside indices.
+      InvalidArgumentError: a value is where another needs a container (names
+        both), or a container has both dict keys and indices.
     """
     root: dict[str | int, Any] = {}
     for path, value in values:
@@ -64,7 +64,7 @@ def nested(values: Iterable[tuple[Path, Any]]) -> dict[str, Any]:
 
 
 class _Children(dict[Any, Any]):
-    """A container in the making; no value of a state dict."""
+    """An unfinished container; not a value of a state dict."""
 
 
 def _finished(node: Any, path: Path) -> Any:

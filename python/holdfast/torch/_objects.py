@@ -1,10 +1,10 @@
-"""Values that are not tensors: plain ones, which are Orbax leaves, and objects.
+"""Values that are not tensors: plain values, which are Orbax leaves, and
+objects.
 
-torch.distributed.checkpoint hands over every such value as a file of
-torch.save. None, bool, int, float, str, and lists and tuples of them become
-leaves of their own kinds; anything else stays that file, as an array of bytes.
-The item's custom metadata says which arrays those are, and which lists were
-tuples.
+torch.distributed.checkpoint passes every such value as a torch.save file. None,
+bool, int, float, str, and lists and tuples of them become leaves of their own
+kinds; any other value is stored as that file, in an array of bytes. The item's
+custom metadata says which arrays hold files, and which lists were tuples.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ _LIST_DEPTH_MAX = 32
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether Orbax has leaves for it that, with `tuples_in`, come back as the
-    same value."""
+    """Whether Orbax leaves, with `tuples_in`, can restore the same value."""
     kind = type(value)
     if value is None or kind in (bool, float):
         return True
@@ -53,9 +52,9 @@ def is_plain(value: Any, depth: int = 0) -> bool:
 
 
 def tuples_in(value: Any, path: Path) -> Iterator[Path]:
-    """Paths of the tuples in a plain value that is at `path`.
+    """Yields the paths of the tuples in a plain value at `path`.
 
-    Not of empty ones, which Orbax tells from empty lists.
+    Leaves out empty tuples, which Orbax distinguishes from empty lists.
     """
     if not isinstance(value, (list, tuple)):
         return
@@ -66,10 +65,9 @@ def tuples_in(value: Any, path: Path) -> Iterator[Path]:
 
 
 def plain_of(data: bytes) -> tuple[bool, Any]:
-    """(True, the value) of a file of torch.save that holds a plain one.
+    """Returns (True, value) for a torch.save file that holds a plain value.
 
-    (False, None) for all others, and for anything but such a file. Runs no code
-    of the file.
+    Returns (False, None) for any other data. Runs no code from the file.
     """
     with importing:
         import torch
@@ -84,12 +82,12 @@ def plain_of(data: bytes) -> tuple[bool, Any]:
 
 
 def is_torch_file(data: bytes) -> bool:
-    """Whether it is a file as torch.save has written since torch 1.6: a zip."""
+    """Whether `data` is a torch.save file as of torch 1.6: a zip file."""
     return data.startswith(b"PK\x03\x04")
 
 
 def file_of(value: Any) -> io.BytesIO:
-    """A file of torch.save, at its beginning."""
+    """Returns the value as a torch.save file, positioned at its start."""
     with importing:
         import torch
 
@@ -100,12 +98,12 @@ def file_of(value: Any) -> io.BytesIO:
 
 
 def check_harmless(data: bytes, name: str) -> None:
-    """Returns when torch.load makes nothing of `data` but containers, numbers,
-    tensors and BytesIOs.
+    """Checks that torch.load makes only containers, numbers, tensors and
+    BytesIOs from `data`.
 
     Raises:
-      PermissionDeniedError: it asks for other classes or functions, naming the
-        leaf and them.
+      PermissionDeniedError: the data needs other classes or functions; names
+        the leaf and them.
     """
     with importing:
         import torch
@@ -115,7 +113,7 @@ def check_harmless(data: bytes, name: str) -> None:
             torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
     except Exception as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        # torch explains at length; this line names the class that it refused.
+        # From torch's long explanation, the line that names the refused class.
         reason = next((line for line in lines if "GLOBAL" in line), lines[0])
         raise errors.PermissionDeniedError(
             f"leaf {name!r}: a Python object that torch.load(weights_only=True)"

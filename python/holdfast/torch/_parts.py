@@ -38,10 +38,10 @@ Shard = tuple[tuple[int, ...], np.ndarray[Any, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class RankPlan:
-    """The message of the coordinator to a rank.
+    """The coordinator's message to a rank.
 
-    A planner that caches plans hands over an earlier save's, so there is
-    nothing in it that differs from save to save.
+    A planner that caches plans may pass the plan of an earlier save, so nothing
+    in it may differ between saves.
     """
 
     rank: int
@@ -50,7 +50,7 @@ class RankPlan:
 
 @dataclasses.dataclass(frozen=True)
 class _StoredTensor:
-    """A tensor of which a rank has written parts."""
+    """A tensor that a rank has written parts of."""
 
     rank: int
     shape: tuple[int, ...]
@@ -62,7 +62,7 @@ class _StoredTensor:
 class _StoredObject:
     """A Python object that a rank has written as an array of bytes.
 
-    `kind`: "object" for a file of torch.save, else "bytes".
+    `kind` is "object" for a torch.save file, and otherwise "bytes".
     """
 
     rank: int
@@ -72,13 +72,13 @@ class _StoredObject:
 
 @dataclasses.dataclass(frozen=True)
 class _PlainValue:
-    """A value that the coordinator is to write."""
+    """A value that the coordinator must write."""
 
     value: Any
 
 
 class _Leaf:
-    """An array of the tree that is written; the engine's `adapt` opens it."""
+    """An array of the written tree; the engine's `adapt` unwraps it."""
 
     def __init__(self, array: _engine.ArrayLeaf) -> None:
         self.array = array
@@ -97,7 +97,7 @@ class Part:
         return bool(self._shards)
 
     def add(self, item: WriteItem, planner: SavePlanner) -> WriteResult:
-        """Takes hold of the value of an item; returns the facts to report."""
+        """Captures the value of an item; returns the result to report."""
         if item.type != WriteItemType.BYTE_IO:
             return self._add_tensor(item, planner.resolve_data(item))
         if _only_pickles(planner):
@@ -108,7 +108,7 @@ class Part:
         return self._add_value(item, bytes(data.getbuffer()))
 
     def tree(self) -> _engine.Tree:
-        """Each array under its whole name; the coordinator knows the tree."""
+        """Each array under its full name; the coordinator has the tree."""
         leaves = {
             name: _Leaf(_array_leaf(self._tensors[name], shards, name))
             for name, shards in self._shards.items()
@@ -165,7 +165,7 @@ class Part:
 
 
 def _only_pickles(planner: SavePlanner) -> bool:
-    """Whether it only makes files of values and does nothing else to them."""
+    """Whether the planner only pickles values and does not change them."""
     kind = type(planner)
     return (
         isinstance(planner, DefaultSavePlanner)
@@ -194,7 +194,8 @@ def _array_leaf(
 
 
 class Summary:
-    """Everything that all ranks have written, and the rest to be written."""
+    """Everything that all ranks have written, and what is still to be
+    written."""
 
     def __init__(
         self, metadata: Metadata, results: list[list[WriteResult]]
@@ -279,7 +280,8 @@ class Summary:
         return [((0,), np.frombuffer(content, np.uint8))]
 
     def _keep_as_object(self, name: str, tensor: _StoredTensor) -> None:
-        """A tensor without elements: Orbax has no such arrays."""
+        """Stores a tensor without elements as an object; Orbax has no such
+        arrays."""
         with importing:
             import torch
 
@@ -290,7 +292,7 @@ class Summary:
         self._tensors[name] = _object_tensor(tensor.rank, len(content))
 
     def _add_unwritten(self, metadata: Metadata) -> None:
-        """Adds the tensors of which no rank had a part."""
+        """Adds the tensors that no rank had a part of."""
         for name, described in metadata.state_dict_metadata.items():
             if name in self._tensors or name in self._values:
                 continue

@@ -1,8 +1,8 @@
 """StorageReader: torch.distributed.checkpoint loads what holdfast opens.
 
-Each tensor is offered as one chunk, so that a rank's plan has one box of each
-tensor, which the engine reads with all threads, every stored chunk once,
-straight into the caller's memory where that is possible.
+Each tensor is offered as one chunk, so a rank's plan has one box per tensor.
+The engine reads the box with all threads and every stored chunk once, directly
+into the caller's memory where possible.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ NumpyArray = np.ndarray[Any, np.dtype[Any]]
 class StorageReader(dcp.StorageReader):  # type: ignore[misc]
     """Reads for `torch.distributed.checkpoint.load` what `holdfast.open` opens.
 
-    Checkpoints of Orbax and holdfast of any layout, whoever wrote them, and the
-    other formats. Names are the keys that lead to a leaf, joined with dots;
-    arrays are tensors, a list without arrays or dicts below it is one value, as
-    torch takes it, and every other leaf a value: None, bool, int, float, str,
-    or an object that holdfast.torch.StorageWriter has kept. A leaf that torch
-    has no value for (a 4-bit dtype, say) raises when it is asked for.
+    It reads Orbax and holdfast checkpoints of any layout and origin, and the
+    other formats. Names are the keys that lead to a leaf, joined with dots.
+    Arrays are tensors. A list without arrays or dicts below it is one value, as
+    in torch. Every other leaf is a value: None, bool, int, float, str, or an
+    object that holdfast.torch.StorageWriter has stored. A leaf that torch has
+    no value for (such as a 4-bit dtype) raises when it is requested.
 
-    Each rank reads the parts that its tensors ask for, with checksums, on any
-    number of ranks. Tensors of another dtype than the stored one are converted
-    as torch's `copy_` does. It may be used again, with `checkpoint_id` for
-    another path; the files are opened anew for each load.
+    Each rank, of any number of ranks, reads the parts that its tensors need,
+    and checks their checksums. A tensor whose dtype differs from the stored one
+    is converted as by torch's `copy_`. A reader can be reused, with
+    `checkpoint_id` for another path; each load opens the files again.
     """
 
     def __init__(
@@ -79,16 +79,18 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
         """Nothing is read yet.
 
         Args:
-          path: as of `holdfast.open`; None: the `checkpoint_id` of each load.
-          step: of a manager's directory; None: the newest.
-          item: of a composite checkpoint; None: all, each below its name.
-          verify: check the checksums of what is read.
-          weights_only: refuse Python objects that are more than containers,
-            numbers, tensors and BytesIOs: torch's planners load them with
+          path: as for `holdfast.open`; None means the `checkpoint_id` of each
+            load.
+          step: the step of a manager's directory; None means the newest.
+          item: the item of a composite checkpoint; None means all, each below
+            its name.
+          verify: check the checksums of the bytes that are read.
+          weights_only: refuse Python objects other than containers, numbers,
+            tensors and BytesIOs, because torch's planners load objects with
             `torch.load(weights_only=False)`, which runs code from the file.
-          threads: of this rank; None: one a CPU.
-          memory_bytes: the most bytes between disk and memory at once, of this
-            rank; None: 256 MiB.
+          threads: threads of this rank; None means one per CPU.
+          memory_bytes: the most bytes in flight between disk and memory on this
+            rank; None means 256 MiB.
         """
         super().__init__()
         self._path = None if path is None else _files.abspath(os.fspath(path))
@@ -101,17 +103,17 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
         self._catalogue: Catalogue | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the files that are open: those are this process's."""
+        """The state without open files, which belong to this process."""
         return {**self.__dict__, "_catalogue": None}
 
     @property
     def checkpoint_id(self) -> str | None:
-        """The absolute path that was given."""
+        """The absolute path of the checkpoint."""
         return self._path
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: PathLike) -> bool:
-        """Whether it is a path, or a URL of a scheme that is known."""
+        """Whether `checkpoint_id` is a path, or a URL with a known scheme."""
         return _files.is_known(checkpoint_id)
 
     def reset(self, checkpoint_id: PathLike | None = None) -> None:
@@ -121,14 +123,14 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
             self._path = _files.abspath(os.fspath(checkpoint_id))
         self._load_id = str(uuid.uuid4())
 
-    # Not **kwargs: torch would ask again, for a rank's own metadata, when the
-    # whole has none.
+    # Not **kwargs, or torch would also ask for each rank's own metadata.
     def read_metadata(self, *args: Any, **options: Any) -> Metadata:
-        """Opens the checkpoint; torch's Metadata of its leaves.
+        """Opens the checkpoint and returns torch's Metadata of its leaves.
 
         Raises:
-          InvalidArgumentError: no path, or two leaves of one name.
-          NotFoundError: no checkpoint is there.
+          InvalidArgumentError: there is no path, or two leaves have the same
+            name.
+          NotFoundError: there is no checkpoint.
           DataLossError: its metadata is damaged.
         """
         if self._path is None:
@@ -166,28 +168,28 @@ class StorageReader(dcp.StorageReader):  # type: ignore[misc]
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        """Opens the checkpoint, unless `read_metadata` of this reader has."""
+        """Opens the checkpoint, unless `read_metadata` has opened it."""
         if self._catalogue is None:
             self.read_metadata()
 
     def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
-        """The plan as it is."""
+        """Returns the plan unchanged."""
         return plan
 
     def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
-        """The plans as they are: each rank reads for itself."""
+        """Returns the plans unchanged: each rank reads by itself."""
         return plans
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
-        """Reads what the plan asks for into the planner's tensors and values.
+        """Reads the plan's items into the planner's tensors and values.
 
         Returns:
-          A future of None, which has ended.
+          A finished future of None.
 
         Raises:
-          DataLossError: damaged bytes, naming tensor, file and offset.
-          InvalidArgumentError: a leaf that torch has no value for, naming it.
-          PermissionDeniedError: an object that weights_only refuses.
+          DataLossError: bytes are damaged; names tensor, file and offset.
+          InvalidArgumentError: torch has no value for a leaf; names it.
+          PermissionDeniedError: weights_only refuses an object.
         """
         assert self._catalogue is not None
         values, tensors = [], []
@@ -276,7 +278,7 @@ class _Request:
 
     @property
     def staged_bytes(self) -> int:
-        """Memory that `engine_request` takes."""
+        """The memory that `engine_request` needs."""
         if self._is_direct:
             return 0
         dtype = _dtypes.numpy_dtype(self._dtype)
@@ -293,7 +295,7 @@ class _Request:
         return self._leaf, self._origin, array
 
     def commit(self) -> None:
-        """After the array was filled: the tensor has the elements."""
+        """Gives the tensor its elements, after the array was filled."""
         if self._staged is not None:
             self._target.copy_(
                 _torch_arrays.tensor_on(self._staged, self._dtype)
@@ -324,7 +326,7 @@ def _can_be_filled(target: Any, dtype: str) -> bool:
 def _within(
     requests: Sequence[_Request], staged_bytes_max: int
 ) -> Iterator[list[_Request]]:
-    """Runs of them that together stage at most the budget, or one larger one.
+    """Splits requests into runs that stage at most the budget, or one request.
     """
     some: list[_Request] = []
     staged_bytes = 0

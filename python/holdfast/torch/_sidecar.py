@@ -1,4 +1,4 @@
-"""The item's metadata, for everything that Orbax's leaves do not say."""
+"""The item's metadata, for everything that Orbax's leaves cannot express."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _TUPLES_KEY = "holdfast.tuples"
 def sidecar_of(
     objects: Sequence[tuple[Path, str]], tuples: Sequence[Path]
 ) -> str:
-    """The item's own documents, a JSON object; empty without any.
+    """Returns the item's own documents as a JSON object, or "" without any.
 
     Args:
-      objects: (path, kind) of arrays of bytes that stand for Python objects:
-        "object" for files of torch.save, "bytes" for others.
-      tuples: paths of lists that are to be tuples.
+      objects: (path, kind) of arrays of bytes that represent Python objects:
+        "object" for torch.save files, "bytes" for others.
+      tuples: paths of lists that must become tuples.
     """
     found: dict[str, Any] = {}
     if objects:
@@ -35,8 +35,8 @@ def sidecar_of(
             }
             for path, kind in objects
         ]
-        # As the engine's sidecars of trees are: those of the leaves that Orbax
-        # tells wrongly.
+        # Like the engine's tree sidecars, this lists only the leaves that Orbax
+        # would describe wrongly.
         found[TREE_KEY] = {"version": 1, "partial": True, "leaves": leaves}
     if tuples:
         found[_TUPLES_KEY] = tuples
@@ -57,7 +57,7 @@ def objects_in(item_documents: str) -> frozenset[str]:
 
 
 def tuples_of(item_documents: str) -> frozenset[Path]:
-    """Paths of the lists that are to be tuples."""
+    """Returns the paths of the lists that must become tuples."""
     try:
         found = json.loads(item_documents)[_TUPLES_KEY]
         return frozenset(tuple(path) for path in found)

@@ -1,4 +1,4 @@
-"""A training state in one call: `save` it, and `restore` it in place."""
+"""Saves a training state in one call, and restores it in place."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 PathLike = str | os.PathLike[str]
 Path = tuple[Any, ...]
 
-# The target of a Python object: its tensors are torch's.
+# The target for a Python object, whose tensors are torch tensors.
 _AN_OBJECT = torch.empty(0, device="meta")
 
 
@@ -85,43 +85,46 @@ def save(
     options: Mapping[str, Any] | None = None,
     **parts: Any,
 ) -> Stats | Future[Stats]:
-    """Writes a model, its optimizer and whatever else belongs to a training
-    run as one checkpoint, which stock Orbax reads too.
+    """Writes a model, its optimizer and everything else in a training run as
+    one checkpoint, which stock Orbax can also read.
 
-    Each argument becomes an entry of the checkpoint under its own name: what
-    its `state_dict()` gives, and of anything without one the value itself. A
-    model in DistributedDataParallel or from torch.compile is saved as the
-    module inside, so that its names are those of the plain module. The
-    parameters of `fully_shard` (FSDP2) and other DTensors are written in parts
-    by all ranks, which then all make this call.
+    Each argument becomes an entry of the checkpoint under its own name: the
+    result of its `state_dict()`, or the value itself if it has none. A model in
+    DistributedDataParallel or from torch.compile is saved as the module inside,
+    so its names are those of the plain module. The parameters of `fully_shard`
+    (FSDP2) and other DTensors are written in parts by all ranks; all ranks must
+    then make this call.
 
     Args:
-      path: the directory to make.
-      model: a torch.nn.Module, or dicts and lists of such.
-      optimizer: a torch.optim.Optimizer, or dicts and lists of such.
-      scheduler: anything with a `state_dict()`.
-      overwrite: replace what is at `path`, after the new one is complete.
+      path: the directory to create.
+      model: a torch.nn.Module, or dicts and lists of modules.
+      optimizer: a torch.optim.Optimizer, or dicts and lists of optimizers.
+      scheduler: any object with a `state_dict()`.
+      overwrite: replace what is at `path` once the new checkpoint is complete.
       background: copy the tensors, continue in a thread and return a Future;
-        the next step may change them at once.
+        the next step may change the tensors immediately.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
-      group: the processes that save together, as of `holdfast.save`: "auto" is
-        all of `torch.distributed` where a tensor is a DTensor, else only this
-        one.
+      group: the processes that save together, as for `holdfast.save`; "auto"
+        means all of `torch.distributed` if a tensor is a DTensor, and otherwise
+        only this process.
       timeout: seconds that a rank waits for the others at each meeting.
       options: further arguments of `holdfast.save` (compression, chunk_bytes).
       **parts: other entries: a gradient scaler, a sampler or a data loader with
-        a `state_dict()`; numbers, texts, tensors, and dicts and lists of them.
+        a `state_dict()`; numbers, strings, tensors, and dicts and lists of
+        these.
 
     Returns:
-      What was moved, by this process, and how long it took; a Future of that
-      in background.
+      What this process moved and how long it took; with `background`, a Future
+      of that.
 
     Raises:
-      errors.InvalidArgumentError: nothing to save; a value that cannot be
-        saved, naming it; a model in FullyShardedDataParallel (FSDP1).
-      errors.AlreadyExistsError: something is at `path` and not `overwrite`.
-      errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk.
-      errors.DeadlineExceededError: ranks that did not come, naming them.
+      errors.InvalidArgumentError: there is nothing to save; a value cannot be
+        saved (the error names it); a model is in FullyShardedDataParallel
+        (FSDP1).
+      errors.AlreadyExistsError: `path` exists and `overwrite` is False.
+      errors.ResourceExhaustedError, errors.PermissionDeniedError: the disk is
+        full, or the system refused access.
+      errors.DeadlineExceededError: ranks did not arrive in time; names them.
     """
     given = given_parts(model, optimizer, scheduler, parts)
     return _api.save(  # type: ignore[call-overload,no-any-return]
@@ -151,48 +154,48 @@ def restore(
     timeout: float = 600.0,
     **parts: Any,
 ) -> dict[str, Any]:
-    """Puts what a checkpoint holds into the objects given, in place.
+    """Restores a checkpoint into the given objects, in place.
 
     The names are those of `save`. Everything is compared before an element is
-    read, and read before an object is changed. A model or an optimizer with
-    DTensors (FSDP2) reads its own part on each rank, whatever the number of
-    ranks that saved. Parameters and buffers on the meta device become tensors
-    on the CPU (of a DTensor: on the device of its mesh), tied ones stay tied;
-    buffers that are not persistent are in no checkpoint, and stay there. An
-    optimizer needs no step before it: its state is made of the checkpoint's.
+    read, and read before an object is changed. For a model or an optimizer with
+    DTensors (FSDP2), each rank reads its own part, whatever the number of ranks
+    that saved. Parameters and buffers on the meta device become tensors on the
+    CPU (a DTensor: on the device of its mesh); tied parameters stay tied.
+    Non-persistent buffers are not in a checkpoint, and stay on the meta device.
+    An optimizer need not have made a step: its state comes from the checkpoint.
 
     Args:
-      path: the checkpoint; a directory of steps means the newest. Any format
-        that `holdfast.load` reads whose tree has these names, a file of
-        torch.save among them.
-      model: a torch.nn.Module, or dicts and lists of such, as they were saved.
+      path: the checkpoint; a directory of steps means the newest step. It may
+        have any format that `holdfast.load` reads, such as a torch.save file,
+        if its tree has these names.
+      model: a torch.nn.Module, or dicts and lists of modules, as saved.
       optimizer: a torch.optim.Optimizer over the same number of parameters in
         the same order.
-      scheduler: anything with a `load_state_dict()`.
-      strict: refuse what is missing, unexpected, or of another dtype. False
-        leaves what is missing as it is, leaves out what is unexpected, and
+      scheduler: any object with a `load_state_dict()`.
+      strict: refuse leaves that are missing, unexpected, or of another dtype.
+        False leaves missing leaves unchanged, ignores unexpected ones, and
         casts. Another shape is always refused.
       verify: check the checksums of all bytes that are read.
       progress: True for a bar, or f(phase, done_bytes, total_bytes).
-      threads: None: one a CPU.
-      memory_bytes: the most bytes between disk and memory at once; None: 256
-        MiB.
-      group: as of `holdfast.load`.
+      threads: None means one per CPU.
+      memory_bytes: the most bytes in flight between disk and memory; None means
+        256 MiB.
+      group: as for `holdfast.load`.
       timeout: seconds that a rank waits for the others at each meeting.
-      **parts: the other entries, by name: what has a `load_state_dict()` is
-        restored in place; of anything else the value is in the result.
+      **parts: the other entries, by name. An object with a `load_state_dict()`
+        is restored in place; any other value is in the result.
 
     Returns:
-      The entries that were not restored in place, by name, whether they were
-      asked for or not: numbers, texts, CPU tensors, dicts and lists of them. A
-      value that was given (`epoch=0`) lends its containers their types.
+      All entries that were not restored in place, by name, requested or not:
+      numbers, strings, CPU tensors, dicts and lists of these. A value given for
+      an entry (`epoch=0`) determines the types of its containers.
 
     Raises:
       errors.InvalidArgumentError: (a ValueError) the checkpoint does not fit.
-        The message lists every leaf that is missing, unexpected, or of another
-        shape or dtype, of all objects. Nothing has been changed.
-      errors.NotFoundError: no checkpoint at `path`.
-      errors.DataLossError: damaged bytes, naming tensor, file and offset.
+        The message lists, for all objects, every leaf that is missing,
+        unexpected, or of another shape or dtype. Nothing has been changed.
+      errors.NotFoundError: there is no checkpoint at `path`.
+      errors.DataLossError: bytes are damaged; names tensor, file and offset.
         Nothing has been changed.
     """
     given = given_parts(model, optimizer, scheduler, parts)
@@ -220,11 +223,11 @@ def load(
     step: int | None = None,
     item: str | None = None,
 ) -> Any:
-    """The tree of a checkpoint with torch tensors on the CPU.
+    """Loads the tree of a checkpoint with torch tensors on the CPU.
 
-    `holdfast.load(path, arrays="torch")`, of any format, with its arguments and
-    errors: `model.load_state_dict(load(path, mmap=True), assign=True)` serves a
-    model from the page cache.
+    This is `holdfast.load(path, arrays="torch")`, for any format, with its
+    arguments and errors. `model.load_state_dict(load(path, mmap=True),
+    assign=True)` serves a model from the page cache.
     """
     return _api.load(
         path,
@@ -240,7 +243,7 @@ def load(
 def given_parts(
     model: Any, optimizer: Any, scheduler: Any, parts: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The entries of a checkpoint by name."""
+    """Returns the entries of a checkpoint by name."""
     own = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
     return {
         **{name: part for name, part in own.items() if part is not None},
@@ -249,7 +252,7 @@ def given_parts(
 
 
 def states_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The tree to save. Raises InvalidArgumentError for nothing."""
+    """Returns the tree to save. Raises InvalidArgumentError if it is empty."""
     if not given:
         raise errors.InvalidArgumentError(
             "holdfast.torch.save: nothing to save; name a model, an optimizer"
@@ -261,9 +264,9 @@ def states_of(given: Mapping[str, Any]) -> dict[str, Any]:
 def target_of(
     checkpoint: _engine.Checkpoint, given: Mapping[str, Any], *, strict: bool
 ) -> dict[str, Any]:
-    """The arguments of a load that restores these.
+    """Returns the target of a load that restores the given objects.
 
-    Raises InvalidArgumentError that lists what does not fit.
+    Raises InvalidArgumentError, which lists everything that does not fit.
     """
     return _Planner(checkpoint, strict=strict).target(given)
 
@@ -283,7 +286,7 @@ def put_back(
 
 
 def _children(part: Any) -> list[tuple[Any, Any]] | None:
-    """Keys and values of a dict or list; None of anything else."""
+    """Returns the keys and values of a dict or list; None for other values."""
     if type(part) is dict:
         return list(part.items())
     if type(part) in (list, tuple):
@@ -296,7 +299,7 @@ def _has(part: Any, method: str) -> bool:
 
 
 def _holds_objects(part: Any) -> bool:
-    """Whether something in it is restored in place."""
+    """Whether `part` contains an object to restore in place."""
     children = _children(part)
     if children is None:
         return _has(part, "load_state_dict")
@@ -316,9 +319,9 @@ def _state_of(part: Any) -> Any:
 
 
 def _bare(model: Any) -> Any:
-    """The module inside DistributedDataParallel and what torch.compile makes.
+    """Returns the module inside DistributedDataParallel or torch.compile.
 
-    Raises InvalidArgumentError for FSDP1, whose state dicts are other ranks'.
+    Raises InvalidArgumentError for FSDP1, whose state dicts need other ranks.
     """
     parallel = (
         torch.nn.parallel.DistributedDataParallel,
@@ -343,7 +346,7 @@ def _bare(model: Any) -> Any:
 
 @dataclasses.dataclass
 class _Mismatch:
-    """All that does not fit, by what is wrong with it."""
+    """Everything that does not fit, by kind of problem."""
 
     missing: list[str] = dataclasses.field(default_factory=list)
     unexpected: list[str] = dataclasses.field(default_factory=list)
@@ -367,7 +370,7 @@ class _Mismatch:
 
 
 class _Planner:
-    """Makes the target of a load from the objects that are to be restored."""
+    """Makes the target of a load from the objects to restore."""
 
     def __init__(self, checkpoint: _engine.Checkpoint, *, strict: bool) -> None:
         self._checkpoint = checkpoint
@@ -378,7 +381,7 @@ class _Planner:
         self._mismatch = _Mismatch()
 
     def target(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises InvalidArgumentError that lists what does not fit."""
+        """Raises InvalidArgumentError with everything that does not fit."""
         if not isinstance(self._structure, dict):
             raise errors.InvalidArgumentError(
                 f"{self._path}: its root is not a dict, want one as"
@@ -455,7 +458,7 @@ class _Planner:
             if name not in own:
                 made[name] = self._leave_out(below, child)
             elif name.rpartition(".")[2] == "_extra_state":
-                made[name] = self._like(child)  # of any shape, as it likes
+                made[name] = self._like(child)  # may have any shape
             elif isinstance(own[name], torch.Tensor):
                 made[name] = self._of_tensor(own[name], child, below)
             else:
@@ -476,7 +479,7 @@ class _Planner:
         return tensor
 
     def _of_empty(self, tensor: Any, stored: Any, path: Path) -> Any:
-        """A tensor without elements is stored as an object."""
+        """Plans a tensor without elements, which is stored as an object."""
         there = self._object(stored) if type(stored) is int else None
         if not isinstance(there, torch.Tensor):
             return self._differ(path, "no empty tensor", "an empty tensor")
@@ -515,8 +518,8 @@ class _Planner:
         stored: Any,
         path: Path,
     ) -> Any:
-        """The state that an optimizer keeps of a parameter; of anything else,
-        too."""
+        """Plans the state that an optimizer keeps for a parameter, or for
+        anything else."""
         if not isinstance(number, int) or not isinstance(stored, dict):
             return self._like(stored)
         if number >= len(parameters):
@@ -541,7 +544,7 @@ class _Planner:
         ):
             numbers = group.get("params") if isinstance(group, dict) else None
             if type(numbers) is int:
-                # torch's own storage has a list as an object.
+                # torch's own storage stores a list as an object.
                 numbers = self._object(numbers)
             count = len(numbers) if isinstance(numbers, list) else 0
             if count != len(own["params"]):
@@ -561,7 +564,7 @@ class _Planner:
         if isinstance(own, torch.Tensor):
             self._check_shape(info.shape, own.shape, path)
         elif type(optimizer).__module__.startswith("torch.optim."):
-            # Its moments are the parameter's, or are summed along some axes.
+            # A moment has the parameter's shape, or is summed along some axes.
             shape = tuple(parameter.shape)
             is_summed = len(info.shape) == len(shape) and all(
                 extent in (1, whole)
@@ -601,7 +604,7 @@ class _Planner:
         )
 
     def _like(self, stored: Any) -> Any:
-        """A target that takes what the checkpoint has."""
+        """Returns a target that accepts the stored value."""
         if isinstance(stored, dict):
             return {key: self._like(child) for key, child in stored.items()}
         if isinstance(stored, list):
@@ -620,7 +623,7 @@ class _Planner:
         if isinstance(dtype, torch.dtype):
             return torch.empty(info.shape, dtype=dtype, device="meta")
         if info.dtype is None:
-            return 0  # it cannot be read, and says why
+            return 0  # the read fails and says why
         element = np.empty((), _dtypes.numpy_dtype(info.dtype, info.name))
         return np.broadcast_to(element, info.shape)
 
@@ -640,15 +643,15 @@ def _items(stored: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _numbered(item: tuple[Any, Any]) -> tuple[Any, Any]:
-    """With the number that a text stands for: torch.distributed.checkpoint has
-    texts for the numbers of parameters, which optimizers do not know."""
+    """Converts a numeric string key to an int: torch.distributed.checkpoint
+    stores parameter indices as strings, which optimizers do not accept."""
     key, value = item
     is_number = isinstance(key, str) and key.isdecimal()
     return (int(key) if is_number else key), value
 
 
 def _spread_like(parameter: Any, dtype: str) -> Any:
-    """A DTensor without elements, cut and placed as `parameter` is."""
+    """A DTensor without elements, sharded and placed like `parameter`."""
     local = parameter.to_local()
     return type(parameter).from_local(
         torch.empty(local.shape, dtype=getattr(torch, dtype), device="meta"),
@@ -687,7 +690,7 @@ def _put_model(model: Any, value: dict[str, Any], strict: bool) -> None:
         isinstance(each, torch.Tensor) and each.is_meta for each in own.values()
     )
     if is_meta:
-        # Parameters of several names become one again.
+        # A parameter with several names must again be one object.
         made: dict[int, Any] = {}
         for name, each in own.items():
             if name in state and isinstance(each, torch.nn.Parameter):
@@ -699,8 +702,8 @@ def _put_model(model: Any, value: dict[str, Any], strict: bool) -> None:
 
 
 def _conformed(value: Any, like: Any) -> Any:
-    """`value` with the containers that `like` has in the same places: a load
-    without a target gives lists for tuples, and plain dicts."""
+    """Returns `value` with the container types of `like`: a load without a
+    target returns lists for tuples, and plain dicts."""
     if isinstance(value, (list, tuple)) and isinstance(like, (list, tuple)):
         items = [
             _conformed(each, like[i] if i < len(like) else None)

@@ -1,9 +1,9 @@
-"""Values of a training state for which Orbax has no leaves.
+"""Values of a training state that Orbax has no leaves for.
 
-Tensors and arrays without elements, bytes and BytesIOs are kept as torch.save
-writes them, in arrays of bytes; the item's custom metadata says which those
-are, so that a load gives the values again. Modules have such values as their
-extra state, and as parameters that belong to another rank.
+Tensors and arrays without elements, bytes and BytesIOs are stored as torch.save
+files in arrays of bytes. The item's custom metadata says which arrays these
+are, so a load can return the values. Modules have such values as their extra
+state, and as parameters that belong to another rank.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.torch._sidecar import TREE_KEY
 
 __all__ = ["StateTree", "is_object"]
 
-# Each key, and whether it is a dict's.
+# Each key, and whether it is a dict key.
 Path = tuple[tuple[Any, bool], ...]
 
 
@@ -29,7 +29,7 @@ class StateTree(dict[str, Any]):
     """A tree to save, in which arrays of bytes stand for such values.
 
     Attributes:
-      item_documents: a JSON object that says which; empty: it has none.
+      item_documents: a JSON object that lists these arrays; "" for no arrays.
     """
 
     def __init__(self, tree: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ def _leaf_at(path: Path) -> dict[str, Any]:
 
 
 def is_object(value: Any) -> bool:
-    """Whether Orbax has no leaf for it, and a file of torch.save keeps it."""
+    """Whether Orbax has no leaf for `value`, so a torch.save file stores it."""
     if isinstance(value, torch.Tensor):
         return (
             value.numel() == 0
@@ -89,7 +89,7 @@ def is_object(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Without a graph, a device, and what a subclass adds."""
+    """Removes a tensor's autograd graph, device and subclass."""
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().as_subclass(torch.Tensor)
     return value

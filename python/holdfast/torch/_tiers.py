@@ -18,7 +18,7 @@ __all__ = ["TieredManager"]
 
 
 class TieredManager(Tiers):
-    """`holdfast.TieredManager` of models and optimizers, by two calls.
+    """`holdfast.TieredManager` for models and optimizers, with two calls.
 
         tiers = holdfast.torch.TieredManager(
             "/dev/shm/ckpt",
@@ -30,10 +30,10 @@ class TieredManager(Tiers):
             tiers.save(step, model=model, optimizer=optimizer)
         tiers.close()
 
-    Where torch.distributed is initialised its ranks are the hosts' processes:
-    each makes these calls. DTensors (`fully_shard`) are saved and restored in
-    parts; of a model that all have (DistributedDataParallel) each writes a
-    share. Tensors on a GPU are copied from there once.
+    If torch.distributed is initialised, all its ranks must make these calls.
+    DTensors (`fully_shard`) are saved and restored in parts. If all ranks hold
+    the same model (DistributedDataParallel), each writes a share of it. Tensors
+    on a GPU are copied to the host once.
     """
 
     def save(
@@ -47,19 +47,19 @@ class TieredManager(Tiers):
         files: Mapping[str, bytes] | None = None,
         **parts: Any,
     ) -> bool:
-        """Begins to save a step that is due; a thread goes on with it.
+        """Begins to save a step that is due; a thread continues the save.
 
         Args:
           step: its number.
-          model, optimizer, scheduler, **parts: as of `holdfast.torch.save`; the
-            same on all ranks, but for DTensors.
-          force, files: as of `holdfast.TieredManager.save`.
+          model, optimizer, scheduler, **parts: as for `holdfast.torch.save`;
+            the same on all ranks, except DTensors.
+          force, files: as for `holdfast.TieredManager.save`.
 
         Returns:
           True when a save has begun.
 
         Raises:
-          As `holdfast.TieredManager.save`.
+          The errors of `holdfast.TieredManager.save`.
         """
         given = given_parts(model, optimizer, scheduler, parts)
         return self._save(step, lambda: states_of(given), force, files)
@@ -74,24 +74,26 @@ class TieredManager(Tiers):
         strict: bool = True,
         **parts: Any,
     ) -> dict[str, Any]:
-        """Puts the newest step that verifies into the objects given, in place.
+        """Restores the newest step that verifies into the given objects, in
+        place.
 
-        All ranks have read it before one changes an object. When nothing was
-        saved yet, nothing happens, and `next_step` is 0.
+        All ranks read the step before any rank changes an object. If nothing
+        was saved yet, nothing happens, and `next_step` is 0.
 
         Args:
-          model, optimizer, scheduler, strict, **parts: as of
+          model, optimizer, scheduler, strict, **parts: as for
             `holdfast.torch.restore`.
-          step: only this one.
+          step: restore only this step.
 
         Returns:
           The entries that were not restored in place, by name.
 
         Raises:
-          errors.InvalidArgumentError: the step does not fit: all that differs.
+          errors.InvalidArgumentError: the step does not fit; lists every
+            difference.
           errors.NotFoundError: there is no such step.
-          errors.DataLossError: there are steps, and none can be restored; why
-            of each.
+          errors.DataLossError: steps exist and none can be restored; says why
+            for each.
         """
         given = given_parts(model, optimizer, scheduler, parts)
 

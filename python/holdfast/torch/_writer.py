@@ -1,9 +1,10 @@
-"""StorageWriter: torch.distributed.checkpoint saves into Orbax's format.
+"""StorageWriter: torch.distributed.checkpoint saves in Orbax's format.
 
-Every rank writes its own parts of the tensors into one temporary directory, as
-`_engine.save_item_part`; when all have, the coordinator adds what describes the
-tree, checks that every chunk is there once, and renames. All that ranks tell
-each other goes through torch's own plans and results.
+Every rank writes its own parts of the tensors into one temporary directory with
+`_engine.save_item_part`. When all are done, the coordinator adds the
+description
+of the tree, checks that every chunk exists exactly once, and renames the
+directory. Ranks communicate only through torch's own plans and results.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ __all__ = ["StorageWriter"]
 PathLike = str | os.PathLike[str]
 
 _TEMPORARY_SUFFIX = ".orbax-checkpoint-tmp"
-# torch.distributed.checkpoint's own name. Programs look for it to find their
-# steps (torchtitan), and torch's own reader stops at the first byte.
+# The name that torch.distributed.checkpoint uses. Programs such as torchtitan
+# look for it to find their steps; torch's own reader stops at the first byte.
 _MARK_NAME = ".metadata"
 _MARK = (
     b"An Orbax checkpoint, written by holdfast.torch.StorageWriter;"
@@ -47,7 +48,7 @@ _HANDLER = (
 
 @dataclasses.dataclass(frozen=True)
 class _LocalPlan:
-    """The message of a rank to the coordinator."""
+    """A rank's message to the coordinator."""
 
     path: str
 
@@ -56,19 +57,19 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
     """Writes what `torch.distributed.checkpoint.save` saves as an Orbax
     checkpoint.
 
-    The checkpoint appears at its path all at once, when every rank has written
-    its parts, or not at all; an old one stays until then, and files of others
-    that lie beside it (Lightning's `meta.pt`) stay. Tensors become plain,
-    whole arrays, however they are spread over the ranks; None, bool, int,
-    float, str and lists of them become leaves of those kinds; any other object
-    is kept as torch.save writes it, in an array of bytes (uint8, one axis).
+    The checkpoint appears at its path, complete, when every rank has written
+    its parts, or not at all. An old checkpoint stays until then, and other
+    programs' files in the directory (Lightning's `meta.pt`) are kept. Tensors
+    become plain, complete arrays, however they are spread over the ranks; None,
+    bool, int, float, str and lists of these become leaves of those kinds; any
+    other object is stored as a torch.save file in an array of bytes (uint8, one
+    axis).
 
-    Beside Orbax's files there is one called `.metadata`, which holds a note: a
-    program that looks for the checkpoints of torch's own writer by that name
-    finds these too.
+    The directory also has a file `.metadata` with a note, so programs that find
+    the checkpoints of torch's own writer by that name also find this one.
 
-    All ranks must see one file system. One save at a time with one writer;
-    it may be used again, with `checkpoint_id` for another path.
+    All ranks must see the same file system. A writer makes one save at a time;
+    it can be reused, with `checkpoint_id` for another path.
     """
 
     def __init__(
@@ -86,28 +87,29 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         memory_bytes: int | None = None,
         durable: bool = True,
     ) -> None:
-        """The options are those of `holdfast.save`, alike on all ranks.
+        """The options are those of `holdfast.save`, the same on all ranks.
 
         Args:
-          path: the directory to make, which may exist if it is empty; None:
-            the `checkpoint_id` of each save.
-          overwrite: replace the checkpoint at the path, after the new one is
-            complete; False: refuse, where there is one.
+          path: the directory to create, which may exist if it is empty; None
+            means the `checkpoint_id` of each save.
+          overwrite: replace the checkpoint at the path once the new one is
+            complete; False refuses if one exists.
           zarr_format: 2 or 3.
-          ocdbt: one database; False: a directory for each array.
+          ocdbt: store all arrays in one database; False gives each array its
+            own directory.
           compression: as for `holdfast.save`.
-          chunk_bytes: larger parts are cut into chunks of about this many
+          chunk_bytes: larger parts are split into chunks of about this many
             bytes.
-          data_file_bytes: data files are closed at this size; 0: never; None:
-            2 GiB, in buckets 400 MiB.
-          custom_metadata: a JSON object stored beside the tree.
-          threads: of this rank; None: one a CPU.
-          memory_bytes: the most bytes between memory and disk at once, of this
-            rank; None: 256 MiB.
-          durable: wait until the disk has everything.
+          data_file_bytes: data files are closed at this size; 0 means never;
+            None means 2 GiB, or 400 MiB in buckets.
+          custom_metadata: a JSON object stored next to the tree.
+          threads: threads of this rank; None means one per CPU.
+          memory_bytes: the most bytes in flight between memory and disk on this
+            rank; None means 256 MiB.
+          durable: wait until everything is on the disk.
 
         Raises:
-          TypeError: `custom_metadata` is no JSON object.
+          TypeError: `custom_metadata` is not a JSON object.
         """
         super().__init__()
         self._path = None if path is None else _files.abspath(os.fspath(path))
@@ -129,7 +131,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
             self._options["in_flight_bytes_max"] = memory_bytes
         self._data_file_bytes = data_file_bytes
         self._save_id = str(uuid.uuid4())
-        # The coordinator's, while a save goes on.
+        # Set on the coordinator while a save is running.
         self._pending: _engine.PendingSave | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -137,7 +139,7 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         return {**self.__dict__, "_pending": None}
 
     def _engine_options(self) -> dict[str, Any]:
-        """Those of the path, which may change."""
+        """The options for the current path, which may change."""
         assert self._path is not None
         data_file_bytes = self._data_file_bytes
         if data_file_bytes is None:
@@ -154,11 +156,11 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: PathLike) -> bool:
-        """Whether it is a path, or a URL of a scheme that is known."""
+        """Whether `checkpoint_id` is a path, or a URL with a known scheme."""
         return _files.is_known(checkpoint_id)
 
     def storage_meta(self) -> Any:
-        """torch's StorageMeta: the path, and an id of this save."""
+        """Returns torch's StorageMeta: the path, and an id of this save."""
         return StorageMeta(checkpoint_id=self._path, save_id=self._save_id)
 
     def reset(self, checkpoint_id: PathLike | None = None) -> None:
@@ -177,8 +179,8 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         """Checks that there is a path, and that ranks can write together.
 
         Raises:
-          InvalidArgumentError: no path.
-          UnimplementedError: a save without collectives.
+          InvalidArgumentError: there is no path.
+          UnimplementedError: the save does not use collectives.
         """
         self._discard()
         if self._path is None:
@@ -194,18 +196,18 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
             )
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
-        """Notes for the coordinator where this rank writes."""
+        """Tells the coordinator which path this rank writes to."""
         assert self._path is not None
         return dataclasses.replace(plan, storage_data=_LocalPlan(self._path))
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        """Makes the temporary directory, and tells each rank how to cut.
+        """Creates the temporary directory, and tells each rank how to cut.
 
         Raises:
-          AlreadyExistsError: something is at the path, and not `overwrite`.
+          AlreadyExistsError: the path exists and `overwrite` is False.
           FailedPreconditionError: the path holds something other than a
-            checkpoint; ranks that save to other paths, naming them.
-          InvalidArgumentError: a tensor that is spread too unevenly.
+            checkpoint, or ranks save to different paths (names them).
+          InvalidArgumentError: a tensor is spread too unevenly.
         """
         assert self._path is not None
         self._check_paths(plans)
@@ -229,13 +231,14 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         """Writes this rank's parts.
 
         Returns:
-          A future of a WriteResult an item, which has ended.
+          A finished future with a WriteResult for each item.
 
         Raises:
-          InvalidArgumentError: a tensor that cannot be saved, naming it.
-          FailedPreconditionError: the coordinator's directory is not here, or
-            the plan is not one of this writer's.
-          ResourceExhaustedError, PermissionDeniedError: the disk.
+          InvalidArgumentError: a tensor cannot be saved; names it.
+          FailedPreconditionError: this rank does not see the coordinator's
+            directory, or the plan is not this writer's.
+          ResourceExhaustedError, PermissionDeniedError: the disk is full, or
+            the system refused access.
         """
         future: Future[list[WriteResult]] = Future()
         try:
@@ -282,15 +285,15 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
         `metadata` gets this writer's `storage_meta`.
 
         Raises:
-          InvalidArgumentError: names that no tree can have.
-          FailedPreconditionError: tensors of which a part is missing, or that
-            ranks have cut differently, naming them.
+          InvalidArgumentError: a tree cannot have these names.
+          FailedPreconditionError: parts of tensors are missing, or ranks have
+            cut tensors differently; names them.
         """
         assert self._pending is not None
         pending, self._pending = self._pending, None
         with pending:
             summary = Summary(metadata, results)
-            rank = len(results)  # of a part of the coordinator's own
+            rank = len(results)  # for the coordinator's own part
             _engine.save_item_part(
                 pending.directory,
                 summary.tree(),
@@ -331,10 +334,10 @@ class StorageWriter(dcp.StorageWriter):  # type: ignore[misc]
 
 
 def _whole_plans(plans: list[SavePlan]) -> list[SavePlan]:
-    """With the plans of ranks that only say "as before" filled in.
+    """Fills in the plans of ranks that only say "unchanged".
 
-    A planner that caches plans leaves those out which have not changed. How
-    tensors are cut depends on all of them, so that if some have, all are sent.
+    A planner that caches plans leaves out unchanged plans. How tensors are cut
+    depends on all plans, so if some have changed, all are sent.
     """
     usable = [getattr(plan, "usable", True) for plan in plans]
     if all(usable) or not any(usable):

@@ -1,1 +1,1 @@
-"""How checkpoints of each back end are written and read."""
+"""Strategies that write and read the checkpoints of each back end."""

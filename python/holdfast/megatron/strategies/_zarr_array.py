@@ -1,4 +1,4 @@
-"""ZarrArray: what stands for an open array."""
+"""ZarrArray: represents an open array."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ZarrArray:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """numpy's; bfloat16 needs ml_dtypes."""
+        """The numpy dtype; bfloat16 needs ml_dtypes."""
         return _dtypes.numpy_dtype(self.dtype_name)
 
     @property
@@ -43,14 +43,14 @@ class ZarrArray:
         return len(self.shape)
 
     def directory_of(self, key: str) -> str:
-        """The checkpoint's directory, for the key of this array."""
+        """Returns the checkpoint's directory; `key` is this array's key."""
         suffix = os.sep + key
         if self.path.endswith(suffix):
             return self.path[: -len(suffix)]
         raise coded("ARRAY_NOT_FOUND", f"{self} is not {key}", ValueError)
 
     def __getitem__(self, selection: Any) -> _tensors.Array:
-        """The elements of a box, as a numpy array: ints and plain slices."""
+        """Returns a box, indexed by ints and plain slices, as a numpy array."""
         if not isinstance(selection, tuple):
             selection = (selection,)
         offsets, sizes, kept = _box_of(selection, self.shape)
@@ -82,7 +82,7 @@ class ZarrArray:
 def _box_of(
     selection: tuple[Any, ...], shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Offsets and sizes of a selection, and the sizes without its ints."""
+    """A selection's offsets and sizes, and the sizes without its ints."""
     if Ellipsis in selection:
         at = selection.index(Ellipsis)
         fill = (slice(None),) * (len(shape) - len(selection) + 1)

@@ -1,6 +1,6 @@
-"""Reads of many boxes of a checkpoint's arrays at once.
+"""Reads many boxes of a checkpoint's arrays together.
 
-The engine reads with several threads, into memory that is the results'.
+The engine reads with several threads, directly into the results' memory.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = [
     "request_row",
 ]
 
-# A warning names this many absent chunks.
+# A warning names at most this many absent chunks.
 _CHUNKS_NAMED = 20
 
 
 class AbsentChunksWarning(UserWarning):
-    """A chunk file is not there; its elements are loaded as zeros."""
+    """A chunk file does not exist; its elements are loaded as zeros."""
 
 
 def load_tensors(
@@ -45,10 +45,10 @@ def load_tensors(
     apply_flattened_range: bool = True,
     thread_count: int = 0,
 ) -> list[Any]:
-    """The values of all ShardedTensors, read at once.
+    """Reads the values of all ShardedTensors together.
 
-    `mode`: whose errors, "zarr" or "tensorstore". `apply_flattened_range`:
-    else the whole local box.
+    `mode` chooses the error messages: "zarr" or "tensorstore". Without
+    `apply_flattened_range`, reads the complete local box.
     """
     rows = [request_row(each, apply_flattened_range) for each in tensors]
     targets = [
@@ -60,7 +60,7 @@ def load_tensors(
     except CheckpointingException as error:
         if error.code != "DTYPE_MISMATCH":
             raise
-        # Some are stored in another dtype, which the engine then allocates.
+        # For tensors stored in another dtype, the engine allocates memory.
         targets = [None] * len(rows)
         arrays = load_arrays(rows, targets, checkpoint_dir, mode, thread_count)
     results = []
@@ -83,14 +83,14 @@ def request_row(ten: ShardedTensor, apply_flattened_range: bool) -> Row:
 
 
 def _new_target(row: Row) -> _tensors.Array:
-    """Memory for a result, of the dtype that is asked for."""
+    """Allocates memory for a result in the requested dtype."""
     name, local_shape, flat = row[5], row[6], row[10]
     shape = local_shape if flat is None else (flat[1] - flat[0],)
     return _tensors.empty(shape, name)
 
 
 def _target(ten: ShardedTensor) -> _tensors.Array | None:
-    """The memory of the caller's buffer, if the engine can fill it."""
+    """Returns the memory of the caller's buffer, if the engine can fill it."""
     data = ten.data
     if data is None or (_tensors.is_torch(data) and data.device.type != "cpu"):
         return None
@@ -113,9 +113,9 @@ def load_arrays(
     mode: str,
     thread_count: int = 0,
 ) -> list[tuple[str, _tensors.Array]]:
-    """(dtype name, carrier's array) of each request.
+    """Returns (dtype name, carrier's array) for each request.
 
-    An array that is the target given holds the elements there.
+    If an array is the given target, the elements were read into it.
     """
     path = os.fspath(checkpoint_dir)
     replicates = bool(int(os.environ.get("DIST_CKPT_PAD_REPLICATE", 0)))

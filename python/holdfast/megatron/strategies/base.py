@@ -1,4 +1,4 @@
-"""Strategies, and which is the default for a back end and version."""
+"""Strategies, and the default strategy for a back end and version."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class StrategyAction(Enum):
 default_strategies: dict[str, dict[tuple[Any, Any], Any]] = {
     action.value: {} for action in StrategyAction
 }
-# Functions that register the strategies of a back end once one is asked for.
+# Functions that register a back end's strategies when one is requested.
 _back_ends: dict[str, tuple[Callable[[], None], ...]] = {}
 
 
 def register_back_end(backend: str, *registers: Callable[[], None]) -> None:
-    """Has `registers` called whenever a default of a back end is asked for."""
+    """Calls `registers` whenever a default of a back end is requested."""
     _back_ends[backend] = registers
 
 
 def get_default_strategy(
     action: StrategyAction, backend: Any, version: Any
 ) -> Any:
-    """The strategy registered for a back end and version.
+    """Returns the strategy registered for a back end and version.
 
     Raises CheckpointingException when none is registered.
     """
@@ -71,8 +71,9 @@ def get_default_strategy(
 
 
 def load_strategies(given: Any) -> list[Any]:
-    """The strategies that a load of sharded tensors may use: `given`, or one of
-    the defaults where that names none.
+    """Returns the strategies that a load of sharded tensors may use: `given`,
+    or
+    the defaults if `given` is not a strategy.
     """
     if given is not None and not isinstance(given, tuple):
         return [given]
@@ -95,7 +96,7 @@ def register_default_strategy(
 
 
 class LoadStrategyBase(ABC):
-    """The base of strategies that load."""
+    """The base class of strategies that load."""
 
     @abstractmethod
     def check_backend_compatibility(self, loaded_backend: Any) -> None:
@@ -107,12 +108,12 @@ class LoadStrategyBase(ABC):
 
     @property
     def can_handle_sharded_objects(self) -> bool:
-        """It loads ShardedObjects too."""
+        """Whether the strategy also loads ShardedObjects."""
         return False
 
 
 class SaveStrategyBase(ABC):  # noqa: B024
-    """The base of strategies that save, in the format of a back end and
+    """The base class of strategies that save in the format of a back end and
     version."""
 
     def __init__(self, backend: str, version: int) -> None:
@@ -121,7 +122,7 @@ class SaveStrategyBase(ABC):  # noqa: B024
 
     @property
     def can_handle_sharded_objects(self) -> bool:
-        """It saves ShardedObjects too."""
+        """Whether the strategy also saves ShardedObjects."""
         return False
 
     def __str__(self) -> str:
@@ -133,7 +134,7 @@ class LoadCommonStrategy(LoadStrategyBase):
 
     @abstractmethod
     def load_common(self, checkpoint_dir: CheckpointDir) -> StateDict:
-        """The common state."""
+        """Returns the common state."""
 
     @abstractmethod
     def load_sharded_objects(
@@ -146,7 +147,7 @@ class LoadCommonStrategy(LoadStrategyBase):
     def load_sharded_metadata(
         self, checkpoint_dir: CheckpointDir
     ) -> ShardedStateDict:
-        """The ShardedObjects of the checkpoint by unique key."""
+        """Returns the checkpoint's ShardedObjects by unique key."""
         if not self.can_handle_sharded_objects:
             return {}
         raise NotImplementedError
@@ -167,12 +168,13 @@ class LoadShardedStrategy(LoadStrategyBase):
     def load_tensors_metadata(
         self, checkpoint_dir: CheckpointDir
     ) -> ShardedStateDict:
-        """A whole ShardedTensor without data for each key."""
+        """Returns a complete ShardedTensor without data for each key."""
 
     def load_sharded_metadata(
         self, checkpoint_dir: CheckpointDir
     ) -> ShardedStateDict:
-        """The same, with the ShardedObjects if it loads those."""
+        """`load_tensors_metadata`, plus ShardedObjects if the strategy loads
+        them."""
         if not self.can_handle_sharded_objects:
             return self.load_tensors_metadata(checkpoint_dir)
         raise NotImplementedError(
@@ -220,7 +222,7 @@ class SaveShardedStrategy(SaveStrategyBase):
 
 
 class AsyncSaveShardedStrategy(SaveShardedStrategy):
-    """One that can also save in the background; none of zarr's can."""
+    """A strategy that can also save in the background; zarr's cannot."""
 
     @abstractmethod
     def async_save(
@@ -228,4 +230,4 @@ class AsyncSaveShardedStrategy(SaveShardedStrategy):
         sharded_state_dict: ShardedStateDict,
         checkpoint_dir: CheckpointDir,
     ) -> Any:
-        """The request that does it."""
+        """Returns the request that makes the save."""

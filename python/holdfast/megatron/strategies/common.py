@@ -1,9 +1,9 @@
-"""The common state, and objects: files of torch.save.
+"""The common state, and objects, in torch.save files.
 
-They are pickles. Reading one runs none of the code that it names: numbers,
-strings, containers, tensors, numpy arrays and a few plain classes are made,
-objects of other classes come back as `holdfast.PickleRecord`, and what acts
-(os.system and the like) is refused by name.
+The files are pickles. Reading one runs none of the code that it names. It makes
+numbers, strings, containers, tensors, numpy arrays and a few plain classes;
+objects of other classes become `holdfast.PickleRecord`; functions with side
+effects (such as os.system) are refused by name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _COMMON_STATE_OBJECT = "common_state/shard_0_1"
 
 
 def register_default_common_strategies() -> None:
-    """Makes those below the defaults for torch version 1."""
+    """Makes the strategies below the defaults for torch version 1."""
     register_default_strategy(
         StrategyAction.LOAD_COMMON, "torch", 1, TorchCommonLoadStrategy()
     )
@@ -58,8 +58,8 @@ def register_default_common_strategies() -> None:
 
 
 class TorchCommonSaveStrategy(SaveCommonStrategy):
-    """Writes with torch.save where torch is installed, else the same files of
-    plain values.
+    """Writes with torch.save if torch is installed, or else writes plain values
+    to files in the same format.
     """
 
     def save_common(
@@ -93,13 +93,13 @@ class TorchCommonSaveStrategy(SaveCommonStrategy):
 
 
 class TorchCommonLoadStrategy(LoadCommonStrategy):
-    """Reads files of torch.save without running them."""
+    """Reads torch.save files without running code from them."""
 
     def load_common(self, checkpoint_dir: CheckpointDir) -> StateDict:
-        """The contents of common.pt; tensors on the CPU.
+        """Returns the contents of common.pt, with tensors on the CPU.
 
-        The newest torch_dist checkpoints keep it as an object instead. Raises
-        CheckpointingException when there is neither.
+        The newest torch_dist checkpoints store them as an object instead.
+        Raises CheckpointingException if both are missing.
         """
         path = os.path.join(checkpoint_dir, COMMON_STATE_FNAME)
         state: StateDict
@@ -121,8 +121,9 @@ class TorchCommonLoadStrategy(LoadCommonStrategy):
     ) -> Any:
         """Replaces ShardedObjects by the objects, in place.
 
-        Raises CheckpointingException for one that has no file, neither by its
-        name nor by that of before 0.8.
+        Raises CheckpointingException for an object without a file, under its
+        name
+        or its name before 0.8.
         """
 
         def loaded(each: ShardedObject) -> Any:
@@ -161,10 +162,10 @@ class TorchCommonLoadStrategy(LoadCommonStrategy):
         return True
 
     def check_backend_compatibility(self, loaded_backend: Any) -> None:
-        """Every back end's common state is read."""
+        """Accepts every back end."""
 
     def check_version_compatibility(self, loaded_version: Any) -> None:
-        """Every version's is."""
+        """Accepts every version."""
 
 
 def _objects_in(directory: Any) -> dict[str, ShardedObject]:
@@ -172,7 +173,7 @@ def _objects_in(directory: Any) -> dict[str, ShardedObject]:
         ShardedObject.empty_from_unique_key(f"{directory.name}/{file.stem}")
         for file in sorted(directory.glob("shard_*.pt"))
     ]
-    # Before 0.8 the names lost the last extent: it is that of the offsets.
+    # Before 0.8 the names lacked the last extent, which the offsets tell.
     if objects and objects[0].global_shape[-1] < 0:
         extent = max(each.global_offset[-1] for each in objects) + 1
         for each in objects:

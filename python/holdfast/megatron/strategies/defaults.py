@@ -1,4 +1,4 @@
-"""Which strategies are the defaults of the back ends that Megatron Core has."""
+"""The default strategies of Megatron Core's back ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["register_back_ends"]
 
 
 def register_back_ends() -> None:
-    """Tells `get_default_strategy` of all of them."""
+    """Registers all back ends with `get_default_strategy`."""
     register_back_end(
         "zarr",
         tensorstore.register_default_tensorstore_strategies,

@@ -1,7 +1,7 @@
 """Saves and loads in which replicas share the work.
 
-The wrapped strategy handles a part of the shards on each rank that has them;
-after a load the ranks hand each other the shards they want.
+On each rank, the wrapped strategy handles a part of the rank's shards. After a
+load the ranks exchange the shards that they want.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _EXCHANGES = ("broadcast", "gather_object", "gather_rounds")
 
 
 class FullyParallelSaveStrategyWrapper(AsyncSaveShardedStrategy):
-    """Each shard is saved by one of the ranks that have it.
+    """Saves each shard on only one of the ranks that have it.
 
     Args:
-      strategy: does the saving.
-      parallelization_group: the ranks among which it is shared; None: all.
+      strategy: the strategy that saves.
+      parallelization_group: the ranks that share the work; None means all.
       do_cache_distribution: later saves have the same shards on each rank.
     """
 
@@ -97,7 +97,7 @@ class FullyParallelSaveStrategyWrapper(AsyncSaveShardedStrategy):
     def apply_saving_parallelization(
         self, sharded_state_dict: ShardedStateDict
     ) -> None:
-        """Gives the shards replica ids: 0 where this rank saves them."""
+        """Sets the shards' replica ids to 0 if this rank saves them."""
         was_cached = self._has_cached
         distribution = self.cached_distribution
         if not was_cached:
@@ -121,12 +121,12 @@ class FullyParallelSaveStrategyWrapper(AsyncSaveShardedStrategy):
 
 
 class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
-    """Each shard is read by one of the ranks that want it.
+    """Reads each shard on only one of the ranks that want it.
 
     Args:
-      strategy: does the loading.
-      parallelization_group: the ranks among which it is shared; None: all.
-      do_cache_distribution: later loads ask for the same shards on each rank.
+      strategy: the strategy that loads.
+      parallelization_group: the ranks that share the work; None means all.
+      do_cache_distribution: later loads request the same shards on each rank.
       exchange_algo: "broadcast", "gather_object" or "gather_rounds"; all three
         do the same here.
     """
@@ -197,7 +197,7 @@ class FullyParallelLoadStrategyWrapper(LoadShardedStrategy):
             for x in leaves
             if isinstance(x, ShardedTensor)
         }
-        # By position: objects, which every rank reads for itself.
+        # Objects, by position; every rank reads them itself.
         objects = {
             str(i): x
             for i, x in enumerate(leaves)
@@ -265,9 +265,9 @@ def distribute_main_replicas_with_precomputed_distribution(
     parallelization_group: Any,
     precomputed_distribution: ShardDistribution | None,
 ) -> None:
-    """Sets replica ids: 0 for the shards that are this rank's, else 1.
+    """Sets replica ids: 0 for shards assigned to this rank, and 1 for others.
 
-    A group of one keeps them.
+    A group of one keeps its replica ids.
     """
     with ranks.call(""), ranks.subgroup(parallelization_group) as group:
         size, rank = group.size, group.rank

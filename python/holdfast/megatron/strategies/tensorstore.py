@@ -1,8 +1,8 @@
 """The default loader of zarr checkpoints.
 
-Megatron Core's loader used TensorStore. This one uses the engine, as
-`ZarrLoadShardedStrategy` does. The two differ as the originals did: in error
-texts, and for slices past the end.
+Megatron Core's loader used TensorStore. This one uses the engine, like
+`ZarrLoadShardedStrategy`. The two differ as the originals did: in error
+messages, and for slices past the end.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def register_default_tensorstore_strategies() -> None:
 
 
 class TensorStoreLoadShardedStrategy(ZarrLoadShardedStrategy):
-    """Loads zarr arrays with the texts and rules of the default loader.
+    """Loads zarr arrays with the messages and rules of the default loader.
 
-    `load_directly_on_device`, which the original takes as its first argument:
-    elements go into the `data` of the ShardedTensors.
+    With `load_directly_on_device`, which the original has as its first
+    argument, elements are read into the `data` of the ShardedTensors.
     """
 
     mode = "tensorstore"
@@ -62,16 +62,16 @@ class TensorStoreLoadShardedStrategy(ZarrLoadShardedStrategy):
 
     @property
     def load_directly_on_device(self) -> bool:
-        """Elements go into the tensors given."""
+        """Whether elements are read into the given tensors."""
         return self.into_buffers
 
 
 def merge_global_slice_with_shape(
     global_slice: tuple[Any, ...], actual_shape: tuple[int, ...], key: str
 ) -> tuple[Any, ...]:
-    """The slice, cut where the stored array ends.
+    """Returns the slice, cut where the stored array ends.
 
-    Raises AssertionError for one that starts there or later, or has another
+    Raises AssertionError for a slice that starts there or later, or has another
     number of axes.
     """
     assert len(global_slice) == len(actual_shape), (
@@ -96,7 +96,7 @@ def _load_from_array(
     load_directly_on_device: bool = False,
     apply_flattened_range: bool = True,
 ) -> Any:
-    """The tensor that `sharded_tensor` stands for."""
+    """Loads the tensor that `sharded_tensor` describes."""
     assert isinstance(sharded_tensor, ShardedTensor), type(sharded_tensor)
     return load_tensors(
         [sharded_tensor],

@@ -1,9 +1,9 @@
-"""Loading of `torch_dist` checkpoints, which torch.distributed.checkpoint and
+"""Loads `torch_dist` checkpoints, which torch.distributed.checkpoint and
 Megatron Core wrote.
 
-`.metadata` is a pickle that says where the records of each key lie in the
-`.distcp` files; a record is a file of torch.save. Nothing in either is run.
-Saving in this format is torch's own business, or `holdfast convert`'s.
+`.metadata` is a pickle that says where the records of each key are in the
+`.distcp` files; a record is a torch.save file. No code from either is run.
+Only torch itself and `holdfast convert` save in this format.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def register_default_torch_strategies() -> None:
 
 
 class TorchDistLoadShardedStrategy(LoadShardedStrategy):
-    """Loads tensors, converted to the dtypes asked for, and objects."""
+    """Loads objects, and tensors converted to the requested dtypes."""
 
     @property
     def can_handle_sharded_objects(self) -> bool:
@@ -69,8 +69,9 @@ class TorchDistLoadShardedStrategy(LoadShardedStrategy):
     ) -> StateDict:
         """Replaces ShardedTensors and ShardedObjects, in place.
 
-        Raises CheckpointingException for a key that is not there and for
-        another global shape, DataLossError for damage.
+        Raises CheckpointingException for a key that does not exist and for
+        another
+        global shape, DataLossError for damage.
         """
         adopt_megatron_core()
         records = Records(checkpoint_dir)
@@ -87,13 +88,13 @@ class TorchDistLoadShardedStrategy(LoadShardedStrategy):
     def load_tensors_metadata(
         self, checkpoint_dir: CheckpointDir
     ) -> ShardedStateDict:
-        """A whole ShardedTensor without data for each tensor."""
+        """Returns a complete ShardedTensor without data for each tensor."""
         return _tensors_in(Records(checkpoint_dir))
 
     def load_sharded_metadata(
         self, checkpoint_dir: CheckpointDir
     ) -> ShardedStateDict:
-        """The same, and the ShardedObjects by unique key."""
+        """`load_tensors_metadata`, plus the ShardedObjects by unique key."""
         records = Records(checkpoint_dir)
         objects = {
             key: ShardedObject.empty_from_unique_key(key)
@@ -102,7 +103,7 @@ class TorchDistLoadShardedStrategy(LoadShardedStrategy):
         return {**_tensors_in(records), **objects}
 
     def check_backend_compatibility(self, loaded_backend: Any) -> None:
-        """Raises CheckpointingException for another."""
+        """Raises CheckpointingException for another back end."""
         if loaded_backend != "torch_dist":
             raise CheckpointingException(
                 f"{type(self).__name__} reads torch_dist checkpoints; this one"
@@ -111,11 +112,11 @@ class TorchDistLoadShardedStrategy(LoadShardedStrategy):
             )
 
     def check_version_compatibility(self, loaded_version: Any) -> None:
-        """Every version's is tried."""
+        """Accepts every version."""
 
 
 def load_object(checkpoint_dir: CheckpointDir, unique_key: str) -> Any:
-    """One object. Raises FileNotFoundError when it is not there."""
+    """Loads one object. Raises FileNotFoundError if it does not exist."""
     if not _files.exists(os.path.join(checkpoint_dir, _METADATA)):
         raise FileNotFoundError(_METADATA)
     records = Records(checkpoint_dir)
@@ -143,11 +144,11 @@ def _tensors_in(records: Records) -> ShardedStateDict:
 
 
 class StoredTensor:
-    """A tensor of the checkpoint: its dtype, and where its chunks lie.
+    """A tensor of the checkpoint: its dtype, and where its chunks are.
 
-    `grid` is set for one that was saved flattened: the tensor of `true_shape`
-    is cut into that many cells, and the axes of `shape` are those of the grid
-    and one for the elements of a cell.
+    `grid` is set for a tensor that was saved flattened. The tensor of
+    `true_shape` is cut into that many cells; the axes of `shape` are those of
+    the grid, and one for the elements of a cell.
     """
 
     def __init__(self, key: str, state: dict[str, Any], extra: Any) -> None:
@@ -216,10 +217,10 @@ def _dtype_in(properties: Any) -> str:
 
 
 class Records:
-    """The contents of `.metadata`, and the records it leads to.
+    """The contents of `.metadata`, and the records that it points to.
 
-    Raises CheckpointingException when it is not there, DataLossError for one
-    that contradicts itself or points outside its directory.
+    Raises CheckpointingException when the file does not exist, DataLossError
+    when it contradicts itself or points outside its directory.
     """
 
     def __init__(self, checkpoint_dir: CheckpointDir) -> None:
@@ -263,7 +264,7 @@ class Records:
             self._places[index.state["fqn"], at] = where
 
     def object(self, unique_key: str) -> Any:
-        """An object, which is stored as a list of one."""
+        """Returns an object, which is stored as a list of one."""
         value = self._record(unique_key, None)
         if not isinstance(value, list) or len(value) != 1:
             raise errors.DataLossError(
@@ -273,7 +274,7 @@ class Records:
         return value[0]
 
     def read(self, stored: StoredTensor, low: Shape, high: Shape) -> Any:
-        """The carrier's array of the box [low, high) of a tensor as stored."""
+        """The box [low, high) of a stored tensor as a carrier's array."""
         out = _tensors.empty(_extents(low, high), stored.dtype)
         covered = 0
         for offset, size in stored.chunks:
@@ -380,7 +381,7 @@ def _load_tensor(records: Records, ten: ShardedTensor) -> Any:
 def _local_box(
     records: Records, stored: StoredTensor, ten: ShardedTensor
 ) -> Any:
-    """The box in the local shape, zeros where nothing is stored."""
+    """The box in the local shape, with zeros where nothing is stored."""
     lead = ten.prepend_axis_num
     sizes = (1,) * lead + tuple(ten.local_shape)
     low = tuple(ten.global_offset)
@@ -402,7 +403,7 @@ def _local_box(
 def _read_flat(
     records: Records, stored: StoredTensor, low: Shape, high: Shape
 ) -> Any:
-    """A box of the tensor that was saved flattened, cell by cell."""
+    """Reads a box of a tensor that was saved flattened, cell by cell."""
     out = _tensors.empty(_extents(low, high), stored.dtype)
     cell = stored.cell_shape
     for place in _cells(low, high, cell):

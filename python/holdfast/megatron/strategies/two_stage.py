@@ -1,6 +1,6 @@
-"""A load in which one rank of a group reads each shard for all.
+"""A load in which one rank of a group reads each shard for all ranks.
 
-The elements go into the buffers of the request, which are the results.
+The elements go into the buffers of the request, which become the results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def sharded_tensor_chunk_id(sharded_tensor: ShardedTensor) -> tuple[Any, ...]:
-    """The id of the box: a flattened range has that of the whole box."""
+    """The id of the box; a flattened range has its complete box's id."""
     return (sharded_tensor.key, sharded_tensor.global_offset)
 
 
@@ -41,7 +41,7 @@ class TwoStageDataParallelLoadShardedStrategy(TensorStoreLoadShardedStrategy):
     """Loads each box once in a group, and copies it into the buffers.
 
     Args:
-      data_parallel_group: of torch.distributed, or None: all ranks.
+      data_parallel_group: a torch.distributed group; None means all ranks.
       cpu_transfer: the group may send tensors in host memory.
     """
 
@@ -86,7 +86,7 @@ class TwoStageDataParallelLoadShardedStrategy(TensorStoreLoadShardedStrategy):
         tensors: list[ShardedTensor],
         checkpoint_dir: CheckpointDir,
     ) -> dict[Any, Any]:
-        """(dtype name, array) of each box that is asked for here."""
+        """Returns (dtype name, array) for each box that this rank requests."""
         wanted = {sharded_tensor_chunk_id(x): x for x in tensors}
         asked = group.all_gather(list(wanted))
         mine = {

@@ -1,9 +1,9 @@
-"""The zarr back end: one zarr v2 array a key, one chunk a shard.
+"""The zarr back end: one zarr v2 array per key, one chunk per shard.
 
-Reading and writing are the engine's: all tensors of a call at once, by several
-threads, from and into the tensors' own memory. The array of a key is created by
-the rank that has its first shard; every main replica then writes its own bytes,
-and nobody reads back or locks.
+The engine reads and writes all tensors of a call together, with several
+threads, in the tensors' own memory. The rank with a key's first shard creates
+the array. Every main replica then writes its own bytes, without reading back or
+locking.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = [
 
 logger = getLogger(__name__)
 
-# In the order of the original's table.
+# The order is that of the original's table.
 _DTYPE_NAMES = (
     "bool",
     "uint8",
@@ -74,8 +74,8 @@ _DTYPE_NAMES = (
     "complex128",
 )
 
-# The two tables, made when they are first asked for: {numpy dtype: torch dtype}
-# and back. Without torch, numpy's dtypes stand for torch's.
+# The two tables, {numpy dtype: torch dtype} and its inverse, made on first use.
+# Without torch, numpy's dtypes replace torch's.
 numpy_to_torch_dtype_dict: dict[np.dtype[Any], Any]
 torch_to_numpy_dtype_dict: dict[Any, np.dtype[Any]]
 
@@ -113,12 +113,11 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
     """Writes zarr arrays.
 
     Args:
-      backend, version: what `metadata.json` will say.
-      sync: everything written is on stable storage before `metadata.json`
-        appears.
-      scalars: tensors without axes are stored, which the default loader reads.
-        The original never makes their arrays, and fails for it.
-      thread_count: 0: as many as there are cores.
+      backend, version: the values for `metadata.json`.
+      sync: make everything written durable before `metadata.json` appears.
+      scalars: store tensors without axes, which the default loader reads. The
+        original never makes their arrays, and therefore fails.
+      thread_count: 0 means one per core.
     """
 
     def __init__(
@@ -142,9 +141,10 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
     ) -> None:
         """Writes the main replicas' tensors; all ranks call it.
 
-        Raises CheckpointingException: an array exists already or has not been
-        created, an axis does not divide, a key that cannot name a directory;
-        KeyError for a dtype that the format lacks.
+        Raises CheckpointingException if an array already exists or was not
+        created, an
+        axis does not divide, or a key cannot name a directory; KeyError for a
+        dtype that the format lacks.
         """
         adopt_megatron_core()
         tensors = list(nested_values(sharded_state_dict))
@@ -180,9 +180,10 @@ class ZarrSaveShardedStrategy(SaveShardedStrategy):
 def _create_or_open_zarr_arrays(
     sharded_tensors: Sequence[ShardedTensor], checkpoint_dir: CheckpointDir
 ) -> list[ZarrArray | None]:
-    """The array of each tensor: created here when this is its first shard,
-    opened when another rank has created it, None for replicas that are not
-    main. All ranks call it.
+    """Returns the array of each tensor. All ranks make the call.
+
+    The rank with the first shard creates the array; other ranks open it. For
+    replicas that are not main, returns None.
     """
     directory = plain_path(checkpoint_dir)
     with ranks.call(directory) as group:
@@ -203,7 +204,7 @@ def _create_or_open_zarr_arrays(
 
 
 def _should_create_array(ten: ShardedTensor) -> bool:
-    """A main replica's first shard. Never of a tensor without axes."""
+    """Whether `ten` is a main replica's first shard; False without axes."""
     flat = ten.flattened_range
     return (
         is_main_replica(ten.replica_id)
@@ -233,10 +234,10 @@ def _save_to_existing_array(
 def _create_zarr_array(
     sharded_tensor: ShardedTensor, checkpoint_dir: CheckpointDir
 ) -> ZarrArray:
-    """A new array of the tensor's global shape.
+    """Creates an array with the tensor's global shape.
 
-    Raises CheckpointingException when there is one, KeyError for a dtype that
-    the format lacks.
+    Raises CheckpointingException when it exists, KeyError for a dtype that the
+    format lacks.
     """
     directory = os.fspath(checkpoint_dir)
     with from_engine():
@@ -249,13 +250,13 @@ def _create_zarr_array(
 
 
 class ZarrLoadShardedStrategy(LoadShardedStrategy):
-    """Loads zarr arrays as zarr-python does.
+    """Loads zarr arrays like zarr-python.
 
     Args:
-      backend, version: as metadata.json has them.
-      into_buffers: elements go into the `data` of the ShardedTensors, which
-        are then the results; they are converted when the dtypes differ.
-      thread_count: 0: as many as there are cores.
+      backend, version: the values in metadata.json.
+      into_buffers: read elements into the `data` of the ShardedTensors, which
+        become the results; elements are converted if the dtypes differ.
+      thread_count: 0 means one per core.
     """
 
     mode = "zarr"
@@ -284,9 +285,9 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
         """Replaces the ShardedTensors by tensors of the stored dtypes, in
         place.
 
-        Warns (AbsentChunksWarning) of chunks that are not there. Raises
-        CheckpointingException: no such array, another global shape; ValueError
-        for a chunk of a wrong length.
+        Warns (AbsentChunksWarning) about missing chunks. Raises
+        CheckpointingException if an array does not exist or has another global
+        shape; ValueError for a chunk of the wrong length.
         """
         adopt_megatron_core()
         tensors = list(nested_values(sharded_state_dict))
@@ -307,7 +308,7 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
     def load_tensors_metadata(
         self, checkpoint_dir: CheckpointDir
     ) -> ShardedStateDict:
-        """A whole ShardedTensor without data for each array of the directory.
+        """Returns a complete ShardedTensor without data for each array.
 
         Raises KeyError for a dtype that the table lacks.
         """
@@ -340,7 +341,7 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
         logger.warning("%s", text)
 
     def check_version_compatibility(self, loaded_version: Any) -> None:
-        """Warns of another version."""
+        """Warns about another version."""
         if loaded_version != self.version:
             logger.warning(
                 "%s reads version %s; this checkpoint says %r",
@@ -353,7 +354,7 @@ class ZarrLoadShardedStrategy(LoadShardedStrategy):
 def _load_from_array(
     sharded_tensor: ShardedTensor, checkpoint_dir: CheckpointDir
 ) -> Any:
-    """The tensor that `sharded_tensor` stands for."""
+    """Loads the tensor that `sharded_tensor` describes."""
     assert isinstance(sharded_tensor, ShardedTensor), type(sharded_tensor)
     return load_tensors([sharded_tensor], checkpoint_dir, "zarr")[0]
 
@@ -361,7 +362,7 @@ def _load_from_array(
 def _open_zarr_array_verbose(
     path: CheckpointDir, mode: str, **open_kwargs: Any
 ) -> ZarrArray:
-    """The array at `path`; `mode` is "r" or "r+".
+    """Opens the array at `path`; `mode` is "r" or "r+".
 
     Raises CheckpointingException when it does not exist.
     """
@@ -378,9 +379,10 @@ def postprocess_numpy_array(
     sharded_tensor: ShardedTensor,
     apply_flattened_range: bool = True,
 ) -> Any:
-    """The loaded box as a tensor of `local_shape`, or its flattened range.
+    """Returns the loaded box as a tensor of `local_shape`, or its flattened
+    range.
 
-    Raises CheckpointingException for another shape that may not mismatch.
+    Raises CheckpointingException if the shape differs and may not mismatch.
     """
     array = np.asarray(loaded_array)
     name = _tensors.dtype_name(array.dtype)
@@ -401,15 +403,15 @@ def postprocess_numpy_array(
 
 
 def flatten_range(sharded_tensor: ShardedTensor, x: Any) -> Any:
-    """The flattened range of a box, 1-D, on its memory where it can be."""
+    """Returns the flattened range of a box, 1-D, without a copy if possible."""
     return x.reshape(-1)[sharded_tensor.flattened_range]
 
 
 def pad_to_expected_shape(x: Any, expected_sharded_ten: ShardedTensor) -> Any:
-    """`x` with zeros after its end along each axis, up to the local shape.
+    """Pads `x` with zeros at the end of each axis, up to the local shape.
 
-    With DIST_CKPT_PAD_REPLICATE=1 in the environment, its last elements.
-    Raises AssertionError for one that is larger, or of other axes.
+    With DIST_CKPT_PAD_REPLICATE=1 in the environment, repeats the last elements
+    instead. Raises AssertionError if `x` is larger, or has other axes.
     """
     expected = tuple(expected_sharded_ten.local_shape)
     shape = tuple(x.shape)
@@ -448,8 +450,8 @@ def load_zarr_based_sharded_metadata(
 ) -> ShardedStateDict:
     """A whole ShardedTensor without data for each array of the directory.
 
-    `get_shape_dtype_fn`: of an array's path. Raises KeyError for a dtype that
-    the table lacks.
+    `get_shape_dtype_fn` is called with an array's path. Raises KeyError for a
+    dtype that the table lacks.
     """
     table = __getattr__("numpy_to_torch_dtype_dict")
     tensors = {}

@@ -1,4 +1,4 @@
-"""Checkpointer: any handler's work, made atomic."""
+"""Checkpointer: makes any handler's work atomic."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class AbstractCheckpointer(abc.ABC):
         """Restores from that directory."""
 
     def metadata(self, directory: PathLike) -> Any | None:
-        """The metadata that is known without restoring."""
+        """Returns the metadata that is available without a restore."""
         return None
 
     def structure(self, directory: PathLike) -> Any | None:
-        """Deprecated: None; `metadata` tells the structure."""
+        """Deprecated: returns None; `metadata` has the structure."""
         return None
 
     def close(self) -> None:  # noqa: B027
@@ -78,7 +78,7 @@ class AbstractCheckpointer(abc.ABC):
 def construct_checkpoint_args(
     handler: CheckpointHandler, for_save: bool, *args: Any, **kwargs: Any
 ) -> CheckpointArgs:
-    """The handler's arguments: the given ones, or made of the given objects."""
+    """Returns the given handler arguments, or makes them from the objects."""
     for given in (*args, *kwargs.values()):
         if isinstance(given, CheckpointArgs):
             return given
@@ -88,13 +88,13 @@ def construct_checkpoint_args(
 
 
 class Checkpointer(AbstractCheckpointer, ClosedAtExit):
-    """Saves with any handler so that a checkpoint exists whole or not at all.
+    """Saves with any handler; a checkpoint exists completely or not at all.
 
-    A context manager: leaving it closes the handler.
+    A context manager, which closes the handler at the end.
     Thread-safety: one call at a time.
     """
 
-    # Whether saves, and a store of metadata, may write in the background.
+    # Whether saves and metadata stores may write in the background.
     _is_async = False
 
     def __init__(
@@ -110,18 +110,18 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         """Makes a checkpointer.
 
         Args:
-            handler: what saves and restores the object.
+            handler: the handler that saves and restores the object.
             multiprocessing_options: which processes save and restore
                 together, and which of them makes directories.
             file_options: modes of directories.
             atomicity_options: how a checkpoint comes to exist.
-            checkpoint_metadata_store: writes `_CHECKPOINT_METADATA`, instead
-                of the engine; it must write at once.
-            temporary_path_class: makes and finalizes directories, instead of
-                what `atomicity_options` say.
+            checkpoint_metadata_store: writes `_CHECKPOINT_METADATA` instead of
+                the engine; it must block until it has written.
+            temporary_path_class: makes and finalizes directories, and overrides
+                `atomicity_options`.
 
         Raises:
-            ValueError: a metadata store that writes later.
+            ValueError: the metadata store writes later.
         """
         store = checkpoint_metadata_store
         if store is not None and not self._is_async:
@@ -149,11 +149,10 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         record_event(f"/jax/orbax/{kind}/init")
 
     def get_temporary_path(self, directory: PathLike) -> TemporaryPath:
-        """The temporary path that a save to a directory writes into, not made
-        yet.
+        """Returns the temporary path for a save, without creating it.
 
         Args:
-            directory: absolute path of the checkpoint to be.
+            directory: absolute path of the future checkpoint.
         """
         options = self._commit_options
         temporary: TemporaryPath = options.temporary_path(
@@ -164,11 +163,11 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
     async def create_temporary_path(
         self, temporary_path: TemporaryPath
     ) -> None:
-        """Makes the directory of a save, on the primary; all processes wait.
+        """Creates the directory of a save on the primary; all processes wait.
 
         Raises:
-            OSError: it cannot be made.
-            DeadlineExceededError: a process did not come.
+            OSError: it cannot be created.
+            DeadlineExceededError: a process did not arrive in time.
         """
         await atomicity.create_all(
             [temporary_path],
@@ -179,7 +178,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         """Begins the next operation, on all processes together.
 
         Raises:
-            jax.errors.JaxRuntimeError: a process did not come.
+            jax.errors.JaxRuntimeError: a process did not arrive in time.
         """
         OperationIdGenerator.next_operation_id()
         options = self._multiprocessing_options or MultiprocessingOptions()
@@ -208,23 +207,25 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
     ) -> None:
         """Saves an object; afterwards the checkpoint is complete on disk.
 
-        With several processes, all call it. When one fails, the others raise an
-        error that names it, and nothing is left.
+        All of several processes make the call. If one fails, the others raise
+        an error
+        that names it, and nothing is left behind.
 
         Args:
             directory: absolute path of the checkpoint to make.
-            *args: the handler's CheckpointArgs, or what they are made of.
+            *args: the handler's CheckpointArgs, or the objects to make them
+                from.
             force: replace an existing checkpoint.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
-            save_context: what the caller has spent on the save before; it goes
-                into what jax's listeners are told.
-            **kwargs: more of what the arguments are made of.
+            save_context: the time that the caller has already spent on the
+                save, for jax's listeners.
+            **kwargs: more objects to make the arguments from.
 
         Raises:
-            ValueError: the destination exists; a relative path; what the
-                handler refuses.
+            ValueError: the destination exists; the path is relative; the
+                handler refuses the object.
             OSError: files cannot be written.
-            DeadlineExceededError: another process did not come.
+            DeadlineExceededError: another process did not arrive in time.
         """
         told = self._told_save(directory, save_context)
         operation = self._processes().start_save(
@@ -260,7 +261,7 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
     def _told_save(
         self, directory: PathLike, context: SaveContext | None
     ) -> MonitoredOperation:
-        """A save, of which jax's listeners hear."""
+        """Returns a save that is reported to jax's listeners."""
         options = self._multiprocessing_options or MultiprocessingOptions()
         return MonitoredOperation(
             directory,
@@ -292,8 +293,8 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         Args:
             shared: where the handler has written.
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
-            start_time: the save's.
-            event: under which jax is told how long it took.
+            start_time: the save's start time.
+            event: the name under which the duration is reported to jax.
         """
         pending = shared.pending
         if pending is None:
@@ -322,14 +323,16 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         """Restores the object.
 
         Args:
-            directory: the checkpoint's.
-            *args: the handler's CheckpointArgs, or what they are made of.
-            **kwargs: more of that.
+            directory: the checkpoint's directory.
+            *args: the handler's CheckpointArgs, or the objects to make them
+                from.
+            **kwargs: more objects to make the arguments from.
 
         Raises:
             FileNotFoundError: there is no such directory.
-            ValueError: it was never committed; what the handler refuses.
-            DeadlineExceededError: another process did not come.
+            ValueError: the checkpoint was never committed, or the handler
+                refuses it.
+            DeadlineExceededError: another process did not arrive in time.
         """
         operation = self._processes().start(
             "Checkpointer:restore_start", directory
@@ -369,16 +372,16 @@ class Checkpointer(AbstractCheckpointer, ClosedAtExit):
         return self._handler.restore(handler_path(path), args=restore_args)
 
     def metadata(self, directory: PathLike) -> StepMetadata:
-        """Metadata of the checkpoint; what cannot be read stays None.
+        """Returns the checkpoint's metadata; unreadable parts are None.
 
         Args:
-            directory: the checkpoint's.
+            directory: the checkpoint's directory.
 
         Raises:
-            NotADirectoryError: it is a file.
+            NotADirectoryError: `directory` is a file.
             ValueError: `_CHECKPOINT_METADATA` has fields of other types than
                 Orbax writes.
-            DataLossError: the files are not those that were saved.
+            DataLossError: the files differ from those that were saved.
         """
         if isinstance(self._handler, CompositeCheckpointHandler):
             return self._handler.metadata(directory)

@@ -1,6 +1,6 @@
-"""Making files and names durable, where the engine does not write.
+"""Makes files and names durable that the engine does not write.
 
-Bytes written to a URL are durable at once.
+Bytes written to a URL are durable immediately.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from holdfast import _files
 
 
 def sync(path: str) -> None:
-    """Makes what a file has, or the names in a directory, durable.
+    """Makes a file's contents, or the names in a directory, durable.
 
-    Nothing for a directory where the file system knows no such sync.
+    Does nothing for a directory if the file system does not support that.
 
     Raises:
-        OSError: they cannot be.
+        OSError: the sync failed.
     """
     if _files.is_url(path):
         return
@@ -34,7 +34,7 @@ def sync_tree(path: str) -> None:
     """Makes every file and name below a directory durable.
 
     Raises:
-        OSError: they cannot be.
+        OSError: a sync failed.
     """
     if _files.is_url(path):
         return
@@ -48,9 +48,9 @@ def write_text(path: str, text: str, *, is_durable: bool = True) -> None:
     """Writes a file.
 
     Args:
-        path: the file's.
-        text: what it has then.
-        is_durable: sync it; its name is the caller's to sync.
+        path: the file's path.
+        text: the file's new contents.
+        is_durable: sync the file; the caller must sync its name.
 
     Raises:
         OSError: it cannot be written.

@@ -1,4 +1,4 @@
-"""Checkpoint paths: what counts as complete, and what handlers are given."""
+"""Checkpoint paths: which are complete, and the path objects for handlers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ PathLike = str | os.PathLike[str]
 
 
 def handler_path(path: PathLike) -> Any:
-    """The path object that a user's handler is given.
+    """Returns the path object for a user's handler.
 
-    An `etils.epath.Path` in programs that use etils, as with Orbax; else a
-    `pathlib.Path`. A URL gives a RemotePath, with the same methods.
+    It is an `etils.epath.Path` in programs that use etils, as with Orbax, and
+    otherwise a `pathlib.Path`. For a URL it is a RemotePath, with the same
+    methods.
     """
     return as_path(path)
 
@@ -35,10 +36,10 @@ def check_parents(path: str) -> None:
     """Checks that no parent of an absolute path is a file.
 
     Raises:
-        NotADirectoryError: one is.
+        NotADirectoryError: a parent is a file.
     """
     if _files.is_url(path):
-        return  # in a bucket both may be there
+        return  # a bucket may have both
     parent = _files.dirname(path)
     while not _files.lexists(parent):
         parent = _files.dirname(parent)
@@ -49,7 +50,7 @@ def check_parents(path: str) -> None:
 
 
 def commit_rule(options: AtomicityOptions | None) -> dict[str, Any]:
-    """The engine's arguments that say how checkpoints are committed."""
+    """Returns the engine's arguments for how checkpoints are committed."""
     options = options or AtomicityOptions()
     return {
         "commit_mode": options.mode.value,
@@ -67,8 +68,8 @@ def is_path_temporary(
 
     Args:
         path: a directory.
-        temporary_path_cls: a class of temporary paths that knows; None: the
-            options do.
+        temporary_path_cls: a class of temporary paths that decides; None means
+            that the options decide.
         atomicity_options: how checkpoints there are committed.
     """
     if temporary_path_cls is not None:
@@ -93,7 +94,7 @@ def is_path_finalized(
 
 
 def _is_valid(validate: Any, path: PathLike) -> bool:
-    """The answer of a class of temporary paths about a path."""
+    """Returns whether a class of temporary paths accepts a path."""
     try:
         run_sync(validate(handler_path(path)))
     except ValueError:
@@ -103,14 +104,14 @@ def _is_valid(validate: Any, path: PathLike) -> bool:
 
 @runtime_checkable
 class PathAwaitingCreation(Protocol):
-    """A directory that a save makes when it is first needed.
+    """A directory that a save creates when it is first needed.
 
-    Handlers get one: `path` tells where it will be, and only after
-    `await_creation` may anything be written there.
+    A handler gets such an object. `path` is the future path, and the handler
+    may write there only after `await_creation`.
     """
 
     def __truediv__(self, other: str | os.PathLike[str]) -> Any:
-        """A path below, which the handler has to make itself."""
+        """Returns a path below, which the handler must create itself."""
         ...
 
     @property

@@ -1,8 +1,8 @@
-"""A checkpoint that is being written, whatever way it will be committed.
+"""A checkpoint that is being written, however it will be committed.
 
-The engine does it where a checkpoint is renamed, or gets its marker, as usual;
-a program's own class of temporary paths, or store of metadata, is called
-instead where there is one.
+Usually the engine renames the checkpoint or writes its marker. If a program has
+its own class of temporary paths or its own metadata store, these are called
+instead.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Pending(Protocol):
         """The directory for the files; absolute."""
 
     def adopt_item(self, name: str = "") -> None:
-        """Tells of an item that the engine has written into `directory`.
+        """Declares an item that the engine has written into `directory`.
 
-        Its own digests are relied on; it is not read again.
+        Its own digests are trusted; it is not read again.
 
         Args:
-            name: of its directory; "": `directory` itself.
+            name: its directory's name; "" means `directory` itself.
         """
 
     def commit(
@@ -61,23 +61,23 @@ class Pending(Protocol):
         """Makes the checkpoint exist, durably.
 
         Args:
-            item_handlers_json: the JSON text of the handlers' type texts.
-            custom_metadata: that of the user's object.
-            is_v1: mark it as v1 does.
+            item_handlers_json: the handlers' type strings as JSON.
+            custom_metadata: the user's metadata as JSON.
+            is_v1: mark the checkpoint like v1.
         """
 
     def discard(self) -> None:
-        """Removes it; nothing after `commit`."""
+        """Removes the directory; does nothing after `commit`."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CommitOptions:
-    """The way in which checkpoints are committed.
+    """How checkpoints are committed.
 
     Attributes:
         file_options: modes of directories.
-        atomicity_options: renamed, or marked.
-        metadata_store: writes `_CHECKPOINT_METADATA`; None: the engine.
+        atomicity_options: whether checkpoints are renamed or marked.
+        metadata_store: writes `_CHECKPOINT_METADATA`; None means the engine.
         temporary_path_class: makes and finalizes the directory, and overrides
             the atomicity options.
     """
@@ -88,17 +88,18 @@ class CommitOptions:
     temporary_path_class: Any | None = None
 
     def path_class(self, path: str) -> Any:
-        """The class of a checkpoint's temporary path."""
+        """Returns the class of a checkpoint's temporary path."""
         return self.temporary_path_class or get_default_temporary_path_class(
             path, atomicity_options=self.atomicity_options
         )
 
     def temporary_path(self, path: str, store: Any | None = None) -> Any:
-        """The temporary path of a checkpoint, or of an item without metadata.
+        """Returns the temporary path of a checkpoint, or an item without
+        metadata.
 
         Args:
-            path: what it becomes.
-            store: writes `_CHECKPOINT_METADATA`; None: nobody does.
+            path: the final path.
+            store: writes `_CHECKPOINT_METADATA`; None writes no such file.
         """
         return self.path_class(path).from_final(
             handler_path(path),
@@ -107,8 +108,8 @@ class CommitOptions:
         )
 
     def store(self) -> Any:
-        """The store that writes `_CHECKPOINT_METADATA` where the engine does
-        not."""
+        """Returns the store that writes `_CHECKPOINT_METADATA` if the engine
+        does not."""
         return self.metadata_store or metadata_store(
             enable_write=True, blocking_write=True
         )
@@ -118,9 +119,9 @@ def begin(path: str, options: CommitOptions, *, overwrite: bool) -> Pending:
     """Makes the directory of a save.
 
     Args:
-        path: of the checkpoint; absolute.
-        options: how it is committed.
-        overwrite: one that exists is replaced.
+        path: the checkpoint's absolute path.
+        options: how the checkpoint is committed.
+        overwrite: replace an existing checkpoint.
 
     Raises:
         NotADirectoryError: a parent is a file.
@@ -141,23 +142,23 @@ def begin(path: str, options: CommitOptions, *, overwrite: bool) -> Pending:
     pending: Pending = _engine.PendingSave(
         path,
         overwrite=overwrite,
-        # Where nobody has asked for a rename the engine may do without.
+        # Unless a rename was requested, the engine may commit without one.
         has_marker=False if is_asked and not has_marker else has_marker,
-        # As mkdir would make it.
+        # The mode that mkdir would give it.
         directory_mode=None if mode is None else mode & ~_umask(),
     )
     return pending
 
 
 def make_directories(path: str, mode: int | None) -> None:
-    """Makes a directory and its parents, durably, where they are missing.
+    """Creates a directory and its missing parents, durably.
 
     Args:
-        path: absolute, or relative to where the program runs.
-        mode: permissions of the last one, less those of the umask.
+        path: absolute, or relative to the working directory.
+        mode: permissions of the directory, before the umask.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the directory cannot be created.
     """
     path = _files.abspath(path)
     if _files.is_url(path):
@@ -254,23 +255,23 @@ class _OwnPending:
 
 
 def _set_aside(path: str, is_finalized: Callable[[str], bool]) -> str | None:
-    """Moves the checkpoint at a path to a name that no reader takes for a step
-    and no cleanup for a leftover.
+    """Moves a checkpoint to a name that readers do not take for a step, and
+    cleanups do not take for a leftover.
 
     Args:
-        path: of a checkpoint.
-        is_finalized: whether one is complete.
+        path: a checkpoint's path.
+        is_finalized: says whether a checkpoint is complete.
 
     Returns:
-        Its new path; None: there was nothing.
+        Its new path; None if there was no checkpoint.
 
     Raises:
-        FailedPreconditionError: it is more than a checkpoint.
+        FailedPreconditionError: the path holds more than a checkpoint.
         OSError: it cannot be moved.
     """
     aside = path + ".holdfast-replaced"
     if _files.lexists(aside):
-        # An earlier save died: one of the two is whole.
+        # An earlier save died; one of the two is complete.
         if _files.lexists(path) and is_finalized(path):
             _files.rmtree(aside)
         else:

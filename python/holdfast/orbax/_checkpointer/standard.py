@@ -1,7 +1,7 @@
 """PyTreeCheckpointer, and StandardCheckpointer, which saves in the background.
 
-A background save works on a snapshot: once `save` has returned, the caller may
-change every array that was given.
+A background save uses a snapshot: once `save` has returned, the caller may
+change every given array.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class StandardCheckpointer(AsyncCheckpointer):
         force: bool = False,
         custom_metadata: dict[str, Any] | None = None,
     ) -> None:
-        """Copies the state and starts to save it; waits for the save before.
+        """Copies the state and starts to save it; waits for the previous save.
 
         Args:
             directory: absolute path of the checkpoint to make.
@@ -101,9 +101,9 @@ class StandardCheckpointer(AsyncCheckpointer):
             custom_metadata: a JSON object for `_CHECKPOINT_METADATA`.
 
         Raises:
-            ValueError: the destination exists; a relative path; a tree that
+            ValueError: the destination exists; the path is relative; the tree
                 cannot be saved.
-            Exception: what the save before raised.
+            Exception: the error of the previous save.
         """
         super().save(
             directory,
@@ -122,15 +122,15 @@ class StandardCheckpointer(AsyncCheckpointer):
         """Restores a tree, after a running save has ended.
 
         Args:
-            directory: the checkpoint's.
-            target: arrays, numbers or jax.ShapeDtypeStruct to restore like;
-                None: as stored.
+            directory: the checkpoint's directory.
+            target: arrays, numbers or jax.ShapeDtypeStruct that describe the
+                result; None restores the stored form.
             strict: refuse shapes that differ from the stored ones.
 
         Raises:
             FileNotFoundError: there is no such directory.
-            ValueError: it was never committed; a target that does not match.
-            Exception: what the running save raised.
+            ValueError: it was never committed, or the target does not match.
+            Exception: the error of the running save.
         """
         return super().restore(
             directory, args=StandardRestoreArgs(target, strict=strict)

@@ -1,1 +1,1 @@
-"""How this package stands in for Orbax: names, classes and errors."""
+"""How this package replaces Orbax: names, classes and errors."""

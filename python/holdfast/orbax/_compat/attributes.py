@@ -1,4 +1,4 @@
-"""The answer of modules that make some of their attributes when asked."""
+"""The error of modules that create some of their attributes on first use."""
 
 from __future__ import annotations
 

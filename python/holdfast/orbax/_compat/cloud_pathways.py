@@ -24,7 +24,7 @@ def extract_parent_dir_and_name(
 
 
 class CloudPathwaysArrayHandler(ArrayHandler):
-    """The handler of a Pathways job, which cannot be made."""
+    """The handler of a Pathways job; constructing it always raises."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Refuses.

@@ -1,4 +1,4 @@
-"""Engine errors as the exceptions that Orbax's callers know."""
+"""Translates engine errors to the exceptions that Orbax's callers expect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from holdfast import errors
 
-# TensorStore reports all of these as ValueError, the code in front.
+# TensorStore reports all of these as ValueError, which begins with the code.
 _CODE_OF_CLASS: dict[type[Exception], str] = {
     errors.DataLossError: "DATA_LOSS",
     errors.FailedPreconditionError: "FAILED_PRECONDITION",
@@ -22,15 +22,14 @@ _CODE_OF_CLASS: dict[type[Exception], str] = {
 
 
 def reading_error(error: Exception) -> Exception:
-    """The error that Orbax raises when the engine raised `error` while reading.
+    """Returns the error that Orbax raises for the engine's `error` in a read.
 
-    Errors that say something about this process (memory, cancellation) are
-    returned as they are.
+    Errors about this process (memory, cancellation) are returned unchanged.
     """
     for kind, code in _CODE_OF_CLASS.items():
         if isinstance(error, kind):
             text = f"{code}: {error}"
-            # A ValueError too, which those can tell who may not pass it over.
+            # Also a ValueError, but callers that must not ignore it can tell.
             is_damage = kind is errors.DataLossError
             return errors.DataLossError(text) if is_damage else ValueError(text)
     return error
@@ -38,7 +37,7 @@ def reading_error(error: Exception) -> Exception:
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """Turns the engine's errors in its block into Orbax's."""
+    """Translates the engine's errors in its block to Orbax's."""
     try:
         yield
     except errors.HoldfastError as error:

@@ -1,8 +1,8 @@
-"""Classes of the real Orbax that stand for ours.
+"""Classes of the real Orbax that count as ours.
 
-A library's handler that derives from Orbax's CheckpointHandler serves a
-program of holdfast as well as one that derives from ours: it has the methods,
-and only these count. Orbax is never imported for that.
+A library's handler that derives from Orbax's CheckpointHandler works with
+holdfast just like one that derives from ours, because it has the same methods.
+Orbax is never imported for that.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _ORBAX = "orbax.checkpoint"
 
 
 def derives_from(cls: type, name: str) -> Any:
-    """The answer of `__subclasshook__`: True or NotImplemented.
+    """Returns the result of `__subclasshook__`: True or NotImplemented.
 
     Args:
         cls: the class in question.
-        name: the class of Orbax, whatever module has it.
+        name: the name of Orbax's class, in any module.
     """
     is_orbaxs = any(
         base.__name__ == name and base.__module__.startswith(f"{_ORBAX}.")
@@ -30,8 +30,8 @@ def derives_from(cls: type, name: str) -> Any:
 
 
 def stands_for_orbaxs(cls: _ClassT) -> _ClassT:
-    """A class decorator: what derives from Orbax's class of the same name
-    counts as derived from this one as well."""
+    """A class decorator that makes classes derived from Orbax's class of the
+    same name count as derived from this one."""
 
     def hook(asked: type, other: type, /) -> Any:
         if asked is cls:
@@ -43,9 +43,9 @@ def stands_for_orbaxs(cls: _ClassT) -> _ClassT:
 
 
 def orbax_args_registry() -> Any | None:
-    """Orbax's own table of handlers and argument classes, once imported.
+    """Returns Orbax's own table of handlers and argument classes, if imported.
 
-    `register_with_handler` of a library that imports Orbax has filled it.
+    Libraries that import Orbax fill it with `register_with_handler`.
     """
     module = sys.modules.get(f"{_ORBAX}.checkpoint_args")
     is_orbaxs = getattr(module, "__name__", "").startswith(f"{_ORBAX}.")

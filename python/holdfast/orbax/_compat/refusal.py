@@ -1,4 +1,4 @@
-"""Stand-ins for those names of Orbax that do not work."""
+"""Stand-ins for names of Orbax that are not supported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 
 class Refused:
-    """A class that cannot be made."""
+    """A class whose construction always raises."""
 
     _why = ""
 
@@ -20,7 +20,7 @@ class Refused:
 
 
 def refuse(what: str, why: str) -> NoReturn:
-    """Says that a name does not work.
+    """Raises the error for a name that is not supported.
 
     Raises:
         NotImplementedError: always.
@@ -29,12 +29,12 @@ def refuse(what: str, why: str) -> NoReturn:
 
 
 def refused(module: str, name: str, why: str) -> Any:
-    """A class or a function that cannot be called.
+    """Returns a class or a function that raises when called.
 
     Args:
         module: its module.
-        name: its name; that of a class begins with a capital.
-        why: it is not there, and what to use instead.
+        name: its name; the name of a class begins with a capital letter.
+        why: why it is not supported, and what to use instead.
     """
     about = "Not supported: calling it says so."
     if name[0].isupper():

@@ -1,7 +1,7 @@
-"""Adjusts how much may be copied from devices at once by how much was used.
+"""Adjusts the limit for concurrent copies from devices to past memory use.
 
-A profiler tells the peak of a save; a PID controller makes the next save's
-limit of it. All sizes in GiB (2^30 bytes) unless named otherwise.
+A profiler measures the peak of a save; a PID controller computes the next
+save's limit from it. Sizes are in GiB (2^30 bytes) unless named otherwise.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _BYTES_PER_GIB = 1024.0**3
 
 
 class MemoryProfiler(abc.ABC):
-    """Tells a regulator what a save has used."""
+    """Measures the memory that a save uses, for a regulator."""
 
     def __init__(self) -> None:
         self._peak_usage_bytes = 0
 
     @property
     def peak_usage_bytes(self) -> int:
-        """Most bytes used between start and end."""
+        """The most bytes used between start and end."""
         return self._peak_usage_bytes
 
     @abc.abstractmethod
     def profiler_start(self) -> None:
-        """A save begins."""
+        """Called when a save begins."""
 
     @abc.abstractmethod
     def profiler_end(self) -> None:
-        """Its copies have been made."""
+        """Called when the save's copies have been made."""
 
     @property
     def peak_usage_gib(self) -> float:
@@ -42,11 +42,11 @@ class MemoryProfiler(abc.ABC):
         return self.peak_usage_bytes / _BYTES_PER_GIB
 
     def get_prev_blocking_time_sec(self) -> float:
-        """Seconds for which the save before was blocked."""
+        """How many seconds the previous save was blocked."""
         return 0.0
 
     def get_expected_surge_gib(self) -> float:
-        """The memory that other users are going to take."""
+        """The memory that other users are expected to need."""
         return 0.0
 
     @property
@@ -86,23 +86,23 @@ def profiled() -> Iterator[None]:
 
 @dataclasses.dataclass
 class MemoryRegulator:
-    """Steers a limit so that the peak approaches a part of all memory.
+    """Adjusts a limit so that the peak approaches a fraction of all memory.
 
     Attributes:
         max_memory_limit_gib: the limit's upper end.
-        target_ratio: the part of all memory to be used.
+        target_ratio: the fraction of all memory to use.
         min_memory_limit_gib: the limit's lower end.
         kp: proportional coefficient.
         ki: integral coefficient.
         kd: derivative coefficient.
-        profiler: tells the peaks; None: the registered one.
+        profiler: measures the peaks; None means the registered one.
         integral: sum of past errors, within `integral_windup_limit`.
         prev_error: the last error.
         integral_windup_limit: bound of `integral`.
         current_limit_bytes: the limit now, in bytes.
 
     Raises:
-        ValueError: limits that are not positive or leave no room.
+        ValueError: the limits are not positive or leave no room.
     """
 
     max_memory_limit_gib: float
@@ -144,18 +144,18 @@ class MemoryRegulator:
         expected_surge_gib: float = 0.0,
         total_memory_gib: float,
     ) -> float:
-        """The limit after a save.
+        """Returns the limit after a save.
 
         Args:
             current_limit_gib: that save's limit.
-            peak_memory_usage_gib: what it used.
+            peak_memory_usage_gib: the save's peak memory.
             blocking_time_sec: ignored; accepted because Orbax has it.
-            expected_surge_gib: room to leave for somebody else; while this is
+            expected_surge_gib: memory to leave for other users; while this is
                 above 0, the limit does not rise and nothing is learnt.
             total_memory_gib: the memory of the machine.
 
         Returns:
-            The next limit; the current one where a reading makes no sense.
+            The next limit; the current one if a reading is invalid.
         """
         del blocking_time_sec
         readings = (peak_memory_usage_gib, total_memory_gib)
@@ -207,8 +207,10 @@ class MemoryRegulator:
         """The next limit in bytes, from the profiler's readings.
 
         Args:
-            current_limit_bytes: the limit to change; None: the current one.
-            expected_surge_bytes: room to leave; None: as the profiler says.
+            current_limit_bytes: the limit to change; None means the current
+                one.
+            expected_surge_bytes: memory to leave for other users; None asks the
+                profiler.
         """
         if current_limit_bytes is None:
             current_limit_bytes = self.current_limit_bytes
@@ -232,7 +234,8 @@ class MemoryRegulator:
     def regulate(
         self, *, expected_surge_bytes: float | None = None
     ) -> Iterator[int]:
-        """Gives the limit, in bytes, of the save in its body, and profiles it.
+        """Yields the limit, in bytes, for the save in its body, and profiles
+        it.
 
         Raises:
             ValueError: there is no profiler, or it is the registered one,

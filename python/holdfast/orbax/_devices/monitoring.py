@@ -1,6 +1,6 @@
-"""Tells jax's listeners what Orbax tells them (`jax.monitoring`).
+"""Reports the same events as Orbax to jax's listeners (`jax.monitoring`).
 
-Nothing is told while the program has not imported jax: nobody listens then.
+Nothing is reported unless the program has imported jax, as nobody can listen.
 Units: seconds.
 """
 
@@ -23,21 +23,21 @@ _BYTES_PER_GIB = 1024**3
 
 
 def record_event(name: str, **facts: Any) -> None:
-    """Says that something has happened."""
+    """Reports an event."""
     jax = imported_jax()
     if jax is not None:
         jax.monitoring.record_event(name, **facts)
 
 
 def record_duration(name: str, duration_secs: float, **facts: Any) -> None:
-    """Says how long something took."""
+    """Reports a duration."""
     jax = imported_jax()
     if jax is not None:
         jax.monitoring.record_event_duration_secs(name, duration_secs, **facts)
 
 
 def record_scalar(name: str, value: float, **facts: Any) -> None:
-    """Tells a number."""
+    """Reports a number."""
     jax = imported_jax()
     if jax is not None:
         jax.monitoring.record_scalar(name, value, **facts)
@@ -45,7 +45,7 @@ def record_scalar(name: str, value: float, **facts: Any) -> None:
 
 @contextlib.contextmanager
 def timed(*names: str) -> Iterator[None]:
-    """Tells how long its block took, under each name, if it did not fail."""
+    """Reports the duration of its block under each name, if it did not fail."""
     start = time.time()
     yield
     duration = time.time() - start
@@ -58,9 +58,9 @@ class SaveContext:
     """The time that a save's caller has spent on it before, in seconds.
 
     Attributes:
-        checkpoint_start_time: when it began, as `time.time` has it.
+        checkpoint_start_time: when it began, in `time.time` seconds.
         start_sync_duration_secs: waiting for other processes.
-        wait_prev_duration_secs: waiting for the save before.
+        wait_prev_duration_secs: waiting for the previous save.
     """
 
     checkpoint_start_time: float
@@ -91,7 +91,7 @@ class MonitoredOperation:
             path: of the checkpoint.
             is_save: or a load.
             is_async: it goes on in the background.
-            primary_host: the process that tells; None: each.
+            primary_host: the process that reports; None means each.
             context: what has happened before.
         """
         self._made_at = time.time()
@@ -177,7 +177,7 @@ class Transfer:
 
         Args:
             path: of the item; or one that will be known when it ends.
-            primary_host: the process that tells; None: none does.
+            primary_host: the process that reports; None reports nothing.
         """
         self._path = path
         self._start_time = time.time()

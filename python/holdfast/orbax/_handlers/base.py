@@ -11,10 +11,10 @@ ORBAX_HANDLERS = "orbax.checkpoint._src.handlers"
 
 
 def recorded_name(handler_type: type[Any]) -> str:
-    """The name of a handler that `_CHECKPOINT_METADATA` has.
+    """Returns a handler's name in `_CHECKPOINT_METADATA`.
 
-    Orbax's own for its standard handlers, which have it as TYPESTR, so that
-    Orbax picks the same ones; subclasses go by their own names.
+    Standard handlers use Orbax's name, their TYPESTR, so Orbax chooses the same
+    handlers. Subclasses use their own names.
     """
     own = f"{handler_type.__module__}.{handler_type.__qualname__}"
     return str(vars(handler_type).get("TYPESTR", own))
@@ -22,7 +22,7 @@ def recorded_name(handler_type: type[Any]) -> str:
 
 @stands_for_orbaxs
 class CheckpointHandler(abc.ABC):
-    """Base of handlers; a Checkpointer makes their work atomic.
+    """The base class of handlers; a Checkpointer makes their work atomic.
 
     Handlers that derive from Orbax's class of this name count as derived.
     """
@@ -36,18 +36,18 @@ class CheckpointHandler(abc.ABC):
         """Reads the object back."""
 
     def metadata(self, directory: Any) -> Any | None:
-        """The metadata of the object, found without reading it whole."""
+        """Returns the object's metadata without reading all of the object."""
         return None
 
     def finalize(self, directory: Any) -> None:  # noqa: B027
-        """Called once after everything is written, before the commit."""
+        """Called once after all writes and before the commit."""
 
     def close(self) -> None:  # noqa: B027
         """Releases everything that the handler holds."""
 
     @classmethod
     def typestr(cls) -> str:
-        """The text that names this kind of handler in checkpoints."""
+        """The string that names this kind of handler in checkpoints."""
         return recorded_name(cls)
 
 

@@ -1,4 +1,4 @@
-"""Which handler each item of a checkpoint has, as far as it is known."""
+"""The known handlers of a checkpoint's items."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _OURS = "holdfast.orbax."
 
 
 class ItemHandlers:
-    """Handlers of items: those given, and those that arguments have told.
+    """Handlers of items: given ones, and those that arguments determine.
 
-    An item keeps the handler that it once had. Items that were named without
-    a handler, and, unless items were named at all, every other item, take the
-    handler of the first arguments.
+    An item keeps its first handler. An item named without a handler gets the
+    handler of its first arguments; so does any other item, unless some items
+    were named.
 
     Thread-safety: one call at a time.
     """
@@ -80,7 +80,7 @@ class ItemHandlers:
         return found
 
     def known(self) -> dict[str, CheckpointHandler | None]:
-        """The last handler of each item; None for those only named."""
+        """Each item's last handler; None for items that are only named."""
         known: dict[str, CheckpointHandler | None] = {
             name: handler
             for (name, _), handler in self.registry.get_all_entries().items()
@@ -91,16 +91,16 @@ class ItemHandlers:
     def get_or_set(
         self, name: str, args: CheckpointArgs | None
     ) -> CheckpointHandler:
-        """The handler of an item, for these arguments.
+        """Returns the handler of an item for these arguments.
 
         Args:
-            name: the item's.
-            args: its arguments; None: those of a handler that is known.
+            name: the item's name.
+            args: its arguments; None for a known handler.
 
         Raises:
-            ValueError: no handler is known; the item's does not take these
-                arguments; they are of a class that was never registered.
-            TypeError: they are no CheckpointArgs.
+            ValueError: no handler is known; the item's handler does not accept
+                these arguments; their class was never registered.
+            TypeError: the arguments are not CheckpointArgs.
         """
         if args is None:
             return self._registered_for(name)
@@ -143,7 +143,7 @@ class ItemHandlers:
 
 
 def _entries_text(entries: HandlerRegistryMapping) -> str:
-    """The entries as Orbax prints them, our classes by Orbax's names."""
+    """Formats the entries like Orbax, with Orbax's names for our classes."""
     texts = [
         f"(({name!r}, {_class_text(args, handler)}), {_object_text(handler)})"
         for (name, args), handler in entries.items()

@@ -1,4 +1,4 @@
-"""Databases that processes wrote, merged into the item's."""
+"""Merges the databases that processes wrote into the item's database."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ async def merge_ocdbt_per_process_files(
 ) -> None:
     """Merges `ocdbt.process_*` into the database of the directory.
 
-    The merged database refers to their values, so they must stay. If none
-    exist, nothing is done.
+    The merged database refers to their values, so they must stay. Does nothing
+    if
+    there are no such databases.
 
     Args:
-        directory: the item's.
+        directory: the item's directory.
         ts_context: ignored; accepted because Orbax has it.
         use_zarr3: arrays are zarr 3, which are not validated.
         enable_validation: refuse arrays without metadata or without chunks.
@@ -58,7 +59,7 @@ def merge_now(directory: Any, validate: bool) -> None:
     """Merges the databases of all processes.
 
     Args:
-        directory: the item's.
+        directory: the item's directory.
         validate: refuse zarr 2 arrays without metadata or without chunks.
 
     Raises:
@@ -74,7 +75,7 @@ def merge_now(directory: Any, validate: bool) -> None:
 
 
 def has_unmerged(directory: Any) -> bool:
-    """Whether there are databases of processes, and none above them."""
+    """Whether process databases exist without a merged database."""
     path = os.fspath(directory)
     if _files.exists(os.path.join(path, MANIFEST_FILE)):
         return False
@@ -89,10 +90,10 @@ def _process_directories(directory: Any) -> list[str]:
 def get_process_index_for_subdir(
     use_ocdbt: bool, override_ocdbt_process_id: str | None = None
 ) -> int | str | None:
-    """The id of this process's database; None if it has none.
+    """Returns the id of this process's database; None if there is no database.
 
     Args:
-        use_ocdbt: arrays lie in databases.
+        use_ocdbt: arrays are stored in databases.
         override_ocdbt_process_id: instead of the process's index.
     """
     if not use_ocdbt:

@@ -1,4 +1,4 @@
-"""Handlers whose work another handler does."""
+"""Handlers that delegate their work to another handler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SaveArgs = TypeVar("_SaveArgs")
 
 
 class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
-    """Saves and restores a tree by another handler, with arguments of its own.
+    """Saves and restores a tree with another handler, but its own arguments.
 
     Thread-safety: one call at a time.
     """
@@ -23,10 +23,10 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
     def _impl_args(
         self, item: Any, save_args: Any, args: _SaveArgs | None
     ) -> Any:
-        """The arguments of the other handler, of those of `save`.
+        """Makes the other handler's arguments from those of `save`.
 
         Raises:
-            ValueError: a tree that cannot be saved.
+            ValueError: the tree cannot be saved.
         """
 
     def save(
@@ -39,14 +39,14 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
         """Writes the item's files into `directory`, which exists.
 
         Args:
-            directory: anything with an absolute path.
+            directory: any object with an absolute path.
             item: instead of `args`.
             save_args: instead of `args`.
             args: what to save.
 
         Raises:
-            ValueError: a tree that cannot be saved; a relative path.
-            TypeError: `custom_metadata` is no JSON value.
+            ValueError: the tree cannot be saved; a relative path.
+            TypeError: `custom_metadata` is not a JSON value.
             OSError: the files cannot be written.
             Exception: what a type handler raises.
         """
@@ -59,7 +59,7 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
         save_args: Any | None = None,
         args: _SaveArgs | None = None,
     ) -> Any:
-        """Like `save`, but futures that are returned write the files.
+        """Like `save`, but the returned futures write the files.
 
         The tree is copied before this returns. Args and errors are `save`'s.
         """
@@ -72,7 +72,7 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
 
         Raises:
             FileNotFoundError: there is no `_METADATA`.
-            ValueError: metadata that cannot be read.
+            ValueError: the metadata cannot be read.
         """
         metadata: TreeMetadata = self._impl.metadata(directory)
         return metadata
@@ -80,13 +80,13 @@ class OuterHandler(AsyncCheckpointHandler, Generic[_SaveArgs]):
     def finalize(self, directory: Any) -> None:
         """Merges databases that are not merged yet, and validates the item.
 
-        The primary calls it when all processes have written.
+        The primary calls this after all processes have written.
 
         Args:
-            directory: the item's.
+            directory: the item's directory.
 
         Raises:
-            ValueError: what processes wrote does not fit together.
+            ValueError: the processes' data does not fit together.
         """
         self._impl.finalize(directory)
 

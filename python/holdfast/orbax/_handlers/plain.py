@@ -16,7 +16,8 @@ from holdfast.orbax.checkpoint_args import (
 
 
 class PlainHandler(CheckpointHandler):
-    """A handler without registered arguments: it gets the caller's arguments.
+    """A handler without registered arguments, which gets the caller's
+    arguments.
     """
 
     TYPESTR = (
@@ -44,7 +45,7 @@ class PlainHandler(CheckpointHandler):
 
 
 class AsyncPlainHandler(PlainHandler, AsyncCheckpointHandler):
-    """The same, for a handler that can write in the background."""
+    """A PlainHandler for a handler that can write in the background."""
 
     TYPESTR = (
         f"{ORBAX_HANDLERS}.composite_checkpoint_handler"
@@ -59,7 +60,7 @@ class AsyncPlainHandler(PlainHandler, AsyncCheckpointHandler):
 
 @register_with_handler(PlainHandler, for_save=True, for_restore=True)
 class PlainArgs(CheckpointArgs):
-    """The arguments of such a handler."""
+    """The arguments of a PlainHandler."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.args = args
@@ -68,11 +69,11 @@ class PlainArgs(CheckpointArgs):
 
 @register_with_handler(AsyncPlainHandler, for_save=True, for_restore=True)
 class AsyncPlainArgs(PlainArgs):
-    """The arguments of an asynchronous one."""
+    """The arguments of an AsyncPlainHandler."""
 
 
 def wrap(handler: Any) -> PlainHandler:
-    """The handler, as one whose arguments are registered."""
+    """Wraps a handler in one whose arguments are registered."""
     if isinstance(handler, AsyncCheckpointHandler):
         return AsyncPlainHandler(handler)
     return PlainHandler(handler)

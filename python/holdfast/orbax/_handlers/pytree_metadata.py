@@ -1,4 +1,4 @@
-"""`metadata()` of a pytree item: every leaf described, none read."""
+"""`metadata()` of a pytree item: describes every leaf without reading it."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ from holdfast.orbax.options import (
 def read_metadata(
     directory: Any, options: RestoreOptions | None = None
 ) -> TreeMetadata:
-    """The metadata of the item in `directory`.
+    """Returns the metadata of the item in `directory`.
 
     Args:
-        directory: the item's.
-        options: whose handlers describe leaves, and in which containers.
+        directory: the item's directory.
+        options: the handlers that describe leaves, and the containers.
 
     Raises:
-        FileNotFoundError: it has no `_METADATA`.
-        DataLossError: it had one when it was saved.
-        ValueError: metadata of the tree or of a leaf that cannot be read.
+        FileNotFoundError: the item has no `_METADATA`.
+        DataLossError: the item had `_METADATA` when it was saved.
+        ValueError: the metadata of the tree or of a leaf cannot be read.
         Exception: what a type handler raises.
     """
     file = os.path.join(os.fspath(directory), TREE_METADATA_FILE)
@@ -150,9 +150,9 @@ _ARRAYS = frozenset({"np.ndarray", "jax.Array", "scalar"})
 
 
 class Describer:
-    """Describes leaves; equal texts are parsed once.
+    """Describes leaves; parses equal strings only once.
 
-    A derived class may let other objects stand for them.
+    A derived class may use other objects to describe leaves.
     """
 
     def __init__(
@@ -166,15 +166,15 @@ class Describer:
         self._sharding_file = ShardingFile(source.path)
         self._shardings: dict[str, Any] = {}
         self._zarr: dict[str, Any] = {}
-        # Frozen, so that leaves that are stored alike may share one.
+        # These are frozen, so leaves with equal storage can share one.
         self._storages: dict[Any, StorageMetadata] = {}
-        # The layout of the leaf before, and what has come of it.
+        # The previous leaf's layout, and its dtype and storage.
         self._layout: Any = None
         self._dtype: Any = None
         self._storage: Any = None
 
     def describe(self, index: int, row: tuple[Any, ...]) -> Any:
-        """The description of the leaf whose row of the source it is."""
+        """Describes a leaf; `row` is its row of the source."""
         name, _, layout, sharding_json, has_problem = row
         value_type, is_skipped, _, shape, _, _, _ = layout
         if is_skipped or value_type not in _ARRAYS:
@@ -215,18 +215,17 @@ class Describer:
         dtype: Any,
         storage: StorageMetadata,
     ) -> Any:
-        """The metadata that stand for an array; `value_type` is the recorded
-        text."""
+        """Returns an array's metadata; `value_type` is the recorded string."""
         return ArrayMetadata(
             name, self._directory, shape, sharding, dtype, storage
         )
 
     def scalar(self, name: str, dtype: Any) -> Any:
-        """The metadata that stand for a number."""
+        """Returns a number's metadata."""
         return ScalarMetadata(name, self._directory, dtype=dtype)
 
     def string(self, name: str) -> Any:
-        """The metadata that stand for a text."""
+        """Returns a string's metadata."""
         return StringMetadata(name, self._directory)
 
     def _sharding(self, name: str, text: str) -> Any | None:
@@ -251,6 +250,6 @@ class Describer:
             storage = self._storages[key] = StorageMetadata(
                 chunk_shape=chunk_shape,
                 write_shape=write_shape,
-                zarr_metadata=self._zarr.get(text),  # None: of a delta
+                zarr_metadata=self._zarr.get(text),  # None for a delta
             )
         return storage

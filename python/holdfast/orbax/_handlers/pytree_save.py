@@ -1,7 +1,7 @@
-"""Saves a pytree item: check what Orbax refuses, take hold of it, write it.
+"""Saves a pytree item: checks what Orbax refuses, captures the tree, writes it.
 
-The engine writes leaves whose handlers are the standard ones; other handlers
-are called once with all of theirs, and the engine records them.
+The engine writes leaves with standard handlers. Any other handler is called
+once with all its leaves, and the engine records these leaves.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ _FINGERPRINTS: contextvars.ContextVar[bool] = contextvars.ContextVar(
 def saving_as(
     policy: DeltaPolicy | None, *, fingerprints: bool = False
 ) -> Iterator[None]:
-    """How items that are prepared in it are stored, beyond Orbax's options.
+    """Sets, beyond Orbax's options, how items prepared in the block are stored.
 
     Args:
-        policy: they are deltas of the step before, and whole when this says
-            so; None: always.
-        fingerprints: whole ones have them.
+        policy: says which items are deltas of the previous step, and which are
+            full; None means that all are full.
+        fingerprints: store fingerprints in full items.
     """
     every = None if policy is None else policy.anchor_every
     token = _ANCHOR_EVERY.set(every)
@@ -89,10 +89,10 @@ class SaveOptions:
     """How the item is stored; each as the handler's option of that name.
 
     Attributes:
-        registry: handlers of leaf types; None: the standard ones.
+        registry: handlers of leaf types; None means the standard handlers.
         byte_limiter: bounds the bytes written at once.
         device_host_byte_limiter: bounds the bytes copied from devices at once.
-        processes: that save together; None: all of the program.
+        processes: the processes that save together; None means all.
     """
 
     use_ocdbt: bool = True
@@ -115,7 +115,7 @@ class HandlerLeaves:
     Attributes:
         handler: that handler.
         values: n leaves.
-        infos: n parameters, without their directory as yet.
+        infos: n parameters, still without their directory.
         args: n arguments.
     """
 
@@ -132,14 +132,15 @@ class HandlerLeaves:
 
 @dataclasses.dataclass(frozen=True)
 class PreparedSave:
-    """A tree that can be written without looking at the caller's again.
+    """A captured tree, which can be written without the caller's tree.
 
     Attributes:
-        tree: the engine's; leaves of other handlers are only named in it.
-        options: the engine's.
-        others: what other handlers write.
-        processes: that write it together.
-        anchor_every: the step is a delta but once in so many; None: whole.
+        tree: the engine's tree, which only names leaves of other handlers.
+        options: the engine's options.
+        others: the leaves that other handlers write.
+        processes: the processes that write the tree together.
+        anchor_every: one step in this many is full, and the others are deltas;
+            None means that all are full.
     """
 
     tree: Any
@@ -149,7 +150,7 @@ class PreparedSave:
     anchor_every: int | None = None
 
     async def serialize(self, directory: Any) -> list[Any]:
-        """Calls the other handlers, all at once.
+        """Calls the other handlers concurrently.
 
         Args:
             directory: the item's, which exists.
@@ -158,8 +159,8 @@ class PreparedSave:
             Their futures.
 
         Raises:
-            Exception: what a handler raises; futures of others have ended
-                then.
+            Exception: a handler has raised it; the futures of other handlers
+                have ended by then.
         """
         directory = as_path(directory)
         return await futures_of(
@@ -167,7 +168,7 @@ class PreparedSave:
         )
 
     def options_at(self, path: str) -> dict[str, Any]:
-        """The engine's options, those that depend on the storage too."""
+        """The engine's options, including those that depend on storage."""
         name = "ocdbt_target_data_file_bytes"
         if self.options[name] is not None:
             return self.options
@@ -181,16 +182,17 @@ class PreparedSave:
     ) -> None:
         """Writes the item's files into an existing directory.
 
-        With several processes each writes its part; when all have, the primary
-        makes an item of the parts with `finish_item`.
+        Each of several processes writes its part. After that, the primary makes
+        an item
+        from the parts with `finish_item`.
 
         Args:
-            directory: the item's.
-            futures: the result of `serialize`; None: it is called here.
-            is_cancelled: asked now and then whether to stop.
+            directory: the item's directory.
+            futures: the result of `serialize`; None calls `serialize` here.
+            is_cancelled: asked repeatedly whether to stop.
 
         Raises:
-            CancelledError: it was to stop.
+            CancelledError: `is_cancelled` returned True.
             OSError: the files cannot be written.
             ValueError: the path is relative, or the tree cannot be stored.
             Exception: what another handler raises.
@@ -225,7 +227,7 @@ _PART_PREFIX = "_HOLDFAST_PART_"
 
 
 def has_parts(directory: Any) -> bool:
-    """Whether processes have written an item there that is not finished."""
+    """Whether processes have written an unfinished item there."""
     names = _files.listdir(os.fspath(directory))
     return any(name.startswith(_PART_PREFIX) for name in names)
 
@@ -237,13 +239,13 @@ def finish_item(
     use_ocdbt: bool,
     adopt_existing: bool = False,
 ) -> None:
-    """Makes one item of the parts that the processes have written.
+    """Makes one item from the parts that the processes have written.
 
     Args:
-        directory: the item's.
-        processes: that wrote it; this one is their primary.
-        use_ocdbt: arrays lie in databases.
-        adopt_existing: other handlers have written into it as well.
+        directory: the item's directory.
+        processes: the processes that wrote it; this one is the primary.
+        use_ocdbt: arrays are stored in databases.
+        adopt_existing: whether other handlers have also written files.
 
     Raises:
         ValueError: parts are missing or do not fit together.
@@ -266,14 +268,14 @@ def finish_item(
 
 
 async def futures_of(calls: Iterable[Awaitable[Any]]) -> list[Any]:
-    """The futures that several calls return, which run at once.
+    """Runs several calls concurrently and returns their futures.
 
     Args:
-        calls: each gives a list of futures, or None.
+        calls: each returns a list of futures, or None.
 
     Raises:
-        Exception: what the first call that failed has raised; the futures of
-            others have ended then.
+        Exception: the error of the first failed call; the futures of other
+            calls have ended by then.
     """
     results = await asyncio.gather(*calls, return_exceptions=True)
     failures = [r for r in results if isinstance(r, BaseException)]
@@ -317,18 +319,18 @@ def prepare_save(
     *,
     snapshot: bool = False,
 ) -> PreparedSave:
-    """Checks a tree and takes hold of its arrays.
+    """Checks a tree and captures its arrays.
 
     Args:
         item: the tree.
         save_args: a tree like `item` of SaveArgs.
         custom_metadata: a JSON value for `_METADATA`.
         options: how to store it.
-        snapshot: copy what the caller may change afterwards.
+        snapshot: copy everything that the caller may change afterwards.
 
     Raises:
-        ValueError: leaves or a structure that cannot be saved.
-        TypeError: `custom_metadata` is no JSON value.
+        ValueError: leaves or the structure cannot be saved.
+        TypeError: `custom_metadata` is not a JSON value.
     """
     start = time.time()
     options = options or SaveOptions()
@@ -359,7 +361,7 @@ def prepare_save(
     record_duration(name, time.time() - start)
     with timed("/jax/orbax/write/blocking_d2h_duration_secs"):
         built = _engine.build_tree(tree, adapt=table.adapt(), snapshot=snapshot)
-    # A delta has no place for what other handlers write.
+    # A delta cannot store the leaves of other handlers.
     every = None if others else _ANCHOR_EVERY.get()
     return PreparedSave(built, engine_options, others, processes, every)
 
@@ -371,17 +373,17 @@ class _HandlerTable:
         self, registry: TypeHandlerRegistry | None, processes: Processes
     ) -> None:
         self._registry = registry_or_standard(registry)
-        # None: the engine serves the class.
+        # None if the engine serves the class.
         self._others: dict[type, TypeHandler | None] = {}
         self._jax_options: dict[str, Any] | None = None
         self.processes = processes
         self.has_others = False
 
     def of(self, leaf: Any) -> TypeHandler | None:
-        """The leaf's handler; None if the engine does its work.
+        """Returns the leaf's handler; None if the engine does its work.
 
         Raises:
-            ValueError: no handler serves it.
+            ValueError: no handler serves the type.
         """
         kind = type(leaf)
         if kind not in self._others:
@@ -413,7 +415,8 @@ def is_served_by_engine(handler: Any) -> bool:
 
 
 def _fits(handler: Any, leaf: Any) -> bool:
-    """The engine stores the leaf under the handler's text, not its own."""
+    """Whether the engine would store the leaf under the handler's type
+    string."""
     typestr = handler.typestr()
     if is_jax_array(leaf):
         return bool(typestr == "jax.Array")
@@ -432,7 +435,7 @@ def _split(
     handlers: list[TypeHandler | None],
     options: SaveOptions,
 ) -> tuple[Any, tuple[HandlerLeaves, ...]]:
-    """The engine's tree, and what each of the other handlers gets."""
+    """Returns the engine's tree, and the leaves of each other handler."""
     groups: dict[int, HandlerLeaves] = {}
     leaves = list(flat.leaves)
     keypaths = [path for path, _ in flatten_with_path(flat.tree)]
@@ -470,7 +473,7 @@ def _split(
 def _refuse_empty(item: Any, flat: structure.FlatTree) -> None:
     if flat.leaves:
         return
-    # An empty namedtuple or registered node may have a truth of its own.
+    # An empty namedtuple or registered node may define its own truth value.
     if not item:
         raise ValueError("Found empty item.")
 
@@ -484,13 +487,13 @@ def _json_text(custom_metadata: Any) -> str:
         raise TypeError(
             "Failed to encode `custom_metadata` metadata as JSON object. Please"
             " ensure your `custom_metadata` is JSON-serializable."
-        ) from error  # which names the key and the way on
+        ) from error  # which names the key and a remedy
 
 
 def _args_of_leaves(
     flat: structure.FlatTree, save_args: Any
 ) -> list[SaveArgs | None]:
-    """Arguments of each leaf; None: the default ones.
+    """Returns the arguments of each leaf; None means the defaults.
 
     Raises:
         ValueError: `save_args` has another structure.
@@ -506,7 +509,7 @@ def _engine_args(
     args: list[SaveArgs | None],
     handlers: list[TypeHandler | None],
 ) -> dict[str, EngineSaveArgs]:
-    """Parameter name -> arguments, of the engine's leaves that have any.
+    """Returns, by parameter name, the arguments of the engine's leaves.
 
     Raises:
         AttributeError: a dtype that is not a numpy dtype.
@@ -525,10 +528,10 @@ def _engine_args(
 def _check_leaves(
     flat: structure.FlatTree, table: _HandlerTable
 ) -> list[TypeHandler | None]:
-    """The handler of each leaf; refuses leaves as Orbax does, in its words.
+    """Returns the handler of each leaf; refuses leaves in Orbax's words.
 
     Raises:
-        ValueError: a type that cannot be saved; an array of zero size.
+        ValueError: a type cannot be saved; an array has zero size.
     """
     handlers: list[TypeHandler | None] = []
     for i, leaf in enumerate(flat.leaves):
@@ -549,10 +552,10 @@ def _check_leaves(
 def _check_array(
     flat: structure.FlatTree, i: int, processes: Processes
 ) -> None:
-    """Refuses an array that has nothing to save here.
+    """Refuses an array that cannot be saved here.
 
     Raises:
-        ValueError: it has zero size; only one process has it.
+        ValueError: the array has zero size, or is only on one process.
     """
     leaf = flat.leaves[i]
     is_numpy = isinstance(leaf, np.ndarray)

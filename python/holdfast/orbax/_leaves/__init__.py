@@ -1,1 +1,1 @@
-"""One leaf on its way to the files and back."""
+"""Moves one leaf to the files and back."""

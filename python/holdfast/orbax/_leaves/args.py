@@ -21,12 +21,12 @@ _WARNING_PERIOD_SECONDS = 12 * 60 * 60.0
 
 
 def is_placeholder(value: Any) -> bool:
-    """True for `...`, a leaf to be left alone."""
+    """True for `...`, a leaf that is neither saved nor restored."""
     return value is PLACEHOLDER
 
 
 class _RareWarning:
-    """A warning that is logged once in a while."""
+    """A warning that is logged only now and then."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -69,7 +69,7 @@ class SaveArgs(metaclass=abc.ABCMeta):  # noqa: B024
     dtype: Any | None = None
     chunk_byte_size: int | None = None
     shard_axes: tuple[int, ...] = ()
-    # Messages that quote the arguments do not have these two.
+    # Messages that quote the arguments leave out these two fields.
     write_chunk_shape: tuple[int, ...] | None = dataclasses.field(
         default=None, repr=False
     )
@@ -89,8 +89,8 @@ class RestoreArgs(metaclass=abc.ABCMeta):  # noqa: B024
 
     Attributes:
         restore_type: np.ndarray, int, float, str, jax.Array, or any type that
-            has a handler; None: as saved.
-        dtype: cast to this numpy dtype; None: as stored.
+            has a handler; None means the saved type.
+        dtype: cast to this numpy dtype; None means the stored dtype.
     """
 
     restore_type: Any | None = None
@@ -110,7 +110,7 @@ class ArrayRestoreArgs(RestoreArgs):
         mesh: with `mesh_axes`, gives a NamedSharding.
         mesh_axes: a PartitionSpec.
         sharding: a jax Sharding, a Format, or ShardingMetadata.
-        global_shape: in elements; None: as stored.
+        global_shape: in elements; None means the stored shape.
         shape: the same as `global_shape`.
         strict: refuse a shape that differs from the stored one; else pad with
             zeros, or cut, at the end of each dimension.
@@ -148,12 +148,12 @@ class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
     Attributes:
         single_replica_sharding: deprecated; the devices of one replica follow
             from `sharding`.
-        replica_axis_index: of older releases; the handler's counts.
-        primary_replica_id: of older releases; the handler's counts.
+        replica_axis_index: unused, from older releases; the handler's counts.
+        primary_replica_id: unused, from older releases; the handler's counts.
     """
 
     single_replica_sharding: Any | None = None
-    # Messages that quote the arguments do not have these two.
+    # Messages that quote the arguments leave out these two fields.
     replica_axis_index: int | None = dataclasses.field(default=0, repr=False)
     primary_replica_id: int | None = dataclasses.field(default=0, repr=False)
 
@@ -164,7 +164,7 @@ class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
 
 
 def default_restore_type(args: RestoreArgs) -> Any:
-    """The type as which a leaf without a recorded type is restored.
+    """Returns the type to restore a leaf without a recorded type as.
 
     Raises:
         ValueError: `args` are not RestoreArgs.

@@ -1,5 +1,4 @@
-"""The parts that all saves of leaves share, with or without a tree around them.
-"""
+"""Helpers that all saves of leaves share, with or without a tree."""
 
 from __future__ import annotations
 
@@ -28,9 +27,9 @@ DEFAULT_CONCURRENT_BYTES = 96 * 10**9
 
 
 def engine_args(args: SaveArgs) -> EngineSaveArgs:
-    """Save arguments as the engine takes them.
+    """Converts save arguments to the engine's form.
 
-    Orbax's own SaveArgs have no shapes of chunks.
+    Orbax's own SaveArgs have no chunk shapes.
 
     Raises:
         AttributeError: a dtype that is not a numpy dtype.
@@ -38,7 +37,7 @@ def engine_args(args: SaveArgs) -> EngineSaveArgs:
     dtype = args.dtype
     name = None
     if dtype is not None:
-        # As Orbax, which asks the dtype for its size: classes have none.
+        # Like Orbax, read the dtype's size, which classes do not have.
         _ = dtype.itemsize
         name = dtype.name
     return (
@@ -51,10 +50,10 @@ def engine_args(args: SaveArgs) -> EngineSaveArgs:
 
 
 def check_storable(array: Any) -> None:
-    """Refuses arrays of dtypes without a stored form.
+    """Refuses arrays of dtypes that cannot be stored.
 
     Raises:
-        ValueError: the dtype has none.
+        ValueError: the dtype cannot be stored.
     """
     if array.dtype.kind not in "biufcV" or array.dtype.names is not None:
         raise ValueError(
@@ -68,7 +67,7 @@ def _shape(shape: Any) -> tuple[int, ...] | None:
 
 
 def has_any(args: SaveArgs) -> bool:
-    """Whether the arguments say anything."""
+    """Whether any argument is set."""
     # Not by ==: numpy's float64 equals None.
     return (
         args.dtype is not None
@@ -80,10 +79,11 @@ def has_any(args: SaveArgs) -> bool:
 
 
 def data_file_bytes(size: int | None, use_ocdbt: bool = True) -> int | None:
-    """Bytes of a data file for an option; 0: no limit; None: as usual there.
+    """Returns the data file size for an option; 0 means no limit, None the
+    default.
 
     Raises:
-        ValueError: it is negative.
+        ValueError: the size is negative.
     """
     if size is None or not use_ocdbt:
         return None
@@ -96,37 +96,37 @@ def data_file_bytes(size: int | None, use_ocdbt: bool = True) -> int | None:
 
 
 def budget_options(limiter: ByteLimiter | None) -> dict[str, int]:
-    """The engine's own budget for a byte limiter."""
+    """Returns the engine's budget options for a byte limiter."""
     if not isinstance(limiter, LimitInFlightBytes):
         return {}
-    # Orbax's default is a bound for the largest hosts; the engine's is better.
+    # Orbax's default suits the largest hosts; the engine's default is better.
     if limiter.max_bytes >= DEFAULT_CONCURRENT_BYTES:
         return {}
     return {"in_flight_bytes_max": max(1, int(limiter.max_bytes))}
 
 
 def check_absolute(path: str) -> None:
-    """Refuses a relative path, as Orbax's storage does.
+    """Refuses a relative path, like Orbax's storage.
 
     Raises:
-        ValueError: it is relative.
+        ValueError: the path is relative.
     """
     if not _files.isabs(path):
         raise ValueError(f"Checkpoint path should be absolute. Got {path}")
 
 
 def as_path(directory: Any) -> Any:
-    """The directory as something that handlers can join names to."""
+    """Returns the directory as an object that handlers can join names to."""
     if isinstance(directory, str | bytes):
         return handler_path(os.fsdecode(directory))
     return directory
 
 
 def common_ocdbt_setting(infos: Sequence[ParamInfo]) -> bool:
-    """Whether the parameters lie in a database.
+    """Whether the parameters are stored in a database.
 
     Raises:
-        ValueError: they do not agree, or none of them says.
+        ValueError: the parameters disagree, or do not say.
     """
     use_ocdbt = infos[0].is_ocdbt_checkpoint
     for info in infos:
@@ -144,7 +144,7 @@ def common_ocdbt_setting(infos: Sequence[ParamInfo]) -> bool:
 def commit(
     work: Callable[[], Any], infos: Sequence[ParamInfo], name: str
 ) -> Future[Any]:
-    """A future that does the work once the parameters' directory exists."""
+    """A future that runs `work` once the parameters' directory exists."""
 
     def run(_: Any) -> Any:
         await_paths_now(infos)
@@ -174,5 +174,5 @@ async def await_paths(infos: Sequence[ParamInfo]) -> None:
 def args_or_defaults(
     args: Sequence[Any] | None, kind: type, count: int
 ) -> Sequence[Any]:
-    """The arguments, or as many default ones."""
+    """Returns the arguments, or `count` default ones."""
     return args or [kind()] * count

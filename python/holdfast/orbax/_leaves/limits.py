@@ -1,4 +1,4 @@
-"""Byte limiters: how much of a checkpoint is on its way at once.
+"""Byte limiters: how many bytes of a checkpoint are in flight.
 
 A limiter belongs to one event loop; tasks of that loop share it.
 """
@@ -12,18 +12,18 @@ from typing import Protocol
 
 
 class ByteLimiter(Protocol):
-    """The budget that handlers ask before they take memory and tell afterwards.
+    """A budget that handlers reserve memory from, and release it to.
     """
 
     async def wait_for_bytes(self, requested_bytes: int) -> None:
         """Returns once that many bytes may be used."""
 
     async def release_bytes(self, requested_bytes: int) -> None:
-        """Gives them back."""
+        """Releases the bytes."""
 
 
 class LimitInFlightBytes:
-    """A `ByteLimiter` with a bound.
+    """A `ByteLimiter` with an upper bound.
 
     Attributes:
         max_bytes: the bound; a single request must stay below it.
@@ -36,7 +36,7 @@ class LimitInFlightBytes:
             num_bytes: the bound, in bytes.
 
         Raises:
-            ValueError: it is not positive.
+            ValueError: the bound is not positive.
         """
         if num_bytes <= 0:
             raise ValueError(
@@ -55,7 +55,7 @@ class LimitInFlightBytes:
         """Refuses a request that could never be granted.
 
         Raises:
-            ValueError: it is not below the bound.
+            ValueError: the request is not below the bound.
         """
         if requested_bytes >= self._max_bytes:
             raise ValueError(
@@ -64,7 +64,7 @@ class LimitInFlightBytes:
             )
 
     async def wait_for_bytes(self, requested_bytes: int) -> None:
-        """Waits until that many bytes are free, and takes them.
+        """Waits until that many bytes are free, and reserves them.
 
         Raises:
             ValueError: the request is not below the bound.
@@ -77,7 +77,7 @@ class LimitInFlightBytes:
             self._available_bytes -= requested_bytes
 
     async def release_bytes(self, requested_bytes: int) -> None:
-        """Gives bytes back that were taken."""
+        """Releases reserved bytes."""
         async with self._changed:
             self._available_bytes += requested_bytes
             assert self._available_bytes <= self._max_bytes
@@ -96,7 +96,7 @@ class UnlimitedInFlightBytes:
     """A `ByteLimiter` that grants everything."""
 
     async def wait_for_bytes(self, requested_bytes: int) -> None:
-        """Returns at once."""
+        """Returns immediately."""
         del requested_bytes
 
     async def release_bytes(self, requested_bytes: int) -> None:
@@ -105,7 +105,7 @@ class UnlimitedInFlightBytes:
 
 
 def get_byte_limiter(concurrent_bytes: int | None = None) -> ByteLimiter:
-    """The limiter for a bound in bytes; None: no bound.
+    """Returns the limiter for a bound in bytes; None means no bound.
 
     Raises:
         ValueError: the bound is not positive.

@@ -1,4 +1,5 @@
-"""ParamInfo: what a handler is told of a leaf that no caller has a say in."""
+"""ParamInfo: what a handler is told about a leaf, besides the caller's
+arguments."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from holdfast.orbax._leaves.limits import ByteLimiter
 class TransferPriority(enum.Enum):
     """When a jax.Array is copied to the host during a save.
 
-    SYNCHRONOUS arrays are copied before the call returns. Where
-    `save_device_host_concurrent_gb` bounds the copies, the others follow in
-    the background: first ASYNCHRONOUS_PRIORITIZED, then
+    SYNCHRONOUS arrays are copied before the call returns. If
+    `save_device_host_concurrent_gb` bounds the copies, the other arrays are
+    copied in the background: first ASYNCHRONOUS_PRIORITIZED, then
     ASYNCHRONOUS_DEPRIORITIZED.
     """
 
@@ -35,18 +36,19 @@ class ParamInfo:
 
     Attributes:
         name: its keys joined with dots.
-        keypath: jax's key path in the tree; None where there is no tree.
-        skip_deserialize: no handler reads it.
-        byte_limiter: bounds bytes that are written or read at once.
-        device_host_byte_limiter: bounds bytes copied from devices at once.
-        is_ocdbt_checkpoint: arrays lie in an OCDBT database.
+        keypath: jax's key path in the tree; None if there is no tree.
+        skip_deserialize: no handler reads the parameter.
+        byte_limiter: limits the bytes being written or read.
+        device_host_byte_limiter: limits the bytes being copied from devices.
+        is_ocdbt_checkpoint: arrays are stored in an OCDBT database.
         use_compression: chunks are compressed with zstd.
         use_zarr3: arrays are zarr 3, else zarr 2.
-        ocdbt_target_data_file_size: bytes of a data file; 0: no limit.
+        ocdbt_target_data_file_size: bytes of a data file; 0 means no limit.
         ts_context: resources of storage drivers; not used by the engine.
-        value_typestr: the handler's text for the value.
+        value_typestr: the handler's type string for the value.
         enable_pinned_host_transfer: copy through pinned memory.
-        raise_array_data_missing_error: a missing chunk is an error, not zeros.
+        raise_array_data_missing_error: raise for a missing chunk instead of
+            reading zeros.
         write_shape: what one device wrote, in elements.
         is_prioritized_key_fn: prioritizes copies from devices.
     """
@@ -72,7 +74,7 @@ class ParamInfo:
         write_shape: tuple[int, ...] | None = None,
         is_prioritized_key_fn: IsPrioritizedKeyFn | None = None,
     ) -> None:
-        # Only handlers of whole trees leave it open.
+        # Only handlers of complete trees leave the name unset.
         self.name: str = cast(str, name)
         self._parent_dir: Any = parent_dir
         if path is None and parent_dir is not None:
@@ -113,7 +115,7 @@ class ParamInfo:
 
     @property
     def path(self) -> Any:
-        """The place of the parameter's own files: `parent_dir / name`.
+        """The path of the parameter's own files: `parent_dir / name`.
 
         Raises:
             ValueError: the directory does not exist yet, or there is no path.
@@ -132,7 +134,7 @@ class ParamInfo:
         self._path = value
 
     def replace(self, **kwargs: Any) -> ParamInfo:
-        """A copy with other attributes."""
+        """Returns a copy with changed attributes."""
         new = copy.copy(self)
         for name, value in kwargs.items():
             setattr(new, name, value)
@@ -145,7 +147,7 @@ class ParamInfo:
             self._path = self._parent_dir / self.name
 
     def __repr__(self) -> str:
-        # Messages that quote it read as Orbax's.
+        # Messages that quote it must read like Orbax's.
         return (
             "<orbax.checkpoint._src.serialization.types.ParamInfo object at"
             f" {id(self):#x}>"

@@ -1,6 +1,6 @@
 """Decides, before anything is read, what each stored leaf becomes.
 
-Pure functions on dataclasses; `_leaf_reader` carries plans out.
+The functions are pure, on dataclasses; `reader` executes the plans.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from holdfast.orbax.options import (
 class Kind(enum.Enum):
     """The kind of value that a leaf becomes."""
 
-    VALUE = enum.auto()  # known without reading
+    VALUE = enum.auto()  # known without a read
     NUMPY = enum.auto()
-    SCALAR = enum.auto()  # a Python number, or the type that was asked for
+    SCALAR = enum.auto()  # a Python number, or the requested type
     JAX = enum.auto()
     STRING = enum.auto()
-    OTHER = enum.auto()  # what a handler of the user's makes of it
+    OTHER = enum.auto()  # made by a user's handler
 
 
 @dataclasses.dataclass(slots=True)
@@ -42,12 +42,12 @@ class LeafPlan:
     """One leaf of a restore.
 
     Attributes:
-        kind: the kind of value it becomes.
-        name: the parameter's.
-        stored: where it lies; None: nothing is stored under that name.
-        args: the caller's wishes.
-        value: the result, when `kind` is VALUE.
-        handler: reads it, when `kind` is OTHER.
+        kind: the kind of value that the leaf becomes.
+        name: the parameter's name.
+        stored: where the leaf is stored; None if the name is not stored.
+        args: the caller's arguments.
+        value: the result, if `kind` is VALUE.
+        handler: the handler that reads the leaf, if `kind` is OTHER.
     """
 
     kind: Kind
@@ -58,8 +58,8 @@ class LeafPlan:
     handler: Any = None
 
 
-# Maps a class or a recorded text to the kind it asks for and, for OTHER, its
-# handler; (None, None): no handler takes it.
+# Maps a class or a recorded type string to its kind and, for OTHER, its
+# handler; (None, None) if no handler accepts it.
 KindOf = Callable[[Any], tuple[Kind | None, Any]]
 
 
@@ -72,19 +72,19 @@ def plan_leaf(
     kind_of: KindOf,
     options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
 ) -> LeafPlan:
-    """The plan for a leaf that has an entry.
+    """Plans a leaf that has an entry.
 
     Args:
-        name: the parameter's.
-        stored: where it lies, or None.
+        name: the parameter's name.
+        stored: where the leaf is stored, or None.
         entry: its recorded metadata.
-        args: the caller's wishes.
-        keypath: called for the key path's text, for messages.
-        kind_of: which types are restored as what.
-        options: whether empty namedtuples come back.
+        args: the caller's arguments.
+        keypath: returns the text of the key path, for messages.
+        kind_of: maps types to kinds.
+        options: whether empty namedtuples are restored.
 
     Raises:
-        ValueError: a type that no leaf can have; a leaf without a value.
+        ValueError: no leaf can have this type, or the leaf has no value.
     """
     requested = args.restore_type or entry.value_type
     if entry.skip_deserialize or is_empty_typestr(requested):
@@ -100,7 +100,7 @@ def plan_leaf(
 def lookup_error(
     kind: Any, keypath: str, name: str, args: Any, value: Any
 ) -> ValueError:
-    """The error for a leaf of a type that no handler takes."""
+    """Returns the error for a leaf of a type that no handler accepts."""
     info = ParamInfo(name=name, parent_dir=None)
     return ValueError(
         f"TypeHandler lookup failed for: type={kind}, keypath={keypath},"
@@ -109,15 +109,15 @@ def lookup_error(
 
 
 def complete_args(target: Any, args: Any) -> RestoreArgs:
-    """Restore arguments of one leaf of the caller's item.
+    """Completes the restore arguments of one leaf of the caller's item.
 
-    Shape and dtype that strict array arguments leave open come from the item.
+    If strict array arguments lack shape or dtype, these come from the item.
 
     Args:
         target: the item's leaf.
         args: the caller's `restore_args` at that place.
     """
-    if type(args) is RestoreArgs:  # asking for a base class takes longer
+    if type(args) is RestoreArgs:  # faster than checking base classes
         return args
     if not isinstance(args, ArrayRestoreArgs):
         return args if isinstance(args, RestoreArgs) else RestoreArgs()
@@ -126,7 +126,7 @@ def complete_args(target: Any, args: Any) -> RestoreArgs:
     shape = getattr(target, "shape", None)
     dtype = getattr(target, "dtype", None)
     if not shape or dtype is None or not isinstance(dtype, np.dtype):
-        # Scalars, and typed PRNG keys, whose dtype numpy does not have.
+        # Scalars, and typed PRNG keys, whose dtype is not a numpy dtype.
         return args
     updates: dict[str, Any] = {}
     if args.global_shape is None and args.shape is None:

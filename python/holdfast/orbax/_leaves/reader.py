@@ -1,7 +1,7 @@
-"""Carries leaf plans out: one pass over the files for all leaves.
+"""Executes leaf plans: one pass over the files for all leaves.
 
-Memory for every result is made first; the engine then fills all of it, in
-parallel and in file order.
+Memory for every result is allocated first; the engine then fills it in parallel
+and in file order.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ _NO_SHARDING_WARNING = (
 
 @dataclasses.dataclass(frozen=True)
 class ArraysAt:
-    """The place where arrays are looked for, for messages.
+    """Where arrays are looked for; also for messages.
 
     Attributes:
         path: the item's directory.
-        use_ocdbt: they lie in a database there; None: `_METADATA` says.
+        use_ocdbt: they are in a database there; None means as `_METADATA` says.
         metadata_key: name of an array's metadata file.
-        byte_limiter: bounds the bytes read at once; None: the engine's budget.
+        byte_limiter: limits the bytes being read; None means the engine's
+            budget.
     """
 
     path: str
@@ -54,17 +55,17 @@ class ArraysAt:
 
 
 def read_leaves(plans: list[LeafPlan], arrays_at: ArraysAt) -> list[Any]:
-    """The value of each plan.
+    """Returns the value of each plan.
 
     Args:
         plans: n plans.
-        arrays_at: of all plans.
+        arrays_at: where the arrays of all plans are.
 
     Returns:
         n values: numpy arrays, scalars, jax.Arrays, strings.
 
     Raises:
-        ValueError: a leaf that cannot be read, or not as asked.
+        ValueError: a leaf cannot be read, or not as requested.
         FileNotFoundError: files of an array are missing.
     """
     return _Reader(arrays_at).read(plans)
@@ -75,8 +76,8 @@ class _Reader:
 
     def __init__(self, arrays_at: ArraysAt) -> None:
         self._arrays_at = arrays_at
-        # The one that all plans are of; boxes to fill; and, by their plans'
-        # index, (leaf, dtype) of whole arrays to make.
+        # The checkpoint of all plans; boxes to fill; and, by plan index, (leaf,
+        # dtype) of complete arrays to make.
         self._checkpoint: Any = None
         self._requests: list[Request] = []
         self._wholes: dict[int, tuple[int, Any]] = {}
@@ -120,7 +121,7 @@ class _Reader:
         return values
 
     def _fill(self, plans: list[LeafPlan], values: list[Any]) -> None:
-        """Reads all that was requested; whole arrays become values."""
+        """Reads everything requested; complete arrays become values."""
         budget = budget_options(self._arrays_at.byte_limiter)
         arrays: list[Any] = []
         with reading():
@@ -210,10 +211,10 @@ class _Reader:
                 )
 
     def _sharding_of(self, plan: LeafPlan) -> Any:
-        """The jax Sharding or Format that a leaf is to have; None: unusable.
+        """Returns the jax Sharding or Format for a leaf; None if unusable.
 
         Raises:
-            ValueError: none is given and none is recorded.
+            ValueError: a sharding is neither given nor recorded.
         """
         requested = _placement.requested_sharding(plan.args)
         if requested is not None:
@@ -238,7 +239,7 @@ class _Reader:
 
 
 def _as_scalar(array: np.ndarray[Any, Any], convert: Any) -> Any:
-    """A Python number, or what `convert` makes of it.
+    """Returns a Python number, or the result of `convert`.
 
     Raises:
         ValueError: the array has dimensions.
@@ -249,7 +250,7 @@ def _as_scalar(array: np.ndarray[Any, Any], convert: Any) -> Any:
 
 
 def _parse_sharding(text: str) -> Any | None:
-    """The recorded sharding; None, with a log, where it cannot be had."""
+    """The recorded sharding; logs and returns None if it is unusable."""
     if not text:
         return None
     try:
@@ -260,11 +261,11 @@ def _parse_sharding(text: str) -> Any | None:
 
 
 def _dtype(stored: StoredLeaf, wanted: Any) -> np.dtype[Any]:
-    """The dtype of a leaf's result.
+    """Returns the dtype of a leaf's result.
 
     Raises:
-        ImportError: a stored dtype that needs ml_dtypes, which is absent.
-        ValueError: a cast that does not exist.
+        ImportError: the stored dtype needs ml_dtypes, which is not installed.
+        ValueError: the cast is not possible.
     """
     if wanted is None or is_prng_key_dtype(wanted):
         return numpy_dtype(stored.info.dtype, stored.name)

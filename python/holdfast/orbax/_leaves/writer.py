@@ -1,6 +1,6 @@
 """Writes arrays of parameters into a directory, without a tree around them.
 
-Used by handlers of single types: their arrays go to `ocdbt.process_0` (or to
+Handlers of single types use this: their arrays go to `ocdbt.process_0` (or to
 files), where a merge or the save of the item finds them.
 """
 
@@ -21,7 +21,7 @@ from holdfast.orbax.multihost import is_primary_host, process_index
 
 
 class _DirectoryLocks:
-    """A lock a directory: a database has one writer at a time."""
+    """One lock per directory: a database has one writer at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,12 +39,12 @@ _DIRECTORY_LOCKS = _DirectoryLocks()
 
 @dataclasses.dataclass(frozen=True)
 class HostArrays:
-    """Arrays that the engine has taken hold of.
+    """Arrays that the engine has captured.
 
     Attributes:
-        names: the parameters'.
-        tree: a dict of them, as the engine has it.
-        is_replica: they go to the database of replicas.
+        names: the names of the parameters.
+        tree: the engine's dict of the arrays.
+        is_replica: whether the arrays go to the database of replicas.
     """
 
     names: frozenset[str]
@@ -60,7 +60,7 @@ class HostArrays:
         snapshot: bool = False,
         is_replica: bool = False,
     ) -> HostArrays:
-        """Takes hold of arrays by their parameters' names."""
+        """Captures arrays by their parameters' names."""
         tree = _engine.build_tree(arrays, adapt=adapt, snapshot=snapshot)
         return cls(frozenset(arrays), tree, is_replica)
 
@@ -70,9 +70,9 @@ class SerializedArrayMetadata:
     """How an array was stored; shapes in elements.
 
     Attributes:
-        param_name: the parameter's.
+        param_name: the parameter's name.
         write_shape: what one device wrote.
-        chunk_shape: of the stored chunks.
+        chunk_shape: the shape of the stored chunks.
         ext_metadata: e.g. {"random_key_impl": "threefry2x32"}, or None.
     """
 
@@ -87,10 +87,11 @@ class LeafWriter:
     """Writes arrays of one handler.
 
     Attributes:
-        metadata_key: name of array metadata files; None: the format's.
-        process_id: of the process's database; None: the process's index.
-        primary_host: the process that describes arrays; None: each.
-        is_partial: other processes write the rest of the arrays.
+        metadata_key: name of array metadata files; None means the format's.
+        process_id: the id of the process's database; None means the process's
+            index.
+        primary_host: the process that describes arrays; None means each.
+        is_partial: whether other processes write the rest of the arrays.
     """
 
     metadata_key: str | None = None
@@ -104,18 +105,18 @@ class LeafWriter:
         infos: Sequence[ParamInfo],
         args: Sequence[SaveArgs],
     ) -> list[SerializedArrayMetadata]:
-        """Writes arrays; those of a database become one generation of it.
+        """Writes arrays; in a database they become one generation.
 
         Args:
-            arrays: of all parameters together.
-            infos: of all parameters, in one directory.
-            args: of all.
+            arrays: the arrays of all parameters.
+            infos: the infos of all parameters, in one directory.
+            args: the arguments of all parameters.
 
         Returns:
             How each array was stored.
 
         Raises:
-            ValueError: arguments that do not fit an array.
+            ValueError: arguments do not fit an array.
             OSError: files cannot be written.
         """
         info = infos[0]

@@ -18,7 +18,7 @@ def check_args(items: Any, args: Any, is_single: bool) -> None:
     """Refuses arguments of the wrong kind.
 
     Raises:
-        ValueError: they are.
+        ValueError: the arguments are of the wrong kind.
     """
     if isinstance(items, CheckpointArgs):
         raise ValueError(
@@ -53,19 +53,19 @@ def legacy_args(
     is_single: bool,
     is_save: bool,
 ) -> CompositeArgs:
-    """Arguments made of items and of options.
+    """Makes arguments from items and options.
 
     Args:
         registry: the manager's handlers.
-        items: what is saved, or restored like: the single item, or these by
-            name, or None.
-        options: likewise.
+        items: the items to save, or the restore targets: the single item, or
+            items by name, or None.
+        options: the options, in the same form.
         is_single: steps hold a single item.
-        is_save: else a step is restored, of which an item may have only
-            options.
+        is_save: whether a step is saved. Otherwise it is restored, and an item
+            may have only options.
 
     Raises:
-        ValueError: an item whose handler is not known.
+        ValueError: an item's handler is not known.
     """
     if is_single:
         items = None if items is None else {DEFAULT_ITEM_NAME: items}
@@ -82,7 +82,7 @@ def legacy_args(
 def _args_types(
     registry: CheckpointHandlerRegistry, item_name: str
 ) -> tuple[type[CheckpointArgs], type[CheckpointArgs]]:
-    """The classes of an item's save and restore arguments.
+    """Returns the classes of an item's save and restore arguments.
 
     Raises:
         ValueError: there is no such item.
@@ -96,10 +96,10 @@ def _args_types(
 
 
 def default_item(items: Composite) -> Any:
-    """The single item.
+    """Returns the single item.
 
     Raises:
-        ValueError: it does not exist.
+        ValueError: the item does not exist.
     """
     if DEFAULT_ITEM_NAME not in items:
         raise ValueError(

@@ -10,10 +10,10 @@ from holdfast.orbax.options import AsyncOptions, MultiprocessingOptions
 
 
 def call_all(*calls: Callable[[], object]) -> None:
-    """Calls each, whatever the others raise.
+    """Calls each function, even if others raise.
 
     Raises:
-        Exception: what the first that failed has raised.
+        Exception: the error of the first call that failed.
     """
     failure: Exception | None = None
     for call in calls:
@@ -28,11 +28,11 @@ def call_all(*calls: Callable[[], object]) -> None:
 class FinalizeThread(threading.Thread):
     """Finishes the save of a step.
 
-    Each thread that waits for it is told once what went wrong.
+    Each waiting thread gets the error once.
     """
 
     def __init__(self, step: int, work: Callable[[], None]) -> None:
-        """Does not start yet.
+        """Makes the thread without starting it.
 
         Args:
             step: its number.
@@ -45,7 +45,7 @@ class FinalizeThread(threading.Thread):
         self._told = threading.local()
 
     def start(self) -> None:
-        """Starts; or does the work here, where the system gives no thread."""
+        """Starts; or does the work here if the system cannot start a thread."""
         try:
             super().start()
         except RuntimeError:
@@ -61,11 +61,11 @@ class FinalizeThread(threading.Thread):
         """Waits for the end.
 
         Raises:
-            Exception: what went wrong, once in each thread.
+            Exception: the error of the work, once in each thread.
         """
         if threading.current_thread() is self:
             return
-        if self.ident is not None:  # else it has run in `start`
+        if self.ident is not None:  # otherwise it has run in `start`
             self.join()
         if self._error is None or getattr(self._told, "is_told", False):
             return
@@ -74,7 +74,7 @@ class FinalizeThread(threading.Thread):
 
 
 class SaveProgress:
-    """Whether a save is running, alike on all processes.
+    """Whether a save is running, the same on all processes.
 
     Thread-safety: any thread may ask.
     """
@@ -99,10 +99,10 @@ class SaveProgress:
         return self._is_running.is_set()
 
     def set(self, is_running: bool) -> None:
-        """Says so, when all processes do.
+        """Sets the state once all processes have met.
 
         Raises:
-            DeadlineExceededError: a process did not come.
+            DeadlineExceededError: a process did not arrive in time.
         """
         try:
             self._meet()

@@ -1,4 +1,4 @@
-"""The handler of a manager's items, from the arguments that tell it."""
+"""Makes the handler of a manager's items from the manager's arguments."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def check_exclusive(
     item_handlers: ItemHandlers | None,
     handler_registry: CheckpointHandlerRegistry | None,
 ) -> None:
-    """Refuses arguments that say the same thing twice.
+    """Refuses arguments that exclude each other.
 
     Raises:
-        ValueError: they do.
+        ValueError: the arguments exclude each other.
     """
     if checkpointers and item_names:
         raise ValueError(
@@ -80,7 +80,7 @@ def check_exclusive(
 def metrics_handler(
     options: MultiprocessingOptions | None = None,
 ) -> JsonCheckpointHandler:
-    """The handler that writes and reads a step's metrics."""
+    """Returns the handler that writes and reads a step's metrics."""
     return JsonCheckpointHandler(
         filename=METRIC_ITEM_NAME, multiprocessing_options=options
     )
@@ -106,14 +106,14 @@ def make_checkpointer(
     """The checkpointer that saves and restores steps.
 
     Args:
-        handler: of a step's items.
-        options: the manager's.
-        is_async: it saves in the background.
-        timeout_secs: that of the caller's own checkpointers, if the options
-            have none.
+        handler: the handler of a step's items.
+        options: the manager's options.
+        is_async: save in the background.
+        timeout_secs: the timeout of the caller's own checkpointers, if the
+            options have none.
 
     Raises:
-        ValueError: options that do not fit.
+        ValueError: the options do not fit.
     """
     common: dict[str, Any] = {
         "multiprocessing_options": options.multiprocessing_options,
@@ -139,10 +139,10 @@ def make_checkpointer(
 def checkpointer_of_checkpointers(
     checkpointers: Checkpointers, options: CheckpointManagerOptions
 ) -> Checkpointer:
-    """A checkpointer that saves as the caller's checkpointers would.
+    """Returns a checkpointer that saves like the caller's checkpointers.
 
     Raises:
-        ValueError: they are no Checkpointers; another primary host than 0.
+        ValueError: they are not Checkpointers, or the primary host is not 0.
     """
     primary = options.multiprocessing_options.primary_host
     if primary != 0:
@@ -189,10 +189,10 @@ def handler_of_items(
     item_handlers: ItemHandlers | None,
     options: CheckpointManagerOptions,
 ) -> CompositeCheckpointHandler:
-    """The handler of items that are named, or have handlers.
+    """Returns the handler of items that are named, or have handlers.
 
     Raises:
-        ValueError: no primary host, and no handlers.
+        ValueError: there is no primary host and there are no handlers.
     """
     processes = options.multiprocessing_options
     if processes.primary_host is None and item_handlers is None:
@@ -215,7 +215,7 @@ def handler_of_registry(
     registry: CheckpointHandlerRegistry | None,
     options: CheckpointManagerOptions,
 ) -> CompositeCheckpointHandler:
-    """The handler of a registry's items, to which metrics are added."""
+    """Returns the handler of a registry's items, with metrics added."""
     if registry is None:
         registry = DefaultCheckpointHandlerRegistry()
     handler = metrics_handler(options.multiprocessing_options)

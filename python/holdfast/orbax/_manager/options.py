@@ -34,29 +34,29 @@ class CheckpointManagerOptions:
     """Options of a CheckpointManager.
 
     Attributes:
-        save_interval_steps: save at its multiples.
-        max_to_keep: number of steps that stay; None: all.
-        keep_time_interval: also keep a step after each such time.
-        keep_period: also keep the multiples of this.
-        best_fn: a step's metrics as a number, or anything else that sorts;
-            says which step is best.
+        save_interval_steps: save at multiples of this number.
+        max_to_keep: number of steps to keep; None keeps all.
+        keep_time_interval: also keep one step per interval of this length.
+        keep_period: also keep steps that are multiples of this number.
+        best_fn: maps a step's metrics to a number, or another sortable value,
+            that decides which step is best.
         best_mode: "max" or "min".
-        keep_checkpoints_without_metrics: they are never deleted.
+        keep_checkpoints_without_metrics: never delete steps without metrics.
         step_prefix: names are `<prefix>_<step>`.
-        step_format_fixed_length: least number of digits in names.
-        step_name_format: instead of the two above.
-        create: make the directory.
+        step_format_fixed_length: the minimum number of digits in names.
+        step_name_format: a name format that replaces the two options above.
+        create: create the directory.
         cleanup_tmp_directories: remove checkpoints that were never committed.
-        save_on_steps: save at these steps as well.
-        single_host_load_and_broadcast: one process lists for all.
+        save_on_steps: also save at these steps.
+        single_host_load_and_broadcast: one process lists steps for all.
         todelete_subdir: move steps there instead of deleting them.
-        todelete_full_path: the same, in a bucket.
-        enable_background_delete: `delete` returns before the files are gone;
-            deleting after a save never waits for them.
-        num_deletion_threads: at most this many steps are removed at once.
-        read_only: neither save nor delete; sets such options to nothing.
+        todelete_full_path: like `todelete_subdir`, in a bucket.
+        enable_background_delete: `delete` returns before the files are removed;
+            deleting after a save never waits for their removal.
+        num_deletion_threads: the most steps to remove concurrently.
+        read_only: do not save or delete; clears the options for these.
         enable_async_checkpointing: save in the background.
-        async_options: options of saves in the background.
+        async_options: options of background saves.
         multiprocessing_options: which processes take part.
         should_save_fn: called with the step and the latest one; says whether
             to save, instead of `save_interval_steps` and `save_on_steps`.
@@ -72,15 +72,16 @@ class CheckpointManagerOptions:
             a save is running.
         enable_per_process_directory_creation: each process makes directories.
         lightweight_initialize: do not read the times and metrics of steps
-            when the manager is made.
-        deltas: store most steps as what has changed since the one before
-            (`doc/deltas.md`); None: every step whole. Not Orbax's, which reads
-            only whole steps. One process only.
-        fingerprints: store 128 bits for the elements of each array
-            (`doc/fingerprints.md`), beside what Orbax reads. Not Orbax's.
+            when the manager is created.
+        deltas: store most steps as changes since the previous step
+            (`doc/deltas.md`); None stores every step in full. Orbax does not
+            have this option and reads only full steps. One process only.
+        fingerprints: store a 128-bit fingerprint of each array's elements
+            (`doc/fingerprints.md`) next to what Orbax reads. Orbax does not
+            have this option.
 
     Raises:
-        ValueError: options that contradict each other.
+        ValueError: options contradict each other.
     """
 
     save_interval_steps: int = 1
@@ -133,10 +134,10 @@ class CheckpointManagerOptions:
 def continuous_checkpointing_options(
     target_interval_steps: int, **options: Any
 ) -> CheckpointManagerOptions:
-    """Options of a manager that saves as often as the storage keeps up.
+    """Returns options for a manager that saves as often as storage allows.
 
-    It saves at every multiple of the interval, for which it waits for the save
-    before, and in between whenever no save is running (Orbax 0.12.10).
+    It saves at every multiple of the interval, after waiting for the previous
+    save, and in between whenever no save is running (Orbax 0.12.10).
 
     Args:
         target_interval_steps: the interval, in steps; at least 1.
@@ -189,17 +190,17 @@ class _KeepByOptions(preservation_policy.EnginePolicy):
 
 
 def save_policy_of(options: CheckpointManagerOptions) -> SaveDecisionPolicy:
-    """The policy that the options name, or that the older ones stand for."""
+    """Returns the options' policy, or one made from the older options."""
     if options.save_decision_policy is not None:
         return options.save_decision_policy
     return _SaveByOptions(options)
 
 
 def keep_policy_of(options: CheckpointManagerOptions) -> PreservationPolicy:
-    """The policy that the options name, or that the older ones stand for.
+    """Returns the options' policy, or one made from the older options.
 
     Raises:
-        ValueError: the options name one and have older ones as well.
+        ValueError: the options have both a policy and older options.
     """
     older = _KeepByOptions(options)
     if options.preservation_policy is not None:

@@ -47,11 +47,11 @@ from holdfast.orbax.step import (
 
 
 class ReadingManager:
-    """The steps in a directory, and restoring from them.
+    """The steps in a directory, and restores from them.
 
-    A derived class sets the attributes declared here. Names with an underscore
-    that are Orbax's are there for the managers of libraries that derive from
-    Orbax's (doc/clients.md). Thread-safety: one call at a time.
+    A derived class sets the attributes declared here. Orbax's names with an
+    underscore exist for libraries' managers that derive from Orbax's
+    (doc/clients.md). Thread-safety: one call at a time.
     """
 
     _options: CheckpointManagerOptions
@@ -59,10 +59,10 @@ class ReadingManager:
     _name_format: NameFormat[Metadata]
     _checkpoints: Run
     _checkpointer: Checkpointer
-    # The run's metadata; None: not read yet.
+    # The run's metadata; None if not read yet.
     _run_metadata: RootMetadata | None
     _logger: Any
-    # Whether steps hold a single item; None: the first call decides.
+    # Whether steps hold a single item; None until the first call decides.
     _holds_single_item: bool | None = None
 
     @property
@@ -74,7 +74,7 @@ class ReadingManager:
         """The steps, in order.
 
         Args:
-            read: look for them again, as `reload` does.
+            read: look for the steps again, like `reload`.
         """
         if read:
             log.warning(
@@ -84,7 +84,7 @@ class ReadingManager:
         return [info.step for info in self._checkpoints.all()]
 
     def latest_step(self) -> int | None:
-        """The step that was saved last; None without steps."""
+        """The last saved step; None without steps."""
         infos = self._checkpoints.all()
         return infos[-1].step if infos else None
 
@@ -111,21 +111,22 @@ class ReadingManager:
     ) -> list[CheckpointInfo]:
         """The committed steps in order.
 
-        A directory that only has the name of a step is not a step: else a
-        policy could count it as kept, or delete it.
+        A directory that only has the name of a step does not count, or a policy
+        could
+        count it as kept, or delete it.
 
         Args:
-            skip_metadata_read: without times and metrics, which are otherwise
-                read when they are asked for.
+            skip_metadata_read: leave out times and metrics, which are otherwise
+                read on first use.
         """
-        # Formats of a user's own may need the directory.
+        # A user's own format may need the directory.
         is_standard = is_standard_name_format(self._name_format)
         if not is_standard and not _files.exists(self._directory):
             return []
         name = "/jax/checkpoint/read/load_all_step_metadata_duration_secs"
         with timed(name):
             found = list(self._name_format.find_all(self._directory))
-            # In an object store the marker has said so already.
+            # In an object store the marker has already decided this.
             if not _files.is_url(self._directory):
                 paths = [os.fspath(step.path) for step in found]
                 are_steps = _engine.hold_checkpoints(paths)
@@ -143,22 +144,22 @@ class ReadingManager:
         """Restores a step's single item, or its named items.
 
         Args:
-            step: its number; None: the last one.
-            items: instead of `args`: what to restore like, or by item.
-            restore_kwargs: instead of `args`: options, or by item.
+            step: its number; None means the last step.
+            items: instead of `args`, the target, or targets by item.
+            restore_kwargs: instead of `args`, options, or options by item.
             directory: another directory of steps.
-            args: the single item's arguments, or a Composite of them; None
-                restores every item as it is.
+            args: the single item's arguments, or a Composite of arguments; None
+                restores every item as stored.
 
         Returns:
             The single item, or a Composite of items.
 
         Raises:
-            FileNotFoundError: there are no steps; not this one.
+            FileNotFoundError: there are no steps, or not this one.
             KeyError: there is no such item.
             ValueError: the arguments do not fit; the step was never committed.
             DataLossError: the last step was committed and is damaged.
-            Exception: what an item's handler raises.
+            Exception: an item's handler has raised it.
         """
         newest = None
         if step is None and directory is None:
@@ -209,7 +210,7 @@ class ReadingManager:
         return default_item(restored) if is_single else restored
 
     def _chosen_step(self, step: int | None, directory: Any) -> int:
-        """The step asked for, or the last one.
+        """Returns the given step, or the last one.
 
         Raises:
             FileNotFoundError: there are no steps.
@@ -227,7 +228,7 @@ class ReadingManager:
         return latest
 
     def _get_read_step_directory(self, step: int, root_dir: Any) -> Any:
-        """Where a step is, or would be.
+        """Returns the directory of a step, existing or not.
 
         Raises:
             ValueError: the user's name format does not find it.
@@ -239,7 +240,7 @@ class ReadingManager:
         return self._get_save_directory(step, root_dir)
 
     def _get_write_step_directory(self, step: int, root_dir: Any) -> Any:
-        """Where a step is to be saved."""
+        """Returns the directory to save a step to."""
         return self._get_save_directory(step, root_dir)
 
     def _get_save_directory(self, step: int, directory: Any) -> Any:
@@ -250,22 +251,24 @@ class ReadingManager:
         return self._options.best_fn is not None
 
     def _is_single_item(self, path: Any) -> bool:
-        """Whether steps hold a single item; the first one asked for decides."""
+        """Whether steps hold a single item; the first requested step
+        decides."""
         if self._holds_single_item is None:
             self._holds_single_item = _files.exists(path / DEFAULT_ITEM_NAME)
         return self._holds_single_item
 
     def item_metadata(self, step: int) -> Any:
-        """Metadata of the single item, or a Composite of the items'.
+        """Returns the single item's metadata, or a Composite of the items'
+        metadata.
 
-        Items whose handlers are not known yet have None.
+        An item whose handler is not known yet has None.
 
         Args:
             step: its number.
 
         Raises:
             FileNotFoundError: there is no such step.
-            ValueError: no step; metadata that cannot be read.
+            ValueError: `step` is None, or the metadata cannot be read.
         """
         if step is None:
             raise ValueError(
@@ -275,7 +278,7 @@ class ReadingManager:
         return self.metadata(step).item_metadata
 
     def metrics(self, step: int) -> Any | None:
-        """The metrics that were saved with a step; None without.
+        """Returns the metrics that were saved with a step, or None.
 
         Args:
             step: its number.
@@ -296,7 +299,7 @@ class ReadingManager:
         """Metadata of a step, or of the run.
 
         Args:
-            step: its number; None: the run.
+            step: its number; None means the run.
 
         Returns:
             A StepMetadata, or a RootMetadata.
@@ -304,7 +307,7 @@ class ReadingManager:
         Raises:
             FileNotFoundError: there is no such step.
             OSError: the run's metadata cannot be read.
-            ValueError: metadata of other types than Orbax writes.
+            ValueError: the metadata has other types than Orbax writes.
         """
         if step is not None:
             return self._metadata_of(step)

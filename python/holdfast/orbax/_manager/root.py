@@ -1,4 +1,5 @@
-"""The directory of all steps: making it, and the metadata of the run."""
+"""Creates the directory of all steps, and reads and writes the run's
+metadata."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def meet(options: MultiprocessingOptions, place: str, directory: Any) -> None:
     """Waits for the other processes at Orbax's barrier `place`.
 
     Raises:
-        DeadlineExceededError: one did not come.
+        DeadlineExceededError: a process did not arrive in time.
     """
     processes = Processes(options)
     if processes.has_others:
@@ -36,12 +37,12 @@ def meet(options: MultiprocessingOptions, place: str, directory: Any) -> None:
 def make_root(
     directory: Any, options: MultiprocessingOptions, mode: int | None
 ) -> None:
-    """Makes the directory of all steps, with permissions `mode`.
+    """Creates the directory of all steps, with permissions `mode`.
 
     Raises:
-        NotImplementedError: only some processes take part, so that it is the
-            program's to make.
-        OSError: it cannot be made.
+        NotImplementedError: only some processes take part, so the program must
+            create the directory.
+        OSError: it cannot be created.
     """
     if options.active_processes is not None:
         raise NotImplementedError(
@@ -57,8 +58,8 @@ def check_root(directory: Any, steps: Sequence[Any]) -> None:
     """Refuses a directory that is a step, or an item of one.
 
     Args:
-        directory: where a manager has looked for steps.
-        steps: those that it has found.
+        directory: the directory where a manager has looked for steps.
+        steps: the steps that it has found.
 
     Raises:
         ValueError: the directory is a checkpoint itself.
@@ -72,13 +73,13 @@ def write_run_metadata(
     custom_metadata: Mapping[str, Any] | None,
     options: MultiprocessingOptions,
 ) -> RootMetadata | None:
-    """Keeps metadata of the run, on the primary, if the run has none yet.
+    """Stores the run's metadata, on the primary, if the run has none yet.
 
     Returns:
-        The metadata there now; None if it must be read.
+        The stored metadata; None if it must be read.
 
     Raises:
-        ValueError: not a JSON object.
+        ValueError: the metadata is not a JSON object.
         OSError: the file cannot be written.
     """
     if custom_metadata is None:
@@ -95,11 +96,11 @@ def write_run_metadata(
 
 
 def read_run_metadata(directory: Any) -> RootMetadata:
-    """The metadata of the run; empty without.
+    """Reads the run's metadata; empty if there is no metadata.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is of other types than Orbax writes.
+        ValueError: it has other types than Orbax writes.
     """
     path = os.path.join(directory, METADATA_ITEM_NAME)
     return read_root_metadata(path) if _files.exists(path) else RootMetadata()

@@ -1,6 +1,6 @@
-"""The steps of a run: those that exist, and what policies say of them.
+"""The existing steps of a run, and the decisions of policies about them.
 
-CheckpointManager and the Checkpointer of `v1.training` both stand on it.
+CheckpointManager and the Checkpointer of `v1.training` both use this module.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from holdfast.orbax.save_decision_policy import (
     SaveDecisionPolicy,
 )
 
-# The time of a step whose metadata nobody reads.
+# The time of a step whose metadata is not read.
 _NO_TIME = datetime.datetime.min.replace(tzinfo=datetime.timezone.utc)
 
 
 @dataclasses.dataclass
 class CheckpointInfo:
-    """A step that a manager knows.
+    """A step in a manager's list.
 
     Attributes:
         step: its number.
         time: when it was committed, in UTC.
-        metrics: saved with it; None without.
+        metrics: the metrics saved with it, or None.
         path: its directory.
     """
 
@@ -55,25 +55,25 @@ class CheckpointInfo:
 
 
 def step_number(step: Any) -> int:
-    """The number of a step that may be an array, such as a state's counter.
+    """Returns a step's number; the step may be an array, such as a counter.
 
     Raises:
-        TypeError: an array that has more than one element or is of no integer
-            type.
+        TypeError: the array has more than one element, or its type is not an
+            integer type.
     """
     number: int = operator.index(step) if hasattr(step, "dtype") else step
     return number
 
 
 class _Facts:
-    """The facts in the directories of steps, read when somebody asks."""
+    """Data from the directories of steps, read on first use."""
 
     def __init__(self, paths: Iterable[Any]) -> None:
         self._paths = [os.fspath(path) for path in paths]
 
     @functools.cached_property
     def of_path(self) -> dict[str, tuple[int, str | None]]:
-        """Nanoseconds since 1970 and metrics; without steps that are gone."""
+        """Nanoseconds since 1970 and metrics, for steps that still exist."""
         rows = _engine.describe_steps(self._paths)
         return {path: (time, text) for _, path, _, time, text in rows}
 
@@ -81,8 +81,8 @@ class _Facts:
 class _StoredInfo(CheckpointInfo):
     """A step in the directory.
 
-    A run may have thousands of steps, of which most are only counted: the times
-    and metrics of all are read together, when the first one is asked for.
+    A run may have thousands of steps, and most are only counted. The times and
+    metrics of all steps are read together on first use.
     """
 
     def __init__(self, found: Any, facts: _Facts) -> None:
@@ -106,10 +106,11 @@ class _StoredInfo(CheckpointInfo):
 def stored_infos(
     found: Iterable[Any], *, is_lightweight: bool
 ) -> list[CheckpointInfo]:
-    """The steps that a name format's `find_all` gives, by their numbers.
+    """Returns the steps from a name format's `find_all`, ordered by number.
 
-    Nothing is read. A step that is damaged, or removed before anybody asks for
-    its metrics, has none; with `is_lightweight` no step has a time or metrics.
+    Nothing is read yet. A step that is damaged, or is removed before its
+    metrics are used, has no metrics. With `is_lightweight` no step has a time
+    or metrics.
     """
     found = sorted(found, key=lambda metadata: metadata.step)
     if is_lightweight:
@@ -121,13 +122,13 @@ def stored_infos(
 def new_info(
     step: int, metrics: Any | None = None, path: Any | None = None
 ) -> CheckpointInfo:
-    """A step that is being saved now."""
+    """Returns the entry for a step that is being saved now."""
     now = datetime.datetime.now(tz=datetime.timezone.utc)
     return CheckpointInfo(step, now, metrics, path)
 
 
 def reached_preemption(step: int) -> bool:
-    """Whether the program is about to be ended, as jax was told."""
+    """Whether jax reports that the program is about to be preempted."""
     return imported_jax() is not None and jax_reached(step)
 
 
@@ -159,23 +160,23 @@ class Run:
         return self._infos[index]
 
     def all(self) -> Sequence[CheckpointInfo]:
-        """The steps as they are now; not changed later."""
+        """Returns the current steps; the result does not change later."""
         return self._infos
 
     def set(self, infos: Iterable[CheckpointInfo]) -> None:
-        """Forgets the steps for others."""
+        """Replaces the steps by others."""
         with self._lock:
             self._infos = list(infos)
 
     def take(self, steps: Collection[int]) -> list[CheckpointInfo]:
-        """Forgets steps; returns what was known of them."""
+        """Removes steps from the list and returns their entries."""
         with self._lock:
             taken = [i for i in self._infos if i.step in steps]
             self._infos = [i for i in self._infos if i.step not in steps]
         return taken
 
     def put_back(self, infos: Iterable[CheckpointInfo]) -> None:
-        """Remembers steps again, before those that were saved after them."""
+        """Adds steps again, before the steps that were saved after them."""
         with self._lock:
             known = {info.step for info in self._infos}
             missing = [info for info in infos if info.step not in known]
@@ -184,7 +185,7 @@ class Run:
             )
 
     def append(self, info: CheckpointInfo) -> None:
-        """Adds a step that is saved after the others."""
+        """Adds a step at the end."""
         with self._lock:
             self._infos = [*self._infos, info]
 
@@ -196,7 +197,7 @@ class Run:
         is_saving: bool,
         asks_preemption: Callable[[int], bool] = reached_preemption,
     ) -> bool:
-        """Whether the policy says that a step is to be saved.
+        """Whether the policy wants a step to be saved.
 
         Args:
             step: its number.
@@ -220,7 +221,7 @@ class Run:
     def superfluous(
         self, infos: Sequence[CheckpointInfo]
     ) -> list[CheckpointInfo]:
-        """Those of some steps that the policy does not keep, in order."""
+        """Returns, in order, the given steps that the policy does not keep."""
         record_scalar(
             "/jax/checkpoint/write/old_steps_examined_count", len(infos)
         )
@@ -237,11 +238,11 @@ class Run:
     def reading(
         self, directory: Any, newest: CheckpointInfo | None
     ) -> Iterator[None]:
-        """A step is read in the block.
+        """Wraps the read of a step in the block.
 
         Args:
-            directory: the one of all steps.
-            newest: that step, if it was asked for because it is the newest.
+            directory: the directory of all steps.
+            newest: the step, if it was chosen because it is the newest.
 
         Raises:
             DataLossError: `newest` was committed and is damaged.
@@ -258,9 +259,9 @@ class Run:
     def _damage_error(
         self, directory: Any, newest: CheckpointInfo, error: Exception
     ) -> errors.DataLossError | None:
-        """The error to raise in place of that of a restore of the newest step.
+        """Returns the error to raise if a restore of the newest step failed.
 
-        It names the newest of the others that is whole; None if the newest is
+        It names the newest undamaged step. Returns None if the newest step is
         not damaged.
         """
         met: BaseException | None = error
@@ -280,11 +281,11 @@ class Run:
         except errors.DataLossError as damaged:
             return damaged
         except (OSError, errors.HoldfastError):
-            pass  # The steps cannot be looked at: nothing better to say.
+            pass  # The steps cannot be read, so keep the first error.
         return None
 
     def forget(self, steps: Collection[int]) -> list[CheckpointInfo]:
-        """Forgets steps, but never all of them; returns them, in order."""
+        """Removes steps from the list, but never all; returns them in order."""
         dropped = all_but_one(
             [info for info in self._infos if info.step in steps],
             len(self._infos),
@@ -295,5 +296,5 @@ class Run:
 def all_but_one(
     dropped: list[CheckpointInfo], count: int
 ) -> list[CheckpointInfo]:
-    """The steps to remove of `count`; one stays, whatever a policy says."""
+    """Returns the steps to remove; one of `count` always stays."""
     return dropped[:-1] if len(dropped) == count else dropped

@@ -1,7 +1,7 @@
-"""Removes the files of steps without making anybody wait.
+"""Removes the files of steps in the background.
 
-A step has gone by then: `_engine.dispose_of_steps`. The next program removes
-the leftovers of one that ends too early: `leftovers`.
+Before that, `_engine.dispose_of_steps` removes the step itself. If a program
+ends too early, the next one removes its `leftovers`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ TRASH_NAME = ".holdfast_trash"
 
 
 class Remover:
-    """Removes directories on threads that live as long as there are any.
+    """Removes directories on threads that end when all are removed.
 
     Thread-safety: any number of threads.
     """
 
     def __init__(self, thread_count: int = 1) -> None:
-        """Starts nothing.
+        """Makes a remover without starting a thread.
 
         Args:
-            thread_count: at most this many directories at once.
+            thread_count: the most directories to remove concurrently.
         """
         self._thread_count = max(1, thread_count)
         self._paths: collections.deque[str] = collections.deque()
@@ -43,20 +43,21 @@ class Remover:
         todelete_subdir: str | None = None,
         todelete_full_path: str | None = None,
     ) -> None:
-        """Lets steps go; their files are removed soon.
+        """Removes steps; their files are removed soon after.
 
-        A step that a view or a delta refers to stays, and goes with a later
-        call, when these have gone.
+        A step that a view or a delta refers to stays; a later call removes it
+        once these no longer exist.
 
         Args:
-            root: theirs; the same in all calls.
-            names: of their directories.
-            todelete_subdir: they stay there instead.
-            todelete_full_path: the same, in a bucket.
+            root: the steps' root; the same in all calls.
+            names: the names of their directories.
+            todelete_subdir: move the steps there instead.
+            todelete_full_path: like `todelete_subdir`, in a bucket.
 
         Raises:
-            NotImplementedError: with `todelete_full_path`, outside of buckets.
-            OSError: one cannot be renamed.
+            NotImplementedError: `todelete_full_path` is given outside of a
+                bucket.
+            OSError: a step cannot be renamed.
         """
         with self._lock:
             going = [*names, *self._needed]
@@ -73,7 +74,7 @@ class Remover:
     def add(self, paths: Iterable[str]) -> None:
         """Removes directories soon."""
         with self._lock:
-            # A forked child has its parent's threads no longer.
+            # A forked child does not have its parent's threads.
             self._threads = {t for t in self._threads if t.is_alive()}
             for path in paths:
                 self._paths.append(path)
@@ -108,7 +109,7 @@ class Remover:
 
 
 def remove_entry(path: str) -> None:
-    """Removes what the engine says is left to remove."""
+    """Removes an entry that the engine has marked for removal."""
     try:
         _engine.remove_trashed(path)
     except (OSError, errors.HoldfastError) as error:
@@ -116,9 +117,9 @@ def remove_entry(path: str) -> None:
 
 
 def leftovers(root: str) -> list[str]:
-    """The directories that an earlier program has left to remove.
+    """Returns the directories that an earlier program did not finish removing.
 
-    None in a bucket: opening a manager is to ask one thing there, the engine
-    asks more.
+    Empty in a bucket, where opening a manager must send only one request, and
+    this would need more.
     """
     return [] if _files.is_url(root) else _engine.disposal_leftovers(root)

@@ -1,4 +1,4 @@
-"""Waiting for steps that another program saves.
+"""Waits for steps that another program saves.
 
 Units: seconds.
 """
@@ -32,11 +32,12 @@ _TIMED_OUT = -1
 def get_snapshot_dir_from_step_dir(
     step_dir: PathLike, snapshot_dir: PathLike | None = None
 ) -> Any:
-    """The path of the snapshot of a step.
+    """Returns the path of a step's snapshot.
 
     Args:
         step_dir: the step's directory.
-        snapshot_dir: of all snapshots; None: `_SNAPSHOTS` beside the step.
+        snapshot_dir: the directory of all snapshots; None means `_SNAPSHOTS`
+            next to the step.
     """
     step_path = handler_path(step_dir)
     if snapshot_dir is None:
@@ -46,7 +47,7 @@ def get_snapshot_dir_from_step_dir(
 
 @contextlib.contextmanager
 def _maybe_without(ignore_errors: bool | None, what: str) -> Iterator[None]:
-    """Ignores that a step or a snapshot is already gone."""
+    """Ignores that a step or a snapshot was already removed."""
     try:
         yield
     except FileNotFoundError:
@@ -56,7 +57,7 @@ def _maybe_without(ignore_errors: bool | None, what: str) -> Iterator[None]:
 
 
 class _Watch:
-    """A directory in which steps appear.
+    """A directory that steps appear in.
 
     Thread-safety: one thread at a time.
     """
@@ -73,8 +74,8 @@ class _Watch:
         self._snapshots = handler_path(
             snapshot_dir or self._directory / _SNAPSHOTS
         )
-        # Buckets know no links; there steps are held only where it is asked
-        # for, which is refused.
+        # Buckets have no links, so a snapshot there is made only on request,
+        # and then refused.
         self._has_snapshots = snapshot_dir is not None or not _files.is_url(
             self._directory
         )
@@ -88,9 +89,9 @@ class _Watch:
         timeout: float | None,
         timeout_fn: Callable[[], bool] | None,
     ) -> Iterator[int]:
-        """The last step, on all processes; -1 if none came in time.
+        """Yields the last step, on all processes; -1 if no step came in time.
 
-        In the block there is a snapshot of it.
+        During the block a snapshot of the step exists.
         """
         step = _TIMED_OUT
         is_first = multihost.process_index() == 0
@@ -127,11 +128,11 @@ class _Watch:
             time.sleep(seconds_to_sleep)
 
     def _keep(self, step: int) -> None:
-        """Makes the snapshot of a step, unless there is one.
+        """Makes the snapshot of a step, unless it exists.
 
         Raises:
-            ValueError: the step has another name, or no snapshots can be made.
-            FileNotFoundError: it was deleted meanwhile.
+            ValueError: the step has another name, or snapshots are impossible.
+            FileNotFoundError: the step was deleted meanwhile.
         """
         step_dir = self._name_format.find_step(self._directory, step).path
         try:
@@ -156,7 +157,7 @@ class _Watch:
                 _engine.release_snapshot(os.fspath(self._snapshots / name))
 
     def release_all(self) -> None:
-        """Removes what an earlier program has left."""
+        """Removes the snapshots that an earlier program has left."""
         if self._has_snapshots and _files.exists(self._snapshots):
             for name in _files.listdir(self._snapshots):
                 self._release(name)
@@ -177,23 +178,24 @@ def wait_for_new_checkpoint(
     set_immutable: bool | None = None,
     ignore_snapshot_errors: bool | None = True,
 ) -> Iterator[int]:
-    """Waits for a step; in the block there is a snapshot of it.
+    """Waits for a step; during the block a snapshot of it exists.
 
     Args:
-        checkpoint_dir: of the steps; need not exist yet.
-        until_step: this one or a later one; None: any.
+        checkpoint_dir: the directory of the steps; need not exist yet.
+        until_step: wait for this step or a later one; None means any.
         seconds_to_sleep: how long to sleep before looking again.
-        timeout: how long to wait; None: as long as it takes.
-        timeout_fn: asked after the timeout; False: wait on.
-        step_prefix: of names, without a `step_name_format`.
-        step_format_fixed_length: as `step_prefix`.
+        timeout: how long to wait; None means no limit.
+        timeout_fn: called after the timeout; if it returns False, wait on.
+        step_prefix: prefix of names, without a `step_name_format`.
+        step_format_fixed_length: digits of names, without a `step_name_format`.
         step_name_format: the format of names.
-        snapshot_dir: of the snapshots; None: `_SNAPSHOTS` beside the steps.
+        snapshot_dir: the directory of snapshots; None means `_SNAPSHOTS` next
+            to the steps.
         set_immutable: ignored; accepted because Orbax has it.
-        ignore_snapshot_errors: go on where the step is deleted meanwhile.
+        ignore_snapshot_errors: continue if the step is deleted meanwhile.
 
     Yields:
-        The last step's number; -1 if none came in time.
+        The last step's number; -1 if no step came in time.
 
     Raises:
         ValueError: the step's name has another format.
@@ -224,16 +226,16 @@ def checkpoints_iterator(
     set_immutable: bool | None = None,
     ignore_snapshot_errors: bool | None = True,
 ) -> Iterator[int]:
-    """Steps as they appear, each while there is a snapshot of it.
+    """Yields steps as they appear, each while a snapshot of it exists.
 
-    Steps that came and were followed by others between two looks are left out.
+    If several steps appear between two looks, only the last is yielded.
 
     Args:
-        checkpoint_dir: of the steps; need not exist yet.
-        min_interval_secs: at least so long between two steps.
-        seconds_to_sleep: as wait_for_new_checkpoint, like all others.
-        timeout: how long to wait for the next one; None: as long as it takes.
-        timeout_fn: asked after the timeout; False: wait on.
+        checkpoint_dir: the directory of the steps; need not exist yet.
+        min_interval_secs: the minimum time between two steps.
+        seconds_to_sleep: as for wait_for_new_checkpoint, like the others.
+        timeout: how long to wait for the next step; None means no limit.
+        timeout_fn: called after the timeout; if it returns False, wait on.
 
     Yields:
         Numbers of steps, each larger than the one before.

@@ -1,1 +1,1 @@
-"""Work of several processes and threads, and where each waits for others."""
+"""Work of several processes and threads, and where they wait for each other."""

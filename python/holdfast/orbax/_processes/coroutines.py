@@ -1,4 +1,4 @@
-"""Running coroutines from ordinary calls."""
+"""Runs coroutines from ordinary calls."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ T = TypeVar("T")
 
 
 def close_all(awaitables: Iterable[Any]) -> None:
-    """Gives up coroutines that will not be awaited."""
+    """Closes coroutines that will not be awaited."""
     for awaitable in awaitables:
         if hasattr(awaitable, "close"):
             awaitable.close()
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result; works inside a running event loop too."""
+    """The coroutine's result; also works inside a running event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -28,13 +28,13 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         return future.result()
     except BaseException:
-        future.exception()  # it must not go on behind the caller's back
+        future.exception()  # it must not continue after this call
         raise
 
 
 def run_in_new_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     """Like `asyncio.run`, which would keep Ctrl-C from a coroutine that never
-    waits, as the engine's calls."""
+    waits, such as the engine's calls."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(coroutine)

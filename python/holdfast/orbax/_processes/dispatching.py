@@ -47,7 +47,7 @@ def read(
 
     Args:
         dispatcher: sends the work.
-        metadata_key: name of array metadata files; None: the format's.
+        metadata_key: name of array metadata files; None means the format's.
         infos: n parameters.
         args: n ArrayRestoreArgs with a sharding, or a mesh and its axes.
 

@@ -33,13 +33,13 @@ _NEXT_LOCK = threading.Lock()
 
 
 class Processes:
-    """Those that take part, as MultiprocessingOptions say.
+    """The processes that take part according to MultiprocessingOptions.
 
-    Thread-safety: one thread a place.
+    Thread-safety: one thread per place.
     """
 
     def __init__(self, options: MultiprocessingOptions | None = None) -> None:
-        """Asks jax, once.
+        """Asks jax for the processes, once.
 
         Raises:
             ValueError: this process does not take part.
@@ -60,17 +60,17 @@ class Processes:
 
     @property
     def is_single(self) -> bool:
-        """The program has no other process."""
+        """Whether the program has no other process."""
         return self.count == 1
 
     @property
     def has_others(self) -> bool:
-        """There is somebody to wait for."""
+        """Whether there are other processes to wait for."""
         return self.count > 1 and len(self.members) > 1
 
     @property
     def is_primary(self) -> bool:
-        """This process makes directories and writes what all share."""
+        """Whether this process creates directories and writes shared files."""
         return self.primary is None or self.primary == self.index
 
     @property
@@ -93,12 +93,12 @@ class Processes:
 
         Args:
             place: the name of Orbax's first barrier.
-            directory: of the checkpoint.
-            value: what the others are to know: JSON.
-            timeout_secs: None: `multihost.coordination_timeout()`.
+            directory: the checkpoint's directory.
+            value: a JSON value for the other processes.
+            timeout_secs: None means `multihost.coordination_timeout()`.
 
         Raises:
-            DeadlineExceededError: a process did not come.
+            DeadlineExceededError: a process did not arrive in time.
         """
         operation = Operation(self, os.fspath(directory))
         operation.begin(place, value, timeout_secs)
@@ -107,10 +107,10 @@ class Processes:
     def value_of_primary(
         self, place: str, value: Any, directory: Any = ""
     ) -> Any:
-        """The value that the primary brings; all wait for it.
+        """Returns the primary's value; all processes wait for it.
 
         Raises:
-            DeadlineExceededError: a process did not come.
+            DeadlineExceededError: a process did not arrive in time.
         """
         if not self.has_others:
             return value
@@ -122,7 +122,7 @@ class Processes:
         """Begins a save, of the same checkpoint on all processes; see `start`.
 
         Raises:
-            DeadlineExceededError: a process did not come.
+            DeadlineExceededError: a process did not arrive in time.
             ValueError: one saves to another directory.
         """
         path = os.fspath(directory)
@@ -135,16 +135,16 @@ class Processes:
 class Operation:
     """One save or restore of several processes.
 
-    Without other processes it waits for nobody.
+    Without other processes it does not wait.
     Thread-safety: one thread.
     """
 
     def __init__(self, processes: Processes, directory: str) -> None:
         self.processes = processes
         self.directory = directory
-        # Alike on all processes, and no other operation's.
+        # The same on all processes, and unique to this operation.
         self.id = ""
-        # The value that each process brought to the beginning.
+        # The value that each process gave at the beginning.
         self.values: dict[int, Any] = {}
         self._group: _engine.ProcessGroup | None = None
         self._transport: ProcessTransport | None = None
@@ -159,7 +159,7 @@ class Operation:
         """Waits where the operation begins.
 
         Raises:
-            DeadlineExceededError: a process did not come.
+            DeadlineExceededError: a process did not arrive in time.
         """
         with self._counted(place):
             values = self.meet(
@@ -203,7 +203,7 @@ class Operation:
 
         Args:
             place: the name of Orbax's barrier.
-            deadline: of the monotonic clock; None: as long as work may take.
+            deadline: a monotonic time; None means the time limit for work.
 
         Raises:
             Exception: any that the block raises; otherwise those of `meet`.
@@ -228,8 +228,8 @@ class Operation:
 
         Args:
             place: the name of Orbax's barrier.
-            value: what the others are to know: JSON.
-            timeout_secs: None: `multihost.coordination_timeout()`.
+            value: a JSON value for the other processes.
+            timeout_secs: None means `multihost.coordination_timeout()`.
 
         Returns:
             The value of each process.
@@ -253,7 +253,7 @@ class Operation:
 
     @contextlib.contextmanager
     def ended_by_failure(self) -> Iterator[None]:
-        """Lets the other processes know if the block fails."""
+        """Tells the other processes if the block fails."""
         try:
             yield
         except BaseException as error:
@@ -261,7 +261,7 @@ class Operation:
             raise
 
     def end(self, reason: BaseException) -> None:
-        """Ends the operation for all: they find `reason` at the next place.
+        """Ends the operation for all; they get `reason` at the next place.
 
         The first reason counts.
         """
@@ -274,7 +274,8 @@ class Operation:
             self._group.end_call(reason, wait_seconds_max=0)
 
     def leave(self) -> None:
-        """Says that this process does nothing more for an ended operation."""
+        """Tells the others that this process is done with an ended
+        operation."""
         with contextlib.suppress(Exception):
             for process, transport in self._others():
                 transport.send(process, self._left_topic, b"")
@@ -331,7 +332,7 @@ _CURRENT: contextvars.ContextVar[Operation | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def saving(operation: Operation) -> Iterator[None]:
-    """Lets handlers that are called in the block know the operation."""
+    """Makes the operation available to handlers that the block calls."""
     token = _CURRENT.set(operation)
     try:
         yield
@@ -340,11 +341,11 @@ def saving(operation: Operation) -> Iterator[None]:
 
 
 def current_operation() -> Operation | None:
-    """The operation that a handler is called in."""
+    """Returns the operation that a handler is called in."""
     return _CURRENT.get()
 
 
 def current_save_id() -> str:
-    """Its id; "" outside of any."""
+    """Returns the current operation's id; "" outside of an operation."""
     operation = _CURRENT.get()
     return "" if operation is None else operation.id

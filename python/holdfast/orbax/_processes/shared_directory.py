@@ -18,8 +18,9 @@ from holdfast.orbax._processes.operations import Operation
 class SharedDirectory:
     """A checkpoint that does not exist until it is committed.
 
-    The primary makes, commits and removes its directory; the others know its
-    path. A context manager: leaving it removes one that is not committed.
+    The primary creates, commits and removes its directory; the other processes
+    only know its path. A context manager, which removes an uncommitted
+    directory at the end.
     Thread-safety: any thread may begin; otherwise one thread at a time.
     """
 
@@ -34,13 +35,13 @@ class SharedDirectory:
         *,
         overwrite: bool,
     ) -> None:
-        """Makes nothing yet.
+        """Stores the arguments and creates nothing yet.
 
         Args:
             operation: the save.
-            path: the checkpoint's.
-            options: how it is committed.
-            overwrite: one that exists is replaced.
+            path: the checkpoint's path.
+            options: how the checkpoint is committed.
+            overwrite: replace an existing checkpoint.
         """
         self.path = path
         self._operation = operation
@@ -54,10 +55,11 @@ class SharedDirectory:
         """Refuses a path that cannot become a checkpoint.
 
         Args:
-            looks: whether it exists; else `begin` finds that out.
+            looks: check whether it exists; otherwise `begin` does that.
 
         Raises:
-            ValueError: it is relative, or exists and must not be overwritten.
+            ValueError: the path is relative, or exists and must not be
+                overwritten.
         """
         path = os.fspath(self.path)
         if looks and not self._overwrite and _files.lexists(path):
@@ -69,8 +71,8 @@ class SharedDirectory:
             )
 
     def begin(self) -> Pending | None:
-        """The directory that the first call makes, on the primary; None
-        elsewhere.
+        """Returns the directory, which the first call creates, on the primary;
+        None on other processes.
 
         Raises:
             NotADirectoryError: a parent is a file.
@@ -88,7 +90,7 @@ class SharedDirectory:
 
     @property
     def directory(self) -> Any:
-        """Where handlers write."""
+        """The directory that handlers write to."""
         if self.pending is not None:
             return handler_path(self.pending.directory)
         temporary = self._options.temporary_path(_files.abspath(self.path))
@@ -114,7 +116,7 @@ class SharedDirectory:
         self.close(is_failed=isinstance(error, Exception))
 
     def close(self, *, is_failed: bool) -> None:
-        """Removes a directory that is not committed; nothing after a commit.
+        """Removes an uncommitted directory; does nothing after a commit.
 
         Args:
             is_failed: other processes may still be writing into it.

@@ -1,8 +1,8 @@
 """Signals that handlers may wait for before they write.
 
-A save says which signals will come, under a key of its own; a handler that
-writes in the background waits for these. They go through the key-value store of
-`jax.distributed`, or one in this process without it.
+A save publishes, under its own key, which signals will come; a handler that
+writes in the background waits for these. Signals use the key-value store of
+`jax.distributed`, or without it a store in this process.
 
 Units: seconds.
 """
@@ -23,7 +23,8 @@ class HandlerAwaitableSignal(enum.Enum):
     """A signal that a handler can wait for.
 
     Attributes:
-        AWAITABLE_SIGNALS_CONTRACT: no signal: the list of those that come.
+        AWAITABLE_SIGNALS_CONTRACT: not a signal, but the list of coming
+            signals.
         STEP_DIRECTORY_CREATION: the checkpoint's directory exists.
         ITEM_DIRECTORY_CREATION: the item's directory exists.
     """
@@ -34,7 +35,7 @@ class HandlerAwaitableSignal(enum.Enum):
 
 
 class OperationIdGenerator:
-    """Numbers of saves, alike on all processes that save together."""
+    """Numbers of saves, the same on all processes that save together."""
 
     _counter = itertools.count(1)
     _operation_id = 0
@@ -132,11 +133,11 @@ def _store() -> LocalStore | JaxStore:
 
 
 class AwaitableSignalsContract:
-    """Which signals come in an operation.
+    """The signals that come in an operation.
 
     Attributes:
-        awaitable_signals_contract_prefix: of the keys; processes that save
-            into directories of their own have different ones.
+        awaitable_signals_contract_prefix: prefix of the keys; processes that
+            save into their own directories have different prefixes.
     """
 
     awaitable_signals_contract_prefix = "awaitable_signals_contract"
@@ -151,10 +152,10 @@ class AwaitableSignalsContract:
     def get_awaitable_signals_from_contract(
         cls, operation_id: str | None = None
     ) -> Sequence[HandlerAwaitableSignal]:
-        """The signals that come; none for an operation that has none.
+        """Returns the signals that come in an operation; may be empty.
 
         Args:
-            operation_id: the operation; None: the last one.
+            operation_id: the operation; None means the last one.
         """
         signal = HandlerAwaitableSignal.AWAITABLE_SIGNALS_CONTRACT
         operation_id = operation_id or current_operation_id()
@@ -183,7 +184,7 @@ class AwaitableSignalsContract:
         """Forgets an operation's signals.
 
         Args:
-            operation_id: the operation; None: the last one.
+            operation_id: the operation; None means the last one.
         """
         operation_id = operation_id or current_operation_id()
         prefix = cls.awaitable_signals_contract_prefix

@@ -1,1 +1,1 @@
-"""Restores of items that are trees, older items and transforms included."""
+"""Restores items that are trees, including older items and transforms."""

@@ -1,4 +1,4 @@
-"""Restores by type handlers: which leaf is whose, and calling them."""
+"""Restores with type handlers: finds each leaf's handler, and calls it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class RestoreOptions:
     """How an item is read.
 
     Attributes:
-        registry: handlers of leaf types; None: the standard ones.
-        metadata_options: whether recorded tuples come back as such.
-        byte_limiter: bounds the bytes read at once.
-        aggregate_filename: of the msgpack file of old items.
-        fills_missing: chunks that are not stored are zeros.
+        registry: handlers of leaf types; None means the standard handlers.
+        metadata_options: whether recorded tuples are restored as tuples.
+        byte_limiter: limits the bytes being read.
+        aggregate_filename: name of the msgpack file of old items.
+        fills_missing: read chunks that are not stored as zeros.
     """
 
     registry: TypeHandlerRegistry | None = None
@@ -42,10 +42,10 @@ class RestoreOptions:
 
 
 class HandlerKinds:
-    """The kinds as which types and recorded texts are restored, by a registry.
+    """Maps types and recorded type strings to kinds, with a registry.
 
     Args:
-        registry: its handlers; None: the standard ones.
+        registry: the handlers; None means the standard ones.
     """
 
     def __init__(self, registry: TypeHandlerRegistry | None) -> None:
@@ -53,10 +53,10 @@ class HandlerKinds:
         self._known: dict[Any, tuple[Kind | None, Any]] = {}
 
     def __call__(self, requested: Any) -> tuple[Kind | None, Any]:
-        """The kind of a class or text, and the handler of Kind.OTHER.
+        """Returns the kind of a class or type string, and Kind.OTHER's handler.
 
         Raises:
-            TypeError: neither a class nor a text.
+            TypeError: the argument is neither a class nor a string.
         """
         if requested not in self._known:
             self._known[requested] = self._look_up(requested)
@@ -85,17 +85,17 @@ def read_plans(
     info_of: Callable[[int], ParamInfo],
     where: ArraysAt,
 ) -> list[Any]:
-    """The value of each plan, by the engine or by its handler.
+    """Reads the value of each plan, with the engine or the plan's handler.
 
     Args:
         plans: n plans.
-        info_of: gives the parameter of the i-th, of Kind.OTHER.
+        info_of: returns the parameter of plan i, of Kind.OTHER.
         where: the item's arrays.
 
     Raises:
-        ValueError: a leaf that cannot be read, or not as asked.
+        ValueError: a leaf cannot be read, or not as requested.
         FileNotFoundError: files of an array are missing.
-        Exception: what a handler raises.
+        Exception: a handler has raised it.
     """
     others = _read_by_handlers(
         plans,

@@ -1,7 +1,7 @@
-"""Restores with transforms, and of older items.
+"""Restores with transforms, and restores older items.
 
 The caller's item and the stored tree may differ here; only the leaves that the
-item asks for must exist. Missing chunks read as fill values.
+item requests must exist. Missing chunks read as fill values.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def restore_legacy(
     use_zarr3: bool,
     options: RestoreOptions | None = None,
 ) -> Any:
-    """The tree of an item.
+    """Restores the tree of an item.
 
     Args:
-        directory: the item's; anything with a path.
-        item: gives the result's structure; None: as stored.
+        directory: the item's directory; any object with a path.
+        item: determines the result's structure; None means as stored.
         restore_args: a tree like `item` of RestoreArgs.
         transforms: a tree of Transform; needs `item` and `restore_args`.
         transforms_default_to_original: see `apply_transformations`.
@@ -80,10 +80,10 @@ def restore_legacy(
         options: how it is read.
 
     Raises:
-        FileNotFoundError: no structure, or missing files.
-        ValueError: structures or transforms that do not fit; leaves that
-            cannot be read as asked; damaged files.
-        KeyError: `restore_args` or the checkpoint lack what `item` asks for.
+        FileNotFoundError: the structure or files are missing.
+        ValueError: structures or transforms do not fit; leaves cannot be read
+            as requested; files are damaged.
+        KeyError: `restore_args` or the checkpoint lack a leaf of `item`.
     """
     options = options or RestoreOptions()
     stored = open_stored_tree(

@@ -45,7 +45,7 @@ _EMPTY_TYPE_OF_KIND = {
     "empty_tuple": "Tuple",
 }
 
-# Dtypes of numbers that were numpy's; Python's are int64, float64 and so on.
+# Dtypes of numpy numbers; Python numbers have int64, float64 and so on.
 _NUMPY_ONLY = frozenset(
     {
         "int8",
@@ -68,9 +68,9 @@ class StoredTree:
     """An opened item.
 
     Attributes:
-        tree: a `ValueMetadataEntry` at each leaf that is stored by itself; the
-            values of others, and empty containers, as they are.
-        find: the stored leaf of a parameter's name, or None.
+        tree: has a `ValueMetadataEntry` at each leaf that is stored by itself,
+            and the values of other leaves and empty containers.
+        find: returns the stored leaf of a parameter's name, or None.
         where: where arrays are looked for.
         use_zarr3: arrays are zarr 3.
     """
@@ -93,12 +93,12 @@ def open_stored_tree(
     """Opens an item.
 
     Args:
-        directory: the item's; anything with a path.
+        directory: the item's directory; any object with a path.
         item: the tree to look for where none is recorded, or None.
         use_ocdbt: do not take file names for a tree.
         use_zarr3: what arrays are where `_METADATA` does not say.
         metadata_options: whether recorded tuples come back as such.
-        aggregate_filename: of the msgpack file.
+        aggregate_filename: name of the msgpack file.
 
     Raises:
         FileNotFoundError: there is no tree.
@@ -171,7 +171,7 @@ def _recorded_tree(
     keep_entries: bool,
     metadata_options: PyTreeMetadataOptions,
 ) -> Any:
-    """The tree with entries, and values unless `keep_entries`."""
+    """Returns the tree with entries, and with values unless `keep_entries`."""
     leaves = [
         _entry_or_value(leaf, keep_entries, metadata_options)
         for leaf in source.leaves
@@ -203,7 +203,7 @@ def _entry_or_value(
 
 
 def _is_other_zarr(leaf: StoredLeaf, use_zarr3: bool) -> bool:
-    """An array of the format that is not looked for."""
+    """Whether the leaf is an array of the other zarr format."""
     is_zarr3 = is_zarr3_metadata(leaf.info.array_metadata)
     return is_zarr3 is not None and is_zarr3 != use_zarr3
 
@@ -213,7 +213,7 @@ def _lacks_value(leaf: StoredLeaf) -> bool:
 
 
 def _aggregated_value(leaf: StoredLeaf) -> Any:
-    """A value of the msgpack file.
+    """Returns a value of the msgpack file.
 
     Raises:
         ValueError: the file is damaged.

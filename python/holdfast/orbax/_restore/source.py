@@ -38,7 +38,7 @@ _RICH_TYPES = PyTreeMetadataOptions(support_rich_types=True)
 
 @functools.lru_cache
 def namedtuple_type(module: str, clazz: str, fields: tuple[str, ...]) -> Any:
-    """The class of recorded namedtuples: their own may be gone."""
+    """A class for recorded namedtuples; their own may no longer exist."""
     name = f"{module}_{clazz}_{len(fields)}".replace(".", "_")
     return collections.namedtuple(name, fields)  # noqa: PYI024
 
@@ -66,16 +66,17 @@ class StoredLeaf:
     skip_deserialize: bool
 
     def has_value_in_aggregate(self) -> bool:
-        """The value lies in the old msgpack file, not in an array."""
+        """Whether the value is stored in the old msgpack file, not in an
+        array."""
         return self.info.skip_deserialize and not self.is_empty()
 
     def is_empty(self) -> bool:
-        """The leaf is an empty container or None."""
+        """Whether the leaf is an empty container or None."""
         return is_empty_typestr(self.value_type)
 
 
 class Entry(ValueMetadataEntry):
-    """A `ValueMetadataEntry` that knows its leaf; its text is the same."""
+    """A `ValueMetadataEntry` with its leaf; its repr is the same."""
 
     stored: StoredLeaf | None = None
 
@@ -91,7 +92,7 @@ class Source:
         directory: as the caller gave it, for messages.
         path: its text.
         checkpoint: the engine's.
-        use_ocdbt: arrays lie in an OCDBT database.
+        use_ocdbt: arrays are stored in an OCDBT database.
         use_zarr3: as recorded; None where nothing is.
         has_tree_metadata: `_METADATA` exists.
         custom_metadata: the user's JSON value in `_METADATA`.
@@ -183,10 +184,10 @@ def open_item(
     """Opens an item that has `_METADATA` or the old msgpack file.
 
     Args:
-        directory: anything with a path.
+        directory: any object with a path.
         missing_chunks: "fill" reads them as fill values whatever the item
             says of them.
-        aggregate_filename: of the msgpack file.
+        aggregate_filename: name of the msgpack file.
 
     Raises:
         FileNotFoundError: it has neither.
@@ -221,7 +222,7 @@ def has_structure(path: str, aggregate_filename: str = AGGREGATE_FILE) -> bool:
     """Whether the item's tree is recorded.
 
     Raises:
-        DataLossError: it was, and the file is gone.
+        DataLossError: the tree was recorded, and the file is missing.
     """
     file = os.path.join(path, TREE_METADATA_FILE)
     if _files.isfile(file):
@@ -247,11 +248,11 @@ def _open(path: str, missing_chunks: str, aggregate_filename: str) -> Any:
 
 
 def _explain_tree_metadata(path: str) -> None:
-    """Raises as Orbax does for a `_METADATA` that makes no sense.
+    """Raises Orbax's error for an invalid `_METADATA`.
 
     Raises:
-        DataLossError: its bytes are not those that were saved.
-        ValueError: it is not JSON (json.JSONDecodeError), or no tree.
+        DataLossError: its bytes differ from those that were saved.
+        ValueError: it is not JSON (json.JSONDecodeError), or not a tree.
         KeyError: a field is missing.
     """
     try:
@@ -271,7 +272,7 @@ class NamedArrays:
     """Arrays of an item, whether its tree is recorded or not.
 
     Attributes:
-        path: the item's.
+        path: the item's path.
         use_ocdbt: they lie in a database.
         metadata_key: name of their metadata files.
         by_name: the existing ones.
@@ -295,15 +296,15 @@ def open_arrays(
     """Opens arrays by their names.
 
     Args:
-        directory: the item's.
+        directory: the item's directory.
         names: of the parameters.
         use_zarr3: whether arrays are zarr 3; the other format's are not seen.
-        use_ocdbt: whether there is a database; None: the files say.
-        metadata_key: name of array metadata files; None: the format's.
+        use_ocdbt: whether there is a database; None looks at the files.
+        metadata_key: name of array metadata files; None means the format's.
         refuses_missing: missing chunks are errors, not zeros.
 
     Raises:
-        ValueError: a damaged database.
+        ValueError: the database is damaged.
     """
     path = os.fspath(directory)
     key = metadata_key or ("zarr.json" if use_zarr3 else ".zarray")
@@ -339,8 +340,8 @@ def is_zarr3_metadata(array_metadata: str) -> bool | None:
 def names_of_directories(path: str) -> Any:
     """The tree that an item's file names suggest, each name at its leaf.
 
-    Items without `_METADATA` and without OCDBT: one directory a leaf, its keys
-    joined with dots.
+    This is for items without `_METADATA` and without OCDBT, which have one
+    directory per leaf, named by its keys joined with dots.
     """
     skipped = {SHARDING_FILE, TREE_METADATA_FILE, "array_metadatas"}
     tree: dict[str, Any] = {}

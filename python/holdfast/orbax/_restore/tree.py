@@ -1,8 +1,8 @@
-"""Restores a pytree item: match the caller's wishes, plan, read, rebuild.
+"""Restores a pytree item: matches the caller's request, plans, reads, rebuilds.
 
-`restore_tree` is the way of items with a recorded tree; `restore_legacy` that
-of older items, whose values may lie in a msgpack file or whose tree must come
-from the caller.
+`restore_tree` is for items with a recorded tree; `restore_legacy` is for older
+items, whose values may be in a msgpack file or whose tree must come from the
+caller.
 """
 
 from __future__ import annotations
@@ -57,27 +57,27 @@ def restore_pytree(
     use_zarr3: bool = False,
     options: RestoreOptions | None = None,
 ) -> Any:
-    """The tree of a pytree item.
+    """Restores the tree of a pytree item.
 
     Args:
-        directory: the item's; anything with a path.
-        item: gives the result's structure; None: as stored.
-        restore_args: a tree like `item` of RestoreArgs; the containers may be
-            others of the same keys, as dicts for a flax State.
+        directory: the item's directory; any object with a path.
+        item: determines the result's structure; None means as stored.
+        restore_args: a tree like `item` of RestoreArgs; other containers with
+            the same keys are accepted, such as dicts for a flax State.
         partial_restore: `item` may lack leaves of the checkpoint, and keeps
-            what the checkpoint lacks.
-        use_ocdbt: without a recorded tree: do not take file names for one.
-        use_zarr3: without a recorded tree: arrays are zarr 3.
-        options: how to read it.
+            its leaves that the checkpoint lacks.
+        use_ocdbt: without a recorded tree, do not derive one from file names.
+        use_zarr3: without a recorded tree, arrays are zarr 3.
+        options: how to read the item.
 
     Returns:
         A tree like `item`; without it, dicts and lists.
 
     Raises:
-        FileNotFoundError: no directory, no structure, or missing files.
-        ValueError: structures that do not match; leaves that cannot be read as
-            asked; damaged files.
-        TypeError: with `partial_restore`, containers of different kinds.
+        FileNotFoundError: the directory, the structure or files are missing.
+        ValueError: structures do not match; leaves cannot be read as requested;
+            files are damaged.
+        TypeError: with `partial_restore`, containers have different kinds.
     """
     options = options or RestoreOptions()
     restore_args = _like_item(item, restore_args, partial_restore)
@@ -107,13 +107,14 @@ def restore_pytree(
 
 
 def _like_item(item: Any, restore_args: Any, has_others: bool) -> Any:
-    """The arguments in the item's own containers, if they have its keys.
+    """Returns the arguments in the item's own containers, if they have its
+    keys.
 
-    Else, and where they are alike already, as they are: what matches them with
-    the item says how they differ.
+    Otherwise, or if they already match, returns them unchanged; the later match
+    with the item reports how they differ.
 
     Args:
-        item: the caller's.
+        item: the caller's item.
         restore_args: arguments at its leaves, or at containers of them.
         has_others: there may be arguments for more than the item.
     """
@@ -132,7 +133,7 @@ def _like_item(item: Any, restore_args: Any, has_others: bool) -> Any:
 def _at_or_above(
     given: structure.FlatDict, names: structure.Names
 ) -> structure.Names | None:
-    """The path in `given` that is `names` or leads there."""
+    """Returns the path in `given` that is `names` or a prefix of it."""
     for count in range(len(names), 0, -1):
         if names[:count] in given:
             return names[:count]
@@ -140,7 +141,7 @@ def _at_or_above(
 
 
 def _needs_aggregate(source: Source, aggregate_filename: str) -> bool:
-    """Values lie in the msgpack file, which is there."""
+    """Whether values are stored in an existing msgpack file."""
     if not source.has_tree_metadata:
         return True
     if not _files.exists(os.path.join(source.path, aggregate_filename)):
@@ -168,7 +169,7 @@ def restore_tree(
             return whole
     entries = source.entry_tree()
     if item is None and options.metadata_options.support_rich_types:
-        # The recorded containers are a target like any other.
+        # Use the recorded containers as the target.
         item = source.rich_entry_tree()
     if item is None:
         item = entries
@@ -204,10 +205,10 @@ _PLAIN_KINDS = {
 def _whole_tree(
     source: Source, kinds: HandlerKinds, options: RestoreOptions
 ) -> Any:
-    """The tree as the engine loads it; `...` where a leaf needs more.
+    """Returns the tree as the engine loads it, or `...` if a leaf needs more.
 
-    A failure does not count here: the way by plans meets it again, and says it
-    in Orbax's words.
+    A failure here is ignored: the path with plans fails again, with Orbax's
+    message.
     """
     types = source.checkpoint.value_types
     is_plain = all(_is_plain(kind, skipped, kinds) for kind, skipped in types)
@@ -230,7 +231,7 @@ def _is_plain(value_type: str, skipped: bool, kinds: HandlerKinds) -> bool:
 def arrays_at(
     source: Source, byte_limiter: ByteLimiter | None = None
 ) -> ArraysAt:
-    """The place where the item's arrays are looked for."""
+    """Returns where the item's arrays are looked for."""
     return ArraysAt(
         path=source.path,
         use_ocdbt=True if source.use_ocdbt else None,
@@ -337,11 +338,11 @@ def _entries_for(item: Any, source: Source, entries: Any) -> Any:
 def _trim_to_item(
     item: Any, entries: Any, restore_args: Any
 ) -> tuple[Any, Any]:
-    """Entries and arguments of the item's leaves only; `...` for others."""
+    """Entries and arguments of only the item's leaves; `...` for others."""
     template = _zeros_for_empties(structure.serialize(item))
     entries = trimmed(template, entries, strict=False)
-    # A value that is alike already stays: a flax State makes States of the
-    # dicts in it.
+    # Arguments that already match stay: a flax State turns dicts in it into
+    # States.
     if restore_args is not None and not structure.is_alike_up_to(
         item, restore_args
     ):
@@ -396,7 +397,8 @@ def structure_mismatch(diff: Any) -> ValueError:
 
 
 def _only_placeholders_differ(diff: Any) -> bool:
-    """Every difference is a `...` of the item that the checkpoint lacks."""
+    """Whether every difference is a `...` in the item that the checkpoint
+    lacks."""
     if isinstance(diff, Diff):
         return diff.lhs is PLACEHOLDER and diff.rhs is None
     parts = diff.values() if isinstance(diff, dict) else diff

@@ -1,4 +1,4 @@
-"""Composite: named things, as attributes and as a mapping."""
+"""Composite: named items, as attributes and as a mapping."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 
 class Composite(Mapping[str, Any]):
-    """An immutable mapping of item names, whose names are attributes too.
+    """An immutable mapping of item names, which are also attributes.
 
-    A name that this class itself has (`keys`, `items`) is found only as
+    A name that this class itself has (`keys`, `items`) is only available as
     `[name]`.
     """
 
     _items: dict[str, Any]
 
     def __init__(self, **items: Any) -> None:
-        """Makes one.
+        """Makes a Composite.
 
         Args:
-            **items: the things by their names.
+            **items: the items by name.
 
         Raises:
-            ValueError: a name that begins with "__".
+            ValueError: a name begins with "__".
         """
         super().__setattr__("_items", items)
         own_names = frozenset(dir(self))
@@ -42,7 +42,7 @@ class Composite(Mapping[str, Any]):
         return self._items[key]
 
     def __getattr__(self, key: str) -> Any:
-        # An object that is being copied has no items yet.
+        # During a copy the object has no items yet.
         if key == "_items":
             raise AttributeError(key)
         return self[key]
@@ -64,15 +64,15 @@ class Composite(Mapping[str, Any]):
         return self._items.keys()
 
     def values(self) -> ValuesView[Any]:
-        """The things."""
+        """The items."""
         return self._items.values()
 
     def __and__(self, other: Mapping[str, Any]) -> Composite:
-        """The items whose names both have, from this one."""
+        """The items of this Composite whose names both have."""
         return Composite(**{k: v for k, v in self._items.items() if k in other})
 
     def __or__(self, other: Mapping[str, Any]) -> Composite:
-        """The items of both; the other's count where both have one."""
+        """The items of both; the other's items take precedence."""
         return Composite(**{**self._items, **other})
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Empty containers: how `_METADATA` names them, and back."""
+"""Converts between empty containers and their names in `_METADATA`."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def get_empty_value_typestr(
     value: Any,
     pytree_metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
 ) -> str:
-    """The text that `_METADATA` has for an empty value.
+    """Returns the type string in `_METADATA` for an empty value.
 
     Raises:
-        ValueError: the value is not one of those.
+        ValueError: the value is not a supported empty value.
     """
     if not is_supported_empty_value(value, pytree_metadata_options):
         raise ValueError(
@@ -80,8 +80,8 @@ def get_empty_value_typestr(
 def override_empty_value_typestr(
     typestr: str, pytree_metadata_options: PyTreeMetadataOptions
 ) -> str:
-    """The type text as it is restored: without rich types, None for an empty
-    namedtuple."""
+    """Returns the type string to restore: without rich types, None's for an
+    empty namedtuple."""
     is_lost = not pytree_metadata_options.support_rich_types
     if is_lost and typestr == RESTORE_TYPE_NAMED_TUPLE:
         return RESTORE_TYPE_NONE
@@ -89,7 +89,7 @@ def override_empty_value_typestr(
 
 
 def is_empty_typestr(typestr: Any) -> bool:
-    """True for the text of an empty value."""
+    """True for the type string of an empty value."""
     return isinstance(typestr, str) and typestr in _EMPTY_TYPES
 
 
@@ -97,13 +97,13 @@ def get_empty_value_from_typestr(
     typestr: str,
     pytree_metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
 ) -> Any:
-    """The empty value that a text stands for.
+    """Returns the empty value for a type string.
 
-    A namedtuple is None unless rich types are supported, because its class is
-    not recorded.
+    A namedtuple becomes None unless rich types are supported, because its class
+    is not recorded.
 
     Raises:
-        ValueError: the text does not stand for an empty value.
+        ValueError: the string is not the type string of an empty value.
     """
     if typestr in _MAKERS:
         return _MAKERS[typestr]()

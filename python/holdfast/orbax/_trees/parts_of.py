@@ -22,7 +22,7 @@ class Error(ValueError):
 
 
 class TreeNotCompleteError(Error):
-    """The whole tree was asked for, and leaves are missing."""
+    """The complete tree was requested, and leaves are missing."""
 
 
 class UnexpectedPlaceholderError(Error):
@@ -30,20 +30,20 @@ class UnexpectedPlaceholderError(Error):
 
 
 class PartsOf:
-    """The existing leaves, and the shape of the whole tree.
+    """The existing leaves, and the structure of the complete tree.
 
     Thread-safety: immutable.
     """
 
     def __init__(self, template: Any, value: Any) -> None:
-        """Takes what `value` has.
+        """Takes the leaves of `value`.
 
         Args:
-            template: a tree of the whole shape; its leaves are ignored.
-            value: a tree with some of its leaves; `...` stands for none.
+            template: a tree of the complete structure; its leaves are ignored.
+            value: a tree with some of the leaves; `...` is a missing leaf.
 
         Raises:
-            Error: `value` has a leaf where the template has none.
+            Error: `value` has a leaf that the template does not have.
         """
         self._set_template(template)
         self._present = {
@@ -62,19 +62,19 @@ class PartsOf:
 
     @classmethod
     def empty(cls, template: Any) -> PartsOf:
-        """No leaves."""
+        """Returns a tree without leaves."""
         return cls(template, ())
 
     @classmethod
     def from_structure(cls, structure: Any) -> PartsOf:
-        """All leaves but placeholders."""
+        """Returns all leaves except placeholders."""
         return cls(structure, structure)
 
     from_full_structure = from_structure
 
     @classmethod
     def like(cls, existing: PartsOf, value: Any) -> PartsOf:
-        """Other leaves in the same shape."""
+        """Returns other leaves in the same structure."""
         return cls(existing._template, value)
 
     def _set_template(self, template: Any) -> None:
@@ -93,7 +93,7 @@ class PartsOf:
 
     @property
     def full_structure(self) -> Any:
-        """The whole tree.
+        """The complete tree.
 
         Raises:
             TreeNotCompleteError: leaves are missing.
@@ -107,27 +107,29 @@ class PartsOf:
 
     @property
     def unsafe_structure(self) -> Any:
-        """The whole tree, `...` for what is missing."""
+        """The complete tree, with `...` for missing leaves."""
         leaves = {**to_flat_dict(self._template), **self._present}
         return from_flat_dict(leaves, self._template)
 
     @property
     def structure_hash(self) -> int:
-        """Equal for equal shapes with the same leaves present; needs jax."""
+        """Equal for equal structures with the same existing leaves; needs
+        jax."""
         return hash((self._definition(), tuple(self._present)))
 
     def overlay(
         self, other: PartsOf, *, strict: bool = False, verbose: bool = False
     ) -> PartsOf:
-        """The leaves of both; the other's win.
+        """Returns the leaves of both; the other's leaves take precedence.
 
         Args:
-            other: of the same shape.
+            other: a tree with the same structure.
             strict: refuse leaves that both have.
-            verbose: log them.
+            verbose: log leaves that both have.
 
         Raises:
-            ValueError: such leaves, with `strict`; other shapes.
+            ValueError: with `strict`, both have a leaf; or the structures
+                differ.
         """
         self._check_shape(other)
         common = self._present.keys() & other._present.keys()
@@ -141,7 +143,7 @@ class PartsOf:
         return self._with_present({**self._present, **other._present})
 
     def intersect(self, other: PartsOf) -> PartsOf:
-        """Only the leaves that the other has, too."""
+        """Returns only the leaves that the other also has."""
         self._check_shape(other)
         return self._kept(lambda path: path in other._present)
 

@@ -1,8 +1,8 @@
-"""Trees: walking them fast, matching them, and saying how they differ.
+"""Walks trees fast, matches them, and says how they differ.
 
-A tree is "serialized" when its containers are dicts with text keys and lists:
-the form of everything read from `_METADATA`. Only empty containers of other
-kinds may be left in it, as leaves.
+A tree is "serialized" if its containers are dicts with string keys, and lists.
+Everything read from `_METADATA` has this form. Other kinds of containers only
+occur empty, as leaves.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ for _kind in (ValueMetadataEntry, RestoreArgs, ArrayRestoreArgs, SaveArgs):
 
 
 def serialize(tree: Any) -> Any:
-    """The tree in dicts and lists; leaves and empty containers as they are."""
+    """Converts a tree to dicts and lists; keeps leaves and empty containers."""
     kind = type(tree)
     if kind in LEAF_TYPES:
         return tree
@@ -62,11 +62,11 @@ def serialize(tree: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class FlatTree:
-    """A tree taken apart.
+    """A flattened tree.
 
     Attributes:
         tree: the original.
-        leaves: in JAX's order; empty containers do not count.
+        leaves: in JAX's order; empty containers are not leaves.
     """
 
     tree: Any
@@ -74,29 +74,29 @@ class FlatTree:
 
     @functools.cached_property
     def paths(self) -> list[Names]:
-        """The keys that lead to each leaf, as text."""
+        """The keys that lead to each leaf, as strings."""
         return [str_keypath(path) for path, _ in flatten_with_path(self.tree)]
 
     def rebuild(self, leaves: list[Any]) -> Any:
-        """The tree with other leaves."""
+        """Returns the tree with other leaves."""
         return unflatten_like(self.tree, leaves)
 
 
 def flatten(tree: Any) -> FlatTree:
-    """Takes a tree apart.
+    """Flattens a tree.
 
     Raises:
-        ValueError: keys of a dict that do not compare.
+        ValueError: the keys of a dict cannot be compared.
     """
     return FlatTree(tree, tree_leaves(tree))
 
 
 class FlatDict(dict[Names, Any]):
-    """Leaves of a serialized tree by their paths."""
+    """The leaves of a serialized tree by path."""
 
 
 def flat_dict(serialized: Any) -> FlatDict:
-    """Path -> leaf of a serialized tree; empty containers are left out."""
+    """Returns a serialized tree's leaves by path, without empty containers."""
     flat = FlatDict()
 
     def walk(path: Names, node: Any) -> None:
@@ -116,7 +116,7 @@ def flat_dict(serialized: Any) -> FlatDict:
 
 
 def difference(a: Any, b: Any) -> Any | None:
-    """Where two serialized trees differ in structure; None: nowhere."""
+    """Returns where two serialized trees differ in structure, or None."""
     if _is_alike(a, b):
         return None
     return tree_difference(
@@ -170,18 +170,18 @@ def _diff_lines(diff: Any, path: str, labels: tuple[str, str]) -> list[str]:
 
 
 def format_difference(diff: Any) -> str:
-    """`difference`'s result as lines for people."""
+    """Formats the result of `difference` as lines for users."""
     return "\n".join(_diff_lines(diff, "", ("Item", "Metadata")))
 
 
 def match_up_to(tree: Any, other: Any, any_empties: bool = True) -> list[Any]:
-    """The part of `other` that stands at each leaf of `tree`.
+    """Returns the part of `other` at each leaf of `tree`.
 
     Args:
         tree: a tree of n leaves.
         other: a tree with the same containers down to those leaves.
-        any_empties: anything may stand at an empty container of `tree`; else
-            the same container must.
+        any_empties: accept any value at an empty container of `tree`; otherwise
+            it must be the same container.
 
     Returns:
         n subtrees, in flatten order.
@@ -231,7 +231,7 @@ def _match(tree: Any, other: Any, found: list[Any], any_empties: bool) -> bool:
 def _raise_mismatch(tree: Any, other: Any, any_empties: bool) -> NoReturn:
     jax = imported_jax()
     if jax is not None:
-        # jax says best where the two part.
+        # jax reports best where the trees differ.
         is_leaf = (lambda x: not children_with_keys(x)) if any_empties else None
         jax.tree.map(lambda *_: None, tree, other, is_leaf=is_leaf)
     raise ValueError(
@@ -250,13 +250,13 @@ def _brief(node: Any) -> str:
 
 
 def map_leaves(fn: Callable[[Any], Any], tree: Any) -> Any:
-    """`tree` with fn(leaf) for each leaf."""
+    """Returns `tree` with every leaf replaced by fn(leaf)."""
     flat = flatten(tree)
     return flat.rebuild([fn(leaf) for leaf in flat.leaves])
 
 
 def describe_keypath(tree: Any, names: Names) -> str:
-    """jax's text of the key path that `names` stand for in `tree`."""
+    """Returns jax's string for the key path of `names` in `tree`."""
     for path, _ in flatten_with_path(tree):
         if str_keypath(path) == names:
             return str(path)

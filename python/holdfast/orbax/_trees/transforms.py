@@ -1,7 +1,7 @@
 """Decides which stored leaves a restore with transforms reads, and how.
 
-Pure: decided only from keys, before anything is read. The rules run backwards
-here, from the keys of the caller's item to the keys of the checkpoint.
+The functions are pure: they use only keys, before anything is read. The rules
+run backwards here, from the keys of the caller's item to the checkpoint's keys.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ def plan_transforms(
     restore_args: dict[Names, Any],
     default_to_original: bool = True,
 ) -> dict[Names, Any]:
-    """The restore arguments of each stored leaf that is needed.
+    """Returns the restore arguments of each stored leaf that is needed.
 
     Args:
-        stored: keys of every leaf of the checkpoint.
-        item: the tree that is wanted.
+        stored: the keys of every leaf of the checkpoint.
+        item: the wanted tree.
         transforms: a tree of `Transform`.
-        restore_args: by the keys of the item.
-        default_to_original: keys of the item without a transform are read.
+        restore_args: restore arguments by the item's keys.
+        default_to_original: read keys of the item without a transform.
 
     Raises:
-        ValueError: a `multi_value_fn` that does not name its inputs.
-        KeyError: a leaf is needed for which `restore_args` has nothing.
+        ValueError: a `multi_value_fn` does not name its inputs.
+        KeyError: `restore_args` lacks a leaf that is needed.
         re.error: a key of `transforms` is not a regular expression.
     """
     wanted = to_flat_dict(item, keep_empty_nodes=True)
@@ -71,7 +71,7 @@ def plan_transforms(
 
 
 class _Rule:
-    """One transform, and for each original key the item's key it serves."""
+    """One transform, and the item's key that each original key serves."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class _Rule:
         self._error: Exception | None = None
 
     def output_of(self, key: str) -> Names | None:
-        """The first of the item's keys that is made of this original key.
+        """Returns the item's first key that is made from this original key.
 
         Raises:
             re.error: a bad pattern, or a back reference to no group.
@@ -101,7 +101,7 @@ class _Rule:
         return None
 
     def _match_outputs(self, output_of: dict[str, Names]) -> None:
-        # An error counts for the keys that were not found before it.
+        # An error only affects keys that were not found before it.
         try:
             for text, names in self._outputs:
                 match = re.fullmatch(self.pattern, text)
@@ -115,7 +115,7 @@ class _Rule:
         """The entry of `multi_value_fn_input_args` for this original key.
 
         Raises:
-            ValueError: the transform cannot say.
+            ValueError: the transform does not have this entry.
         """
         if not isinstance(self.transform, RestoreTransform):
             raise ValueError(
@@ -158,7 +158,7 @@ def _matching_args(
 
 
 def _is_fallback(key: str, rules: list[_Rule]) -> bool:
-    # Every pattern is tried, so that a bad one is refused wherever it stands.
+    # Try every pattern, so an invalid one is always refused.
     matching = [rule for rule in rules if re.fullmatch(rule.pattern, key)]
     return any(rule.transform.use_fallback for rule in matching)
 
@@ -170,18 +170,18 @@ def transform_restored(
     transforms: Any,
     default_to_original: bool,
 ) -> Any:
-    """The item's tree, made of the restored leaves.
+    """Makes the item's tree from the restored leaves.
 
     Args:
-        item: the tree that is wanted.
+        item: the wanted tree.
         restored: the checkpoint's tree; leaves that were not read are
             metadata.
         restore_args: a tree like the item.
         transforms: a tree of `Transform`.
-        default_to_original: as `apply_transformations`.
+        default_to_original: as for `apply_transformations`.
 
     Raises:
-        ValueError: no `restore_args`; a key that the checkpoint lacks.
+        ValueError: `restore_args` is None, or the checkpoint lacks a key.
     """
     if restore_args is None:
         raise ValueError(_NO_RESTORE_ARGS)

@@ -1,1 +1,1 @@
-"""Handlers of leaves by their types, and the registry of them."""
+"""Handlers of leaves by type, and their registry."""

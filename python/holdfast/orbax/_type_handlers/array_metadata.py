@@ -29,10 +29,10 @@ def _of_row(row: _Row) -> SerializedArrayMetadata:
 
 
 class Store:
-    """Writes and reads those files.
+    """Writes and reads the `array_metadatas` files.
 
-    An ArrayHandler without one writes no such file, and `_METADATA` then has
-    no `write_shape`.
+    An ArrayHandler without a Store writes no such file, and `_METADATA` then
+    has no `write_shape`.
     """
 
     def __init__(
@@ -43,14 +43,15 @@ class Store:
         """Makes a store.
 
         Args:
-            primary_host: the process that makes the directory; None: each.
-            write_timeout_secs: how long other processes wait for it.
+            primary_host: the process that creates the directory; None means
+                each.
+            write_timeout_secs: how long other processes wait for the directory.
         """
         self._primary_host = primary_host
         self._write_timeout_secs = write_timeout_secs
 
     def set_primary_host(self, primary_host: int | None) -> None:
-        """Says which process makes the directory; None: each."""
+        """Sets the process that creates the directory; None means each."""
         self._primary_host = primary_host
 
     def write_now(
@@ -78,10 +79,10 @@ class Store:
         self.write_now(checkpoint_dir, array_metadatas, process_index)
 
     def read_now(self, checkpoint_dir: Any) -> dict[int, list[Any]] | None:
-        """Arrays by process; None where there is no file.
+        """Returns the arrays by process; None if there is no file.
 
         Raises:
-            ValueError: there is no such directory, or a damaged file.
+            ValueError: the directory does not exist, or a file is damaged.
         """
         path = os.fspath(checkpoint_dir)
         if not _files.exists(path):
@@ -94,7 +95,8 @@ class Store:
     async def read(
         self, checkpoint_dir: Any, process_index: int | None = None
     ) -> dict[int, list[Any]] | list[Any] | None:
-        """Like `read_now`; for one process only its list."""
+        """Like `read_now`; with `process_index`, returns only that process's
+        list."""
         found = self.read_now(checkpoint_dir)
         if process_index is None or found is None:
             return found
@@ -102,7 +104,7 @@ class Store:
 
 
 class Validator:
-    """Checks that all processes say the same of every array."""
+    """Checks that all processes agree about every array."""
 
     def validate_all_array_metadatas(
         self, array_metadatas: dict[int, list[Any]]
@@ -125,10 +127,10 @@ class Validator:
 
 
 def validate_item(validator: Any, store: Any, directory: Any) -> None:
-    """Shows the validator the written metadata; does nothing without any.
+    """Validates the written metadata; does nothing if there is no metadata.
 
     Raises:
-        ValueError: what the validator refuses.
+        ValueError: the validator refuses the metadata.
     """
     found = store.read_now(directory)
     if found is not None:

@@ -58,7 +58,7 @@ _Leaf = tuple[Any, ParamInfo, SaveArgs]
 
 
 class ArrayHandler(TypeHandler):
-    """Stores jax.Arrays, sharded ones in chunks that follow the shards."""
+    """Stores jax.Arrays; sharded arrays in chunks that follow the shards."""
 
     KIND = Kind.JAX
 
@@ -79,13 +79,14 @@ class ArrayHandler(TypeHandler):
         """Makes a handler.
 
         Args:
-            metadata_key: name of array metadata files; None: the format's.
-            primary_host: the process that writes shared files; None: each.
-            replica_id: which replica is written; None: any that is here.
+            metadata_key: name of array metadata files; None means the format's.
+            primary_host: the process that writes shared files; None means each.
+            replica_id: the replica to write; None means any local one.
             use_replica_parallel: replicas of a shard share it along its first
-                axis that divides; None: unless JAX_PLATFORMS names a GPU.
-            min_slice_bytes_for_replica_parallel: only if each gets as much.
-            max_replicas_for_replica_parallel: at most as many share.
+                divisible axis; None means yes, unless JAX_PLATFORMS names a
+                GPU.
+            min_slice_bytes_for_replica_parallel: the minimum share of each.
+            max_replicas_for_replica_parallel: the most replicas that share.
             enable_write_sharding_file: write `_sharding`.
             array_metadata_store: writes `array_metadatas`; None: nobody does,
                 and `_METADATA` has no `write_shape`.
@@ -113,7 +114,7 @@ class ArrayHandler(TypeHandler):
         return JAX_ARRAY_TYPE_STR
 
     def has_dispatcher(self) -> bool:
-        """Whether work is sent to other processes."""
+        """Whether a dispatcher sends work to other processes."""
         return self._dispatcher is not None
 
     def is_served_by_engine(self) -> bool:
@@ -131,7 +132,7 @@ class ArrayHandler(TypeHandler):
         """The arguments to call `make_adapt` with.
 
         Raises:
-            ValueError: replicas cannot share what no replica is chosen of.
+            ValueError: replicas are to share, but no replica is chosen.
         """
         if self._replica_id is None and self._shares_replicas():
             raise ValueError(
@@ -169,11 +170,12 @@ class ArrayHandler(TypeHandler):
     ) -> Sequence[CommitFuture]:
         """Copies arrays to the host and begins to write them.
 
-        Where `device_host_byte_limiter` has a bound, arrays that are not
-        SYNCHRONOUS are copied by the future, as many at once as fit.
+        If `device_host_byte_limiter` has a bound, the future copies the arrays
+        that are
+        not SYNCHRONOUS, as many at a time as fit.
 
         Raises:
-            ValueError: an array without elements, or of unknown priority.
+            ValueError: an array has no elements, or an unknown priority.
         """
         args = args_or_defaults(args, SaveArgs, len(values))
         check_input_arguments(values, infos, args)
@@ -204,7 +206,7 @@ class ArrayHandler(TypeHandler):
         return [commit(work, infos, "array_type_handler")]
 
     def _sent(self, leaves: list[_Leaf]) -> list[_Leaf]:
-        """The leaves, whose arrays the dispatcher has copied to the host."""
+        """The leaves after the dispatcher has copied them to the host."""
         if not leaves:
             return []
         dispatcher: Any = self._dispatcher
@@ -213,7 +215,7 @@ class ArrayHandler(TypeHandler):
         return list(zip(on_host, infos, args, strict=True))
 
     def _dispatch(self, leaves: list[_Leaf]) -> None:
-        """Has arrays written elsewhere."""
+        """Sends arrays to other processes to be written."""
         if not leaves:
             return
         dispatcher: Any = self._dispatcher
@@ -232,7 +234,7 @@ class ArrayHandler(TypeHandler):
         self._tell("on_write_end", infos)
 
     def _worker(self) -> ArrayHandler:
-        """The handler as it works elsewhere."""
+        """Returns the handler for use in other processes."""
         worker = copy.copy(self)
         worker._dispatcher = None
         worker._callback = None
@@ -278,7 +280,7 @@ class ArrayHandler(TypeHandler):
         return TransferPriority.ASYNCHRONOUS_DEPRIORITIZED
 
     def _on_host(self, leaves: Sequence[_Leaf]) -> list[HostArrays]:
-        """The arrays, which are in host memory then."""
+        """Returns the arrays, copied to host memory."""
         if not leaves:
             return []
         adapt = make_adapt(
@@ -348,11 +350,11 @@ class ArrayHandler(TypeHandler):
 
 
 def refuse_host_local(array: Any, name: str, typestr: str) -> None:
-    """Refuses an array of only this process, where there are others.
+    """Refuses an array that only this process has, if there are others.
 
     Args:
         array: a jax.Array.
-        name: the parameter's.
+        name: the parameter's name.
         typestr: of its handler.
 
     Raises:
@@ -373,7 +375,7 @@ def refuse_host_local(array: Any, name: str, typestr: str) -> None:
 
 
 def _is_replicated(sharding: Any) -> bool:
-    """Whether devices may hold the same values, judged only by the sharding."""
+    """Whether the sharding allows devices to hold the same values."""
     jax = require_jax("a sharding")
     if isinstance(sharding, jax.sharding.NamedSharding):
         spec = sharding.spec
@@ -392,7 +394,7 @@ def _transfer_limit_bytes(info: ParamInfo) -> int | None:
 def _batches(
     leaves: Sequence[_Leaf], limit_bytes: int
 ) -> Iterator[list[_Leaf]]:
-    """Runs of leaves that stay below the limit, or single ones."""
+    """Splits leaves into runs below the limit, or single leaves."""
     batch: list[_Leaf] = []
     batch_bytes = 0
     for leaf in leaves:
@@ -438,7 +440,8 @@ def _with_key_impls(
 def as_keys(
     infos: Sequence[ParamInfo], arrays: list[Any], store: Any
 ) -> list[Any]:
-    """Typed PRNG keys where the store says that arrays are their data."""
+    """Wraps arrays as typed PRNG keys if the store says that they are key
+    data."""
     found = store.read_now(infos[0].parent_dir)
     if not found:
         return arrays
@@ -456,10 +459,10 @@ def as_keys(
 
 
 def _recorded_shardings(infos: Sequence[ParamInfo]) -> list[Any]:
-    """ShardingMetadata or None of each parameter.
+    """Returns ShardingMetadata or None for each parameter.
 
     Raises:
-        ValueError: a parameter that `_sharding` lacks.
+        ValueError: `_sharding` lacks a parameter.
     """
     entries = ShardingFile(os.fspath(infos[0].parent_dir))
     if not entries.exists:

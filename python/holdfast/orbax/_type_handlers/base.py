@@ -20,23 +20,23 @@ from holdfast.orbax.options import (
 
 
 class CommitFuture(Protocol):
-    """Work that is left to be done; it has begun already."""
+    """Work that has begun and is not finished."""
 
     def result(self, timeout: float | None = None) -> Any:
-        """Waits for its end, and raises what went wrong."""
+        """Waits for its end, and raises its error."""
 
 
 @stands_for_orbaxs
 class TypeHandler(abc.ABC):
     """Saves and restores the leaves of a type.
 
-    Each call gets all leaves of a tree that the handler serves. Handlers that
+    Each call gets all leaves in a tree that the handler serves. Handlers that
     derive from Orbax's class of this name count as derived.
     """
 
     @abc.abstractmethod
     def typestr(self) -> str:
-        """The text that `_METADATA` has for the type; no other type's."""
+        """The unique type string in `_METADATA` for the type."""
 
     @abc.abstractmethod
     async def metadata(self, infos: Sequence[ParamInfo]) -> Sequence[Any]:
@@ -56,7 +56,7 @@ class TypeHandler(abc.ABC):
         infos: Sequence[ParamInfo],
         args: Sequence[SaveArgs] | None = None,
     ) -> Sequence[CommitFuture]:
-        """Takes all that it needs from the values, and begins to write them.
+        """Captures everything it needs from the values, and begins to write.
 
         Args:
             values: n leaves.
@@ -84,7 +84,7 @@ class TypeHandler(abc.ABC):
         """
 
     def finalize(self, directory: Any) -> None:  # noqa: B027
-        """Called after everything of all handlers is written.
+        """Called after all handlers have written everything.
 
         Args:
             directory: `parent_dir` of the parameters.
@@ -94,7 +94,7 @@ class TypeHandler(abc.ABC):
         """(bytes written, bytes read) of each value, for measurements.
 
         Raises:
-            NotImplementedError: the handler does not say.
+            NotImplementedError: the handler does not support this.
         """
         raise NotImplementedError
 
@@ -113,18 +113,19 @@ class TypeHandlerRegistry(Protocol):
         """Registers a handler; see `register_type_handler`."""
 
     def get(self, ty: Any) -> TypeHandler:
-        """The handler of a type, or of a handler's text.
+        """Returns the handler of a type, or of a type string.
 
         Raises:
-            ValueError: no handler serves it.
+            ValueError: no handler serves the type.
         """
 
     def has(self, ty: Any) -> bool:
-        """Whether there is one."""
+        """Whether a type, or a type string, has a handler."""
 
 
 class SerializationStatusCallback(Protocol):
-    """Told of each array on its way; may be called from any thread."""
+    """Notified about each array during a save; may be called from any
+    thread."""
 
     def key_priority(self, keypath: Any) -> TransferPriority:
         """The priority of the array at `keypath`."""
@@ -162,7 +163,8 @@ def is_supported_type(
     value: Any,
     pytree_metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
 ) -> bool:
-    """True for what can be a leaf of a saved tree without further handlers."""
+    """Whether `value` can be a leaf of a saved tree without further
+    handlers."""
     kinds = (str, int, float, np.number, np.ndarray, bytes)
     return (
         isinstance(value, kinds)

@@ -26,7 +26,7 @@ class Parameters:
 
     Args:
         infos: their ParamInfos.
-        metadata_key: name of array metadata files; None: the format's.
+        metadata_key: name of array metadata files; None means the format's.
 
     Raises:
         ValueError: the parameters do not agree about the format; a damaged

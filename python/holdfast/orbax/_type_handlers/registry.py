@@ -1,6 +1,6 @@
-"""The registry of type handlers, and the one that everybody shares.
+"""The registry of type handlers, and the shared registry.
 
-Thread-safety: read from any thread while nobody changes it.
+Thread-safety: any thread may read while no thread changes it.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ class _TypeHandlerRegistryImpl:
         return next((i for i, (matches, _) in rows if matches(ty)), None)
 
     def get(self, ty: Any) -> TypeHandler:
-        """The handler of a type, or of a handler's text.
+        """Returns the handler of a type, or of a type string.
 
         Raises:
-            ValueError: no handler serves it.
+            ValueError: no handler serves the type.
         """
         if isinstance(ty, str):
             if ty in self._typestr_registry:
@@ -103,7 +103,7 @@ class _TypeHandlerRegistryImpl:
         raise ValueError(f'Unknown type: "{ty}". Must register a TypeHandler.')
 
     def has(self, ty: Any) -> bool:
-        """Whether a type, or a handler's text, has a handler."""
+        """Whether a type, or a type string, has a handler."""
         try:
             self.get(ty)
         except ValueError:
@@ -114,7 +114,7 @@ class _TypeHandlerRegistryImpl:
 def create_type_handler_registry(
     *handlers: tuple[Any, TypeHandler],
 ) -> TypeHandlerRegistry:
-    """A registry of only these (type, handler) pairs."""
+    """Returns a registry with only these (type, handler) pairs."""
     return _TypeHandlerRegistryImpl(*handlers)
 
 
@@ -125,7 +125,7 @@ def _is_jax_array_type(ty: Any) -> bool:
 
 
 def standard_registry() -> _TypeHandlerRegistryImpl:
-    """All standard handlers, without importing jax."""
+    """Returns all standard handlers, without importing jax."""
     registry = _TypeHandlerRegistryImpl()
 
     def add(ty: Any, handler: TypeHandler, func: Matches | None = None) -> None:
@@ -144,14 +144,14 @@ def standard_registry() -> _TypeHandlerRegistryImpl:
 
 
 GLOBAL_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = standard_registry()
-# The registry as it was before anybody registered anything.
+# The registry without any added handlers.
 STANDARD_TYPE_HANDLER_REGISTRY: TypeHandlerRegistry = standard_registry()
 
 
 def registry_or_standard(
     registry: TypeHandlerRegistry | None,
 ) -> TypeHandlerRegistry:
-    """The registry; for None that of the standard handlers."""
+    """Returns the registry, or for None that of the standard handlers."""
     if registry is not None:
         return registry
     return STANDARD_TYPE_HANDLER_REGISTRY
@@ -170,12 +170,12 @@ def register_type_handler(
     func: Matches | None = None,
     override: bool = False,
 ) -> None:
-    """Registers a handler for everybody who has no registry of their own.
+    """Registers a handler in the shared registry.
 
     Args:
         ty: a type.
-        handler: what serves its leaves.
-        func: says of a type whether the handler serves it; None: subclasses
+        handler: the handler that serves its leaves.
+        func: decides whether the handler serves a type; None means subclasses
             of `ty`.
         override: replace the handler that serves `ty` now.
 
@@ -187,21 +187,21 @@ def register_type_handler(
 
 
 def get_type_handler(ty: Any) -> TypeHandler:
-    """The shared registry's handler of a type, or of a handler's text.
+    """Returns the shared registry's handler of a type, or of a type string.
 
     Raises:
-        ValueError: no handler serves it.
+        ValueError: no handler serves the type.
     """
     return GLOBAL_TYPE_HANDLER_REGISTRY.get(ty)
 
 
 def has_type_handler(ty: Any) -> bool:
-    """Whether the shared registry has a handler for it."""
+    """Whether the shared registry has a handler for the type."""
     return GLOBAL_TYPE_HANDLER_REGISTRY.has(ty)
 
 
 def register_standard_handlers_with_options(**kwargs: Any) -> None:
-    """Registers handlers of numbers, numpy arrays and jax.Arrays anew.
+    """Registers the handlers of numbers, numpy arrays and jax.Arrays again.
 
     Args:
         **kwargs: options that all of them have; `use_ocdbt` and `ts_context`
@@ -225,7 +225,8 @@ def get_param_typestr(
     registry: TypeHandlerRegistry,
     pytree_metadata_options: PyTreeMetadataOptions = PYTREE_METADATA_OPTIONS,
 ) -> str:
-    """The text that `_METADATA` has for a value; "None" without a handler."""
+    """Returns a value's type string in `_METADATA`; "None" without a
+    handler."""
     if is_supported_empty_value(value, pytree_metadata_options):
         return get_empty_value_typestr(value, pytree_metadata_options)
     try:

@@ -34,11 +34,11 @@ class InvalidShardingError(ValueError):
 
 
 class SingleReplicaArrayHandler(ArrayHandler):
-    """Reads what one replica needs, for all replicas.
+    """Reads the data of one replica, for all replicas.
 
-    The processes of the primary replica read, and tell the others through
-    jax's collectives. With one process, which holds all replicas, that is to
-    read each box once.
+    The processes of the primary replica read, and send the data to the others
+    with jax's collectives. A single process, which holds all replicas, reads
+    each box once.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class SingleReplicaArrayHandler(ArrayHandler):
         """Makes a handler.
 
         Args:
-            replica_axis_index: the mesh's axis along which replicas lie.
+            replica_axis_index: the mesh axis of the replicas.
             primary_replica_id: the replica that reads.
-            broadcast_memory_limit_bytes: bytes to broadcast at once.
-            broadcast_memory_scaling_factor: of the free memory.
-            **kwargs: of ArrayHandler.
+            broadcast_memory_limit_bytes: the most bytes to broadcast at a time.
+            broadcast_memory_scaling_factor: the usable part of free memory.
+            **kwargs: arguments of ArrayHandler.
         """
         super().__init__(**kwargs)
         self.replica_axis_index = replica_axis_index
@@ -105,7 +105,7 @@ class SingleReplicaArrayHandler(ArrayHandler):
         return as_keys(infos, arrays, self._array_metadata_store)
 
     def _primary_processes(self, sharding: Any) -> set[int]:
-        """The processes of the replica that reads.
+        """Returns the processes of the replica that reads.
 
         Raises:
             InvalidShardingError: a sharding without replicas along the axis.

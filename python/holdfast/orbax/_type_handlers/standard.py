@@ -1,8 +1,8 @@
 """Handlers of numpy arrays, numbers, strings and placeholders.
 
-A tree's leaves of these types are written and read by the engine in one pass;
-the methods here are for callers that have parameters without a tree, and for
-handlers that are made of these.
+The engine writes and reads a tree's leaves of these types in one pass. The
+methods here are for callers that have parameters without a tree, and for
+handlers that build on these.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class NumpyHandler(TypeHandler):
         """Makes a handler.
 
         Args:
-            metadata_key: name of array metadata files; None: the format's.
+            metadata_key: name of array metadata files; None means the format's.
             ocdbt_process_id: letters and digits that name the process's
                 database.
-            deepcopy_host_arrays: copy arrays before `serialize` returns; else
-                they must not change until the save has ended.
+            deepcopy_host_arrays: copy arrays before `serialize` returns;
+                otherwise they must not change until the save has ended.
         """
         self._metadata_key = metadata_key
         self._override_ocdbt_process_id = ocdbt_process_id
@@ -181,7 +181,7 @@ class ScalarHandler(NumpyHandler):
 
 
 class StringHandler(TypeHandler):
-    """Stores strings, all in one JSON file."""
+    """Stores all strings in one JSON file."""
 
     KIND = Kind.STRING
 
@@ -189,13 +189,13 @@ class StringHandler(TypeHandler):
         """Makes a handler.
 
         Args:
-            filename: of that file, in the item's directory.
+            filename: the file's name in the item's directory.
         """
         self._filename = filename or STRINGS_FILE
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy, or what is pickled, has a lock of its own.
+        # A copy or unpickled object has its own lock.
         return {k: v for k, v in vars(self).items() if k != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -262,7 +262,7 @@ def _places_of(infos: Sequence[ParamInfo]) -> list[tuple[str, str]]:
 
 
 class PlaceholderHandler(TypeHandler):
-    """Stands for leaves that are left alone."""
+    """The handler for leaves that are neither saved nor restored."""
 
     KIND = Kind.VALUE
 
