@@ -93,7 +93,7 @@ class ArrayHandler(TypeHandler):
             enable_replica_parallel_separate_folder: replicated arrays have a
                 database of their own.
             dispatcher: has arrays copied, written and read elsewhere; see
-                `_dispatching`.
+                `_processes.dispatching`.
             callback: told of each array; its priorities count where copies
                 from devices are bounded.
         """
