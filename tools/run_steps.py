@@ -189,7 +189,7 @@ def is_in(file: str, paths: Iterable[str]) -> bool:
 
 def changed_files(base: str) -> list[str]:
     """Returns the files that differ from `base`, with both names of moved
-    files, and untracked files. If `base` is "", it is where the branch began."""
+    files, and untracked files. `base` "" means where the branch began."""
     base = base or merge_base()
     differing = git("diff", "--name-only", "--no-renames", "-z", base)
     unknown = git("ls-files", "--others", "--exclude-standard", "-z")
