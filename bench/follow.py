@@ -3,7 +3,7 @@
 
 usage: bench/follow.py [--mib N] [--rounds N] [--rate R] [--dir SCRATCH]
 
-bf16 weights of N MiB in matrices of 16 MiB; an update changes about 1 % of them.
+bf16 weights of N MiB in matrices of 16 MiB; an update changes about 1 %.
 In each round, a step is saved in full and as a delta, a follower applies the
 delta, and a load of the full step fills another array. Prints medians in
 seconds, also of both saves (with their syncs).
