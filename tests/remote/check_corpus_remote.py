@@ -34,8 +34,8 @@ import servers  # noqa: E402
 STORES = {"moto": servers.moto, "gcs": servers.gcs, "ceph": servers.ceph}
 
 
-# Cases with a parameter whose name has a line end, which Google forbids and moto
-# does not find; Ceph stores it.
+# Cases with a parameter whose name has a line end, which Google forbids and
+# moto does not find; Ceph stores it.
 UNSTORABLE = {kind: {"keys_odd_zarr2_dirs"} for kind in ("gcs", "moto")}
 
 
