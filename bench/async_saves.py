@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Times how long async saves keep their caller: the drop-in and Orbax's own.
+"""Times how long async saves block the caller, in the drop-in and in Orbax.
 
 usage: async_saves.py [--scale S] [--megabytes N] [--rounds N] [--dir SCRATCH]
                       [--out NAME]
 
-On `small` (bench/trees.py; as numpy and as jax arrays), and on large arrays,
-numpy and jax. Orbax: its legacy AsyncCheckpointer with PyTreeSave. holdfast:
+The trees are `small` (bench/trees.py) and large arrays, as numpy and as jax
+arrays. Orbax uses its legacy AsyncCheckpointer with PyTreeSave; holdfast uses
 the same calls of the drop-in, `save_async` of its v1, and its own `save(...,
-background=True)`. The copy that any snapshot of numpy arrays must make, by all
-threads into fresh memory, is timed in the same rounds. Interleaved; medians.
+background=True)`. The same rounds time the copy that any snapshot of numpy
+arrays must make, by all threads into fresh memory. Savers are interleaved;
+medians are shown.
 """
 
 import argparse
@@ -35,7 +36,8 @@ ARRAY_BYTES = 16 << 20
 
 
 def legacy(ocp):
-    """Saves with AsyncCheckpointer; one for all saves, as programs have it."""
+    """Returns a saver with one AsyncCheckpointer for all saves, as in real
+    programs."""
     checkpointer = ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler())
 
     def begin(path, tree):
@@ -63,7 +65,7 @@ SAVES = {
 
 
 def one_save(begin, tree, path):
-    """(seconds until the call returned, until the save was durable)."""
+    """Returns (seconds until the call returned, until the save was durable)."""
     shutil.rmtree(path, ignore_errors=True)
     os.sync()
     start = time.perf_counter()
@@ -74,8 +76,8 @@ def one_save(begin, tree, path):
 
 
 def memcpy_seconds(arrays):
-    """The seconds of a copy into fresh memory, arrays shared out between the
-    threads."""
+    """Returns the seconds of a copy into fresh memory, with the arrays divided
+    among threads."""
     count = os.cpu_count()
     start = time.perf_counter()
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
@@ -106,7 +108,7 @@ def measure(args, scratch):
         for round_number in range(args.rounds + 1):
             for name, begin in SAVES.items():
                 seconds = one_save(begin, tree, scratch / "ckpt")
-                if round_number > 0:  # The first one warms up.
+                if round_number > 0:  # The first round warms up.
                     rows.setdefault(name, []).append(seconds)
             if "numpy" in tree_name and round_number > 0:
                 seconds = memcpy_seconds(list(tree.values()))

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Times how long `holdfast.save(..., background=True)` keeps the caller.
+"""Times how long `holdfast.save(..., background=True)` blocks the caller.
 
 usage: background.py [--megabytes N] [--rounds N] [--dir SCRATCH] [--out NAME]
 
-On immutable jax arrays: against the whole save. On numpy arrays, which must be
-copied before the call may return: against a parallel memcpy into fresh memory,
-which is what any snapshot must do. Interleaved; medians.
+With immutable jax arrays, compares with the complete save. With numpy arrays,
+which must be copied before the call may return, compares with a parallel memcpy
+into fresh memory, which any snapshot must do. Interleaved; medians.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def timed(function):
 
 
 def one_save(tree, path):
-    """(seconds until the call returned, until the save was durable)."""
+    """Returns (seconds until the call returned, until the save was durable)."""
     shutil.rmtree(path, ignore_errors=True)
     os.sync()
     start = time.perf_counter()

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Measures what holdfast's compressions and their peers make of arrays.
+"""Measures sizes and speeds of holdfast's compressions and their peers.
 
 usage: codecs.py --bench BENCH [--states FOLDER] [--mib N] [--rounds N]
                  [--dir SCRATCH] [--out NAME]
 
-BENCH is the built bench/holdfast_bench, FOLDER what bench/trained.py made. The
-arrays are bf16 and f32 normals of N MiB, the tree `llm` of bench/trees.py, as
-large, and the trained states.
+BENCH is the built bench/holdfast_bench, FOLDER the output of bench/trained.py.
+The arrays are bf16 and f32 normals of N MiB, the tree `llm` of bench/trees.py
+at the same size, and the trained states.
 
-Sizes: holdfast's and Orbax's are those of saved checkpoints, leaf by leaf; the
-others' of pieces of 8 MiB, as holdfast cuts arrays. The limit is the entropy of
-each byte plane of an array, byte by byte, summed.
+Sizes: for holdfast and Orbax, those of saved checkpoints, leaf by leaf; for the
+others, those of pieces of 8 MiB, as holdfast cuts arrays. The limit is the sum
+of the entropies of an array's byte planes, byte by byte.
 
-Speeds: bytes of the arrays over time of the processor, in one thread on one
-core, pieces of 8 MiB in memory, medians of N rounds in which all codecs take
-turns. Codecs of C++ (holdfast's and libzstd) run in BENCH, the others through
-their Python packages, whose memory is touched before it is timed.
+Speeds: bytes of the arrays per processor time, in one thread on one core, with
+pieces of 8 MiB in memory; medians of N rounds in which all codecs take turns.
+C++ codecs (holdfast's and libzstd) run in BENCH, the others through their
+Python packages, whose memory is touched before the timing starts.
 
 --out writes NAME.md and NAME.json to bench/results/.
 """
@@ -49,10 +49,10 @@ BENCH_CODECS = (*MODES, "libzstd")
 REFERENCE = "libzstd"
 COMMAND = pathlib.Path(sysconfig.get_path("scripts")) / "holdfast"
 
-# The bound that planes are to reach.
+# The bound that planes should reach.
 SIZE_OVER_LIMIT_MAX = 1.015
 SIZE_OVER_RAW_MAX = 1.001
-SPEED_MIN = {"encode": 1.4, "decode": 2.0}  # times that of libzstd, level 1
+SPEED_MIN = {"encode": 1.4, "decode": 2.0}  # times libzstd at level 1
 
 
 def flat_bytes(array):
@@ -60,7 +60,7 @@ def flat_bytes(array):
 
 
 def limit_bytes(array):
-    """The entropy of the byte planes."""
+    """Returns the entropy of the byte planes, in bytes."""
     planes = flat_bytes(array).reshape(-1, array.dtype.itemsize)
     bits = 0.0
     for plane in planes.T:
@@ -79,7 +79,7 @@ def pieces_of(arrays):
 
 
 # Codecs of Python packages: encode(piece) -> stored; decode(stored, piece) ->
-# what it holds, given the piece only for its dtype.
+# the content; decode uses only the dtype of `piece`.
 
 class CBlosc:
     name = "c-blosc lz4 bitshuffle"
@@ -91,7 +91,7 @@ class CBlosc:
         self.codec = blosc.Blosc("lz4", 5, blosc.BITSHUFFLE)
 
     def encode(self, piece):
-        # numcodecs knows no ml_dtypes.
+        # numcodecs does not support ml_dtypes.
         return self.codec.encode(piece.view(f"u{piece.dtype.itemsize}"))
 
     def decode(self, stored, piece):
@@ -114,7 +114,7 @@ class ZipNN:
         return self.codecs[dtype]
 
     def prepare(self, piece):
-        return bytearray(flat_bytes(piece))  # it writes into what it is given
+        return bytearray(flat_bytes(piece))  # it writes into its argument
 
     def encode(self, piece, prepared):
         return self.codec(piece.dtype).compress(prepared)
@@ -124,8 +124,8 @@ class ZipNN:
 
 
 class OpenZL:
-    """Exponents apart and entropy-coded, the rest stored, as its profiles for
-    floats do it; its general compression for everything else."""
+    """Entropy-codes exponents separately and stores the rest, as OpenZL's
+    profiles for floats do; uses its general compression for other dtypes."""
 
     name = "OpenZL"
 
@@ -164,7 +164,7 @@ class OpenZL:
 
 
 def content_of(decoded):
-    """The bytes of what a codec of Python returned."""
+    """Returns the bytes of a Python codec's result."""
     if hasattr(decoded, "content"):
         return decoded.content.as_nparray().view(np.uint8)
     return np.frombuffer(decoded, np.uint8)
@@ -177,7 +177,8 @@ def processor_time(function, *arguments):
 
 
 def python_turn(codec, arrays, check):
-    """(seconds to encode, seconds to decode, bytes stored) of all pieces."""
+    """Returns (seconds to encode, seconds to decode, bytes stored) for all
+    pieces."""
     encode_seconds = decode_seconds = stored_bytes = 0
     for piece in pieces_of(arrays):
         prepared = ([codec.prepare(piece)] if hasattr(codec, "prepare")
@@ -194,7 +195,8 @@ def python_turn(codec, arrays, check):
 
 
 def bench_turn(bench, files):
-    """{stage: (ms, stored or None)} of the codecs in holdfast_bench."""
+    """Returns {stage: (ms, stored or None)} for the codecs in
+    holdfast_bench."""
     stages = [f"{codec}_{operation}" for codec in BENCH_CODECS
               for operation in SPEED_MIN]
     done = subprocess.run(
@@ -209,7 +211,7 @@ def bench_turn(bench, files):
 
 
 def saved_sizes(path):
-    """{leaf: bytes stored} of a checkpoint of holdfast's or Orbax's."""
+    """Returns {leaf: bytes stored} for a checkpoint of holdfast or Orbax."""
     done = subprocess.run([COMMAND, "ls", "--json", path], check=True,
                           stdout=subprocess.PIPE)
     return {leaf["name"]: leaf["stored_bytes"]
@@ -218,7 +220,7 @@ def saved_sizes(path):
 
 
 def leaf_sizes(arrays, scratch):
-    """{leaf: facts} of a tree, saved in every way."""
+    """Returns {leaf: facts} for a tree, saved in every mode."""
     import orbax.checkpoint as ocp
     sizes = {}
     for mode in MODES:
@@ -233,7 +235,7 @@ def leaf_sizes(arrays, scratch):
 
 
 class Group:
-    """Arrays that are timed together, and what was found."""
+    """Arrays that are timed together, with their results."""
 
     def __init__(self, name, arrays, scratch):
         self.name, self.arrays = name, arrays
@@ -265,7 +267,7 @@ class Group:
                 self.note(codec.name, "decode", decode)
 
     def check_pieces(self):
-        """That BENCH coded what checkpoints hold."""
+        """Checks that BENCH coded the bytes that checkpoints hold."""
         for mode in MODES:
             saved = sum_of(self.leaves, mode)
             if abs(saved - self.stored[mode]) > 0.02 * self.raw_bytes:
@@ -274,7 +276,8 @@ class Group:
                     f"pieces, {saved} in a checkpoint")
 
     def sizes(self):
-        """{codec: bytes stored}; of checkpoints where there are such."""
+        """Returns {codec: bytes stored}, from saved checkpoints where they
+        exist."""
         sizes = {field: sum_of(self.leaves, field)
                  for field in ("limit", *MODES, "Orbax")}
         return sizes | {codec: stored for codec, stored in
@@ -284,7 +287,8 @@ class Group:
         return statistics.median(self.speeds[operation][codec])
 
     def ratio(self, codec, operation):
-        """To the reference, round by round: both had the same neighbours."""
+        """Returns the median ratio to the reference, round by round, because
+        both had the same neighbours then."""
         return statistics.median(
             mine / other for mine, other in zip(
                 self.speeds[operation][codec],
@@ -300,7 +304,7 @@ def normals(mib):
 
 
 def model(mib):
-    """The random tree of bench/peers.py, in groups."""
+    """Returns the random tree of bench/peers.py, in groups."""
     groups = {}
     for name, array in trees.llm(mib / 1024).items():
         what = name.removeprefix("opt.").split(".")[0]
@@ -309,7 +313,7 @@ def model(mib):
 
 
 def flattened(tree, prefix=""):
-    """{dotted name: array}; names have no dots of their own here."""
+    """Returns {dotted name: array}; keys contain no dots here."""
     found = {}
     for key, value in tree.items():
         if isinstance(value, dict):
@@ -320,7 +324,7 @@ def flattened(tree, prefix=""):
 
 
 def by_key(arrays):
-    """The leaves of a state, by its top-level keys."""
+    """Groups the leaves of a state by its top-level keys."""
     parts = {}
     for name, array in arrays.items():
         parts.setdefault(name.split("-")[0], {})[name] = array
@@ -328,7 +332,7 @@ def by_key(arrays):
 
 
 def groups_of(args):
-    """{group: arrays}, in the order of the tables."""
+    """Returns {group: arrays}, in the order of the tables."""
     found = normals(args.mib) | model(args.mib)
     folders = pathlib.Path(args.states).iterdir() if args.states else ()
     for path in sorted(folders):
@@ -355,8 +359,9 @@ def sum_of(leaves, field):
 
 
 def judged(leaves):
-    """(name, facts) of each large leaf, and of all small ones as one."""
-    small = {}  # whose metadata outweigh any coding: compared only with Orbax
+    """Yields (name, facts) for each large leaf, and for all small leaves as
+    one."""
+    small = {}  # metadata outweigh any coding; compared only with Orbax
     for name, leaf in leaves.items():
         if leaf["raw"] >= LEAF_BYTES_MIN:
             yield f"`{name}` ({leaf['dtype']})", leaf
@@ -373,7 +378,7 @@ def timed(groups):
 
 
 def losses(groups):
-    """A line for each place where planes miss what they are to reach."""
+    """Returns a line for each place where planes miss their bounds."""
     lines = []
     for group in groups:
         for name, leaf in judged(group.leaves):
@@ -406,7 +411,7 @@ def table(head, rows):
 
 
 def size_row(name, groups):
-    """A row of the sum of some groups."""
+    """Returns a table row for the sum of the groups."""
     raw = sum(group.raw_bytes for group in groups)
     return [name, f"{raw / 1e6:.1f} MB",
             *(f"{sum(group.sizes()[codec] for group in groups) / raw:.3f}"
@@ -414,7 +419,7 @@ def size_row(name, groups):
 
 
 def states_of(groups):
-    """{state: its groups}, of those that have several."""
+    """Returns {state: groups} for the states that have several groups."""
     states = {}
     for group in groups:
         states.setdefault(group.name.split()[0], []).append(group)
@@ -470,7 +475,7 @@ def versions():
 
 def stay_on_one_core():
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    # Keeps memory that was touched, for codecs that return new bytes.
+    # Keeps touched memory, for codecs that return new bytes.
     libc = ctypes.CDLL(None)
     m_trim_threshold, m_mmap_threshold = -1, -3
     libc.mallopt(m_mmap_threshold, 32 << 20)

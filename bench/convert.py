@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Conversions against `cp` of the same files, and their peak memory.
+"""Times conversions against `cp` of the same files; measures peak memory.
 
 usage: convert.py HOLDFAST [--dir DIR] [--mib N] [--rounds N] [--ram SIZE]
 
-Saves a checkpoint of N MiB (random float32 in 16 arrays, zstd does not make it
-smaller), then in each round, one after the other: `cp -r` of it and a sync;
-`holdfast convert` of it to one safetensors file, compared and synced; `cp` of
-that file and a sync; `holdfast convert` of that file back, compared and synced.
-Sources are in the page cache. Prints medians, bytes a second of the arrays, and
-the largest resident set of each. Needs the Python package holdfast on
-PYTHONPATH, and numpy.
+Saves a checkpoint of N MiB (random float32 in 16 arrays, which zstd cannot
+compress), then runs in each round, one after the other: `cp -r` of the
+checkpoint and a sync; `holdfast convert` to one safetensors file, compared and
+synced; `cp` of that file and a sync; `holdfast convert` of that file back,
+compared and synced. Sources are in the page cache. Prints medians, array bytes
+per second, and the largest resident set of each. Needs the Python package
+holdfast on PYTHONPATH, and numpy.
 """
 
 import argparse
@@ -27,8 +27,8 @@ MIB = 1 << 20
 
 
 def timed(command):
-    """Seconds until `command` has ended and the disk has everything; its peak
-    memory in KiB; its CPU seconds."""
+    """Returns the seconds until `command` has ended and everything is on disk,
+    its peak memory in KiB, and its CPU seconds."""
     os.sync()
     begin = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
@@ -75,7 +75,8 @@ def main():
         orbax, flat = scratch / "orbax", scratch / "m.safetensors"
         new = scratch / "new"
         new_flat = scratch / "new.safetensors"
-        # Not here: a child's peak memory begins with its parent's.
+        # Saved in another process, as a child's peak memory begins with its
+        # parent's.
         maker = multiprocessing.get_context("spawn").Process(
             target=make_source, args=(orbax, args.mib))
         maker.start()

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Measures what deltas of weights take, and how fast they are coded.
+"""Measures the size of deltas of weights, and how fast they are coded.
 
 usage: bench/deltas.py BENCH [--mib N] [--rounds N] [--out NAME]
 
 BENCH is the built bench/deltas. Weights are bf16 roundings of f32 masters:
 
-  drawn    normal weights of N MiB and updates as Adam makes them, of the
-           rates at which 0.3, 1, 4.5 and 10 % of weights change
-  trained  a transformer of torch (next byte of Python's own library), first
-           trained, then fine-tuned by Adam with rates of 1e-6 to 1e-5: its
-           matrices before and after one of the steps
+  drawn    normal weights of N MiB and updates like Adam's, at rates at which
+           0.3, 1, 4.5 and 10 % of the weights change
+  trained  a torch transformer (predicts the next byte of Python's library),
+           first trained, then fine-tuned by Adam with rates of 1e-6 to 1e-5:
+           its matrices before and after one of the steps
 
-Compared with index + value (4 + 2 bytes a change), gaps and values in zstd 3,
-and XOR in zstd 3, of pieces of 8 MiB. Needs numpy, torch, ml_dtypes and
+Compares with index + value (4 + 2 bytes per change), gaps and values in zstd 3,
+and XOR in zstd 3, on pieces of 8 MiB. Needs numpy, torch, ml_dtypes and
 zstandard. --out writes NAME.md and NAME.json to bench/results/.
 """
 
@@ -109,7 +109,7 @@ def trained():
 
 
 def peers(before, after):
-    """Bytes of what others do."""
+    """Returns the bytes that other codings take."""
     compressor = zstandard.ZstdCompressor(level=3)
     changed = np.flatnonzero(before != after)
     xor = gaps = 0

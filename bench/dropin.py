@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Times what the drop-in adds to the engine at many leaves, as ratios.
+"""Times what the drop-in adds to the engine for many leaves, as ratios.
 
 usage: dropin.py [--scale S] [--rounds N] [--dir SCRATCH] [--out NAME]
 
-On `small` (bench/trees.py), as numpy and as jax arrays: saves and restores of
-the drop-in (v0 and v1, with and without a target) against `holdfast.save` and
-`holdfast.load` of the same files; `metadata()` against opening the checkpoint
-in C++, which is the engine's own listing. Each round runs everything once, in
-turns; ratios are of medians, of the clock's time and of the processor's, which
-other programs on the machine disturb less.
+The tree is `small` (bench/trees.py), as numpy and as jax arrays. Compares saves
+and restores of the drop-in (v0 and v1, with and without a target) with
+`holdfast.save` and `holdfast.load` of the same files, and `metadata()` with
+opening the checkpoint in C++, which is the engine's own listing. Each round
+runs everything once, in turns. Ratios are of medians, both of wall time and of
+processor time, which other programs on the machine disturb less.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def engine_save(path, tree):
 
 
 def operations(tree, scratch):
-    """Name -> (function, the operation that it is compared with)."""
+    """Returns {name: (function, operation that it is compared with)}."""
     made = scratch / "made"
     saved = {name: scratch / name for name in ("holdfast", "v0", "v1")}
     is_jax = not isinstance(next(iter(tree.values())), np.ndarray)
@@ -88,7 +88,8 @@ def operations(tree, scratch):
 
 
 def measure(tree, rounds, scratch):
-    """Name -> seconds of each round, and name -> what it is compared with."""
+    """Returns {name: seconds of each round} and {name: what it is compared
+    with}."""
     engine_save(scratch / "holdfast", tree)
     V0.save(scratch / "v0", tree)
     v1.save(scratch / "v1", tree)
@@ -102,7 +103,7 @@ def measure(tree, rounds, scratch):
             seconds = (time.perf_counter() - start[0],
                        time.process_time() - start[1])
             del result
-            if round_number > 0:  # The first one warms up.
+            if round_number > 0:  # The first round warms up.
                 samples[name].append(seconds)
     return samples, {name: peer for name, (_, peer) in run.items()}
 

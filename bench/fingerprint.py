@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The cost of fingerprints: saves and loads with and without them, in turns.
+"""Times saves and loads with and without fingerprints, in turns.
 
 usage: bench/fingerprint.py DIR [--mib N] [--rounds N] [--not-durable]
 
 A tree of bfloat16 and float32 weights in matrices of 16 MiB is saved into DIR
-and loaded again from the page cache. Medians of wall seconds and of processor
-seconds (all threads), and of the ratios of neighbours. The table is Markdown.
+and loaded again from the page cache. Prints, as a Markdown table, medians of
+wall seconds and of processor seconds (all threads), and of the ratios within
+each round.
 """
 
 import argparse
@@ -23,7 +24,7 @@ MATRIX_BYTES = 16 << 20
 
 
 def weights(mib):
-    """Halves of two dtypes, of a normal distribution."""
+    """Returns normally distributed weights, half of them of each dtype."""
     random = np.random.default_rng(0)
     tree = {}
     for i in range(mib // 16):
@@ -41,7 +42,8 @@ def timed(call):
 
 
 def in_turns(calls, rounds):
-    """[(seconds off, seconds on)] by kind of second; who begins changes."""
+    """Returns [(seconds off, seconds on)] for each kind of second; the two take
+    turns to go first."""
     for call in calls:
         call()
     found = []

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times a Follower that applies one delta, beside reading the step whole.
+"""Times a Follower that applies one delta, against reading the full step.
 
 usage: bench/follow.py [--mib N] [--rounds N] [--rate R] [--dir SCRATCH]
 
-bf16 weights of N MiB in matrices of 16 MiB; the update changes about 1 % of them.
-Each round: a step is saved whole and as a delta, one follower applies the delta,
-another array is filled by a load of the whole step. Prints medians in seconds,
-the save of the delta and of the whole step (with their syncs) among them.
+bf16 weights of N MiB in matrices of 16 MiB; an update changes about 1 %.
+In each round, a step is saved in full and as a delta, a follower applies the
+delta, and a load of the full step fills another array. Prints medians in
+seconds, also of both saves (with their syncs).
 """
 
 import argparse

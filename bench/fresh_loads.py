@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Times loads, each in a process of its own, as a program that resumes does.
+"""Times loads, each in its own process, as in a program that resumes.
 
 usage: fresh_loads.py [--tree llm|small|wide] [--scale S] [--rounds N]
                       [--dir SCRATCH] [--out NAME]
 
 A load into memory that the process has not touched pays for its pages; a loop
 of loads in one process does not. Each child imports its library first, then
-times one load, in time that passed and in time of the processor. Readers take
-turns; the page cache is warm. `--read READER PATH` is such a child.
+times one load, in wall time and in processor time. Readers take turns; the page
+cache is warm. `--read READER PATH` runs such a child.
 
 --out writes NAME.md and NAME.json to bench/results/.
 """
@@ -35,7 +35,7 @@ def read_raw(path):
 
 
 def read_by_orbax_layout():
-    """Orbax's own loader of safetensors."""
+    """Returns Orbax's own loader of safetensors."""
     from orbax.checkpoint import v1
 
     context = v1.Context(
@@ -49,7 +49,7 @@ def read_by_orbax_layout():
 
 
 def make_reader(name, path):
-    """The function that loads `path`, its library imported."""
+    """Imports the library, and returns the function that loads `path`."""
     if name == "raw bytes":
         return read_raw(path)
     if name == "holdfast.load":
@@ -77,7 +77,7 @@ def child(name, path):
 
 
 def save_all(tree, scratch):
-    """{what: path}: the tree, saved by everybody."""
+    """Saves the tree by every writer; returns {what: path}."""
     writers = {f"holdfast {mode}": peers.HoldfastPython(mode)
                for mode in MODES}
     writers["Orbax"] = peers.OrbaxLegacy()
@@ -92,7 +92,7 @@ def save_all(tree, scratch):
     return files
 
 
-# (who reads, whose files)
+# (reader, files)
 CASES = (*(("holdfast.load", f"holdfast {mode}") for mode in MODES),
          ("Orbax", "Orbax"), ("holdfast.load", "Orbax"),
          ("holdfast.orbax", "Orbax"), ("Orbax v1", "Orbax v1"),
@@ -102,8 +102,8 @@ REFERENCE = ("Orbax", "Orbax")
 
 
 def measure(files, rounds):
-    """{case: [[seconds, processor seconds] of each round]}; one round before
-    them is not counted."""
+    """Returns {case: [[seconds, processor seconds] of each round]}, after one
+    round that is not counted."""
     samples = {case: [] for case in CASES}
     for number in range(rounds + 1):
         turn = number % len(CASES)

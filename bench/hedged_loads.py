@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Loads from a server that stalls one of a hundred GETs for a minute.
+"""Times loads from a server that stalls one in a hundred GETs for a minute.
 
 usage: bench/hedged_loads.py BUILD_DIRECTORY [--mib N] [--loads N]
 
-`holdfast digest` reads a checkpoint from a web server on this machine, in turns
-undisturbed and with stalls. Prints the medians and 99th percentiles of both,
-and the part of the bytes that came twice. A program of its own for each load,
-so that none knows what is usual.
+`holdfast digest` reads a checkpoint from a web server on this machine,
+alternately without and with stalls. Prints the medians and 99th percentiles of
+both, and the share of bytes that were received twice. Each load is its own
+process, so that it has not learned the usual times.
 """
 
 import argparse
@@ -31,7 +31,7 @@ numbers = random.Random(0)
 
 
 class StallingHandler(range_server.Handler):
-    """One GET of a hundred waits for a minute, while `stalls` is true."""
+    """Delays one GET in a hundred by a minute, while `stalls` is true."""
 
     stalls = False
 
@@ -55,7 +55,8 @@ def make_checkpoint(build, folder, mib):
 
 
 def load(build, url, folder):
-    """Seconds, and the bytes that were received and asked for by hedges."""
+    """Returns the seconds, the bytes received, and those that hedges asked
+    for."""
     metrics = folder / "metrics.txt"
     begun = time.monotonic()
     subprocess.run(
@@ -101,7 +102,7 @@ def main():
             print(f"| {what} | {percentile(seconds, 0.5):.3f} s |"
                   f" {percentile(seconds, 0.99):.3f} s |"
                   f" {100 * hedged / received:.2f} % |")
-        # Stalled handlers would be waited for.
+        # A normal exit would wait for stalled handlers.
         sys.stdout.flush()
         os._exit(0)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The cost of `holdfast log` of a root of many steps.
+"""Times `holdfast log` on a root of many steps.
 
 usage: log_steps.py HOLDFAST [STEPS] [ROUNDS]
 
-HOLDFAST: the command. Makes a root of STEPS steps (1000) of one tensor and
-metrics in a temporary directory and prints, as Markdown, the least and the
-median seconds of ROUNDS (9) runs of each command, the process's start included.
+HOLDFAST is the command. Makes a root of STEPS (1000) steps, each with one
+tensor and metrics, in a temporary directory. Prints, as Markdown, the least and
+the median seconds of ROUNDS (9) runs of each command, including process start.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The cost of a manager of 1,000 steps with metrics, beside the engine's part.
+"""Times a manager of 1,000 steps with metrics, and the engine's part of it.
 
     python bench/manager_steps.py [STEPS]
 
-Prints milliseconds of processor time, the least of five runs: of the engine,
-which finds the steps, sees that each is a checkpoint and reads what it says of
-itself (what the C++ CheckpointManager does when it is made), and of the
-drop-in's CheckpointManager with `best_fn`, asked for its best step.
+Prints milliseconds of processor time, the least of five runs, for the engine
+and for the drop-in's CheckpointManager with `best_fn`, asked for its best step.
+The engine does what the C++ CheckpointManager does when it is constructed: it
+finds the steps, checks that each is a checkpoint and reads its metadata.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast import _engine
 
 
 def milliseconds(call: Callable[[], Any]) -> float:
-    """The processor time of a call, the least of five."""
+    """Returns the least processor time of five calls."""
     times = []
     for _ in range(5):
         start = time.process_time()
@@ -33,7 +33,7 @@ def milliseconds(call: Callable[[], Any]) -> float:
 
 
 def put_step(root: pathlib.Path, step: int) -> None:
-    """A committed step, as far as a manager looks."""
+    """Writes the files of a committed step that a manager looks at."""
     directory = root / str(step)
     (directory / "default").mkdir(parents=True)
     (directory / "metrics").mkdir()
@@ -44,7 +44,7 @@ def put_step(root: pathlib.Path, step: int) -> None:
 
 
 def main() -> None:
-    """See the head."""
+    """Runs the program that the module's docstring describes."""
     step_count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)

@@ -4,10 +4,10 @@
 usage: many_processes.py [--megabytes N] [--rounds N] [--dir SCRATCH]
                          [--out NAME] [--arrays N]
 
-Processes of torch.distributed on this machine, each with its part of DTensors
-(Shard(0)); one process has plain tensors. A time is from when all have met
-until the last has finished. Interleaved; medians. The target is 1.2 times one
-process.
+The processes use torch.distributed on this machine, and each has its part of
+DTensors (Shard(0)); one process has plain tensors. A time starts when all
+processes have met and ends when the last has finished. Interleaved; medians.
+The target is 1.2 times the time of one process.
 """
 
 import argparse
@@ -33,7 +33,7 @@ COLUMNS = 1024
 
 
 class Case:
-    """The same tensors, over the first `count` ranks."""
+    """The same tensors, spread over the first `count` ranks."""
 
     def __init__(self, count, arrays, rows, seed):
         self.count = count
@@ -68,7 +68,7 @@ class Case:
 
 
 def timed(case, call, path):
-    """Seconds until the last rank is done; on rank 0."""
+    """Returns, on rank 0, the seconds until the last rank is done."""
     dist.barrier()
     start = time.perf_counter()
     result = call(path) if case.is_here else None
@@ -97,7 +97,7 @@ def run_rank(rank, port, args):
     rows -= rows % max(COUNTS)
     cases = [Case(count, args.arrays, rows, 1) for count in COUNTS]
     rounds = {count: {"save": [], "load": []} for count in COUNTS}
-    for number in range(args.rounds + 1):  # the first one warms up
+    for number in range(args.rounds + 1):  # the first round warms up
         for case in cases:
             path = args.scratch / str(case.count)
             if rank == 0:

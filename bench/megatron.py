@@ -4,14 +4,15 @@
 usage: megatron.py --peer-python PYTHON [--arrays N] [--mib N] [--rounds N]
                    [--dtype float32|float16] [--dir SCRATCH] [--out NAME]
 
-A checkpoint as Megatron Core lays it out: N arrays of equal size, each cut in
-four along one axis (half of them along the first, half along the second). It is
-loaded at TP 2, every element once, and saved at TP 4. PYTHON has zarr 2 (what
-tests/interop/requirements-megatron.txt names); it does the reads and writes of
+The checkpoint is laid out as by Megatron Core: N arrays of equal size, each cut
+in four along one axis (half of them along the first, half along the second). It
+is loaded at TP 2, every element once, and saved at TP 4. PYTHON has zarr 2 (see
+tests/interop/requirements-megatron.txt) and does the reads and writes of
 Megatron Core's strategy, array by array, without its checks and conversions to
-torch. Each side is a process of its own that lives through all rounds; they
-take turns, and the first round is not counted. The page cache is warm. zarr-python
-does not sync; holdfast saves with and without. The files of both are compared.
+torch. Each side is its own process, which lives through all rounds; they take
+turns, and the first round is not counted. The page cache is warm. zarr-python
+does not sync; holdfast saves with and without syncs. The files of both are
+compared.
 
 --out writes NAME.md and NAME.json to bench/results/.
 """
@@ -35,7 +36,7 @@ SAVED_TP, LOADED_TP = 4, 2
 
 
 def parts(index, size, tp):
-    """(offset, local shape) of each rank's shard of array `index`."""
+    """Returns (offset, local shape) of each rank's shard of array `index`."""
     axis = index % 2
     for rank in range(tp):
         offset, shape = [0, 0], [size, size]
@@ -156,7 +157,7 @@ def box(offset, shape):
 
 
 def worker(kind, count, size, dtype):
-    """Does what it is told on standard input, a line each."""
+    """Runs the commands on standard input, one per line."""
     side = {"holdfast": Holdfast, "zarr": Zarr}[kind](count, size, dtype)
     for line in sys.stdin:
         operation, path, option = json.loads(line)
@@ -204,7 +205,7 @@ def same_files(a, b):
 
 
 def rounds_of(arguments, size, scratch):
-    """{(operation, peer): [result of each round]}."""
+    """Returns {(operation, peer): [result of each round]}."""
     ours = Side(sys.executable, "holdfast", arguments, size)
     peer = Side(arguments.peer_python, "zarr", arguments, size)
     cases = [("load", "zarr-python", peer, ""),

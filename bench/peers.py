@@ -8,17 +8,17 @@ usage: peers.py [--driver DRIVER] [--tree llm|small|wide] [--scale S]
 holdfast runs as its Python package (holdfast.save, and the drop-in
 holdfast.orbax), like its peers; with --driver its C++ API runs as well.
 
-Operations: save (syncs included), restore (everything, into memory of its
-own), list (open; names, shapes and dtypes of all leaves), slice (open; the
-middle row of the largest array). Each round does all operations of one peer
-after another, peers in rotating order; medians of N rounds are shown, and
-ratios to the first holdfast mode (2.00 means: takes twice as long). The page
-cache is warm. Results are freed outside the timed part.
+Operations: save (with syncs), restore (everything, into new memory), list
+(open; names, shapes and dtypes of all leaves), slice (open; the middle row of
+the largest array). Each round runs all operations of one peer after those of
+another, with peers in rotating order. Shows medians of N rounds, and ratios to
+the first holdfast mode (2.00 means twice as long). The page cache is warm.
+Results are freed outside the timed part.
 
 --out writes NAME.md and NAME.json to bench/results/. A peer that is not
-installed is listed as such. One round is not counted (--no-warmup skips it);
-a peer that took more than --patience seconds there is not run again, and the
-warm-up round stands for its result.
+installed is listed as missing. A first, warm-up round is not counted
+(--no-warmup skips it); if a peer takes more than --patience seconds in it, the
+peer is not run again and its result is that of the warm-up round.
 """
 
 import argparse
@@ -50,7 +50,7 @@ RAW_PIECE_BYTES = 16 << 20
 
 
 class NotInstalled(Exception):
-    """A peer that this machine lacks."""
+    """A peer is not installed on this machine."""
 
 
 def require(*modules):
@@ -87,17 +87,17 @@ class Peer:
     def prepare(self, tree, scratch):
         self.tree = tree
 
-    # How far resident memory rises during one operation, in a process that has
-    # done nothing else; None for peers that are not asked.
+    # How much resident memory grows during one operation, in a process that has
+    # done nothing else; None for peers that are not measured.
     peak_bytes = None
 
 
 class Holdfast(Peer):
-    """holdfast's C++ API, in a process of its own that times itself."""
+    """holdfast's C++ API, in its own process, which times itself."""
 
     self_timed = True
     process = None  # shared by all modes: one copy of the tree
-    tree_files = None  # (lines, data) for drivers to come
+    tree_files = None  # (lines, data) for later drivers
 
     def __init__(self, mode, api, driver):
         version = " v1" if api != "orbax" else ""
@@ -117,7 +117,7 @@ class Holdfast(Peer):
             self.ask("tree", *Holdfast.tree_files)
 
     def ask(self, *words, process=None):
-        """(seconds, value) of one request."""
+        """Sends one request; returns (seconds, value)."""
         process = process or Holdfast.process
         process.stdin.write(" ".join(map(str, words)) + "\n")
         process.stdin.flush()
@@ -218,7 +218,7 @@ class OrbaxLegacy(Peer):
         return self.ocp.PyTreeCheckpointer().metadata(path)
 
     def slice(self, path, name, row):
-        # Orbax restores whole leaves; its users reach for TensorStore here.
+        # Orbax restores only complete leaves; its users use TensorStore here.
         return open_tensorstore(path, name)[row].read().result()
 
 
@@ -430,7 +430,7 @@ class ZarrPython(Peer):
 
 
 class Raw(Peer):
-    """The floor: the tree's bytes in one file, no format at all."""
+    """The lower bound: the tree's bytes in one file, without any format."""
 
     note = "one file, a thread per CPU, written and synced; read by preadv"
 
@@ -500,12 +500,12 @@ class Raw(Peer):
 
 
 def new_buffer(byte_count):
-    """Untouched pages, as malloc gives them."""
+    """Returns memory with untouched pages, as malloc does."""
     return mmap.mmap(-1, byte_count)
 
 
 def make_peers(args):
-    """(installed peers, [(name, what is missing)])."""
+    """Returns (installed peers, [(name, what is missing)])."""
     modes = args.modes.split(",")
     makers = [(f"holdfast {mode}", lambda mode=mode: HoldfastPython(mode))
               for mode in modes]
@@ -601,7 +601,8 @@ class Run:
 
 
 def measure_peaks(run, args):
-    """Peak memory of holdfast's saves and loads, above what was resident."""
+    """Measures the peak memory of holdfast's saves and loads, above what was
+    resident before."""
     peaks = {}
     path = run.scratch / "peak"
     for peer in run.peers:
@@ -655,7 +656,7 @@ def versions():
 
 
 def write_results(name, text, facts, indent=1):
-    """NAME.md and NAME.json of bench/results/."""
+    """Writes NAME.md and NAME.json to bench/results/."""
     results = pathlib.Path(__file__).resolve().parent / "results"
     (results / f"{name}.md").write_text(text, encoding="utf-8")
     (results / f"{name}.json").write_text(
@@ -663,7 +664,7 @@ def write_results(name, text, facts, indent=1):
 
 
 def command_line(args):
-    """The command without paths of this machine."""
+    """Returns the command line without paths of this machine."""
     words = ["python3 bench/peers.py"]
     if args.driver:
         words.append("--driver DRIVER")
@@ -684,7 +685,7 @@ def cell(seconds, reference):
 
 
 def markdown(run, missing, facts):
-    """The table, and what it takes to read it."""
+    """Returns the table with the facts that a reader needs."""
     installed = [peer for peer in run.peers]
     reference = run.medians(installed[0].name)
     lines = [f"# {facts['tree']}, scale {facts['scale']}: "

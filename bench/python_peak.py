@@ -4,8 +4,8 @@
 usage: python_peak.py save|restore MODULE MODE TREE SCALE PATH
 
 MODULE is holdfast (MODE: zstd, fast, none) or holdfast.orbax (MODE ignored).
-A process of its own, because a peak can only be measured where nothing bigger
-happened before.
+This is a separate program because a process can measure a peak only if nothing
+larger happened before.
 """
 
 import gc
@@ -23,7 +23,7 @@ def status_bytes(key):
 
 
 def calls(module, mode, path, tree):
-    """(save, restore) as functions without arguments."""
+    """Returns (save, restore) as functions without arguments."""
     if module == "holdfast":
         import holdfast
         compression = None if mode == "none" else mode

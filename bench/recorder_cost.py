@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How many of the instructions of a save and a load are the recorder's.
+"""Measures the recorder's share of the instructions of a save and a load.
 
 usage: bench/recorder_cost.py BUILD_DIRECTORY
 
 Runs holdfast_driver under callgrind: a tree of 2,000 leaves of 4 KiB and 4 of
-8 MiB, saved and loaded with one thread. It counts the functions of
-src/ground/record/ with all that they call.
+8 MiB, saved and loaded with one thread. Counts the functions of
+src/ground/record/ and everything they call.
 """
 
 import pathlib
@@ -25,7 +25,7 @@ FUNCTIONS = re.compile(
 
 
 def write_tree(folder):
-    """float32 of a normal distribution, as weights are."""
+    """Writes float32 leaves of a normal distribution, like weights."""
     numbers = random.Random(0)
     block = struct.pack(
         "<1048576f", *(numbers.gauss(0, 0.02) for _ in range(1 << 20)))

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Loads and saves checkpoints in object stores, holdfast and TensorStore in turns.
+"""Times holdfast and TensorStore in turns on checkpoints in object stores.
 
 usage: remote.py [--server ceph|moto|gcs] [--tree llm|small] [--scale S]
                  [--rounds N] [--latency-ms 0,20] [--peers NAME,...]
                  [--operations save,list,load] [--before DIR] [--out NAME]
 
-Each operation runs in a process of its own (cold connections, nothing cached)
-on a server that this program starts, through tests/remote/chaos_proxy.py, which
-adds the latency to each request and counts requests and bytes; latency "direct"
-goes without the proxy and counts nothing. Imports are not timed.
+Each operation runs in its own process (cold connections, nothing cached)
+against a server that this program starts, through tests/remote/chaos_proxy.py,
+which adds the latency to each request and counts requests and bytes. The
+latency "direct" uses no proxy and counts nothing. Imports are not timed.
 
-holdfast runs as its Python package. TensorStore runs with what Orbax asks of it
-for object stores: OCDBT in zarr v2, 400 MiB data files, one write per array, a
-cache of 100 MB for nodes, reads joined over gaps of 1,000,000 bytes. Loading is
-timed on both kinds of checkpoint ("by holdfast", "by TensorStore"), of the
-other's files too. curl fetches the same objects, unread, 32 at a time: what the
-server and the loopback can do, and its CPU.
+holdfast runs as its Python package. TensorStore runs with Orbax's settings for
+object stores: OCDBT in zarr v2, 400 MiB data files, one write per array, a
+cache of 100 MB for nodes, reads joined over gaps of 1,000,000 bytes. Both load
+both kinds of checkpoint ("by holdfast", "by TensorStore"). curl fetches the
+same objects, 32 at a time, and discards them, which shows what the server and
+the loopback can do, and the CPU this takes.
 
 CPU is the client's, user and system, per GB (10^9 bytes) of arrays.
 --before DIR adds the peer "before": the python/ folder of another build of
@@ -48,11 +48,11 @@ COALESCING = {
 PEERS = ("holdfast", "TensorStore")
 
 
-# --- what a worker process does ---------------------------------------------
+# --- the worker process ------------------------------------------------------
 
 
 def base_spec(url):
-    """TensorStore's kvstore of the directory."""
+    """Returns TensorStore's kvstore spec of the directory."""
     scheme, rest = url.split("://")
     bucket, path = rest.split("/", 1)
     spec = {"driver": {"s3": "s3", "gs": "gcs"}[scheme], "bucket": bucket,
@@ -67,7 +67,7 @@ def base_spec(url):
 
 
 class TensorStoreWorker:
-    """As Orbax drives it."""
+    """Uses TensorStore as Orbax does."""
 
     def __init__(self):
         import tensorstore
@@ -130,7 +130,7 @@ class TensorStoreWorker:
 
 
 class HoldfastWorker:
-    """The Python package."""
+    """Uses holdfast's Python package."""
 
     def __init__(self):
         import holdfast
@@ -152,7 +152,7 @@ WORKERS = {"holdfast": HoldfastWorker, "before": HoldfastWorker,
 
 
 def work(task):
-    """Does one operation, and prints what it took as JSON."""
+    """Runs one operation, and prints its cost as JSON."""
     worker = WORKERS[task["peer"]]()
     arguments = [task["url"]]
     if task["operation"] == "save":
@@ -169,14 +169,14 @@ def work(task):
         before.ru_stime,
         "peak_bytes": after.ru_maxrss * 1024}), flush=True)
     del result
-    os._exit(0)  # freeing is not timed, and takes long
+    os._exit(0)  # skip freeing memory, which is not timed and takes long
 
 
-# --- the program that starts them -------------------------------------------
+# --- the program that starts the workers -------------------------------------
 
 
 def run_worker(environment, **task):
-    """The output of the process."""
+    """Runs one task in a worker process, and returns its output."""
     done = subprocess.run(
         [sys.executable, __file__, "--work", json.dumps(task)],
         env=environment, capture_output=True, text=True, check=False)
@@ -186,7 +186,7 @@ def run_worker(environment, **task):
 
 
 def keys_below(server, prefix):
-    """The keys of all objects there."""
+    """Returns the keys of all objects below the prefix."""
     if server.kind == "s3":
         pages = server.boto().get_paginator("list_objects_v2").paginate(
             Bucket="bucket", Prefix=prefix)
@@ -207,7 +207,7 @@ def keys_below(server, prefix):
 
 
 def url_for_curl(server, proxy, key):
-    """One that needs no header."""
+    """Returns a URL that works without headers."""
     import urllib.parse
     if server.kind == "s3":
         return proxy.boto().generate_presigned_url(
@@ -217,7 +217,7 @@ def url_for_curl(server, proxy, key):
 
 
 def curl(server, proxy, prefix):
-    """All objects, to nowhere."""
+    """Fetches all objects with curl, and discards them."""
     with tempfile.NamedTemporaryFile("w", suffix=".curl") as config:
         for key in keys_below(server, prefix):
             config.write(f'url = "{url_for_curl(server, proxy, key)}"\n'
@@ -236,7 +236,7 @@ def curl(server, proxy, prefix):
 
 
 class Bench:
-    """Rounds of all operations on one server."""
+    """Runs rounds of all operations on one server."""
 
     def __init__(self, args, server, proxy):
         self.args = args
@@ -254,7 +254,8 @@ class Bench:
         return through.environment(**more)
 
     def once(self, operation, label, latency, action):
-        """Runs and counts; a failure is kept and does not stop the others."""
+        """Runs and counts `action`; a failure is recorded and the next one
+        runs."""
         self.proxy.reset()
         if latency not in ("direct", "0"):
             self.proxy.set(latency_ms=float(latency))
@@ -326,7 +327,7 @@ class Bench:
                 method="DELETE")).close()
 
     def prepare(self):
-        """The files that are loaded later, saved by each."""
+        """Lets each peer save the files that are loaded later."""
         for peer in self.args.peers:
             run_worker(self.environment("direct", peer), peer=peer,
                        operation="save",
@@ -339,7 +340,7 @@ def median(results, field):
 
 
 def markdown(bench, byte_count, leaf_count):
-    """The tables."""
+    """Returns the tables in Markdown."""
     import peers
     args = bench.args
     facts = peers.machine_facts("/tmp")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Times opening a model for serving: tensors of torch in hand, and touched.
+"""Times opening a model for serving, until torch tensors exist and are touched.
 
 usage: serving.py [--mebibytes N] [--rounds N] [--dir SCRATCH] [--out NAME]
 
-32 bf16 tensors as one file of safetensors and as a raw checkpoint of Orbax's
-format. Each opening has a process of its own, the ways in turns, the page cache
-warm; imports are not timed. "open" ends when all tensors are there, "touch" when
-one byte of each page was read; memory is what the process grew by until then,
-and of that what is its own and not the page cache's.
+The model is 32 bf16 tensors, as one safetensors file and as a raw checkpoint in
+Orbax's format. Each opening has its own process; the methods take turns, and
+the page cache is warm. Imports are not timed. "open" ends when all tensors
+exist, "touch" when one byte of each page was read. Memory is the growth of the
+process until then, and the part of it that is private, not page cache.
 
 --out writes NAME.md and NAME.json to bench/results/.
 """

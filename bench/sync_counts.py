@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Counts the syncs and renames of one save, by holdfast and by Orbax alike.
+"""Counts the syncs and renames of one save by holdfast and by Orbax.
 
 usage: sync_counts.py [--dir SCRATCH] [--out NAME]
 
-Each save runs in a process of its own with bench/sync_counter.c (built here
-with the C compiler of the system) in LD_PRELOAD, so that both are counted at
-the same place, libc. --out writes NAME.md and NAME.json to bench/results/.
+Each save runs in its own process with bench/sync_counter.c (built here with the
+system's C compiler) in LD_PRELOAD, so that both are counted at the same place,
+libc. --out writes NAME.md and NAME.json to bench/results/.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def make_tree(array_count, element_count):
 
 
 def saver_of(program):
-    """A function (path, tree) that saves, durably, and returns when it has."""
+    """Returns a function (path, tree) that saves durably before it returns."""
     if program == "holdfast.save":
         import holdfast
 
@@ -58,7 +58,8 @@ def saver_of(program):
 
 
 def measure(program, array_count, element_count, directory):
-    """The calls of one save; a first one that is not counted warms up."""
+    """Returns the calls of one save, after a warm-up save that is not
+    counted."""
     take = ctypes.CDLL(None).sync_counter_take
     counts = (ctypes.c_uint64 * len(COUNTERS))()
     tree = make_tree(array_count, element_count)
@@ -86,7 +87,7 @@ def build_counter(directory):
 
 
 def measure_apart(library, program, tree, scratch):
-    """Measures in a process of its own; None where a program is missing."""
+    """Measures in a separate process; None where a program is missing."""
     environment = os.environ | {
         "LD_PRELOAD": str(library),
         "JAX_PLATFORMS": "cpu",

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Times saves on a disk that takes so many bytes a second, and no more.
+"""Times saves on a disk whose write speed is limited.
 
 usage: throttled_saves.py [--tree llm|small|wide] [--scale S] [--rounds N]
                           [--mb-per-second N] [--dir SCRATCH] [--out NAME]
 
-Fast local disks hide what smaller files are worth: most checkpoints go to disks
-that processes share, or over a network. The kernel's block throttle (blkio of
-cgroup version 1, io of version 2) bounds what this process writes to the disk
-of SCRATCH; wants root. Saves are synced, in turns, in one process whose memory
-is warm; one round before them is not counted.
+Fast local disks hide the value of smaller files, but most checkpoints go to
+disks that processes share, or over a network. The kernel's block throttle
+(blkio of cgroup version 1, io of version 2) limits the speed at which this
+process writes to the disk of SCRATCH; it needs root. Saves are synced, take
+turns, and run in one process with warm memory; a first round is not counted.
 
 --out writes NAME.md and NAME.json to bench/results/.
 """
@@ -32,7 +32,7 @@ GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 @contextlib.contextmanager
 def throttled(scratch, bytes_per_second):
-    """This process may write so much to the disk of `scratch`."""
+    """Limits this process's writes to the disk of `scratch`."""
     device = os.stat(scratch).st_dev
     disk = f"{os.major(device)}:{os.minor(device)}"
     is_old = (GROUPS / "blkio").is_dir()
@@ -53,7 +53,7 @@ def throttled(scratch, bytes_per_second):
 
 
 def measure(savers, scratch, rounds):
-    """({saver: seconds of each round}, {saver: bytes stored})."""
+    """Returns ({saver: seconds of each round}, {saver: bytes stored})."""
     seconds = {saver.name: [] for saver in savers}
     sizes = {}
     for number in range(rounds + 1):

@@ -1,11 +1,11 @@
-"""How long a save keeps the caller: of TieredManager and in the background.
+"""Times how long TieredManager's and background saves block the caller.
 
     python3 bench/tier_saves.py DIRECTORY [--mib 512] [--rounds 15]
 
-One process. In turns, which of the two is first changing: the time until
-`TieredManager.save` and `holdfast.save(background=True)` have returned, having
-copied what may change; each is then waited for. Prints medians and the median
-of the ratios of neighbours.
+In one process, times `TieredManager.save` and `holdfast.save(background=True)`
+until they return, which they do after copying what may change; then waits for
+each save to end. The two alternate in going first. Prints medians, and the
+median of the ratios within each round.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
         else:
             theirs = save_plainly()
             ours = save_in_tiers(step)
-        if step:  # the first brings the memory
+        if step:  # the first step allocates memory
             rows.append((ours, theirs))
     tiers.close()
     shutil.rmtree(args.directory)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Trains three small models and saves their states: what codecs meet.
+"""Trains three small models and saves their states, as test data for codecs.
 
 usage: trained.py FOLDER [--only NAME,...] [--steps N]
 
-Random numbers are not what training leaves behind: rows that no batch touched,
-frozen layers, moments that cover many magnitudes. Each model takes a minute or
-two on two quiet cores, from data that are on every machine or drawn by a seed:
+Trained states differ from random numbers: they have rows that no batch touched,
+frozen layers, and moments over many orders of magnitude. Each model takes a
+minute or two on two quiet cores. The data exist on every machine or are drawn
+from a seed:
 
   transformer  next token of Python's own library; bf16 weights, f32 masters,
                f32 moments; padding rows, head tied to the embedding, frozen
@@ -42,7 +43,7 @@ def cast(tree, dtype):
 
 
 def train(name, step_count, step, carry, batches):
-    """Runs `step(carry, batch) -> (carry, loss)` so many times."""
+    """Runs `step(carry, batch) -> (carry, loss)` `step_count` times."""
     start = time.perf_counter()
     for number in range(1, step_count + 1):
         carry, loss = step(carry, next(batches))
@@ -54,12 +55,12 @@ def train(name, step_count, step, carry, batches):
 
 # Transformer.
 
-TOKENS_USED, TOKEN_ROWS = 8000, 8192  # rows rounded up, as accelerators like it
+TOKENS_USED, TOKEN_ROWS = 8000, 8192  # rows rounded up, as accelerators prefer
 WIDTH, CONTEXT, BATCH = 256, 64, 8
 
 
 def library_tokens():
-    """(ids, counts): 0 is padding, 1 stands for what is rare."""
+    """Returns (ids, counts); id 0 is padding, id 1 stands for rare tokens."""
     library = pathlib.Path(sysconfig.get_paths()["stdlib"])
     words = re.findall(r"\w+|[^\w\s]|\n", "\n".join(
         path.read_text(errors="replace")
@@ -159,7 +160,7 @@ class Convnet(nn.Module):
 
 
 def gratings(draw, count=16):
-    """Images of waves in noise; the class is the direction of the wave."""
+    """Draws images of waves in noise; the class is the wave's direction."""
     labels = draw.integers(CLASSES, size=count)
     angle = (np.pi / CLASSES * labels + draw.normal(0, 0.05, count))
     y, x = np.mgrid[:32, :32].astype(np.float32)
@@ -231,7 +232,7 @@ class Ranker(nn.Module):
 
 
 def clicks(draw, tastes, bucket_of, count=4096):
-    """Zipf-drawn users and items; a click where their tastes agree."""
+    """Draws users and items by Zipf's law; a click is where tastes agree."""
     user = 1 + draw.zipf(1.2, count) % (ROWS["user"] - 1)
     item = 1 + draw.zipf(1.1, count) % (ROWS["item"] - 1)
     pair = bucket_of[(user * 31 + item) % len(bucket_of)]

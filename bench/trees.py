@@ -1,4 +1,4 @@
-"""The trees that bench/peers.py saves, and how the C++ driver gets them.
+"""Makes the trees that bench/peers.py saves, and passes them to the C++ driver.
 
 A tree is {dotted name: numpy array}. The same seeds give the same bytes.
 """
@@ -12,7 +12,7 @@ CHUNK_ELEMENTS = 1 << 22
 
 
 def normal(draw, shape, deviation, transform=None):
-    """float32 N(0, deviation), made in pieces to keep temporaries small."""
+    """Draws float32 N(0, deviation), in pieces to keep temporaries small."""
     array = np.empty(shape, np.float32)
     flat = array.reshape(-1)
     for start in range(0, flat.size, CHUNK_ELEMENTS):
@@ -26,7 +26,8 @@ def normal(draw, shape, deviation, transform=None):
 
 def llm(scale):
     """A transformer with Adam: bf16 weights N(0, .02), f32 moments that look
-    like a tenth of a gradient and like its square; 1 GiB in all at scale 1."""
+    like a tenth of a gradient and like its square; 1 GiB in total at scale
+    1."""
     draw = np.random.default_rng(1)
     parameter_count = int(scale * GIB / (2 + 4 + 4))
     layer_count = 12
@@ -67,14 +68,14 @@ TREES = {"llm": llm, "small": small, "wide": wide}
 
 
 def slice_of(tree):
-    """(name, row) of the read that the slice benchmark does: the middle row
-    of the largest array."""
+    """Returns (name, row) for the slice benchmark: the middle row of the
+    largest array."""
     name = max(tree, key=lambda key: (tree[key].ndim, tree[key].nbytes))
     return name, tree[name].shape[0] // 2
 
 
 def nested(tree):
-    """{"a.b": x} as {"a": {"b": x}}."""
+    """Turns {"a.b": x} into {"a": {"b": x}}."""
     root = {}
     for name, array in tree.items():
         node = root
@@ -86,7 +87,8 @@ def nested(tree):
 
 
 def write_for_driver(tree, lines_path, data_path):
-    """Writes a line an array, and all their bytes: see holdfast_driver.cc."""
+    """Writes one line per array, and all their bytes; see
+    holdfast_driver.cc."""
     lines, offset = [], 0
     with open(data_path, "wb") as data:
         for name, array in tree.items():

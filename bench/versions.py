@@ -1,13 +1,14 @@
-"""Two builds of holdfast beside each other: save, load and one row.
+"""Compares two builds of holdfast on a save, a load and a read of one row.
 
-Each round runs both drivers, in turns of order, in processes that stay; what
-counts is the median of the rounds' ratios, and the ratio of the fastest. Warm,
-saves with their syncs, checksums verified.
+Each round runs both drivers, in alternating order, in processes that stay
+alive. The results are the median of the rounds' ratios, and the ratio of the
+fastest rounds. Caches are warm, saves include their syncs, and checksums are
+verified.
 
 usage: versions.py OLD_DRIVER NEW_DRIVER TREE SCALE ROUNDS COMPRESSION...
   drivers: build/*/bench/holdfast_driver of the two builds; TREE: llm, wide,
-  small (trees.py). --count in front: instructions under callgrind instead of
-  seconds, in one round.
+  small (trees.py). With --count before them, counts instructions under
+  callgrind instead of seconds, in one round.
 """
 
 import pathlib
@@ -24,7 +25,7 @@ _CALLGRIND = ["valgrind", "--tool=callgrind",
 
 
 class Driver:
-    """A holdfast_driver that knows the tree."""
+    """A holdfast_driver that has loaded the tree."""
 
     def __init__(self, path: str, tree: str) -> None:
         self._process = subprocess.Popen(
@@ -32,7 +33,7 @@ class Driver:
         self.seconds(tree)
 
     def seconds(self, command: str) -> float:
-        """Runs one command; raises RuntimeError with what the driver says."""
+        """Runs one command; raises RuntimeError with the driver's message."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(command + "\n")
         self._process.stdin.flush()
@@ -43,7 +44,8 @@ class Driver:
 
 
 def instructions(path: str, commands: list[str]) -> int:
-    """The instructions that a driver spends on the commands, with its start."""
+    """Returns the instructions a driver spends on its start and the
+    commands."""
     run = subprocess.run(
         [*_CALLGRIND, path], input="\n".join(commands) + "\n",
         capture_output=True, text=True, check=True)

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Times views: making them, and restoring through them.
+"""Times making views, and restoring through them.
 
 usage: views.py [--tree llm|small|wide] [--scale S] [--rounds N]
                 [--dir SCRATCH] [--out NAME]
 
 1. A sparse model of 1,000 bf16 tensors and 100 GiB in 20 shards of safetensors:
-   the command's time, memory, and what it wrote.
+   the command's time, memory, and bytes written.
 2. The tree as safetensors: a view of it, `convert`, and a copy of the file; and
-   saves of the tree: raw, and raw in files that are safetensors, too.
-3. The view beside a raw checkpoint of Orbax's format of the same tree, restored
-   by holdfast.load and by stock Orbax; each load in a process of its own,
-   readers in turns, the page cache warm. Views with checksums are checked as
-   the checkpoint is, views without are not.
+   saves of the tree: raw, and raw in files that are also safetensors.
+3. The view and a raw checkpoint in Orbax's format of the same tree, restored by
+   holdfast.load and by stock Orbax. Each load has its own process, readers take
+   turns, and the page cache is warm. Checksums are verified for the checkpoint
+   and for views that have them.
 
 --out writes NAME.md and NAME.json to bench/results/.
 """
@@ -66,7 +66,7 @@ def write_sparse_model(folder, tensor_count=1000, shard_count=20,
 
 def measure_sparse(scratch):
     write_sparse_model(scratch / "sparse")
-    # VmHWM is the process's own; ru_maxrss has that of its parent, too.
+    # VmHWM covers only this process; ru_maxrss includes its parent's peak.
     program = ("import re, sys, time, holdfast; begun = time.time(); "
                "holdfast.view(sys.argv[1], sys.argv[2], must_refer=True); "
                "print(time.time() - begun, re.search(r'VmHWM:\\s+(\\d+)', "
@@ -88,7 +88,8 @@ def seconds_of(action):
 
 
 def measure_ways(scratch, tree, rounds):
-    """{way: [seconds]} of giving Orbax what lies in the model, or memory."""
+    """Returns {method: [seconds]} for each method to turn the model, or the
+    tree in memory, into a checkpoint that Orbax reads."""
     model, target = scratch / "model", scratch / "target"
     ways = {
         "view": lambda: holdfast.view(model, target, must_refer=True),
@@ -105,7 +106,7 @@ def measure_ways(scratch, tree, rounds):
     }
     samples = {way: [] for way in ways}
     for number in range(rounds + 1):
-        # In turns: what comes after a large write pays for its memory.
+        # The order rotates, as a step after a large write pays for its memory.
         order = list(ways.items())
         for way, action in order[number % len(order):] + order[
                 :number % len(order)]:

@@ -1,4 +1,5 @@
-# A toolchain for ARM on x86-64: Debian's cross compiler, and qemu to run tests.
+# A toolchain for ARM on x86-64, with Debian's cross compiler, and qemu for
+# tests.
 #
 #   dpkg --add-architecture arm64 && apt-get update
 #   apt-get install g++-aarch64-linux-gnu qemu-user libzstd-dev:arm64 \

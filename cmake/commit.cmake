@@ -1,5 +1,5 @@
-# What Commit() says, looked up at every build and written when it has changed:
-# as a script (-P) it writes the file OUT about the clone SOURCE.
+# Looks up the commit that Commit() returns at every build, and writes it when
+# it has changed. As a script (-P), writes the file OUT for the clone SOURCE.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(commit "")
   if(EXISTS ${SOURCE}/.git)

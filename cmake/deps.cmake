@@ -1,7 +1,7 @@
-# Third-party libraries, all from Debian 12; why each: doc/dependencies.md.
+# Third-party libraries, all from Debian 12; doc/dependencies.md says why.
 
-# One program file that runs anywhere: a static holdfast takes static
-# third-party libraries where the system has them.
+# A static holdfast links static third-party libraries where the system has
+# them, so that its one program file runs anywhere.
 if(NOT BUILD_SHARED_LIBS)
   set(ZLIB_USE_STATIC_LIBS ON)
   set(OPENSSL_USE_STATIC_LIBS ON)
@@ -23,8 +23,8 @@ find_path(MSGPACK_INCLUDE_DIR msgpack.hpp REQUIRED)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 find_path(BOOST_INCLUDE_DIR boost/beast/http.hpp REQUIRED)
 
-# holdfast_archive(name target archives...): `name` links the archives when all
-# of them exist and a static build wants them, else the imported `target`.
+# holdfast_archive(name target archives...): `name` links the archives in a
+# static build if all of them exist, else the imported `target`.
 function(holdfast_archive name target)
   add_library(${name} INTERFACE)
   set(found)
@@ -51,9 +51,9 @@ holdfast_archive(holdfast_snappy PkgConfig::snappy_pc snappy)
 holdfast_archive(holdfast_pcre2 PkgConfig::pcre2_pc pcre2-8)
 holdfast_archive(holdfast_pugixml PkgConfig::pugixml_pc pugixml)
 holdfast_archive(holdfast_isal PkgConfig::isal_pc isal)
-# What a shared library or module of the folders links: Debian's archives are
-# not all position-independent, so the compressors come as shared libraries. What
-# is in the other archives stays inside.
+# The link needs of a shared library or module made of the folders. Debian's
+# archives are not all position-independent, so compressors are linked as shared
+# libraries. Symbols of the other archives are not exported.
 add_library(holdfast_shared_needs INTERFACE)
 check_linker_flag(CXX -Wl,--exclude-libs,ALL HOLDFAST_CAN_EXCLUDE_LIBS)
 if(HOLDFAST_CAN_EXCLUDE_LIBS)  # not zig's linker
@@ -63,8 +63,9 @@ target_link_libraries(holdfast_shared_needs INTERFACE
   PkgConfig::zstd_pc PkgConfig::lz4_pc PkgConfig::snappy_pc PkgConfig::pcre2_pc
   PkgConfig::isal_pc
   holdfast_pugixml ZLIB::ZLIB OpenSSL::Crypto Threads::Threads ${CMAKE_DL_LIBS})
-# libcurl is loaded when the first URL is used (src/stores/http/curl_library.h): only
-# its headers are needed here. HOLDFAST_CURL_INSIDE links an archive of it.
+# libcurl is loaded when the first URL is used (src/stores/http/curl_library.h),
+# so the build needs only its headers. HOLDFAST_CURL_INSIDE links its archive
+# instead.
 add_library(holdfast_curl INTERFACE)
 target_include_directories(holdfast_curl SYSTEM INTERFACE ${CURL_INCLUDE_DIR})
 if(HOLDFAST_CURL_INSIDE)
@@ -93,7 +94,7 @@ if(HOLDFAST_BUILD_TESTS OR HOLDFAST_BUILD_FUZZ)
   pkg_check_modules(blosc_pc REQUIRED IMPORTED_TARGET blosc)
 endif()
 
-# MPI, for libholdfast_mpi.so alone.
+# MPI, only for libholdfast_mpi.so.
 if(HOLDFAST_WITH_MPI STREQUAL "AUTO")
   set(MPI_CXX_SKIP_MPICXX ON)
   find_package(MPI QUIET COMPONENTS CXX)

@@ -1,30 +1,30 @@
-# holdfast_districts(table): the folders of tools/layers.json, from the ground up.
-# A district with a library of its own is left out when the option of its name
+# holdfast_districts(table): adds the folders of tools/layers.json, from the
+# ground up. A district that is its own library is left out when its option
 # (HOLDFAST_ORBAX, HOLDFAST_TIERS) is off.
 #
 # holdfast_folder(path [COLD] LIBRARY library DEPS folders... LIBS targets...)
 #
 # src/<path>/*.cc become the object library holdfast_<path with _>, a part of
-# `library`; every *_test.cc beside them becomes part of the test
-# <path with _>_test. Files are globbed so that no test on disk can be forgotten.
+# `library`; the *_test.cc files next to them become the test
+# <path with _>_test. Files are globbed so that no test can be forgotten.
 add_library(holdfast_options INTERFACE)
 target_include_directories(holdfast_options INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-# ground/base/sha256.h, which every folder may include.
+# For ground/base/sha256.h, which every folder may include.
 target_include_directories(holdfast_options SYSTEM INTERFACE
   ${OPENSSL_INCLUDE_DIR})
 target_compile_options(holdfast_options INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers
-  # GCC 12 sees uninitialised members in moved-from variants that are not used,
-  # and overlaps in std::string that cannot be (GCC bug 105329).
+  # GCC 12 warns of uninitialised members in unused moved-from variants, and of
+  # impossible overlaps in std::string (GCC bug 105329).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized -Wno-restrict>
   $<$<BOOL:${HOLDFAST_WERROR}>:-Werror>)
 target_link_libraries(holdfast_options INTERFACE Threads::Threads
   ${CMAKE_DL_LIBS})
-# Assertions stay on in every build: a mistake of ours ends the program, and
-# writes no wrong checkpoint. All builds have one optimisation level, so that
-# what one of them has compiled the others take from ccache. Other flags than
-# CMake's own are the caller's, and stay as they are.
+# Assertions stay on in every build, because a bug should end the program rather
+# than write a wrong checkpoint. All builds have the same optimisation level, so
+# that ccache shares objects between them. If the flags are not CMake's
+# defaults, they are the caller's and stay.
 if(CMAKE_CXX_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
   set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 endif()
@@ -36,10 +36,10 @@ if(HOLDFAST_SANITIZE)
   add_link_options(-fsanitize=${HOLDFAST_SANITIZE})
 endif()
 
-# holdfast_unity(target SOURCES|TESTS): the target's files as one translation
-# unit, when HOLDFAST_UNITY asks for it. All of them, so that what may not meet
-# does not depend on how many files there are. HOLDFAST_UNITY_EXCEPT names the
-# targets that somebody works on, and wants compiled a file at a time.
+# holdfast_unity(target SOURCES|TESTS): compiles all files of the target as one
+# translation unit, if HOLDFAST_UNITY is on. There is only one unit, so that
+# name clashes do not depend on the number of files. HOLDFAST_UNITY_EXCEPT lists
+# targets under work, which are compiled file by file.
 function(holdfast_unity target kind)
   if(target IN_LIST HOLDFAST_UNITY_EXCEPT)
     return()
@@ -50,14 +50,14 @@ function(holdfast_unity target kind)
   set_target_properties(${target} PROPERTIES
     UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # GCC takes the .cc that a unity file includes for headers.
+    # GCC treats a .cc that a unity file includes as a header.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
 endfunction()
 
-# A folder that is COLD takes a third less of processor time to compile, and of
-# space. Measured with 20,000 leaves: in folders that look at each of them it cost
-# 6 to 16 %. Debug and sanitized builds keep their own level.
+# A COLD folder is compiled for size, which saves a third of compile time and of
+# space. In folders that handle every leaf this cost 6 to 16 % of speed,
+# measured with 20,000 leaves. Debug and sanitized builds keep their own level.
 set(holdfast_cold_options $<$<CONFIG:Release>:-Os>)
 
 function(holdfast_folder path)
@@ -74,7 +74,7 @@ function(holdfast_folder path)
   endif()
   add_library(holdfast_${name} OBJECT ${sources})
   holdfast_unity(holdfast_${name} SOURCES)
-  # Public headers say what a shared library shows (HOLDFAST_EXPORT).
+  # Public headers mark what a shared library exports (HOLDFAST_EXPORT).
   set_target_properties(holdfast_${name} PROPERTIES
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_link_libraries(holdfast_${name} PUBLIC holdfast_options)
@@ -103,14 +103,14 @@ function(holdfast_folder path)
     holdfast_unity(${name}_test TESTS)
     target_link_libraries(${name}_test PRIVATE
       holdfast_options holdfast_twins GTest::gmock GTest::gtest_main ${libs})
-    # Linked with the folder and everything downstairs, and nothing upstairs.
+    # Linked with the folder and all folders below it, and none above it.
     foreach(library IN LISTS closure)
       target_sources(${name}_test PRIVATE $<TARGET_OBJECTS:${library}>)
     endforeach()
     target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_compile_definitions(${name}_test PRIVATE
       HOLDFAST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    # Compiling it takes longer than running it.
+    # Compiling a test takes longer than running it.
     target_compile_options(${name}_test PRIVATE -O0)
     add_test(NAME unit.${name} COMMAND ${name}_test)
     set_tests_properties(unit.${name} PROPERTIES
@@ -141,8 +141,8 @@ function(holdfast_districts table)
       list(APPEND order ${folder})
     endforeach()
   endforeach()
-  # CMake gives the members sorted by name: those whose folders are made go
-  # first, round by round.
+  # CMake lists the members sorted by name. Each round adds the folders whose
+  # dependencies already exist.
   set(made)
   while(order)
     set(waiting)
@@ -172,7 +172,7 @@ function(holdfast_districts table)
   endwhile()
 endfunction()
 
-# The names of the members of an object in a JSON text.
+# Sets `result` to the member names of an object in a JSON text.
 function(holdfast_json_members result text)
   string(JSON count LENGTH "${text}" ${ARGN})
   math(EXPR last "${count} - 1")
@@ -184,7 +184,8 @@ function(holdfast_json_members result text)
   set(${result} ${names} PARENT_SCOPE)
 endfunction()
 
-# The strings of an array in a JSON text; none when it is not there.
+# Sets `result` to the strings of an array in a JSON text, or to an empty list
+# if the array is missing.
 function(holdfast_json_list result text)
   set(values)
   string(JSON count ERROR_VARIABLE missing LENGTH "${text}" ${ARGN})

@@ -1,7 +1,7 @@
-# What `cmake --install` puts down: the library, the public headers, and packages
-# so that `find_package(holdfast)` gives holdfast::holdfast and pkg-config knows
-# holdfast (component `library`); the command, its manual page and completions
-# (component `command`).
+# What `cmake --install` installs. Component `library`: the library, the public
+# headers, and package files for `find_package(holdfast)`, which defines
+# holdfast::holdfast, and for pkg-config. Component `command`: the command, its
+# manual page and completions.
 include(CMakePackageConfigHelpers)
 
 set_target_properties(holdfast PROPERTIES
@@ -26,7 +26,7 @@ install(EXPORT holdfast_targets
   FILE holdfastTargets.cmake
   NAMESPACE holdfast::
   DESTINATION ${package_dir} COMPONENT library)
-# A shared library carries its own needs; a static one passes them on.
+# A shared library links its dependencies itself; a static one passes them on.
 get_target_property(holdfast_type holdfast TYPE)
 if(holdfast_type STREQUAL "STATIC_LIBRARY")
   set(HOLDFAST_IS_STATIC ON)
@@ -45,7 +45,7 @@ install(FILES
   ${PROJECT_BINARY_DIR}/holdfastConfigVersion.cmake
   DESTINATION ${package_dir} COMPONENT library)
 
-# A static library's users link what it needs, and C++'s own library.
+# Users of a static library must link its dependencies and the C++ library.
 set(HOLDFAST_PC_REQUIRES)
 set(HOLDFAST_PC_LINK)
 set(HOLDFAST_PC_WINGS)

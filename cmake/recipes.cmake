@@ -1,5 +1,6 @@
-# The recipes of src/tools/recipe/shipped, each named as its file, as constants of the
-# library (src/tools/recipe/shipped.h). CMake looks again when one of them changes.
+# Puts the recipes of src/tools/recipe/shipped into the library as constants,
+# each named after its file (src/tools/recipe/shipped.h). A changed recipe makes
+# CMake run again.
 file(GLOB recipes CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/src/tools/recipe/shipped/*.json)
 list(SORT recipes)

@@ -1,5 +1,5 @@
-# The parts of the report's page (src/tools/report/page) as constants of the library
-# (src/tools/report/page.h). CMake looks again when one of them changes.
+# Puts the parts of the report's page (src/tools/report/page) into the library
+# as constants (src/tools/report/page.h). A changed part makes CMake run again.
 foreach(part html css js)
   set(page_file ${PROJECT_SOURCE_DIR}/src/tools/report/page/page.${part})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page_file})

@@ -3,9 +3,9 @@
 
 usage: check_exports.py LIBRARY [--root DIR]
 
-Each exported symbol of namespace holdfast is made of names that the public
-headers have, and the first functions that anybody calls are among them. Prints
-the symbols that are too many; exit status 1 when there is one.
+Each exported symbol of namespace holdfast must consist of names that the public
+headers declare, and the main functions (Save, Load, ...) must be exported.
+Prints undeclared symbols and missing functions; exit status 1 if there are any.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from source_files import cpp_files, repository_root
 
 COMMENT = re.compile(r"//[^\n]*")
 NAME = re.compile(r"[A-Za-z_]\w*")
-# The text before the name that a symbol belongs to.
+# The text that a demangled symbol may have before its owner's name.
 PREFIX = re.compile(r"^(?:(?:non-virtual |virtual |covariant return )?"
                     r"(?:thunk to|vtable for|VTT for|typeinfo name for|"
                     r"typeinfo for|guard variable for)|"
@@ -29,7 +29,7 @@ WANTED = ("holdfast::Save(", "holdfast::Load(", "holdfast::Open(",
 
 
 def exported(library):
-    """The demangled names that a program may link."""
+    """Returns the demangled names that a program may link against."""
     listed = subprocess.run(
         ["nm", "-D", "-C", "--defined-only", "--format=posix", str(library)],
         capture_output=True, text=True, check=True).stdout
@@ -38,7 +38,7 @@ def exported(library):
 
 
 def declared_names(root):
-    """Every name in the public headers."""
+    """Returns every name in the public headers."""
     names = set()
     for path in cpp_files(root, ("include",)):
         names.update(NAME.findall(COMMENT.sub("", path.read_text("utf-8"))))
@@ -46,7 +46,7 @@ def declared_names(root):
 
 
 def owner(symbol):
-    """"holdfast::A::f" of "vtable for holdfast::A::f(int)"."""
+    """Extracts "holdfast::A::f" from "vtable for holdfast::A::f(int)"."""
     symbol = PREFIX.sub("", symbol.replace("[abi:cxx11]", ""))
     match = re.match(r"holdfast::(?:~?\w+(?:::)?)*", symbol)
     return match.group(0) if match else ""

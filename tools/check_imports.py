@@ -4,10 +4,10 @@
 usage: check_imports.py [--root DIR]
 
 Imports inside functions count, and so do strings that name a module of the
-package in full, as importlib.import_module takes them. Imports under
-TYPE_CHECKING do not count, nor does the package that a module lies in, unless
+package in full, as importlib.import_module accepts them. Imports under
+TYPE_CHECKING do not count, nor does the package that contains a module, unless
 the module names it. Prints each circle, with the line of each import; exit
-status 1 when there is one. Needs no import of the package.
+status 1 if there are any. Does not import the package.
 """
 
 import argparse
@@ -22,7 +22,7 @@ PACKAGE = "holdfast"
 
 
 def read_modules(folder):
-    """{module name: its file} of the package in `folder`."""
+    """Returns {module name: file} for the package in `folder`."""
     modules = {}
     for pattern in ("*.py", "*.pyi"):
         for path in sorted(folder.rglob(pattern)):
@@ -34,14 +34,14 @@ def read_modules(folder):
 
 
 def is_for_types(node):
-    """`if TYPE_CHECKING:`"""
+    """Whether the node is an `if TYPE_CHECKING:`."""
     test = getattr(node, "test", None)
     name = getattr(test, "id", None) or getattr(test, "attr", None)
     return isinstance(node, ast.If) and name == "TYPE_CHECKING"
 
 
 def walk(node):
-    """All nodes below, without what only type checkers run."""
+    """Yields all nodes below, except what only type checkers run."""
     children = node.orelse if is_for_types(node) else (
         ast.iter_child_nodes(node))
     for child in children:
@@ -50,7 +50,7 @@ def walk(node):
 
 
 def imported(node):
-    """Names that a node may import, the longer ones first."""
+    """Returns the names that a node may import, longer names first."""
     if isinstance(node, ast.Import):
         return [[alias.name] for alias in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -62,7 +62,7 @@ def imported(node):
 
 
 def imports_of(name, path, modules):
-    """{module: line of its first import} of one module."""
+    """Returns {imported module: line of its first import} for one module."""
     found = {}
     for node in walk(ast.parse(path.read_text(encoding="utf-8"))):
         if getattr(node, "level", 0):
@@ -75,7 +75,7 @@ def imports_of(name, path, modules):
 
 
 def find_circles(graph):
-    """One circle of each group of modules that import each other."""
+    """Yields one circle for each group of modules that import each other."""
     graph = {name: set(imports) for name, imports in graph.items()}
     while True:
         try:
@@ -84,7 +84,7 @@ def find_circles(graph):
         except graphlib.CycleError as error:
             circle = error.args[1][::-1]
         yield circle
-        # Others may hide behind it: go on without one of its imports.
+        # The circle may hide others: drop one of its imports and continue.
         graph[circle[0]].discard(circle[1])
 
 

@@ -3,15 +3,16 @@
 
 usage: check_layers.py [--root DIR] [--write]
 
-A folder of src/ includes only the folders that it stands on, and those that
-they stand on, all of them in districts that its own stands on, and each
-third-party header only where the table says. Public
-headers include std (of C those in c/) and each other, and open with a comment.
-cli/, examples/ and the consumers in tests/ see public headers only; the twins
-are for tests, each on the floor whose headers it includes. Also refuses cycles
-in the table, rows that say twice what a folder stands on, and a
-doc/architecture.md whose tables are not made from it; --write makes them.
-Prints file:line for each problem; exit status 1 when there is one.
+A folder of src/ may include only the folders that it stands on, directly or
+through others, all of them in its own district or one that this stands on. A
+third-party header may be included only where the table says so. Public headers
+include only standard headers (in c/ only C's) and each other, and open with a
+comment. cli/, examples/ and the consumers in tests/ see only public headers.
+Only tests may include the twins, and only tests of folders that may see every
+header the twin includes. Also refuses cycles in the table, rows that repeat
+what a folder already stands on through another, and a doc/architecture.md whose
+tables differ from the table; --write generates them.
+Prints file:line for each problem; exit status 1 if there are any.
 """
 
 import argparse
@@ -44,7 +45,7 @@ class Law:
         self.twins = table["twins"]
 
     def folder_of(self, name):
-        """The longest src folder that holds `name`, or None."""
+        """Returns the innermost src folder that contains `name`, or None."""
         found = None
         for folder in self.folders:
             if name.startswith(folder + "/"):
@@ -53,7 +54,8 @@ class Law:
         return found
 
     def below(self, name):
-        """All that a folder stands on; with itself when there is a cycle."""
+        """Returns all folders that one stands on, directly or not; itself among
+        them if there is a cycle."""
         reached, pending = set(), list(self.rows[name]["on"])
         while pending:
             folder = pending.pop()
@@ -63,7 +65,7 @@ class Law:
         return reached
 
     def below_district(self, name):
-        """All districts that one stands on."""
+        """Returns all districts that one stands on, directly or not."""
         reached, pending = set(), list(self.districts[name]["on"])
         while pending:
             district = pending.pop()
@@ -73,7 +75,7 @@ class Law:
         return reached
 
     def lawless(self):
-        """(folder, why) of rows that break the law between districts."""
+        """Yields (folder, why) for rows that break the rules of districts."""
         for district, row in self.districts.items():
             allowed = self.below_district(district) | {district}
             for name, folder in row["folders"].items():
@@ -85,19 +87,20 @@ class Law:
                                      "may not see")
 
     def cycle(self):
-        """A folder that reaches itself, or None."""
+        """Returns a folder that stands on itself, or None."""
         return next((name for name, below in self.folders.items()
                      if name in below), None)
 
     def said_twice(self):
-        """(folder, another it stands on by way of a third) of each row."""
+        """Yields (folder, other) where a row lists a folder that it already
+        stands on through a third."""
         for name, row in self.rows.items():
             for direct in row["on"]:
                 if any(direct in self.folders[other] for other in row["on"]):
                     yield name, direct
 
     def document(self):
-        """The tables of doc/architecture.md, one a district."""
+        """Returns the tables of doc/architecture.md, one per district."""
         parts = []
         for district, row in self.districts.items():
             on = ", ".join(row["on"]) or "std"
@@ -113,7 +116,8 @@ class Law:
 
     @staticmethod
     def short(name, other):
-        """A folder as a neighbour calls it."""
+        """Returns the name by which a folder of the same district refers to
+        `other`."""
         district = name.split("/")[0] + "/"
         return other.removeprefix(district)
 
@@ -144,7 +148,7 @@ class Checker:
                 self.problems.add(path, 1, "no #pragma once")
 
     def refusal(self, name, mark, included):
-        """Why file `name` may not include it, or None."""
+        """Returns why file `name` may not include `included`, or None."""
         if included.startswith("holdfast/"):
             header = self.root / "include" / included
             return None if header.exists() else "no such public header"
@@ -177,7 +181,7 @@ class Checker:
         return f"only {', '.join(folders)} may"
 
     def home(self, name):
-        """The src folder of a file, or None outside src/."""
+        """Returns the src folder of a file, or None outside src/."""
         if not name.startswith("src/"):
             return None
         return self.law.folder_of(name[len("src/"):])
@@ -198,8 +202,8 @@ class Checker:
         return self.outside_refusal(name, included, target)
 
     def tests_refusal(self, name, home, included):
-        """The refusal for a file in tests/ that a file of the folder `home`
-        includes."""
+        """Returns why file `name` of folder `home` may not include a file in
+        tests/, or None."""
         if not name.endswith(("_test.cc", "_test_util.h")):
             return "only tests may"
         path = self.root / "tests" / included
@@ -210,7 +214,7 @@ class Checker:
         return None
 
     def floors(self, twin):
-        """The folders of src/ whose headers a twin's header includes."""
+        """Returns the src folders whose headers a twin's header includes."""
         found = set()
         for line in twin.read_text(encoding="utf-8").splitlines():
             match = INCLUDE.match(line)
@@ -261,12 +265,12 @@ def check_document(law, problems, write):
 
 
 def is_standard(included):
-    """A C++ standard header has no dot and no slash."""
+    """Whether it is a C++ standard header: no dot and no slash."""
     return re.fullmatch(r"[a-z0-9_]+", included) is not None
 
 
 def is_system(included):
-    """POSIX and Linux headers."""
+    """Whether it is a POSIX or Linux header."""
     return re.match(r"(sys/|linux/|arpa/|netinet/|netdb\.h|unistd\.h|fcntl\.h|dirent\.h|signal\.h|"
                     r"spawn\.h|"
                     r"pthread\.h|sched\.h|dlfcn\.h|poll\.h|termios\.h|"

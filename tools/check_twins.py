@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that a built library has none of the classes of tests/twins.
+"""Checks that a built library contains no class of tests/twins.
 
 usage: check_twins.py LIBRARY
 """
@@ -26,7 +26,7 @@ def main():
         library = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         found = [name for name in sorted(twins | {"MemoryStore"})
                  if library.find(mangled(name)) >= 0]
-    # A class of them shows that the search would find the others.
+    # That this one is found shows that the search would find the others.
     if found != ["MemoryStore"] or "FaultBucket" not in twins:
         print(f"{sys.argv[1]}: has {found} (want ['MemoryStore'] alone)")
         return 1

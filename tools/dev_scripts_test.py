@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of scripts/dev and scripts/sanitize, in a tree of their own where cmake,
-ctest and compilers only note how they were called."""
+"""Tests scripts/dev and scripts/sanitize in a temporary tree where cmake, ctest
+and compilers only record how they were called."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ case "$(basename "$0") $*" in
     esac; done >>build/dev/CMakeCache.txt ;;
 esac
 """
-# A compiler whose programs run, or do not.
+# A fake compiler; its programs run or fail, as the test wants.
 COMPILER = """#!/bin/sh
 while [ "$1" != -o ]; do shift; done
 printf '#!/bin/sh\\nexit %d\\n' "$STATUS" >"$2"
@@ -53,7 +53,7 @@ class ScriptsTest(unittest.TestCase):
         (self.root / "bin" / name).chmod(0o755)
 
     def call(self, *words, status=0, **variables):
-        """Its output, and what it called, a line each."""
+        """Returns the script's output and the calls it made, one per line."""
         (self.root / "calls").write_text("")
         done = subprocess.run(
             [self.root / "scripts" / words[0], *words[1:]],

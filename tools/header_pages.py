@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Pages about the public headers: contract as text, declarations as code.
+"""Makes pages of the public headers: contract as text, declarations as code.
 
 usage: header_pages.py [HEADER]
 
-Without HEADER lists the pages; with one prints its page. tools/site_hooks.py
-puts them all into the site.
+Without HEADER, lists the pages; with it, prints that header's page.
+tools/site_hooks.py adds all pages to the site.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include" / "holdfast"
-# How a paragraph of a contract may begin; the words are set in bold.
+# A label that may begin a paragraph of a contract; pages show it in bold.
 LABEL = re.compile(r"^([A-Z][\w-]+(?: [a-z]+)?): ")
 SPECIAL = re.compile(r"([\\*_\[\]<>#|])")
 TIERS = {
@@ -32,7 +32,7 @@ def headers() -> list[pathlib.Path]:
 
 
 def split_header(text: str) -> tuple[list[str], str]:
-    """The lines of the contract, and the declarations."""
+    """Splits a header into the lines of its contract and its declarations."""
     lines = text.splitlines()
     count = next(i for i, line in enumerate(lines)
                  if not line.startswith("//"))
@@ -43,14 +43,15 @@ def split_header(text: str) -> tuple[list[str], str]:
 
 
 def escaped(line: str) -> str:
-    """Plain text as Markdown; what is between backticks stays."""
+    """Escapes plain text for Markdown, except between backticks."""
     parts = line.split("`")
     return "`".join(SPECIAL.sub(r"\\\1", part) if i % 2 == 0 else part
                     for i, part in enumerate(parts))
 
 
 def contract_markdown(lines: list[str]) -> str:
-    """Indented lines are code, the others paragraphs; labels open one."""
+    """Makes code of indented lines and paragraphs of others; a label starts a
+    new paragraph."""
     out: list[str] = []
     in_code = False
     for line in lines:
@@ -104,7 +105,7 @@ def page_path(inside: str) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Path below reference/cpp/, and text, of each page."""
+    """Returns {path below reference/cpp/: text} for each page."""
     made = {page_path(header.relative_to(INCLUDE).as_posix()): page_of(header)
             for header in headers()}
     return {"index.md": index(), **made}

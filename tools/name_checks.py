@@ -1,7 +1,7 @@
-"""The checks of name_table.py: one published name against the C++ headers and
-against the Python package.
+"""The checks of name_table.py, which look up one published name in the C++
+headers and in the Python package.
 
-A check returns a Finding: where the name is, and what is missing.
+A check returns a Finding, which says where the name is and what is missing.
 """
 
 import ast
@@ -16,7 +16,7 @@ IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 @dataclasses.dataclass
 class Finding:
-    """Where a name is found, and what of it is missing (texts)."""
+    """Where a name was found, and descriptions of its missing parts."""
     place: str
     missing: list
 
@@ -26,17 +26,17 @@ class Finding:
 
 
 def camel_case(name):
-    """BuildKvstoreTspec for build_kvstore_tspec."""
+    """Turns build_kvstore_tspec into BuildKvstoreTspec."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 def constant_case(name):
-    """kFileDriver for FILE_DRIVER."""
+    """Turns FILE_DRIVER into kFileDriver."""
     return "k" + "".join(part.capitalize() for part in name.split("_"))
 
 
 def parameters(entry):
-    """The parameters of a function or class that have names to check."""
+    """Returns the parameters of a function or class whose names are checked."""
     return [p for p in entry.get("parameters", ())
             if p["kind"] != "variadic"]
 
@@ -52,22 +52,22 @@ class Headers:
         self.words = {name: set(IDENTIFIER.findall(text))
                       for name, text in self.texts.items()}
         self.spellings = spellings
-        self.used = set()  # the spellings that were needed
+        self.used = set()  # keys of `spellings` that a check looked up
 
     def spelling(self, key):
-        """The spelling of its own that a name has; {} for the usual one."""
+        """Returns a name's special spelling; {} if it has the usual one."""
         if key in self.spellings:
             self.used.add(key)
         return self.spellings.get(key, {})
 
     def having(self, pattern):
-        """Names of the headers that have the pattern."""
+        """Returns the names of the headers that match the pattern."""
         return [name for name, text in self.texts.items()
                 if re.search(pattern, text)]
 
 
 def check_cpp(headers, module, entry):
-    """A name, with its parameters and members, in the headers."""
+    """Looks up a name, its parameters and its members in the headers."""
     key = f"{module}.{entry['name']}"
     own = headers.spelling(key)
     if "cpp" in own and own["cpp"] is None:
@@ -86,13 +86,13 @@ def check_cpp(headers, module, entry):
 
 
 def usual_name(entry):
-    """The spelling that a name has in C++ unless it has one of its own."""
+    """Returns how a name is spelled in C++ unless it has a special spelling."""
     cases = {"function": camel_case, "constant": constant_case}
     return cases.get(kind_of(entry), str)(entry["name"])
 
 
 def kind_of(entry):
-    """The kind of a name; of an alias, what its case tells."""
+    """Returns the kind of a name; for an alias, guesses it from the case."""
     if entry["kind"] != "alias":
         return entry["kind"]
     if entry["name"].isupper():
@@ -101,7 +101,7 @@ def kind_of(entry):
 
 
 def declaration(name, kind):
-    """A pattern that finds where a name is declared."""
+    """Returns a pattern that matches the declaration of a name."""
     word = rf"\b{re.escape(name)}\b"
     return {"function": word + r"\s*\(",
             "class": rf"\b(?:class|struct|using)\s+{word}(?!\s*;)",
@@ -133,7 +133,7 @@ def missing_member(headers, key, member, words):
 
 
 def wrong_value(headers, places, name, value):
-    """A constant's value, where it is a literal; [] if it is right."""
+    """Checks the value of a constant, if it is a literal; [] if it is right."""
     python = ast.literal_eval(value)
     literal = {True: "true", False: "false"}.get(
         python, f'"{python}"' if isinstance(python, str) else str(python))
@@ -150,7 +150,7 @@ def wrong_value(headers, places, name, value):
 
 # ---------------------------------------------------------------- Python
 def check_python(module, entry):
-    """A name, with its parameters, defaults and members, in a module."""
+    """Looks up a name, its parameters, defaults and members in a module."""
     try:
         value = getattr(importlib.import_module(module), entry["name"])
     except (ModuleNotFoundError, AttributeError):
@@ -173,7 +173,7 @@ def check_python(module, entry):
 
 
 def wrong_parameters(module, function, entry):
-    """Parameters that a signature lacks, or has other defaults for."""
+    """Returns parameters that a signature lacks or gives another default."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -200,7 +200,8 @@ def wrong_parameters(module, function, entry):
 
 
 def made_default(function, parameter):
-    """A default; of a dataclass's field that has a factory, what it makes."""
+    """Returns a parameter's default; for a dataclass field with a factory, what
+    the factory makes."""
     fields = getattr(function, "__dataclass_fields__", {})
     field = fields.get(parameter.name)
     if field is None or field.default_factory is dataclasses.MISSING:
@@ -209,10 +210,10 @@ def made_default(function, parameter):
 
 
 def same_default(module, wanted, default):
-    """Whether a default is what the expression says.
+    """Whether a default is the value of the expression `wanted`.
 
-    None may stand for an object of Orbax's (`Options()`): it is then made
-    when the call is.
+    None may stand for an object of Orbax's (`Options()`), which is then made
+    when the function is called.
     """
     try:
         return type(default) is type(ast.literal_eval(wanted)) and (

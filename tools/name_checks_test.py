@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of name_checks.py: each check finds what is missing."""
+"""Tests that each check of name_checks.py finds what is missing."""
 
 import dataclasses
 import sys

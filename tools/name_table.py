@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Every public name of three modules of Orbax and one of Megatron Core: in the
-C++ headers, and in holdfast.orbax and holdfast.megatron.
+"""Checks that every public name of three Orbax modules and one of Megatron Core
+is in the C++ headers and in holdfast.orbax or holdfast.megatron.
 
 usage: name_table.py [--cpp | --table | --write]
 
-Without arguments, lists what is missing and says if the table in doc/support.md
-is not what would be written now; exit status 1 if there is anything. Needs the
-Python package. --cpp: only the headers, without the package. --table: prints
-the table. --write: puts it into doc/support.md.
+Without arguments, lists what is missing and reports whether the table in
+doc/support.md is out of date; exit status 1 if anything is found. Needs the
+Python package. --cpp checks only the headers and needs no package. --table
+prints the table. --write writes it into doc/support.md.
 
 The names are in tests/golden/published_names.json. A function is CamelCase in C++,
-a constant kCamelCase, a class as it is, a method CamelCase or snake_case, a
-keyword the same word in the same header. tools/name_spellings.json has the
-names that are spelled otherwise, or make no sense there, with the reason.
+a constant kCamelCase, a class keeps its name, a method is CamelCase or
+snake_case, and a keyword is the same word in the same header.
+tools/name_spellings.json lists names that are spelled differently or make no
+sense in C++, with the reason.
 """
 
 import argparse
@@ -37,7 +38,7 @@ def read_headers(root):
 
 
 def check_all(names, headers, with_python):
-    """Rows (module, entry, C++ finding, Python finding or None).
+    """Returns rows (module, entry, C++ finding, Python finding or None).
 
     Raises ImportError where the Python package itself is missing or broken.
     """
@@ -80,7 +81,7 @@ def keyword_count(entry):
 
 
 def table_of(names, rows):
-    """The table in Markdown."""
+    """Returns the table in Markdown."""
     lines = []
     for module in names["modules"]:
         own = [row for row in rows if row[0] is module]
@@ -97,7 +98,7 @@ def table_of(names, rows):
 
 
 def with_table(text, table):
-    """The document with the table between its markers."""
+    """Returns the document with the table between its markers."""
     before, _, rest = text.partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:

@@ -1,35 +1,35 @@
 #!/usr/bin/env python3
-"""Every public name of the installed Orbax, and what holdfast.orbax lacks.
+"""Compares every public name of the installed Orbax with holdfast.orbax.
 
 usage: orbax_names.py [--all] [--names]
 
-Prints each gap, and exits with status 1 if there is one that the table "Names
-of Orbax that are not here" of doc/support.md does not explain, or a row there
-that explains nothing. --all: prints explained gaps too. --names: prints what
-Orbax has, and compares nothing. Needs Orbax, jax and the Python package.
+Prints each gap that the table "Names of Orbax that are not here" of
+doc/support.md does not explain, and each row there that explains no gap; exit
+status 1 if there are any. --all also prints explained gaps. --names only prints
+Orbax's names. Needs Orbax, jax and the Python package.
 
 A module is public if no part of its path begins with an underscore and it is
 not a test. `orbax.checkpoint.X` is `holdfast.orbax.X` here; the modules of
-`orbax.checkpoint.experimental.v1` are in `holdfast.orbax.v1` too. A module that
-a package's `__init__` imports by a name of its own (`ocp.step`, `ocp.path.
-deleter`) is public by that name, whatever its own path is.
+`orbax.checkpoint.experimental.v1` are also in `holdfast.orbax.v1`. A module
+that a package's `__init__` imports under another name (`ocp.step`, `ocp.path.
+deleter`) is public under that name, whatever its path is.
 
 A name of a module is public if it has no leading underscore and
 - `__all__` lists it, where the module has one; else
 - the module defines it: a class, a function, an assignment; or
 - the module imports it from Orbax by `from ... import`, unless it is a module.
-  Modules that define nothing (a package's `__init__`, a module of re-exports)
-  give away the modules they import, too.
-A name imported from elsewhere (os, jax, typing, absl) is not a name of Orbax's.
-Logger objects, type variables and the `PyTree = Any` of annotations are names
-like others: they must be there.
+  In a module that defines nothing (a package's `__init__`, a module of
+  re-exports), imported modules are public too.
+A name imported from elsewhere (os, jax, typing, absl) is not Orbax's.
+Logger objects, type variables and the `PyTree = Any` of annotations count like
+any other name, and must exist.
 
-Compared are: that the name is there; of a constant of a plain type its value;
-of a function its parameters, their kinds, order and defaults; of a
-class the same of its constructor, and its public attributes and methods, with
-those that it inherits from a class of Orbax's. More is allowed here: further
-parameters behind, a default for what Orbax requires, a keyword for what it
-takes only by position.
+Every name must exist. A constant of a plain type must have the same value; a
+function the same parameters, in kind, order and default; a class the same
+constructor parameters and the same public attributes and methods, including
+those inherited from Orbax's classes. holdfast may have more: further parameters
+after Orbax's, a default for a parameter that Orbax requires, a keyword for one
+that Orbax accepts only by position.
 """
 
 import argparse
@@ -62,11 +62,11 @@ VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 @dataclasses.dataclass
 class Module:
     """A public module of Orbax."""
-    path: str  # below orbax.checkpoint; "" for that itself
+    path: str  # below orbax.checkpoint; "" for orbax.checkpoint itself
     modules: list  # a package may be hidden by an attribute of its parent
 
     def names(self):
-        """The public names: (name, value)."""
+        """Yields (name, value) for each public name."""
         found = {}
         for module in self.modules:
             for name in names_of(module):
@@ -76,16 +76,16 @@ class Module:
 
 
 def public_modules():
-    """The public modules of Orbax, and why others cannot be imported."""
+    """Returns Orbax's public modules, and why others cannot be imported."""
     root = importlib.import_module(ORBAX)
-    # Importing a package hides what the root calls by the same name.
+    # Importing a package hides the root's attribute of the same name.
     shown = {name: value for name, value in Module("", [root]).names()
              if inspect.ismodule(value)}
     found, broken = {"": [root]}, {}
     for path in module_paths(root):
         try:
             module = importlib.import_module(f"{ORBAX}.{path}")
-        except Exception as error:  # whatever an optional dependency raises
+        except Exception as error:  # an optional dependency may raise anything
             broken[path] = f"{type(error).__name__}: {error}"
             continue
         found[path] = [module]
@@ -103,7 +103,7 @@ def public_modules():
 
 
 def module_paths(root):
-    """The dotted paths below Orbax of its public modules' files."""
+    """Yields the dotted paths of Orbax's public modules, from their files."""
     paths = set()
     for folder in map(pathlib.Path, root.__path__):
         for file in folder.rglob("*.py"):
@@ -116,7 +116,7 @@ def module_paths(root):
 
 
 def names_of(module):
-    """The public names of one module, by the rule above."""
+    """Returns the public names of one module, by the rule above."""
     listed = getattr(module, "__all__", None)
     if listed is not None:
         return list(listed)
@@ -137,14 +137,14 @@ def names_of(module):
 
 
 def is_foreign(name, value):
-    """Whether a name is what something of another package is called there."""
+    """Whether the value belongs to another package, under the same name."""
     return (getattr(value, "__name__", None) == name
             and not inspect.ismodule(value) and not is_orbax(value)
             and hasattr(value, "__module__"))
 
 
 def statements(body):
-    """Statements of a module, those in `if` and `try` among them."""
+    """Yields the statements of a module, including those in `if` and `try`."""
     for node in body:
         if isinstance(node, (ast.If, ast.Try)):
             yield from statements(node.body)
@@ -175,7 +175,7 @@ def defined_names(node):
 
 # ------------------------------------------------------------- comparison
 def our_paths(path):
-    """Where a module of Orbax's is here."""
+    """Returns the paths in holdfast of a module of Orbax's."""
     paths = [f"holdfast.orbax.{path}".rstrip(".")]
     if path == V1 or path.startswith(V1 + "."):
         paths.append("holdfast.orbax.v1" + path[len(V1):])
@@ -183,7 +183,7 @@ def our_paths(path):
 
 
 def resolve(path):
-    """A module by its path, or an attribute that stands for one; or None."""
+    """Returns the module at a path, or the attribute in its place, or None."""
     try:
         return importlib.import_module(path)
     except ModuleNotFoundError as error:
@@ -194,9 +194,9 @@ def resolve(path):
 
 
 def gaps():
-    """The gaps here: (name of Orbax's, what about it)."""
+    """Yields each gap: (Orbax's name, what is missing or differs)."""
     modules, broken = public_modules()
-    seen = {}  # (their object, ours): a name may have many places
+    seen = {}  # (their object, ours): one object may be in several modules
     public = {value for module in modules for _, value in module.names()
               if inspect.isclass(value)}
     for path, why in broken.items():
@@ -227,7 +227,7 @@ def compare_name(place, name, value, seen, public):
 
 
 def differences(theirs, ours, public):
-    """The names that one object lacks of another."""
+    """Yields how `ours` differs from `theirs`."""
     if inspect.ismodule(theirs):
         if not inspect.ismodule(ours):
             yield "no module"
@@ -262,7 +262,8 @@ def class_differences(theirs, ours, public):
 
 
 def base_differences(theirs, ours, public):
-    """Builtin bases, Orbax's with public names, type parameters, protocols."""
+    """Compares bases (builtins, Orbax's public classes), type parameters and
+    protocols."""
     names = {base.__name__.lstrip("_") for base in ours.__mro__}
     for base in theirs.__mro__[1:]:
         if not base.__name__.startswith("_") and base.__name__ not in names:
@@ -280,7 +281,7 @@ def is_protocol(cls):
 
 
 def members(cls):
-    """Public attributes, methods and fields that Orbax's classes define."""
+    """Returns public attributes, methods and fields of Orbax's classes."""
     found = set()
     for base in cls.__mro__:
         if is_orbax(base):
@@ -298,14 +299,14 @@ def member_differences(theirs, ours, name):
     if inspect.isclass(wanted) and is_orbax(wanted):
         yield from class_differences(wanted, found, ())
     elif inspect.isclass(wanted):
-        return  # a default, which the constructor has too
+        return  # a default value, compared with the constructor's
     elif callable(getattr(theirs, name, None)) and not is_property(wanted):
         if is_property(found):
             yield "is a property here"
             return
         function = getattr(theirs, name)
         if name == "save" and hasattr(theirs, "async_save"):
-            function = theirs.async_save  # `save` hands it its arguments
+            function = theirs.async_save  # `save` passes its arguments on to it
         yield from call_differences(function, getattr(ours, name, None),
                                     is_save=name == "save")
     elif isinstance(wanted, PLAIN) or isinstance(wanted, enum.Enum):
@@ -335,7 +336,7 @@ def signature_of(function):
 
 
 def call_differences(theirs, ours, is_save=False):
-    """The calls of one that fail for the other."""
+    """Yields parameters with which a call of theirs would fail for ours."""
     made = default_factories(ours)
     if not callable(ours):
         yield "not callable"
@@ -356,7 +357,7 @@ def call_differences(theirs, ours, is_save=False):
 
 
 def default_factories(cls):
-    """The factories of a dataclass's fields."""
+    """Returns the default factories of a dataclass's fields."""
     fields = getattr(cls, "__dataclass_fields__", {})
     return {name: field.default_factory for name, field in fields.items()
             if field.default_factory is not dataclasses.MISSING}
@@ -364,7 +365,7 @@ def default_factories(cls):
 
 def parameter_differences(wanted, found):
     if all(parameter.kind in VARIADIC for parameter in wanted.values()):
-        return  # a decorator's (*args, **kwargs) tells nothing
+        return  # a decorator's (*args, **kwargs) says nothing
     kinds = parameter_kinds(found)
     for name, parameter in wanted.items():
         if parameter.kind in VARIADIC:
@@ -408,15 +409,16 @@ def default_differences(wanted, found):
 
 
 def same_value(theirs, ours):
-    """Whether a default or a constant is the same.
+    """Whether two defaults or constants are equal.
 
-    None may stand for an object of Orbax's: it is made when the call is.
+    None may stand for an object of Orbax's, which is then made when the
+    function is called.
     """
     if isinstance(theirs, enum.Enum):
         return (isinstance(ours, enum.Enum) and theirs.name == ours.name
                 and theirs.value == ours.value) or theirs is ours
     if "DEFAULT_FACTORY" in type(theirs).__name__:
-        return True  # what it makes, the class of it, is compared itself
+        return True  # the class itself is compared elsewhere
     if isinstance(theirs, PLAIN):
         return type(theirs) is type(ours) and theirs == ours
     if inspect.isroutine(theirs) or inspect.isclass(theirs):
@@ -427,7 +429,7 @@ def same_value(theirs, ours):
 
 # ------------------------------------------------------------------ table
 def explained(text):
-    """The rows of the table in doc/support.md: (pattern, why)."""
+    """Returns (pattern, why) for each row of the table in doc/support.md."""
     before, found, rest = text.partition(BEGIN)
     table, end, _ = rest.partition(END)
     if not (found and end):
@@ -436,7 +438,8 @@ def explained(text):
 
 
 def matches(pattern, name):
-    """A row is for a name, for what is below it, or with `*` for any part."""
+    """Whether a row covers a name; `a.b` covers a.b and all below it, and `*`
+    stands for any part."""
     regex = re.escape(pattern).replace(r"\*", "[^.]*")
     return re.fullmatch(regex + r"(\..*)?", name) is not None
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Deflates the members of wheels again, with zopfli: a twentieth smaller.
+"""Recompresses the members of wheels with zopfli, which saves a twentieth.
 
 usage: pack_wheel.py WHEEL...
 
-Names, contents, modes and their order stay; RECORD has digests of contents, and
-holds as before. Each wheel is read back and compared before it is replaced.
+Names, contents, modes and order stay. RECORD stays valid, because its digests
+are of contents. Each wheel is read back and compared before it is replaced.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Deflater:
 
     def flush(self) -> bytes:
         stream = zopfli.zlib.compress(b"".join(self._parts), numiterations=5)
-        return stream[2:-4]  # without what zlib puts around a deflate stream
+        return stream[2:-4]  # without zlib's header and checksum
 
 
 def pack(path: str) -> None:
     before = members(path)
     packed = f"{path}.packed"
-    # zipfile has no public way to take another compressor; what it wrote is
-    # read back below.
+    # zipfile has no public way to set another compressor; its output is read
+    # back below.
     zipfile._get_compressor = Deflater
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for info, content in before:

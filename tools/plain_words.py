@@ -1,18 +1,18 @@
-"""Turns of phrase that a stranger stumbles over, found in English text.
+"""Finds turns of phrase in English text that a new reader stumbles over.
 
-`problems(text, kind)` is the whole of it. Sentences start with their subject,
-and the field's words are used: see CONTRIBUTING.md.
+The module's one public function is `problems(text, kind)`. CONTRIBUTING.md has
+the rules: sentences start with their subject, and use the field's terms.
 """
 
 import re
 
 # Where a sentence starts: at the beginning of a paragraph, list entry, heading
-# or table cell, or behind the end of another sentence.
+# or table cell, or after the end of another sentence.
 START = (r"(?:\A|\n\s*\n|\n(?=\s*(?:[-*+>|#]|\d+[.)]))|\||[.!?][*_\"')]*\s)"
          r"[\s>|#*_\"'(+-]*(?:\d+[.)]\s+)?[\s*_\"'(]*")
 
-# (pattern, why, exception). The group `at` is where the problem is, unless
-# the exception matches the text that ends there.
+# (pattern, why, exception). The group `at` marks the problem, unless the
+# exception matches the text that ends at the group.
 PATTERNS = [
     (r"\b(?:is|are|was|were)\s+(?P<at>no)\s+"
      r"(?!longer\b|more\b|less\b|fewer\b|later\b|earlier\b|better\b|worse\b"
@@ -48,23 +48,23 @@ HEADING = re.compile(r"[ \t]*#")
 
 
 def blank(match):
-    """The line ends of what was found, so that line numbers stay."""
+    """Returns only the line ends of a match, to keep line numbers."""
     return "\n" * match.group(0).count("\n")
 
 
 def mask_code(match):
-    """The same backticks around a word of the same length."""
+    """Replaces inline code by a word of the same length, in backticks."""
     ticks, inside = match.group(1), match.group(2)
     return ticks + re.sub(r"[^\n]", "x", inside) + ticks
 
 
 def prose_of(text):
-    """Text without markup: only its inline code is masked."""
+    """Prepares text without markup: masks only its inline code."""
     return INLINE_CODE.sub(mask_code, text)
 
 
 def page_of(text):
-    """A page of Markdown: its prose, at the places where it is."""
+    """Returns the prose of a Markdown page; all else is blanked in place."""
     for unread in (GENERATED, FENCE, COMMENT, LINK_TARGET):
         text = unread.sub(blank, text)
     return prose_of(text)
@@ -84,8 +84,8 @@ def is_heading(text, start):
 
 
 def problems(text: str, kind: str = "page") -> list[tuple[int, str]]:
-    """(line number, why) of what to reword, by line. `kind` is one of KINDS;
-    KeyError for any other."""
+    """Returns (line number, why) of each phrase to reword, sorted by line.
+    `kind` is one of KINDS; KeyError for any other."""
     text = KINDS[kind](text)
     found = []
     for pattern, why, unless in COMPILED:

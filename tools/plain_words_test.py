@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of plain_words.py: each pattern is found, and good English passes."""
+"""Tests that plain_words.py finds each pattern and accepts good English."""
 
 import sys
 import unittest

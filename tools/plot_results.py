@@ -5,7 +5,7 @@ usage: plot_results.py [--check]
 
 Writes doc/plots/*.svg. A row of times has a point for each round and a bar at
 their median, on a logarithmic axis; a row of codecs has a mark for each codec.
---check writes nothing: exit status 1 when a plot is not what bench/results says.
+--check writes nothing; exit status 1 when a plot differs from bench/results.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
 PLOTS = ROOT / "doc" / "plots"
-Row = tuple[str, list[float]]  # who, and the seconds of each round
+Row = tuple[str, list[float]]  # a label, and the seconds of each round
 
 WIDTH, LABELS, VALUES, ROW, TOP = 760, 250, 80, 24, 44
 OURS, THEIRS = "#00796b", "#78909c"
 MARKS = {"planes": (OURS, "disc"), "fast": ("#66bb6a", "square"),
          "Orbax": (THEIRS, "disc"), "libzstd": (THEIRS, "disc"),
          "ZipNN": ("#ef6c00", "diamond"), "OpenZL": ("#8e24aa", "square")}
-NAMES = {"Orbax": "Orbax (zstd 1)", "libzstd": "zstd 1"}  # of those marks
+NAMES = {"Orbax": "Orbax (zstd 1)", "libzstd": "zstd 1"}  # in the legend
 
 
 def seconds_text(seconds: float) -> str:
@@ -46,7 +46,7 @@ def is_ours(label: str) -> bool:
 
 
 def axis_of(rows: list[Row]) -> tuple[int, int]:
-    """Powers of ten that enclose all values."""
+    """Returns the exponents of the powers of ten that enclose all values."""
     values = [value for _, rounds in rows for value in rounds]
     return (math.floor(math.log10(min(values))),
             math.ceil(math.log10(max(values))))
@@ -101,7 +101,7 @@ def tick_at(at: float, text: str, top: int, height: int) -> list[str]:
 
 
 def mark_of(kind: str, x: float, y: float) -> str:
-    """One codec's mark."""
+    """Returns the SVG of one codec's mark."""
     if kind == "limit":
         return f'<path d="M{x:.1f} {y - 9}v18" stroke="#263238"/>'
     color, shape = MARKS[kind]
@@ -113,7 +113,7 @@ def mark_of(kind: str, x: float, y: float) -> str:
 
 def codecs_svg(title: str, rows: list[tuple[str, dict[str, float]]],
                step: float, first: float = 0.0) -> str:
-    """A row for each kind of array, on an axis with a tick every `step`."""
+    """Draws a row for each kind of array; the axis has a tick every `step`."""
     kinds = [kind for kind in ("limit", *MARKS) if kind in rows[0][1]]
     top = TOP + 26
     height = top + ROW * len(rows) + 34
@@ -177,7 +177,7 @@ def megatron_rows() -> list[Row]:
 
 
 def codec_groups() -> list[Any]:
-    """Those that are large enough to be timed."""
+    """Returns the groups that are large enough to be timed."""
     return [group for group in results("codecs")["groups"]
             if group["raw_bytes"] >= 1 << 20]
 

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""Builds holdfast and runs its checks, the steps of scripts/steps.toml.
+"""Builds holdfast and runs its checks: the steps of scripts/steps.toml.
 
 usage: scripts/test [STEP...] [--quick | --changed [BASE] | --all]
                     [--no-deps] [--ledger] [--list | --dry-run]
 
-  STEP            these steps, and what they need; default: what runs on every
-                  change
+  STEP            these steps and the steps they need; default: the steps that
+                  run on every change
   --quick         a few minutes: the build, ctest and the golden checkpoints
-  --changed       what the files that differ from BASE ask for; default: from
+  --changed       the steps for the files that differ from BASE; default BASE:
                   where this branch left origin/main, or main
-  --all           every step, and the sizes of nightly runs; with STEPs: these
+  --all           every step, with the sizes of nightly runs; with STEPs: these
                   steps with those sizes
-  --no-deps       not what the steps need
-  --ledger        note the seconds of each step in bench/results
+  --no-deps       without the steps that the chosen steps need
+  --ledger        record the seconds of each step in bench/results
   --list          print the steps, and run none
   --dry-run       print what would run, with its commands, and run none
 
-Two steps run at the same time (four where there are processors for them), those
-that most work waits for first. Output of each goes to build/logs; a summary is
-printed at the end. Exit status 1 when a step failed, 2 when the words are wrong.
-HOLDFAST_PYTHON: see scripts/setup. Needs Python 3.11, and nothing beside it.
+Two steps run at the same time (four if there are enough processors); the steps
+that the most work waits for run first. The output of each goes to build/logs; a
+summary is printed at the end. Exit status 1 when a step failed, 2 when the
+arguments are wrong. HOLDFAST_PYTHON: see scripts/setup. Needs only Python 3.11.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ WHENS = ("every", "areas", "needed")
 ANY = "*"  # in the areas of a step: every file
 COLUMNS_MAX = 80
 LOG_LINES_SHOWN = 80
-SECONDS_GUESSED = 30  # of a step that the ledger does not know
+SECONDS_GUESSED = 30  # for a step that the ledger does not list
 
 
 class Wrong(Exception):
-    """The table or the words of the call are wrong."""
+    """The table or the command's arguments are wrong."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Outcome:
 
 
 def read_table(text: str) -> Table:
-    """Parses scripts/steps.toml; Wrong says what is amiss in it."""
+    """Parses scripts/steps.toml; raises Wrong for an error in it."""
     parsed = tomllib.loads(text)
     areas = {
         name: frozenset(paths_of(name, parsed["areas"], ()))
@@ -107,7 +107,7 @@ def read_table(text: str) -> Table:
 def paths_of(
     name: str, areas: Mapping[str, list[str]], inside: tuple[str, ...]
 ) -> Iterable[str]:
-    """The paths of an area, with those of the areas that it names."""
+    """Yields the paths of an area and of the areas that it names."""
     if name in inside:
         raise Wrong(f"area {name} contains itself")
     for word in areas[name]:
@@ -147,7 +147,7 @@ def check_step(
 
 
 def with_needs(table: Table, names: Iterable[str]) -> list[Step]:
-    """The steps and all that they need, in the table's order."""
+    """Returns the steps and all steps they need, in the table's order."""
     wanted: set[str] = set()
     left = list(names)
     while left:
@@ -159,8 +159,8 @@ def with_needs(table: Table, names: Iterable[str]) -> list[Step]:
 
 
 def steps_for(table: Table, files: Iterable[str]) -> list[str]:
-    """Names of the steps that changed files ask for: all of them where the
-    table does not know a file."""
+    """Returns the names of the steps to run for changed files: all steps if the
+    table does not cover one of the files."""
     paths = {
         step.name: {path for area in step.areas for path in paths_in(table, area)}
         for step in table.steps.values()
@@ -188,8 +188,8 @@ def is_in(file: str, paths: Iterable[str]) -> bool:
 
 
 def changed_files(base: str) -> list[str]:
-    """Files that differ from `base`, both names of what was moved, with those
-    that git does not know yet. base: "" for where the branch began."""
+    """Returns the files that differ from `base`, with both names of moved
+    files, and untracked files. `base` "" means where the branch began."""
     base = base or merge_base()
     differing = git("diff", "--name-only", "--no-renames", "-z", base)
     unknown = git("ls-files", "--others", "--exclude-standard", "-z")
@@ -218,8 +218,8 @@ def git(*words: str) -> str:
 
 
 def read_ledger(path: pathlib.Path, mode: str) -> dict[str, int]:
-    """Seconds a step: of runs with the sizes of `mode`, or else of the other
-    sizes."""
+    """Returns the seconds of each step, from a run with the sizes of `mode` or
+    else with the other sizes."""
     if not path.exists():
         return {}
     ledger = json.loads(path.read_text())
@@ -236,8 +236,8 @@ def write_ledger(
     table: Table,
     outcomes: Iterable[Outcome],
 ) -> None:
-    """Puts the seconds of what passed into the ledger, and drops steps that
-    the table has lost."""
+    """Records the seconds of the steps that passed in the ledger, and drops
+    steps that are no longer in the table."""
     ledger = json.loads(path.read_text()) if path.exists() else {}
     measured = {
         outcome.step.name: round(outcome.seconds)
@@ -257,8 +257,8 @@ def write_ledger(
 def work_behind(
     steps: list[Step], seconds: Mapping[str, int]
 ) -> dict[str, float]:
-    """Seconds of each step and of all that wait for it. Steps stand below what
-    they need."""
+    """Returns the seconds of each step plus those of all steps that wait for
+    it. In `steps`, a step comes after those it needs."""
     behind: dict[str, set[str]] = {}
     for step in reversed(steps):
         after = [behind[s.name] for s in steps if step.name in s.needs]
@@ -272,8 +272,8 @@ def work_behind(
 def next_step(
     waiting: list[Step], running: list[Step], work: Mapping[str, float]
 ) -> Step | None:
-    """The step with the most work behind it, among those whose needs have
-    ended; a heavy one only if no other heavy one runs."""
+    """Returns the step that the most work waits for, among those whose needs
+    have finished; a heavy step only if no other heavy step runs."""
     has_heavy = any(step.is_heavy for step in running)
     names = {step.name for step in waiting + running}
     ready = [
@@ -293,12 +293,13 @@ def run_steps(
     report: Callable[[Outcome], None],
     begin: Callable[[Step], None],
 ) -> list[Outcome]:
-    """Runs them in lanes, each after what it needs of them; what needs one
-    that failed is left out.
+    """Runs the steps in `lane_count` lanes, each after the steps it needs;
+    skips a step that needs one that failed.
 
     Args:
-        run: runs one, in a thread.
-        report: is told of each outcome; `begin` of each beginning.
+        run: runs one step; called in a thread.
+        report: called with each outcome.
+        begin: called when a step begins.
     """
     waiting = list(steps)
     work = work_behind(waiting, seconds)
@@ -335,7 +336,7 @@ def run_steps(
 
 
 class Runner:
-    """Runs steps in the repository by bash, their output in files.
+    """Runs steps with bash in the repository, and writes their output to files.
 
     Attributes:
         mode: "every" or "all", whose sizes the steps get.
@@ -397,7 +398,7 @@ class Runner:
 
 
 def last_line(log: pathlib.Path) -> str:
-    """The end of a log: ctest's sum, or its last line."""
+    """Returns ctest's summary from a log, or the log's last line."""
     lines = [s for s in log.read_text(errors="replace").splitlines() if s.strip()]
     sums = [line for line in lines if "tests passed" in line]
     return (sums or lines or [""])[-1][:COLUMNS_MAX]
@@ -440,7 +441,7 @@ def list_steps(table: Table, seconds: Mapping[str, int]) -> str:
 def dry_run(
     runner: Runner, steps: list[Step], seconds: Mapping[str, int]
 ) -> str:
-    """The commands, in the order of one lane."""
+    """Returns the commands, in the order in which one lane would run them."""
     lines: list[str] = []
     run_steps(
         steps,
@@ -461,7 +462,7 @@ def dry_run(
 
 
 def chosen_names(table: Table, args: argparse.Namespace) -> list[str]:
-    """The steps that the words ask for, without what they need."""
+    """Returns the steps that the arguments ask for, without what these need."""
     steps = table.steps.values()
     if args.steps:
         names = [name.replace(" ", "-") for name in args.steps]

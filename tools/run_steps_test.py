@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of run_steps.py: which steps are chosen, how they run, what is kept."""
+"""Tests which steps run_steps.py chooses, how it runs them, what it records."""
 
 import contextlib
 import io
@@ -266,7 +266,7 @@ class RunTest(unittest.TestCase):
         self.assertIs(following(steps, []), build)
         self.assertIsNone(following(steps[1:], [build]))
         self.assertIs(following([unit, package], []), unit)
-        # Two heavy ones do not meet.
+        # Two heavy steps do not run at the same time.
         other = run_steps.Step("other", "", "", "every", is_heavy=True)
         self.assertIs(following([unit, package], [other]), package)
 
@@ -290,14 +290,14 @@ class LedgerTest(unittest.TestCase):
             )
             self.assertEqual(kept["all"]["slow"], 7)
             self.assertNotIn("gone", kept["all"])
-            # Seconds of the other sizes stand in for missing ones.
+            # The seconds of the other sizes are used where these are missing.
             self.assertEqual(
                 run_steps.read_ledger(path, "every"), {"unit": 3, "slow": 7}
             )
 
 
 class CommandTest(unittest.TestCase):
-    """scripts/test itself, with a table of its own."""
+    """Tests scripts/test itself, with its own table."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,6 +1,6 @@
-"""An extension of griffe for mkdocs.yml: `a, b: text` describes both names.
+"""A griffe extension for mkdocs.yml that lets `a, b: text` describe both names.
 
-griffe's parser of Google's style takes one name a line.
+griffe's own parser of Google style accepts only one name per line.
 """
 
 from __future__ import annotations

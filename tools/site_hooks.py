@@ -1,9 +1,9 @@
-"""The parts of the site beside the pages of doc/: pages made from the sources.
+"""Adds the pages of the site that are not in doc/ but made from the sources.
 
 mkdocs.yml names this file as a hook of mkdocs. It adds a page for each public
 header (header_pages.py), pages for the Python modules, which mkdocstrings fills
-from their docstrings, and one page for each file outside doc/ that a page links
-to: on the site such a link leads to that page.
+from their docstrings, and a page for each file outside doc/ that a page links
+to. On the site, such a link leads to the added page.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import header_pages  # noqa: E402
 
 HEADERS = "include/holdfast/"
 LINK = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)((?:#[^)]*)?\))")
-# In the order of the guide, each with the names that its page has; none: those
-# of its __all__, functions first.
+# Modules in the order of the guide, each with the names on its page; an empty
+# list means the names of its __all__, functions first.
 MODULES: dict[str, list[str]] = {
     "holdfast": [],
     "holdfast.orbax": [
@@ -47,7 +47,7 @@ LANGUAGES = {".py": "python", ".c": "c", ".cc": "cpp", ".h": "cpp",
 
 
 def public_names(module: str) -> list[str]:
-    """__all__ of the module without its submodules, functions first."""
+    """Returns the module's __all__ without submodules, functions first."""
     inside = ROOT.joinpath("python", *module.split("."))
     path = (inside / "__init__.py" if inside.is_dir()
             else inside.with_suffix(".py"))
@@ -62,7 +62,7 @@ def public_names(module: str) -> list[str]:
 
 
 def module_page(module: str, names: list[str]) -> str:
-    """The module's docstring, then one directive for each name."""
+    """Returns the module's docstring, then one directive for each name."""
     parts = [f"# {module}",
              f"::: {module}\n    options:\n      show_root_heading: false\n"
              "      members: false"]
@@ -80,9 +80,9 @@ def module_index() -> str:
 
 
 def source_page(path: pathlib.Path) -> str:
-    """A file of the repository as a page."""
+    """Returns the page that shows a file of the repository."""
     if path.suffix == ".md":
-        # Its own links are to files that have no page.
+        # Links inside the file lead to files that have no page.
         return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1",
                       path.read_text())
     name = path.relative_to(ROOT).as_posix()
@@ -100,7 +100,7 @@ def fenced(path: pathlib.Path) -> str:
 
 
 def page_of_source(name: str) -> str:
-    """Where the site has the file `name` of the repository."""
+    """Returns the page of the site for the repository's file `name`."""
     if name.startswith(HEADERS) and name.endswith(".h"):
         return "reference/cpp/" + header_pages.page_path(
             name.removeprefix(HEADERS))
@@ -110,7 +110,7 @@ def page_of_source(name: str) -> str:
 
 
 def source_of(uri: str, link: str) -> str | None:
-    """The file of the repository outside doc/ that a link of a page means."""
+    """Returns the repository's file outside doc/ that a link leads to."""
     target = posixpath.normpath(posixpath.join("doc", posixpath.dirname(uri),
                                                link))
     outside = not target.startswith("doc/") and (ROOT / target).exists()

@@ -1,4 +1,4 @@
-"""The project's own source files, and helpers that the checks share."""
+"""Lists the project's own source files; helpers that the checks share."""
 
 import pathlib
 
@@ -12,7 +12,7 @@ def repository_root():
 
 
 def cpp_files(root, folders=SOURCE_ROOTS):
-    """Sorted C++ files below the given folders."""
+    """Returns the C++ files below the given folders, sorted."""
     return sorted(path for folder in folders
                   for path in (root / folder).rglob("*")
                   if path.suffix in CPP_SUFFIXES and path.is_file())

@@ -1,9 +1,9 @@
-"""The English that stands in sources: errors, help, comments, docstrings.
+"""Reads the English text in sources: errors, help, comments, docstrings.
 
 `cpp_prose` and `python_prose` yield (kind, line number, text). Kinds: "error"
-(string literals of error messages, and those of the command), "comment" and
-"docstring". Lines of one comment, and literals that follow each other, are one
-text; a comment keeps its lines.
+(string literals in error messages, and all those of the command), "comment" and
+"docstring". The lines of one comment, and adjacent literals, form one text; a
+comment keeps its line breaks.
 """
 
 import ast
@@ -14,26 +14,26 @@ import tokenize
 CPP_TOKENS = re.compile(
     r'R"(?P<delimiter>\w*)\(.*?\)(?P=delimiter)"|//[^\n]*|/\*.*?\*/'
     r'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
-# A call that makes an error of a message.
+# A call that makes an error from a message.
 CPP_ERROR_CALL = re.compile(
     r"\b(?:\w*Error|[Rr]efuse|Bad\w*|Throw\w*|Fail\w*|Contradiction|\w*Status)"
     r"\(")
-# Texts without one of these words have no problem: they need no tokens.
+# A text without any of these words has no problem and is not tokenized.
 SUSPECT = re.compile(r"\b(?:no|none|Of|Who|Whom|Whoever|What|As|alone|there)\b")
 
 
 def prose(name, text):
-    """Reads the C++ or Python file of this name, a path from the root."""
+    """Reads a C++ or Python file; `name` is its path from the root."""
     if name.endswith(".py"):
         return python_prose(text)
     return cpp_prose(text, name.startswith("cli/"))
 
 
 def cpp_prose(text, is_command):
-    """Reads one C++ file; all literals of the command are its help or
-    errors."""
-    parts = []  # of the text that goes on: (kind, line number, text)
-    last_column = 0  # of its last comment: a remark beside code ends there
+    """Reads one C++ file; every literal of the command counts as help or
+    error."""
+    parts = []  # of the current text: (kind, line number, text)
+    last_column = 0  # of its last comment: a remark after code ends there
     last_end = 0
     statement = ""  # the code of this statement, without its literals
     line_number = 1
@@ -61,7 +61,7 @@ def cpp_prose(text, is_command):
 
 
 def read_cpp_token(token, statement, is_command):
-    """(kind, content); kind None for what is not read."""
+    """Returns (kind, content); kind is None for a token that is not read."""
     if token.startswith("//"):
         return "comment", token[2:].strip()
     if token.startswith('"') and (is_command or
@@ -77,7 +77,7 @@ def joined(parts):
 
 
 def python_prose(text):
-    """Reads one Python file; SyntaxError for another version's."""
+    """Reads one Python file; SyntaxError if this Python cannot parse it."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef,
@@ -92,8 +92,8 @@ def python_prose(text):
 
 
 def literals(node):
-    """(line number, text) of the strings of an expression; an inserted value
-    is one word."""
+    """Yields (line number, text) for the strings in an expression; an inserted
+    value counts as one word."""
     if isinstance(node, ast.JoinedStr):
         yield node.lineno, "".join(
             part.value if isinstance(part, ast.Constant) else "x"
@@ -109,7 +109,7 @@ def literals(node):
 def python_comments(text):
     if not re.search(r"#[^\n]*" + SUSPECT.pattern, text):
         return
-    lines = []  # of the comment that goes on
+    lines = []  # of the current comment
     first = column = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type != tokenize.COMMENT:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of source_prose.py: which texts of a source are read, and where."""
+"""Tests which texts of a source source_prose.py reads, and at which lines."""
 
 import sys
 import unittest

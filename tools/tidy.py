@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Style rules that a compiler does not check.
+"""Checks style rules that a compiler does not check.
 
 usage: tidy.py [--root DIR]
 
-C++: 80 columns, at most 1000 lines a file, at most 70 lines a function, no
-tabs, a header opens with a comment and has #pragma once. Everything: no
-trailing blanks, a newline at the end, no forbidden words. Errors, help,
-comments, docstrings and pages are in plain words (plain_words.py). Every
-*_test.cc is where CMake's glob finds it. Names in the unnamed namespaces of a
-folder's sources, and of its tests, are unique, so that HOLDFAST_UNITY cannot
-take one for another. A function may be longer only when
-tools/long_functions.txt lists it, and then no longer than listed there: the
-list only shrinks. Prints file:line; exit status 1 when there is a problem.
+C++: 80 columns, at most 1000 lines per file and 70 per function, no tabs; a
+header opens with a comment and has #pragma once. All files: no trailing blanks,
+a newline at the end, no forbidden words. Errors, help, comments, docstrings and
+pages are in plain words (plain_words.py). Every *_test.cc is where CMake's glob
+finds it. Names in the unnamed namespaces of a folder's sources, and of its
+tests, are unique, so that they do not clash under HOLDFAST_UNITY. A function
+may be longer only if tools/long_functions.txt lists it, and no longer than
+listed there; the list only shrinks. Prints file:line; exit status 1 when there
+is a problem.
 """
 
 import argparse
@@ -32,7 +32,7 @@ FUNCTION_LINES_MAX = 70
 TEXT_SUFFIXES = CPP_SUFFIXES + (".py", ".md", ".cmake", ".txt", ".json", ".in",
                                 ".sh")
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "doc/*.md")
-PAGES_OLD = {"architecture.md"}  # not yet under the rule of plain words
+PAGES_OLD = {"architecture.md"}  # not yet checked for plain words
 SKIPPED_FOLDERS = {".git", "build", ".venv", "golden", "seeds", "corpus",
                    "__pycache__", "results"}
 # Spelled in halves so that this file passes its own rule.
@@ -44,7 +44,7 @@ FORBIDDEN = {
     "black" + "list": "say denylist",
     "white" + "list": "say allowlist",
 }
-# Where a kind of prose (see source_prose) is in plain words.
+# The folders where each kind of prose (see source_prose) has to be plain.
 PLAIN_ROOTS = {
     "error": ("cli", "include", "src", "python/src", "python/holdfast"),
     "comment": SOURCE_ROOTS + ("tools",),
@@ -65,13 +65,13 @@ NOT_FUNCTIONS = re.compile(
 
 
 def blank(match):
-    """Spaces in place of a literal, so that line numbers stay."""
+    """Replaces a literal by spaces, so that line numbers stay."""
     return re.sub(r"[^\n]", " ", match.group(0))
 
 
 def functions(text):
-    """(name, first line, line count) of each function body, roughly: the
-    outermost braces that no namespace, type or initialiser opens."""
+    """Returns (name, first line, line count) of each function body, roughly:
+    the outermost braces that no namespace, type or initialiser opens."""
     text = LITERALS.sub(blank, RAW_STRING.sub(blank, text))
     text = DIRECTIVES.sub(blank, text)
     opened = []  # (is function, line number, head)
@@ -97,7 +97,7 @@ def functions(text):
 
 
 def read_long_functions(root):
-    """{(file, function): lines allowed} of the ratchet."""
+    """Returns {(file, function): lines allowed} for the listed functions."""
     path = root / "tools" / "long_functions.txt"
     allowed = {}
     if path.exists():
@@ -109,7 +109,7 @@ def read_long_functions(root):
 
 
 def unnamed_names(text):
-    """(name, line number) of what is in unnamed namespaces, roughly."""
+    """Returns (name, line number) of names in unnamed namespaces, roughly."""
     inside = False
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("namespace {"):
@@ -121,7 +121,7 @@ def unnamed_names(text):
 
 
 class Tidy:
-    """Applies the rules; `problems` has what was found."""
+    """Applies the rules, and collects what it finds in `problems`."""
 
     def __init__(self, root):
         self.root = root
@@ -154,7 +154,7 @@ class Tidy:
                  if name.startswith(tuple(f"{root}/" for root in roots))}
         text = path.read_text(encoding="utf-8")
         if name.endswith("_test.cc"):
-            kinds.discard("error")  # they play what others say
+            kinds.discard("error")  # fakes repeat other programs' messages
         if not kinds or not source_prose.SUSPECT.search(text):
             return
         for kind, first, prose in source_prose.prose(name, text):
@@ -192,8 +192,8 @@ class Tidy:
                                                f"(at most {limit})")
 
     def check_unnamed_names(self):
-        """Those of one translation unit of HOLDFAST_UNITY."""
-        first = {}  # by folder, whether tests, and name
+        """Checks that names are unique in each HOLDFAST_UNITY unit."""
+        first = {}  # by (folder, whether tests, name)
         for path in cpp_files(self.root):
             top = path.relative_to(self.root).parts[0]
             if path.suffix != ".cc" or top not in ("src", "cli", "python"):
@@ -208,8 +208,9 @@ class Tidy:
                                                     f"{other.name}")
 
     def check_tests_known(self):
-        """src/*_test.cc are globbed a folder at a time: each folder must be a
-        row of tools/layers.json. Others must be named in a CMakeLists."""
+        """Checks that CMake builds every test. src/*_test.cc are globbed by
+        folder, so each folder must be a row of tools/layers.json; other tests
+        must be named in a CMakeLists."""
         table = json.loads((self.root / "tools" / "layers.json").read_text(
             encoding="utf-8"))
         folders = {folder for district in table["districts"].values()
@@ -236,7 +237,7 @@ class Tidy:
 
 
 def text_files(root):
-    """Files that git tracks or would track; all files without git."""
+    """Returns the files that git tracks or would track; without git, all."""
     try:
         listed = subprocess.run(
             ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others",

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Times the README's commands on a bare Debian 12, nothing cached.
+"""Times the README's commands on a bare Debian 12 with nothing cached.
 
 usage: time_builds.py [--chroots DIR] [--out FILE] [COMMAND...]
 
-COMMAND: default: "scripts/demo" "scripts/test --quick". Each runs in a clone of
-HEAD of its own, in a minimal installation that debootstrap makes (kept in
---chroots, default build/chroots, as it was before any command), with an empty
-compiler cache. Printed: wall seconds, processor seconds of all that ran, and of
-these the seconds of `scripts/setup`, which are mostly downloads.
+The default COMMANDs are "scripts/demo" and "scripts/test --quick". Each runs in
+its own clone of HEAD, in a minimal installation that debootstrap makes (kept
+pristine in --chroots, default build/chroots), with an empty compiler cache.
+Prints wall seconds, processor seconds of all processes, and how many of the
+seconds `scripts/setup` took, which are mostly downloads.
 
 Needs root, debootstrap and a network. Compare only runs on quiet machines.
 """
@@ -39,7 +39,7 @@ def cpu_seconds() -> float:
 
 
 def timed(inside: Inside, command: str) -> tuple[float, float]:
-    """Wall and processor seconds."""
+    """Returns the wall and processor seconds of the command."""
     wall, cpu = time.monotonic(), cpu_seconds()
     inside.run("sh", "-c", f"cd /clone && {command}")
     return time.monotonic() - wall, cpu_seconds() - cpu

@@ -3,11 +3,11 @@
 
 usage: tools/unreached.py
 
-Names of functions, classes and constants that a header of src/ declares, that
-no public header offers, and that product code (src/ without tests, cli/,
-python/src/, mpi/, examples/) mentions nowhere but where they are declared and
-defined. Code that only such code uses is found once that is gone: of each heap
-of dead code the top is named. Exit status 1 when there are any.
+Lists functions, classes and constants that a header of src/ declares, that no
+public header declares, and that product code (src/ without tests, cli/,
+python/src/, mpi/, examples/) mentions only where they are declared and defined.
+Code that only dead code uses is not listed until that dead code is removed.
+Exit status 1 when there are any.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("src", "cli", "python/src", "mpi", "include", "examples")
 PUBLIC = ROOT / "include"
-# Doors only for tests, and a symbol that is looked up by its name.
+# Names that only tests use, and a symbol that is looked up by its name.
 KNOWN = {
-    "ExtendCrc32cSlow",  # the slow twin that the fast one is compared with
-    "Register",  # buckets in memory under schemes of their own
+    "ExtendCrc32cSlow",  # the slow version that the fast one is compared with
+    "Register",  # registers buckets in memory under their own schemes
     "SetLeaseSleepForTest",
     "SetSayLateForTest",
     "holdfast_mpi_calls",
@@ -47,24 +47,25 @@ def product_files() -> list[pathlib.Path]:
 
 
 def declared(text: str) -> set[str]:
-    """Names that a header without comments and strings offers."""
+    """Returns the names that a header, stripped of comments and strings,
+    declares."""
     names = set(TYPE.findall(text)) | set(CONSTANT.findall(text))
     for match in FUNCTION.finditer(text):
         line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-        # A declaration has a type in front; a call does not.
+        # A declaration has a type before the name; a call does not.
         if re.search(r"[\w>&*]\s*[&*]?$", line) and "return" not in line:
             names.add(match[1])
     return names
 
 
 def uses(name: str, text: str) -> int:
-    """Mentions of a name that neither declare nor define it."""
+    """Counts mentions of a name that neither declare nor define it."""
     found = 0
     for match in re.finditer(rf"(?<![\w~])~?{name}\b", text):
         start = text.rfind("\n", 0, match.start()) + 1
         before = text[start : match.start()]
-        # The characters that a declaration may follow; a line that goes on has
-        # others.
+        # A declaration may follow only these characters; a line that continues
+        # a statement follows others.
         is_start = text[:start].rstrip()[-1:] in ("", ";", "{", "}", ":", ">")
         after = text[match.end() :].lstrip()
         defines = re.fullmatch(

@@ -1,9 +1,10 @@
-"""Cells of the matrix of one layout: a wound, a way of reading, and what came.
+"""Computes the cells of one layout's matrix: a wound, a way of reading, and the
+outcome, which is one of
 
 right      the values that were saved
-error      an error that says so
-uncovered  wrong, in files without checksums, whose own tools give wrong
-           values as well; `verify` says that there are no checksums
+error      an error
+uncovered  wrong values from files without checksums, for which the format's own
+           tools give wrong values as well; `verify` reports no checksums
 wrong      anything else
 """
 
@@ -39,17 +40,17 @@ class Cell:
     way: str
     role: str
     outcome: str
-    text: str  # what was done, and what came of it
+    text: str  # the damage, and its effect
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A layout, and which of its cells to look at.
+    """A layout, and which of its cells to try.
 
     Attributes:
-      index: of the layout: it shifts which damage goes with which way.
-      pairs: (damage, way); None: each way once, with damages in turns.
-      chunks_max: wounds of chunks that each damage is tried with in `full`.
+      index: the layout's index, which shifts the pairing of damages and ways.
+      pairs: (damage, way) to try; None: each way, with damages in turns.
+      chunks_max: the number of chunk wounds to try per damage in `full`.
       trials: how often each way is tried, with the next damage each time.
     """
 
@@ -71,13 +72,13 @@ class Answer:
     layout: str
     cells: list[Cell]
     problems: list[str]  # of the undamaged checkpoint
-    damages: list[str]  # that there are of this layout
+    damages: list[str]  # that apply to this layout
     ways: list[str]
     seconds: float
 
 
 def run(job: Job) -> Answer:
-    """In a process of its own, which may have run others before."""
+    """Runs a job in a worker process, which may have run others before."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(
         prefix="holdfast-damage-", dir=_scratch_root()
@@ -97,7 +98,7 @@ def _scratch_root() -> str | None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Drops what threads of others print while they fail on purpose."""
+    """Drops the output of other libraries' threads, which fail on purpose."""
     sys.stderr.flush()
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -145,7 +146,7 @@ class _LayoutRun:
         )
 
     def _check_whole(self) -> None:
-        """Undamaged, the values are those that were saved."""
+        """Checks that the undamaged checkpoint has the saved values."""
         if "load" not in self.ways:
             return
         text = self._wanted("load") or ""
@@ -158,7 +159,7 @@ class _LayoutRun:
         return random.Random(zlib.crc32(text.encode()))
 
     def _wounds(self) -> dict[str, list[Wound]]:
-        """By damage; none without any."""
+        """Returns {damage: wounds}, without damages that have no wounds."""
         found = {}
         for name, damage in DAMAGES.items():
             scene = Scene(
@@ -193,7 +194,7 @@ class _LayoutRun:
             yield damages[(i + self.job.index + trial) % len(damages)], way
 
     def _spread(self, damage: str, wounds: list[Wound]) -> list[Wound]:
-        """One of each role, and several of chunks."""
+        """Chooses one wound of each role, and several of chunks."""
         draw = self._draw(damage, "spread")
         shuffled = draw.sample(wounds, len(wounds))
         chosen, counts = [], {}
@@ -207,7 +208,8 @@ class _LayoutRun:
     def _one(
         self, wounds: list[Wound], damage: str, way: str, trial: int
     ) -> Wound:
-        """Chunks half of the time, else each role as often."""
+        """Chooses a wound: half of the time of a chunk, else of any role with
+        equal probability."""
         draw = self._draw(damage, way, str(trial))
         roles = sorted({wound.role for wound in wounds})
         role = draw.choice(roles)
@@ -240,7 +242,8 @@ class _LayoutRun:
         )
 
     def _wanted(self, way: str) -> str | None:
-        """The answer for the undamaged checkpoint; None: it cannot be read."""
+        """Returns the text read from the undamaged checkpoint, or None if it
+        cannot be read."""
         if way not in self.wanted:
             self.wanted[way] = ""
             whole = self._subject(self.root / str(NEW))
@@ -299,7 +302,7 @@ def _says_what_nothing_covers(subject: Subject) -> bool:
 
 
 def _difference(wanted: str, found: str) -> str:
-    """Where two texts part."""
+    """Returns the place where two texts begin to differ."""
     pairs = zip(wanted, found, strict=False)
     place = next(
         (i for i, (a, b) in enumerate(pairs) if a != b),

@@ -1,8 +1,9 @@
-"""The checkpoints that are damaged: LAYOUTS, each made by one function.
+"""Defines LAYOUTS, the checkpoints that are damaged, each saved by a function.
 
-Each is step 7 of a root whose step 6 is an older save: the same names, shapes
-and sizes, other values. Most elements are noise, so that chunks of equal shape
-are equally long however they are compressed, and lie at the same offsets.
+Each is step 7 of a root whose step 6 is an older save with the same names,
+shapes and sizes but other values. Most elements are noise, so that chunks of
+equal shape have the same length in any compression, and the same offsets in
+both steps.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ RANKS = 3
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """One way of writing a checkpoint.
+    """One layout in which a checkpoint is written.
 
     Attributes:
-      save: f(directory of the step, the number of the step).
+      save: f(the step's directory, the step's number).
       kind: "tree" (one tree at the step itself), "state" (one tree below
         `item`), "items" (a tree "state" and a document "meta"), "megatron",
         "foreign", "torch".
       item: the directory of the tree below the step.
       entry: what to open, below the step: "" is the step itself.
       writer: "holdfast", or "orbax" for stock Orbax's own files.
-      covered: every byte has a checksum that holdfast wrote. Else a reader
-        without them is the yardstick.
-      is_v1: which of Orbax's interfaces it was made for.
-      manager: a CheckpointManager made it.
-      lacks_text: its tree is `standard_tree`.
+      covered: every byte has a checksum that holdfast wrote; otherwise results
+        are compared with a reader that uses no checksums.
+      is_v1: whether it is made for Orbax's second interface.
+      manager: whether a CheckpointManager made it.
+      lacks_text: whether its tree is `standard_tree`.
     """
 
     save: Callable[[Path, int], None]
@@ -67,7 +68,7 @@ class Layout:
         return self.kind in ("tree", "state", "items")
 
     def tree(self, step: int) -> Any:
-        """The tree in a step of one of Orbax's layouts."""
+        """Returns the tree in a step of one of Orbax's layouts."""
         return standard_tree(step) if self.lacks_text else full_tree(step)
 
 
@@ -84,7 +85,7 @@ def noise(step: int, number: int, *shape: int) -> Any:
 
 @functools.cache
 def numbers(step: int) -> dict[str, Any]:
-    """The arrays that every format can hold."""
+    """Returns arrays that every format can hold."""
     draw = np.random.default_rng([step, 99])
     return {
         "big": noise(step, 1, 576, 512),
@@ -96,7 +97,7 @@ def numbers(step: int) -> dict[str, Any]:
 
 @functools.cache
 def plain_tree(step: int) -> Any:
-    """Arrays that numpy can hold, and small values."""
+    """Returns arrays that numpy can hold, and small values."""
     return {
         "a": {"w": noise(step, 2, 64, 128)},
         "b": {"w": noise(step, 3, 64, 128)},
@@ -111,7 +112,7 @@ def plain_tree(step: int) -> Any:
 
 @functools.cache
 def full_tree(step: int) -> Any:
-    """Placed arrays and random keys, too."""
+    """Returns `plain_tree` with sharded arrays and random keys added."""
     draw = np.random.default_rng([step, 98])
     values = draw.normal(size=(64, 64)).astype(np.float32)
     sharding = jax.sharding.NamedSharding(
@@ -126,7 +127,7 @@ def full_tree(step: int) -> Any:
 
 
 def standard_tree(step: int) -> Any:
-    """Without text, which Standard does not take."""
+    """Returns a tree without strings, which Standard does not accept."""
     tree = dict(full_tree(step))
     del tree["text"]
     return tree
@@ -158,7 +159,7 @@ def _plain(**options: Any) -> Layout:
 
 
 def _view(**options: Any) -> Layout:
-    """A view that has its source's files as copies, and their checksums."""
+    """A view with copies of its source's files, and their checksums."""
 
     def save(path: Path, step: int) -> None:
         source = path.parent / "source"
@@ -272,7 +273,8 @@ def _writer(package: Any) -> dict[str, Any]:
 
 @functools.cache
 def signed_numbers(step: int) -> dict[str, Any]:
-    """For torch and Megatron, which know few unsigned integers."""
+    """Returns arrays for torch and Megatron, which support few unsigned
+    integers."""
     return {
         name: array.view(np.int32) if array.dtype == np.uint32 else array
         for name, array in numbers(step).items()
@@ -280,7 +282,7 @@ def signed_numbers(step: int) -> dict[str, Any]:
 
 
 def megatron_parts(step: int, rank: int) -> dict[str, Any]:
-    """The parts that one of RANKS ranks saves."""
+    """Returns the parts that one of RANKS ranks saves."""
     cut = {
         name: megatron.ShardedTensor.from_rank_offsets(
             name, np.split(array, RANKS)[rank], (0, rank, RANKS)

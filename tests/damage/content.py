@@ -1,7 +1,7 @@
-"""The result of a read, as a text: equal texts mean equal values, bit for bit.
+"""Turns the result of a read into text; equal texts mean bit-equal values.
 
-Structure, kinds, dtypes, shapes, strings, shardings and the kinds of random
-keys are in it; arrays by their SHA-1. Paths and addresses are not.
+The text contains structure, kinds, dtypes, shapes, strings, shardings and the
+kinds of random keys, and the SHA-1 of arrays, but no paths or addresses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 def content(value: Any, *homes: Path) -> str:
-    """The text of a value; `homes`: directories whose names do not count."""
+    """Returns the text of a value; names of the directories `homes` are left
+    out."""
     text = repr(_plain(value))
     for home in homes:
         text = text.replace(str(home), "<home>")
@@ -28,7 +29,7 @@ def content(value: Any, *homes: Path) -> str:
 
 
 def sha1_of(array: Any) -> str:
-    """The SHA-1 of the bytes of an array, in C order."""
+    """Returns the SHA-1 of an array's bytes in C order."""
     return hashlib.sha1(np.ascontiguousarray(array)).hexdigest()
 
 

@@ -1,7 +1,7 @@
-"""The damages to a checkpoint's files: DAMAGES.
+"""Defines DAMAGES, the kinds of damage to a checkpoint's files.
 
-Each entry is a function of a Scene that gives every way of doing it there: a
-text that says what, and a function that does it in a copy.
+Each entry is a function of a Scene that yields a Wound for every place where
+the damage is possible: a description, and a function that damages a copy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MARKERS = ("commit_success.txt", "orbax.checkpoint")
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Some bytes of a file, and what they are."""
+    """Some bytes of a file, and their role."""
 
     role: str
     file: str  # below the step
@@ -35,7 +35,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Wound:
-    """One way of damaging a checkpoint; `deal` does it to a copy of it."""
+    """One way to damage a checkpoint; `deal` applies it to a copy."""
 
     role: str
     text: str
@@ -44,7 +44,7 @@ class Wound:
 
 @dataclasses.dataclass
 class Scene:
-    """A step, an older save of the same, and where things lie in it."""
+    """A step, an older save of it, and the places of its files and chunks."""
 
     step: Path
     older: Path
@@ -74,7 +74,7 @@ class Scene:
         return self.chunks + [each for each in self.wholes if each.size]
 
     def old_name(self, name: str) -> str | None:
-        """The older save's file of that name, or in that place."""
+        """Returns the older save's file of that name or at that position."""
         if (self.older / name).is_file():
             return name
         folder = Path(name).parent
@@ -104,7 +104,7 @@ def _role(name: str) -> str:
 
 
 def _chunks(step: Path, files: list[str]) -> Iterator[Place]:
-    """Every chunk, found without holdfast."""
+    """Yields every chunk; finds them without holdfast."""
     for name in files:
         base = name.split("/")[-1]
         folder = name[: len(name) - len(base)]
@@ -138,7 +138,7 @@ def _database_chunks(step: Path, folder: str) -> Iterator[Place]:
 
 
 def _edit(step: Path, name: str, change: Callable[[bytearray], None]) -> None:
-    """Gives a file other bytes; what shares its inode keeps the old ones."""
+    """Changes the bytes of a file; its hard links keep the old bytes."""
     path = step / name
     data = bytearray(path.read_bytes())
     change(data)
@@ -204,7 +204,7 @@ def appended_bytes(scene: Scene) -> Iterable[Wound]:
 
 
 def _pairs(scene: Scene) -> Iterator[tuple[Place, Place]]:
-    """Chunks of equal stored size, of one array or of two."""
+    """Yields pairs of chunks of equal stored size, of one array or two."""
     by_size: dict[int, list[Place]] = {}
     for place in scene.chunks:
         by_size.setdefault(place.size, []).append(place)
@@ -252,7 +252,7 @@ def duplicated_chunk(scene: Scene) -> Iterable[Wound]:
 
 
 def swapped_ranges(scene: Scene) -> Iterable[Wound]:
-    """Two blocks inside one chunk."""
+    """Swaps two blocks inside one chunk."""
     for place in scene.chunks:
         size = min(PAGE_BYTES, place.size // 4)
         if size < 16:
@@ -278,7 +278,7 @@ def swapped_ranges(scene: Scene) -> Iterable[Wound]:
 
 
 def swapped_files(scene: Scene) -> Iterable[Wound]:
-    """Two files of one role; each other kind with a random one."""
+    """Swaps two files of the same role, or of any role if there is only one."""
     for i, first in enumerate(scene.files):
         others = [name for name in scene.files[i + 1 :]]
         alike = [name for name in others if _role(name) == _role(first)]
@@ -297,8 +297,8 @@ def swapped_files(scene: Scene) -> Iterable[Wound]:
 
 
 def stale_file(scene: Scene) -> Iterable[Wound]:
-    """With several files: a single file is a whole checkpoint, older and
-    sound."""
+    """Replaces one of several files by the older save's. A checkpoint of one
+    file is left out, as the older file would be a sound checkpoint."""
     for name in scene.files if len(scene.files) > 1 else []:
         old = scene.old_name(name)
         if old is None:
@@ -315,7 +315,7 @@ def stale_file(scene: Scene) -> Iterable[Wound]:
 
 
 def stale_chunk(scene: Scene) -> Iterable[Wound]:
-    """The same bytes of the older save's file."""
+    """Replaces a chunk by the same range of the older save's file."""
     for place in scene.chunks:
         old = scene.old_name(place.file)
         if old is None:
@@ -377,5 +377,6 @@ DAMAGES: dict[str, Callable[[Scene], Iterable[Wound]]] = {
 
 
 def copy_of(source: Path, target: Path) -> None:
-    """A copy that shares every file; a Wound gives those it changes anew."""
+    """Makes a copy that shares every file; a Wound writes changed files
+    anew."""
     shutil.copytree(source, target, copy_function=os.link)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Damaged checkpoints are read right, or with an error; nothing else.
+"""Checks that damaged checkpoints give the right values or an error.
 
 usage: run_damage.py HOLDFAST READER [--full | --trials N] [--seed S]
                       [--jobs N]
@@ -8,14 +8,14 @@ usage: run_damage.py HOLDFAST READER [--full | --trials N] [--seed S]
 
 HOLDFAST is the command, READER example_read_checkpoint. Every layout
 (checkpoints.py) is damaged in every way (damages.py) and read in every way
-(ways*.py). Without --full it is a seeded sample in which every pair of a
-damage and a layout, a damage and a way, a layout and a way occurs; --trials N
-tries each way N times on each layout, which is about 3 N times for each damage
-and way. Exit status 1 when a cell is wrong, or an undamaged checkpoint cannot
-be read.
+(ways*.py). Without --full, runs a seeded sample in which every pair of damage
+and layout, of damage and way, and of layout and way occurs; --trials N tries
+each way N times on each layout, which is about 3 N times for each damage and
+way. Exit status 1 when a cell is wrong, or an undamaged checkpoint cannot be
+read.
 
-Needs numpy, jax, tensorstore and stock Orbax beside the package; without torch,
-the layouts and the ways that want it are left out.
+Needs numpy, jax, tensorstore and stock Orbax besides the package; without
+torch, the layouts and ways that need it are left out.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-# Four devices to place arrays on; must be said before jax starts.
+# Four devices to place arrays on; must be set before jax starts.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# So that several workers do not take turns on few processors.
+# Keeps several workers from competing for few processors.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 logging.disable(logging.CRITICAL)
 warnings.filterwarnings("ignore")
@@ -85,7 +85,7 @@ def drop_torch() -> None:
 
 
 def keep_only(args: Any) -> None:
-    """Drops from the tables what is not asked for, or cannot be tried."""
+    """Drops entries of the tables that were not asked for or cannot run."""
     load_ways()
     if importlib.util.find_spec("torch") is None:
         drop_torch()
@@ -114,7 +114,8 @@ def job_of(args: Any, layout: str, index: int, **changes: Any) -> Job:
 
 
 def missing_jobs(args: Any, answers: list[Answer]) -> list[Job]:
-    """The pairs of a damage with a way or a layout that did not occur."""
+    """Returns jobs for pairs of damage and way, or of damage and layout, that
+    did not occur."""
     seen = {(c.damage, c.way) for a in answers for c in a.cells}
     more: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
     for damage in DAMAGES:
@@ -125,7 +126,7 @@ def missing_jobs(args: Any, answers: list[Answer]) -> list[Job]:
                 if damage in answer.damages and way in answer.ways
             ]
             if able and (damage, way) not in seen:
-                # Few layouts, since each is made anew.
+                # Use few layouts, since each has to be saved again.
                 layout = min(able, key=lambda name: (name not in more, name))
                 more[layout].append((damage, way))
     of_layout = {(c.damage, c.layout) for a in answers for c in a.cells}
@@ -141,7 +142,7 @@ def missing_jobs(args: Any, answers: list[Answer]) -> list[Job]:
 
 
 def run_all(pool: Any, jobs: list[Job], show: int) -> list[Answer]:
-    """Answers in the order of the jobs, told as they come."""
+    """Returns answers in the order of the jobs; prints each as it arrives."""
     futures = [pool.submit(cells.run, job) for job in jobs]
     for future in concurrent.futures.as_completed(futures):
         answer = future.result()
@@ -187,7 +188,7 @@ def report(args: Any, answers: list[Answer], seconds: float) -> int:
 
 def main() -> int:
     args = arguments()
-    # Workers read the same tables, whole: only this process chooses.
+    # Workers have the full tables; only this process chooses from them.
     start = time.monotonic()
     keep_only(args)
     jobs = [job_of(args, name, i) for i, name in enumerate(LAYOUTS)]

@@ -1,7 +1,7 @@
-"""Every way of reading a checkpoint: WAYS, a table by name.
+"""Defines WAYS, a table of every way to read a checkpoint, by name.
 
-A way gives all that it has read, as a text (`content`), or raises. Whatever it
-writes goes to the subject's scratch directory.
+A way returns everything it has read, as a text (`content`), or raises. It
+writes only to the subject's scratch directory.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from content import content
 
 @dataclasses.dataclass
 class Subject:
-    """A damaged (or whole) step of a root, for the ways to read.
+    """A damaged or intact step of a root, which the ways read.
 
     Attributes:
-      whole: the same step, undamaged.
+      whole: the same step without damage.
       scratch: an empty directory.
       cli, reader: the holdfast command and example_read_checkpoint.
     """
@@ -47,12 +47,12 @@ class Subject:
 
     @property
     def tree_path(self) -> Path:
-        """Where the tree is."""
+        """The path of the tree."""
         return self.step / self.layout.item
 
     @property
     def prefix(self) -> str:
-        """The beginning of the names of the tree's leaves."""
+        """The prefix of the names of the tree's leaves."""
         return "state." if self.layout.kind == "items" else ""
 
     def text(self, value: Any) -> str:
@@ -61,7 +61,7 @@ class Subject:
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """`read` is for layouts that `suits` says."""
+    """A way; `read` works for layouts for which `suits` is true."""
 
     read: Callable[[Subject], str]
     suits: Callable[[Layout], bool]
@@ -73,7 +73,7 @@ WAYS: dict[str, Way] = {}
 def way(
     name: str, suits: Callable[[Layout], bool] = lambda layout: True
 ) -> Callable[[Callable[[Subject], Any]], Callable[[Subject], Any]]:
-    """Enters a function that gives what it has read."""
+    """Registers a function that returns what it has read."""
 
     def enter(read: Callable[[Subject], Any]) -> Callable[[Subject], Any]:
         assert name not in WAYS, name
@@ -88,7 +88,7 @@ def is_tree(layout: Layout) -> bool:
 
 
 def has_text(layout: Layout) -> bool:
-    """The tree is the full one."""
+    """Whether the tree is the full one."""
     return layout.is_orbax and not layout.lacks_text
 
 
@@ -101,12 +101,12 @@ def is_orbax(layout: Layout) -> bool:
 
 
 def is_step(layout: Layout) -> bool:
-    """Tells roots of steps apart."""
+    """Whether the layout can be a step of a root."""
     return layout.is_orbax or layout.kind == "torch"
 
 
 def load_ways() -> dict[str, Way]:
-    """The whole table, from all of its modules."""
+    """Loads all modules of ways; returns the complete table."""
     import ways_cli  # noqa: F401
     import ways_dropin  # noqa: F401
     import ways_dropin_v1  # noqa: F401

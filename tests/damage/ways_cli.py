@@ -1,4 +1,4 @@
-"""Ways of the command line, and of a C++ program."""
+"""Ways to read through the command line, and through a C++ program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO = 1
 
 
 class CommandError(Exception):
-    """The command said no, or failed."""
+    """The command answered "no", or failed."""
 
 
 def run(subject: Subject, *words: Any, allowed: tuple[int, ...] = (0,)) -> Any:
@@ -32,7 +32,7 @@ def run(subject: Subject, *words: Any, allowed: tuple[int, ...] = (0,)) -> Any:
         cwd=subject.scratch,
     )
     if done.returncode < 0:
-        # A crash is never an answer.
+        # A crash is not an error: return it as an answer, which is wrong.
         return 0, f"ended by signal {-done.returncode}".encode()
     if done.returncode not in allowed:
         raise CommandError(done.stderr.decode(errors="replace"))
@@ -43,7 +43,7 @@ def cli(subject: Subject, *words: Any, **options: Any) -> Any:
     return run(subject, subject.cli, *words, **options)
 
 
-# Numbers about the disk, whatever is on it.
+# Sizes on the disk, which depend on the damage.
 _OF_THE_DISK = re.compile(rb'"(stored_bytes|ratio)": [^,}]*')
 
 
@@ -92,7 +92,7 @@ def cat_root(subject: Subject) -> Any:
 
 @way("cli diff")
 def diff(subject: Subject) -> Any:
-    """Exit code 1 says that there are differences, or an error."""
+    """Exit code 1 means differences or an error."""
     code, told = cli(
         subject,
         "diff",
@@ -110,7 +110,7 @@ def diff(subject: Subject) -> Any:
 
 
 def _judged(subject: Subject, answer: Any) -> Any:
-    """A reader that says that all is well must be right."""
+    """Checks that a reader that reports no damage is right."""
     try:
         return answer, everything(subject)
     except Exception as error:
@@ -147,7 +147,7 @@ def cli_verify_root(subject: Subject) -> Any:
 
 @way("cli steps", is_step)
 def steps(subject: Subject) -> Any:
-    """A step that does not count must be said to be so."""
+    """Raises if a step is reported as uncommitted or damaged."""
     _, told = cli(subject, "steps", "--json", subject.root)
     found = {each["step"]: each for each in json.loads(told)["steps"]}
     for step in (OLD, NEW):
@@ -163,7 +163,7 @@ def steps(subject: Subject) -> Any:
 
 @way("cli du", is_step)
 def du(subject: Subject) -> Any:
-    """Tells what is on the disk, whatever its state."""
+    """Reports the bytes on the disk, whatever their state."""
     _, told = cli(subject, "du", "--json", subject.root)
     stored = sum(
         path.stat().st_size
@@ -175,7 +175,7 @@ def du(subject: Subject) -> Any:
 
 @way("cli cp")
 def cp(subject: Subject) -> Any:
-    """For files without checksums it promises no more than a true copy."""
+    """For files without checksums, cp promises only an exact copy."""
     made = subject.scratch / "copied"
     cli(subject, "cp", subject.step, made)
     if not subject.layout.covered:

@@ -1,4 +1,5 @@
-"""Ways of `holdfast.orbax`, the drop-in for Orbax's first interface."""
+"""Ways to read through `holdfast.orbax`, the drop-in for Orbax's first
+interface."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def _abstract(leaf: Any) -> Any:
 
 
 def wanted_tree(subject: Subject) -> Any:
-    """A target like what was saved."""
+    """Returns a target like the saved tree."""
     return jax.tree.map(_abstract, subject.layout.tree(NEW))
 
 

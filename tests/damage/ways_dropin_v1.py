@@ -1,4 +1,4 @@
-"""Ways of `holdfast.orbax.v1`."""
+"""Ways to read through `holdfast.orbax.v1`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def has_items(layout: Layout) -> bool:
 
 
 def _name(subject: Subject) -> dict[str, Any]:
-    """The tree's own name, where the default would not find it."""
+    """Returns the argument that names the tree, where the default would not
+    find it."""
     if subject.layout.kind == "items":
         return {"checkpointable_name": "state"}
     if subject.layout.kind == "tree":

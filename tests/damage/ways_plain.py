@@ -1,4 +1,4 @@
-"""Ways of `import holdfast`, of holdfast.megatron and of holdfast.torch."""
+"""Ways to read through holdfast, holdfast.megatron and holdfast.torch."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def load_torch(subject: Subject) -> Any:
 
 
 def abstract(leaf: Any) -> Any:
-    """The abstract leaf to ask for: the leaf, with other elements."""
+    """Returns the abstract leaf to ask for: the leaf with other elements."""
     if isinstance(leaf, jax.Array):
         return jax.ShapeDtypeStruct(
             leaf.shape, leaf.dtype, sharding=leaf.sharding
@@ -131,7 +131,7 @@ def _arrays(subject: Subject) -> dict[str, Any]:
 
 @way("open, rows")
 def open_rows(subject: Subject) -> Any:
-    """Every row, a few at a time."""
+    """Reads every row, a few at a time."""
     return {
         name: [array[i : i + ROWS] for i in range(0, len(array), ROWS)]
         for name, array in _arrays(subject).items()
@@ -149,7 +149,7 @@ def open_each(subject: Subject) -> Any:
 
 @way("open, strided")
 def open_strided(subject: Subject) -> Any:
-    """Every row, by three interleaved slices; the last one backwards."""
+    """Reads every row, by three interleaved slices, the last backwards."""
     found = {}
     for name, array in _arrays(subject).items():
         last = 2 + 3 * ((len(array) - 3) // 3)
@@ -180,8 +180,7 @@ def stats(subject: Subject) -> Any:
 
 
 def _raise_errors(rows: Any) -> None:
-    """Raises the errors of leaves that could not be read, which are in the
-    result."""
+    """Raises the errors that the result holds for unreadable leaves."""
     for row in rows:
         if row.error is not None:
             raise RuntimeError(f"{row.name}: {row.error}")
@@ -208,7 +207,7 @@ def _converted(subject: Subject, form: str) -> Any:
 
 
 def _load_if_good(made: Any) -> Any:
-    """A copy that was made without an error must be readable."""
+    """Loads a copy that was made without an error; it must be readable."""
     try:
         return holdfast.load(made)
     except Exception as error:
@@ -247,7 +246,7 @@ def average(subject: Subject) -> Any:
 
 
 class _Threads:
-    """Messages between ranks that are threads."""
+    """Passes messages between ranks that are threads."""
 
     def __init__(self) -> None:
         self._messages: dict[Any, bytes] = {}
@@ -342,14 +341,14 @@ def torch_reader(subject: Subject) -> Any:
         warnings.simplefilter("ignore")
         try:
             dcp.load(wanted, storage_reader=StorageReader(subject.path))
-        except dcp.CheckpointException as error:  # which is no Exception
+        except dcp.CheckpointException as error:  # not an Exception
             raise RuntimeError(str(error)) from None
     return wanted
 
 
 def everything(subject: Subject) -> Any:
-    """Reads everything that only holdfast can read of it, for a reader that
-    says that all is well."""
+    """Reads everything in it that only holdfast can read, to check a reader
+    that reports no damage."""
     opened = holdfast.open(subject.path)
     return list(
         itertools.chain(

@@ -1,10 +1,9 @@
-"""The results of readers without holdfast's checksums for the same damaged
-files.
+"""Reads the same damaged files without holdfast's checksums, for comparison.
 
-Nobody can tell a wrong value from a right one where a format has no checksums;
-but where the format's own tools notice, or read right, holdfast must not give
-wrong values either. A tool that stumbles over one array has not noticed what
-is wrong with another: each array is a part of its own.
+If a format has no checksums, no reader can tell wrong values from right ones.
+But where the format's own tools notice damage, or read right values, holdfast
+must not return wrong values either. A tool that fails on one array has not
+noticed damage in another, so each array is a separate part.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from ways import Subject
 
 
 def reads(subject: Subject) -> list[Callable[[], Any]]:
-    """Each gives what a part of the checkpoint says, or raises."""
+    """Returns functions, each of which returns a part of the checkpoint or
+    raises."""
     layout = subject.layout
     if layout.kind == "megatron":
         return [*_megatron(subject), lambda: _common(subject)]
@@ -35,12 +35,12 @@ def reads(subject: Subject) -> list[Callable[[], Any]]:
     parts: list[Callable[[], Any]] = [
         lambda: ocp.PyTreeCheckpointer().restore(subject.tree_path),
         lambda: _metadata(subject),
-        # By which Orbax tells its two layouts of a step apart.
+        # Orbax distinguishes its two layouts of a step by this file.
         (subject.step / "orbax.checkpoint").exists,
         *_arrays(subject),
     ]
     if layout.manager:
-        # holdfast gives documents as the texts that they are, unparsed.
+        # holdfast returns documents as unparsed text.
         texts = ("meta/metadata", "metrics/metrics")
         parts += [(subject.step / text).read_text for text in texts]
         parts += [
@@ -54,7 +54,7 @@ def reads(subject: Subject) -> list[Callable[[], Any]]:
 
 
 def is_wrong(subject: Subject, whole: Subject) -> bool:
-    """Some part gives another answer than it gives of the whole."""
+    """Whether some part differs from that of the undamaged checkpoint."""
     for part, wanted in zip(reads(subject), reads(whole), strict=True):
         try:
             found = subject.text(part())
@@ -68,10 +68,10 @@ def is_wrong(subject: Subject, whole: Subject) -> bool:
 
 
 def _is_luck(error: BaseException | None) -> bool:
-    """A decoder stumbled over a frame without a checksum.
+    """Whether a decoder failed on a frame without a checksum.
 
-    The same bytes may be a valid frame to another release of zstd: 1.5.4, which
-    Debian has, looks less closely than TensorStore's.
+    Another release of zstd may accept the same bytes as a valid frame: 1.5.4,
+    which Debian has, checks less than TensorStore's.
     """
     while error is not None:
         if "ZSTD_decompress" in str(error):
@@ -81,7 +81,8 @@ def _is_luck(error: BaseException | None) -> bool:
 
 
 def _metadata(subject: Subject) -> Any:
-    """The metadata of a tree and its step; Orbax gives None for the rest."""
+    """Returns the metadata of a tree and its step; Orbax returns None for the
+    rest."""
     found = ocp.PyTreeCheckpointer().metadata(subject.tree_path)
     step = ocp.path.step.Metadata(step=NEW, path=subject.step)
     return (
@@ -93,8 +94,8 @@ def _metadata(subject: Subject) -> Any:
 
 
 def _items_metadata(subject: Subject) -> Any:
-    """The metadata that Orbax's second API knows: None of an item that it
-    cannot read."""
+    """Returns the metadata from Orbax's second API, with None for an item that
+    it cannot read."""
     found = v1.checkpointables_metadata(subject.step)
     return (
         {name: repr(each) for name, each in found.metadata.items()},
@@ -129,7 +130,7 @@ def _npz(subject: Subject) -> Any:
 
 
 def _arrays(subject: Subject) -> Iterator[Callable[[], Any]]:
-    """Each array of the tree, by only TensorStore."""
+    """Yields a read of each array of the tree by TensorStore only."""
     whole = subject.whole / subject.layout.item
     drivers = {".zarray": "zarr", "zarr.json": "zarr3"}
     for key in sorted(_kvstore(subject, whole).list().result()):
@@ -152,7 +153,7 @@ def _array(subject: Subject, driver: str, name: str) -> Any:
 
 
 def _megatron(subject: Subject) -> Iterator[Callable[[], Any]]:
-    """Arrays as they lie there; what is absent is not missed."""
+    """Yields reads of the stored arrays; an absent chunk is not an error."""
     yield lambda: sorted(x.parent.name for x in subject.step.glob("*/.zarray"))
     for path in sorted(subject.whole.glob("*/.zarray")):
         folder = subject.step / path.parent.name
@@ -188,7 +189,7 @@ def _common(subject: Subject) -> Any:
 
 
 def _without_any_check(subject: Subject) -> Any:
-    """The bytes themselves: any change of them is another answer."""
+    """Returns the bytes themselves, so that any change is noticed."""
     return {
         path.name: path.read_bytes()
         for path in sorted(subject.step.rglob("*"))

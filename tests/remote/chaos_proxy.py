@@ -1,50 +1,50 @@
 #!/usr/bin/env python3
-"""An HTTP proxy for tests that stands before a server and makes trouble.
+"""An HTTP proxy for tests that injects faults between clients and a server.
 
     python chaos_proxy.py --upstream http://127.0.0.1:9000 [--port 0]
                           [--rules JSON]
 
 The first line of standard output is "http://127.0.0.1:PORT". Standard library
-only. Requests go on as they came (with their Host, so that signatures hold),
-over one kept connection to the server for each of a client's; a server that
-closes every connection looks to clients as if it kept them.
+only. Requests are forwarded unchanged (with their Host, so that signatures stay
+valid), over one kept connection to the server per client connection. A server
+that closes every connection looks to clients as if it kept them.
 
 Control, on the same port:
-    POST /_chaos/rules      sets the rules (below), all of them anew
-    GET  /_chaos/counters   what was seen since the last reset
-    POST /_chaos/reset      counters to 0, no rules
+    POST /_chaos/rules      replaces all rules (below)
+    GET  /_chaos/counters   counts since the last reset
+    POST /_chaos/reset      sets counters to 0, and removes all rules
     GET  /_chaos/requests   the last 10,000 requests: "GET /b/k bytes=0-9 206"
 
 Rules are a JSON object:
-    latency_ms         waited before each request goes on
-    bytes_per_second   bound of each connection's answers; 0: none
-    date_offset_s      the server's clock, as its Date headers tell it, is so
-                       much ahead; a request whose x-amz-date is more than 15
-                       minutes from that clock is answered RequestTimeTooSkewed
-    faults             a list of objects, of which the first that applies does:
+    latency_ms         delay before each request is forwarded
+    bytes_per_second   limit for each connection's answers; 0: no limit
+    date_offset_s      how far the clock in the server's Date headers is ahead;
+                       a request whose x-amz-date is more than 15 minutes from
+                       that clock is answered RequestTimeTooSkewed
+    faults             a list of objects; the first that applies is used:
         kind           see below
         match          a regular expression searched in "METHOD TARGET"; "": all
-        skip           so many matching requests go through before
-        every          only each so-many-th matching request; 1: all
-        times          so many requests at most; 0: no bound
-        seconds        from the first one on, so long; 0: no bound
+        skip           the number of matching requests to let through first
+        every          N: only each N-th matching request; 1: all
+        times          the most requests to affect; 0: no limit
+        seconds        duration, from the first request on; 0: no limit
         status, retry_after_s   of a throttle
-        after_bytes    of an answer's body that still go through
+        after_bytes    bytes of an answer's body that still go through
 
 Kinds:
     throttle           answers 503 (or `status`), with Retry-After if given
-    lose_request       resets; the server never sees it
-    lose_answer        the server acts; then a reset in place of its answer
-    reset_body         a reset in the middle of the answer's body
-    truncate_body      an orderly end there
-    stall_body         nothing more comes, but the connection stays
+    lose_request       resets the connection; the server never sees the request
+    lose_answer        the server acts; then the connection is reset
+    reset_body         resets the connection in the middle of the answer's body
+    truncate_body      closes the connection properly there
+    stall_body         sends nothing more, but keeps the connection
     ignore_range       the server never sees the Range: 200 with everything
-    shift_range        the server is asked for, and tells of, a later range
-    short_range        ... for a shorter range
-    duplicate_request  sent to the server twice; the second answer counts
-    duplicate_answer   the answer comes twice on the connection
+    shift_range        the server gets, and answers with, a later range
+    short_range        the server gets, and answers with, a shorter range
+    duplicate_request  sends the request twice; the second answer counts
+    duplicate_answer   sends the answer twice on the connection
     ignore_conditions  the server never sees If-*, x-goog-if-*, ifGeneration*
-    flip_bit           in the middle of the answer's body
+    flip_bit           flips a bit in the middle of the answer's body
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ Headers = list[tuple[str, str]]
 
 
 def header(headers: Headers, name: str) -> str | None:
-    """The first value of that name, in any case."""
+    """Returns the first value of that name, in any case, or None."""
     for key, value in headers:
         if key.lower() == name:
             return value
@@ -81,13 +81,13 @@ def header(headers: Headers, name: str) -> str | None:
 
 
 def without(headers: Headers, *names: str) -> Headers:
-    """The headers but those of these names, in any case."""
+    """Returns the headers without these names, in any case."""
     return [item for item in headers if item[0].lower() not in names]
 
 
 @dataclass
 class Message:
-    """A request's or answer's head."""
+    """The head of a request or an answer."""
 
     first: str
     headers: Headers
@@ -127,7 +127,7 @@ class Fault:
     begun: float = field(default=0, init=False)
 
     def applies(self, request: Message) -> bool:
-        """Whether this request gets it; counts it if so."""
+        """Whether the fault applies to this request; counts it if so."""
         text = f"{request.method} {request.target}"
         if self.kind in ("ignore_range", "shift_range", "short_range"):
             if header(request.headers, "range") is None:
@@ -158,7 +158,7 @@ class Rules:
 
     @staticmethod
     def parse(text: str) -> Rules:
-        """Rules of a JSON text; ValueError, TypeError for a malformed one."""
+        """Parses rules from JSON; ValueError or TypeError if malformed."""
         fields = json.loads(text)
         faults = [Fault(**fault) for fault in fields.pop("faults", [])]
         kinds = {name[len("_answer_"):] for name in dir(Connection)
@@ -174,7 +174,7 @@ CHANGES = {"ignore_range", "shift_range", "short_range", "ignore_conditions"}
 
 
 def moved_range(value: str, first_by: int, last_by: int) -> str:
-    """"bytes=A-B" with both ends moved; others as they are."""
+    """Moves both ends of "bytes=A-B"; returns other values unchanged."""
     match = re.fullmatch(r"bytes=(\d+)-(\d+)", value)
     if not match:
         return value
@@ -183,7 +183,7 @@ def moved_range(value: str, first_by: int, last_by: int) -> str:
 
 
 def changed(request: Message, kind: str) -> Message:
-    """The request as the server shall see it."""
+    """Returns the request as the server should see it."""
     headers = request.headers
     first = request.first
     if kind == "ignore_range":
@@ -201,11 +201,11 @@ def changed(request: Message, kind: str) -> Message:
 
 
 class Lost(Exception):
-    """A peer has gone."""
+    """A peer has closed its connection."""
 
 
 async def read_head(reader: asyncio.StreamReader) -> Message:
-    """Lost at the end of the connection."""
+    """Reads a head; raises Lost at the end of the connection."""
     try:
         text = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError,
@@ -221,7 +221,7 @@ async def read_head(reader: asyncio.StreamReader) -> Message:
 
 async def body_pieces(reader: asyncio.StreamReader, message: Message, *,
                       is_answer: bool, has_body: bool = True) -> Any:
-    """Yields the body without its framing; Lost when it is cut."""
+    """Yields the body without its framing; raises Lost if it is cut."""
     if not has_body:
         return
     length = header(message.headers, "content-length")
@@ -265,7 +265,7 @@ class Proxy:
         self.stalled = asyncio.Event()  # set when stalled answers may end
 
     async def serve(self, port: int) -> asyncio.Server:
-        """Listens; the port is the server's sockets'."""
+        """Listens; the port is in the returned server's sockets."""
         return await asyncio.start_server(
             self._serve_connection, "127.0.0.1", port, limit=HEAD_BYTES_MAX)
 
@@ -281,7 +281,7 @@ class Proxy:
             connection.close()
 
     def control(self, request: Message, body: bytes) -> tuple[int, str]:
-        """The answer to a request below /_chaos."""
+        """Answers a request below /_chaos."""
         name = request.target.removeprefix("/_chaos/")
         try:
             if name == "rules":
@@ -307,7 +307,7 @@ class Proxy:
         self.stalled = asyncio.Event()
 
     def now(self) -> float:
-        """Seconds since 1970 by the clock that the rules make."""
+        """Returns seconds since 1970, by the clock that the rules shift."""
         return time.time() + self.rules.date_offset_s
 
 
@@ -324,12 +324,12 @@ class Connection:
         no_delay(writer)
 
     def close(self) -> None:
-        """Both ends."""
+        """Closes both ends."""
         self.writer.close()
         self._drop_upstream()
 
     async def run(self) -> None:
-        """Requests, until a peer goes."""
+        """Handles requests until a peer closes its connection."""
         while True:
             request = await read_head(self.reader)
             if "100-continue" in (header(request.headers, "expect") or ""):
@@ -451,7 +451,8 @@ class Connection:
 
     async def _pass_on(self, request: Message, shown: Message | None = None,
                        body: bytes | None = None) -> None:
-        """To the server, and its answer to the client, as it comes."""
+        """Forwards a request to the server, and its answer to the client as it
+        arrives."""
         answer, pieces = await self._forward(request, body)
         self._note(shown or request, answer.status)
         length = header(answer.headers, "content-length")
@@ -472,7 +473,8 @@ class Connection:
 
     async def _forward(self, request: Message,
                        body: bytes | None = None) -> tuple[Message, Any]:
-        """The server's answer: its head, and its body's pieces to come."""
+        """Returns the server's answer: its head, and an iterator over its
+        body."""
         is_kept = self.up_writer is not None
         while True:
             try:
@@ -597,7 +599,7 @@ class Connection:
 
 
 def no_delay(writer: asyncio.StreamWriter) -> None:
-    """Small messages go at once; large ones wait in a large buffer."""
+    """Sends small messages immediately; gives large ones a large buffer."""
     writer.get_extra_info("socket").setsockopt(
         socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     writer.transport.set_write_buffer_limits(high=4 * PIECE_BYTES)
@@ -613,7 +615,7 @@ SKEWED = (b'<?xml version="1.0" encoding="UTF-8"?>\n<Error>'
 
 
 async def run(upstream: str, port: int, rules: str) -> None:
-    """Until it is killed."""
+    """Runs the proxy until it is killed."""
     proxy = Proxy(upstream)
     proxy.rules = Rules.parse(rules)
     server = await proxy.serve(port)
@@ -622,7 +624,7 @@ async def run(upstream: str, port: int, rules: str) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--upstream", required=True)
     parser.add_argument("--port", type=int, default=0)

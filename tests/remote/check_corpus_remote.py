@@ -4,10 +4,10 @@
 usage: check_corpus_remote.py HOLDFAST CORPUS_TARBALL [MEGATRON_TARBALL]
            [--store moto|gcs|ceph ...] [--sample N]
 
-Each case of Orbax's corpus must have there the digests that its expected.json
-says, and verify; each of Megatron's those that it has on disk. Then it is
-copied back, and all files must be as they were. --sample N takes every N-th
-case. Exit status 1 when something is not so.
+In the store, each case of Orbax's corpus must have the digests of its
+expected.json and verify; each Megatron checkpoint must have the digests that it
+has on disk. Then it is copied back, and all files must be unchanged. --sample N
+checks every N-th case. Exit status 1 when a check fails.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ import servers  # noqa: E402
 STORES = {"moto": servers.moto, "gcs": servers.gcs, "ceph": servers.ceph}
 
 
-# Cases with a parameter whose name has a line end, which Google forbids and moto
-# does not find; Ceph stores it.
+# Cases with a parameter whose name has a line end, which Google forbids and
+# moto does not find; Ceph stores it.
 UNSTORABLE = {kind: {"keys_odd_zarr2_dirs"} for kind in ("gcs", "moto")}
 
 
@@ -49,7 +49,7 @@ class RemoteChecker(check_digests.Checker):  # type: ignore[misc]
         self.environment = environment
 
     def run(self, *args: str) -> tuple[int, Any, str]:
-        """The command, with the case's path made a URL."""
+        """Runs the command with the case's URL instead of its path."""
         *words, path = args
         done = subprocess.run(
             [self.binary, *words, f"{self.url}/{path}"], capture_output=True,
@@ -59,7 +59,7 @@ class RemoteChecker(check_digests.Checker):  # type: ignore[misc]
 
 
 class Copier:
-    """Copies each case at one store."""
+    """Copies each case to one store and back."""
 
     def __init__(self, binary: str, kind: str, server: servers.Server,
                  work: Path) -> None:
@@ -70,7 +70,7 @@ class Copier:
         self.work = work
 
     def call(self, *words: str) -> str:
-        """The command's output; RuntimeError when it fails."""
+        """Returns the command's output; raises RuntimeError if it fails."""
         done = subprocess.run([self.binary, *words], capture_output=True,
                               check=False, env=self.environment)
         if done.returncode != 0:
@@ -79,7 +79,7 @@ class Copier:
         return done.stdout.decode("utf-8", "replace")
 
     def check_case(self, case: Path) -> list[str]:
-        """A case of Orbax's corpus: the mismatches."""
+        """Checks a case of Orbax's corpus; returns the mismatches."""
         url = f"{self.root}/orbax/{case.name}"
         if not files_of(case / "ckpt"):
             return []
@@ -94,7 +94,7 @@ class Copier:
             return [f"{case.name}: {error}"]
 
     def check_refused(self, case: Path, url: str) -> list[str]:
-        """A case with a name that the store cannot have."""
+        """Checks a case with a name that the store cannot hold."""
         try:
             self.call("cp", "--quiet", str(case / "ckpt"), url)
         except RuntimeError:
@@ -102,7 +102,7 @@ class Copier:
         return [f"{case.name}: was copied, though a name has a line end"]
 
     def check_megatron(self, checkpoint: Path, name: str) -> list[str]:
-        """A checkpoint of Megatron's: the mismatches."""
+        """Checks a Megatron checkpoint; returns the mismatches."""
         url = f"{self.root}/megatron/{name}"
         try:
             self.call("cp", "--quiet", str(checkpoint), url)
@@ -115,7 +115,7 @@ class Copier:
             return [f"{name}: {error}"]
 
     def check_back(self, source: Path, url: str) -> list[str]:
-        """The copy of the copy has the same files."""
+        """Checks that a copy of the copy has the same files."""
         back = self.work / url.replace("/", "_").replace(":", "_")
         self.call("cp", "--quiet", url, str(back))
         # Saves that never ended are not copied.
@@ -132,7 +132,7 @@ class Copier:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """All files below; of a file its own content."""
+    """Returns the contents of all files below; for a file, its own content."""
     if folder.is_file():
         return {"": folder.read_bytes()}
     return {str(path.relative_to(folder)): path.read_bytes()
@@ -140,14 +140,14 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def digests_of(text: str) -> list[tuple[str, str]]:
-    """Names and digests, without the path."""
+    """Returns names and digests, without the path."""
     return [(leaf["name"], leaf.get("sha256") or leaf.get("error", ""))
             for leaf in json.loads(text)["leaves"]]
 
 
 @contextlib.contextmanager
 def unpacked(tarball: str) -> Iterator[Path]:
-    """The folder `open` of a tarball; a folder stands for itself."""
+    """Unpacks the folder `open` of a tarball; a folder is used as it is."""
     if os.path.isdir(tarball):
         yield Path(tarball)
         return
@@ -158,7 +158,7 @@ def unpacked(tarball: str) -> Iterator[Path]:
 
 
 def megatron_checkpoints(root: Path) -> list[tuple[Path, str]]:
-    """Those that can be read where they lie, and what to call them."""
+    """Returns the readable checkpoints below `root`, and names for them."""
     found = []
     for head in sorted(root.rglob("metadata.json")):
         text = json.loads(head.read_text())
@@ -169,14 +169,14 @@ def megatron_checkpoints(root: Path) -> list[tuple[Path, str]]:
 
 
 def is_readable(binary: str, checkpoint: Path) -> bool:
-    """Whether the command can tell its digests."""
+    """Whether the command can compute its digests."""
     return subprocess.run([binary, "digest", "--quiet", str(checkpoint)],
                           capture_output=True, check=False).returncode == 0
 
 
 def check(binary: str, kind: str, corpus: Path, megatron: Path | None,
           sample: int) -> list[str]:
-    """All mismatches at one store."""
+    """Returns all mismatches at one store."""
     cases = sorted(path for path in corpus.iterdir()
                    if (path / "expected.json").is_file())[::sample]
     others = megatron_checkpoints(megatron)[::sample] if megatron else []
@@ -195,7 +195,7 @@ def check(binary: str, kind: str, corpus: Path, megatron: Path | None,
 
 
 def main() -> int:
-    """As the head says."""
+    """Runs the checks that the module's docstring describes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("holdfast")
     parser.add_argument("corpus")

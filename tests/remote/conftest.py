@@ -1,4 +1,4 @@
-"""Fixtures of servers for pytest; and where the programs under test are.
+"""Pytest fixtures for servers, and for the programs under test.
 
     python -m pytest tests/remote --cli build/dev/cli/holdfast
         [--long]      also on Ceph, and what takes minutes (tests/conftest.py)
@@ -19,13 +19,13 @@ import servers  # noqa: E402
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Says what `long` means."""
+    """Registers the marker `long`."""
     config.addinivalue_line("markers", "long: only with --long")
 
 
 def pytest_collection_modifyitems(config: pytest.Config,
                                   items: list[pytest.Item]) -> None:
-    """Leaves the long ones out unless they are asked for."""
+    """Skips the long tests unless they are asked for."""
     if config.getoption("--long"):
         return
     kept = [item for item in items if "long" not in item.keywords]
@@ -45,7 +45,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="session")
 def run(cli: str) -> Run:
-    """run(server, *words, **variables): the command against that server."""
+    """run(server, *words, **variables) runs the command against that server."""
     def run_cli(server: servers.Server, *words: str,
                 **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([cli, *words], capture_output=True, text=True,
@@ -56,14 +56,14 @@ def run(cli: str) -> Run:
 
 @pytest.fixture(scope="session")
 def moto() -> Iterator[servers.Server]:
-    """S3 with signatures checked."""
+    """Moto's S3, which checks signatures."""
     with servers.moto() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def lax_moto() -> Iterator[servers.Server]:
-    """S3 with nothing checked, for proxies that change what is signed."""
+    """Moto's S3 without checks, for proxies that change signed parts."""
     with servers.moto(checks_signatures=False) as server:
         yield server
 
@@ -77,7 +77,7 @@ def ceph() -> Iterator[servers.Ceph]:
 
 @pytest.fixture(scope="session")
 def gcs() -> Iterator[servers.Server]:
-    """Our fake of Google's."""
+    """holdfast's fake of Google's store."""
     with servers.gcs() as server:
         yield server
 

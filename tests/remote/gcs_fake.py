@@ -1,27 +1,28 @@
-"""A small Google Cloud Storage for tests: the JSON API, in memory.
+"""A small Google Cloud Storage for tests, with the JSON API, in memory.
 
-Stands by itself with the gcs_fake_*.py beside it: Python's standard library
-only (google_crc32c is used where it is installed). One thread a connection,
-kept alive, bodies moved without copies.
+Needs only the gcs_fake_*.py next to it and Python's standard library
+(google_crc32c is used if it is installed). Each connection has one thread and
+is kept alive; bodies are not copied.
 
     python gcs_fake.py --port 0 --bucket test [--port-file F] [--require-token]
 
-The first line of standard output is "http://127.0.0.1:PORT". Buckets are made
-by --bucket or by POST /storage/v1/b.
+The first line of standard output is "http://127.0.0.1:PORT". Buckets are
+created by --bucket or by POST /storage/v1/b.
 
 Rules from Google's documents (cloud.google.com/storage/docs: json_api,
 performing-resumable-uploads, request-preconditions, batch, composite-objects,
 requester-pays) and from how googleapis/storage-testbench answers:
 - Object names are one escaped path segment. A new object gets a new generation
   (microseconds, increasing) and metageneration 1.
-- ifGenerationMatch=0: there must be no live object; else that generation must
-  be live. Broken: 412 conditionNotMet, whether the object is there or not.
-  ifGenerationNotMatch broken on a get: 304.
+- ifGenerationMatch=0 requires that there is no live object; another number,
+that
+  this generation is live. Otherwise the answer is 412 conditionNotMet, whether
+  or not the object exists. A get that violates ifGenerationNotMatch gets 304.
 - alt=media answers 206 with Content-Range for ranges that can be met, 416 with
   "bytes */SIZE" for others, and errors as plain text; x-goog-generation,
   -metageneration, -hash (crc32c, md5), -stored-content-length always come.
-- Lists: by name; maxResults counts items and prefixes together; startOffset is
-  inclusive, endOffset exclusive.
+- Lists are sorted by name; maxResults counts items and prefixes together;
+  startOffset is inclusive, endOffset exclusive.
 - Resumable uploads: 200 with Location; chunks of a multiple of 256 KiB except
   the last; 308 with "Range: bytes=0-N" (no Range when nothing is persisted);
   "bytes */*" asks; bytes before the persisted offset are ignored; a finished
@@ -32,8 +33,8 @@ requester-pays) and from how googleapis/storage-testbench answers:
 - compose: at most 32 sources, componentCount, no md5. rewrite: a token while it
   isn't done. delete: 204.
 - Requester pays without userProject: 400 "required" ... UserProjectMissing.
-- No storage.objects.list: a get of what is not there is 403 and no 404;
-  replacing an object needs storage.objects.delete too.
+- Without storage.objects.list, a get of an absent object is 403, not 404;
+  replacing an object also needs storage.objects.delete.
 
 For tests, all POST with a JSON body (see the handlers of `Control`):
 /_fake/throttle, deny, tokens, lose, persist, quirk, service_account, reset, and
@@ -89,7 +90,7 @@ COMPOSE_SOURCES_MAX = 32
 
 
 class Api:
-    """Requests to methods. Each handler takes (request, rest of the path)."""
+    """Routes requests to handlers, called with (request, rest of the path)."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -497,7 +498,7 @@ class Api:
         self.storage.sessions[upload_id] = Session(
             bucket.name, name, dict(request.query), meta
         )
-        # As the client named the server: it may stand behind a proxy.
+        # The host as the client named it, since there may be a proxy.
         host = request.headers.get("host", self.storage.base_url[7:])
         location = (
             f"http://{host}/upload/storage/v1/b/{bucket.name}/o"

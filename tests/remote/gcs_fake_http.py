@@ -1,4 +1,4 @@
-"""HTTP/1.1 and the forms of requests and answers that gcs_fake.py takes."""
+"""HTTP/1.1, and the forms of requests and answers in gcs_fake.py."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def check_hashes(request: Request, meta: dict[str, Any], data: Any) -> None:
 
 
 def parse_range(text: str | None, size: int) -> tuple[int, int] | None:
-    """[begin, end); None where the whole object is the answer."""
+    """Returns [begin, end), or None if the complete object is the answer."""
     if not text or not text.startswith("bytes=") or "," in text:
         return None
     begin, _, last = text[6:].partition("-")
@@ -89,7 +89,7 @@ def parse_range(text: str | None, size: int) -> tuple[int, int] | None:
 def parse_content_range(
     text: str | None, persisted: int, size: int
 ) -> tuple[int, int, int | None]:
-    """[begin, end) and the total, None where it is not known yet."""
+    """Returns [begin, end) and the total, which is None if not yet known."""
     if text is None:
         return persisted, persisted + size, persisted + size
     try:
@@ -135,7 +135,7 @@ class Connection:
             while self.serve_one():
                 pass
         except (OSError, ValueError):
-            pass  # the client left, or wrote what is no HTTP
+            pass  # the client left, or sent invalid HTTP
         finally:
             self.peer.close()
 

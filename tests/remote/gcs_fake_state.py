@@ -1,5 +1,5 @@
-"""The state of gcs_fake.py and its answers: buckets, objects, lists, and what
-tests set (`Control`). See there for where its rules are from.
+"""The state of gcs_fake.py: buckets, objects, lists, and the values that tests
+set (`Control`). gcs_fake.py says where the rules are from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 
 def _fast_crc32c() -> Any:
-    """google_crc32c, where it is installed."""
+    """Returns google_crc32c's function if it is installed."""
     try:
         import google_crc32c
     except ImportError:
@@ -28,7 +28,7 @@ def _fast_crc32c() -> Any:
 
 _FAST_CRC32C = _fast_crc32c()
 MIB = 1 << 20
-MD5_BYTES_MAX = 8 * MIB  # larger ones are without, as composed objects are
+MD5_BYTES_MAX = 8 * MIB  # larger objects have none, like composed ones
 SLOW_CRC_BYTES_MAX = 4 * MIB
 
 
@@ -45,7 +45,7 @@ _CRC_TABLE = _crc_table()
 
 
 def crc32c(data: Any) -> int | None:
-    """CRC-32C of bytes; None where it would take too long."""
+    """Returns the CRC-32C of bytes; None where it would take too long."""
     if _FAST_CRC32C is not None:
         view, found = memoryview(data), 0
         for at in range(0, len(view), MIB):
@@ -60,7 +60,7 @@ def crc32c(data: Any) -> int | None:
 
 
 class ApiError(Exception):
-    """An answer of Google's error form."""
+    """An answer in Google's form for errors."""
 
     def __init__(
         self, status: int, reason: str, message: str, **more: Any
@@ -166,7 +166,7 @@ def rfc3339(seconds: float) -> str:
 
 
 class Control:
-    """The values that tests set, and those that they read back."""
+    """The values that tests set, and the counters that they read."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -203,7 +203,7 @@ class Control:
     def take(
         self, wanted: list[dict[str, Any]], method: str
     ) -> dict[str, Any] | None:
-        """The first rule that names the method, one use of it taken away."""
+        """Returns the first rule for the method, and uses it once."""
         with self.lock:
             for rule in wanted:
                 if (
@@ -229,13 +229,13 @@ class Control:
             self.denied = set(body.get("permissions", []))
         elif (
             verb == "lose"
-        ):  # {method, count, skip}: it acts, the answer is lost
+        ):  # {method, count, skip}: acts, but loses the answer
             self.losses.append(body)
         elif (
             verb == "persist"
-        ):  # {bytes: [n, ...]}: of the next chunks only so much
+        ):  # {bytes: [n, ...]}: keeps n bytes of each next chunk
             self.persist_bytes = list(body.get("bytes", []))
-        elif verb == "quirk":  # see the head
+        elif verb == "quirk":  # see gcs_fake.py
             self.quirks = body
         elif verb == "tokens":  # {require, seconds, add: [token], expire: true}
             self.require_token = body.get("require", self.require_token)
@@ -258,7 +258,7 @@ class Control:
 
 
 class Storage:
-    """The buckets and what can be done with them; one lock for all state."""
+    """The buckets and their operations; one lock guards all state."""
 
     def __init__(self) -> None:
         self.control = Control()
@@ -316,7 +316,7 @@ class Storage:
         names: str = "if",
         read: bool = False,
     ) -> None:
-        """Preconditions; `names` is "if" or "ifSource"."""
+        """Checks preconditions; `names` is "if" or "ifSource"."""
         if self.control.quirks.get("ignore_preconditions"):
             return
         generation = found.generation if found else 0

@@ -1,4 +1,4 @@
-"""Google's token endpoints and the metadata server, as gcs_fake.py has them."""
+"""Google's token endpoints and metadata server for gcs_fake.py."""
 
 from __future__ import annotations
 
@@ -100,7 +100,8 @@ class Credentials:
         return Reply(200, flavor, b"")
 
     def assertion(self, jwt: str) -> Reply:
-        """RFC 7523 with RS256, checked by hand: PKCS #1 v1.5 over SHA-256."""
+        """Answers an RFC 7523 assertion; checks RS256 (PKCS #1 v1.5 over
+        SHA-256) itself."""
         try:
             head, claims, signature = jwt.split(".")
             header = json.loads(unbase64(head))

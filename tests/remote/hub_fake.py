@@ -1,8 +1,8 @@
 """A fake of Hugging Face's hub: its API of commits and trees, and its files.
 
-It has two servers, as the real one has: the hub, which tells what there is and
-redirects to large files, and a server of large files at another port, which
-must never see a token. Both run in threads of this process:
+Like the real hub it has two servers: the hub, which lists files and redirects
+to large ones, and a server of large files at another port, which must never see
+a token. Both run in threads of this process:
 
     with hub_fake.Hub() as hub:
         hub.push("org/model", {"model.safetensors": content})
@@ -29,7 +29,7 @@ TOKEN = "hf_thetokenofthetests"
 
 @dataclass
 class Repository:
-    """The pushed files, and who may read them."""
+    """The pushed files, and the rules for reading them."""
 
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     refs: dict[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Hub:
         # Called before each answer with its line of `requests`.
         self.before_answer: Callable[[str], None] = lambda _: None
         self.change_tree: Callable[[list[Any]], list[Any]] = lambda tree: tree
-        self.next_page_root = ""  # of the links to next pages
+        self.next_page_root = ""  # root of links to next pages
         self.ignores_ranges = False
         self.lock = threading.Lock()
         self._servers = [self._server(HubHandler), self._server(FilesHandler)]
@@ -82,14 +82,16 @@ class Hub:
 
     def environment(self, home: str = "/nonexistent",
                     **more: str) -> dict[str, str]:
-        """This process's environment, changed so that a client comes here."""
+        """Returns this process's environment, changed so that a client uses
+        this hub."""
         clean = servers.Server("http", self.url).environment()
         clean = {name: value for name, value in clean.items()
                  if not name.startswith(("HF_", "HUGGING", "TRANSFORMERS_"))}
         return clean | {"HF_ENDPOINT": self.url, "HF_HOME": home} | more
 
     def push(self, name: str, files: dict[str, bytes], *refs: str) -> str:
-        """A new commit, which `refs` (else main) come to be; its number."""
+        """Makes a new commit, moves `refs` (default: main) to it, and returns
+        its hash."""
         with self.lock:
             repository = self.repositories.setdefault(name, Repository())
             text = f"{name} {len(repository.commits)}"
@@ -110,7 +112,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     role = ""
 
     def do_GET(self) -> None:  # noqa: N802
-        """Gives an answer."""
+        """Records the request, and answers it."""
         line = f"{self.role} {self.command} {self.path}"
         with self.hub.lock:
             self.hub.requests.append(line)
@@ -120,14 +122,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def answer(self) -> None:
-        """The answer of either server."""
+        """Answers the request; each server defines it."""
         raise NotImplementedError
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Silence."""
+        """Logs nothing."""
 
     def give(self, status: int, body: bytes = b"", **headers: str) -> None:
-        """The whole answer."""
+        """Sends a complete answer."""
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         for name, value in headers.items():
@@ -138,7 +140,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def give_range(self, content: bytes) -> None:
-        """Gives the part of a file that was asked for."""
+        """Sends the requested part of a file."""
         asked = self.headers.get("Range", "")
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", asked)
         if match is None or self.hub.ignores_ranges:
@@ -154,12 +156,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class FilesHandler(Handler):
-    """Large files by their hash, for whoever has the signature."""
+    """Serves large files by their hash, to clients with a valid signature."""
 
     role = "files"
 
     def answer(self) -> None:
-        """The file; 400 for a request with a token."""
+        """Sends the file; 400 for a request with a token."""
         if "Authorization" in self.headers:
             self.hub.leaked_tokens.append(self.path)
             self.give(400)
@@ -177,12 +179,12 @@ class FilesHandler(Handler):
 
 
 class HubHandler(Handler):
-    """The API, and /resolve/."""
+    """Serves the API and /resolve/."""
 
     role = "hub"
 
     def answer(self) -> None:
-        """Whatever the target asks for."""
+        """Answers by the request's target."""
         target = urlsplit(self.path)
         api = re.fullmatch(
             r"/api/(models|datasets)/([^/]+/[^/]+)/(revision|tree)/([^/]+)",

@@ -1,4 +1,4 @@
-"""Programs that tests/remote/test_python.py runs as other processes.
+"""Programs that tests/remote/test_python.py runs in other processes.
 
 python python_programs.py NAME ARGUMENT...
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def state_of(step: int) -> dict[str, Any]:
-    """The state of a training program after a step."""
+    """Returns the state of a training program after a step."""
     rng = np.random.default_rng(step)
     return {
         "w": rng.standard_normal((64, 32), dtype=np.float32),
@@ -23,7 +23,7 @@ def state_of(step: int) -> dict[str, Any]:
 
 
 def train(url: str, last: str, stuck: str) -> None:
-    """Saves a step after the other; in step `stuck` it never ends."""
+    """Saves one step after the other; the save of step `stuck` never ends."""
     import jax
     import jax.numpy as jnp
 
@@ -79,10 +79,10 @@ def train(url: str, last: str, stuck: str) -> None:
 
 
 def _orbax_on_remote_paths() -> Any:
-    """Stock Orbax, whose `epath.Path("gs://…")` is a RemotePath.
+    """Returns stock Orbax, for which `epath.Path("gs://…")` is a RemotePath.
 
-    It has no way of its own to gs:// without Google's or TensorFlow's
-    packages; arrays go through TensorStore's own drivers.
+    Orbax cannot use gs:// without Google's or TensorFlow's packages; arrays go
+    through TensorStore's own drivers.
     """
     from etils import epath
 
@@ -95,7 +95,7 @@ def _orbax_on_remote_paths() -> Any:
 
 
 def orbax_saves(url: str) -> None:
-    """Stock Orbax saves step 3 there."""
+    """Saves step 3 at the URL with stock Orbax."""
     ocp = _orbax_on_remote_paths()
     with ocp.PyTreeCheckpointer() as checkpointer:
         checkpointer.save(url, state_of(3))
@@ -103,7 +103,7 @@ def orbax_saves(url: str) -> None:
 
 
 def orbax_restores(url: str) -> None:
-    """Stock Orbax restores step 3 from there, or this fails."""
+    """Restores step 3 from the URL with stock Orbax; raises if that fails."""
     ocp = _orbax_on_remote_paths()
     with ocp.PyTreeCheckpointer() as checkpointer:
         restored = checkpointer.restore(url)

@@ -4,8 +4,8 @@
     python range_server.py FOLDER [--port 0] [--certificate FILE --key FILE]
 
 The first line of standard output is its URL. HTTP/1.1 with kept connections, an
-ETag that changes with the file, If-Match and If-Range, 416 past the end;
-folders are 404 as on servers that list nothing. /redirect/X redirects to /X.
+ETag that changes with the file, If-Match and If-Range, 416 past the end.
+Folders are 404, as on servers without listings. /redirect/X redirects to /X.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
     root = Path()
 
     def do_GET(self) -> None:  # noqa: N802
-        """The file or a part of it."""
+        """Sends the file or a part of it."""
         self._serve(has_body=True)
 
     def do_HEAD(self) -> None:  # noqa: N802
-        """The same without its bytes."""
+        """Sends the answer to a GET without its body."""
         self._serve(has_body=False)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Silence."""
+        """Logs nothing."""
 
     def _serve(self, *, has_body: bool) -> None:
         name = unquote(urlsplit(self.path).path).lstrip("/")
@@ -90,7 +90,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _range(self, size: int) -> tuple[int, int] | None:
-        """Offset and count of the range asked for; None: everything."""
+        """Returns offset and count of the requested range; None for all."""
         text = self.headers.get("Range", "")
         match = re.fullmatch(r"bytes=(\d*)-(\d*)", text)
         if not match or not (match[1] or match[2]):
@@ -115,7 +115,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves `folder`; in a thread of its own after start()."""
+    """Serves `folder`, in its own thread after start()."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -140,11 +140,11 @@ class Server(http.server.ThreadingHTTPServer):
         return self
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Clients come and go."""
+        """Ignores errors, because clients may disconnect."""
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder")
     parser.add_argument("--port", type=int, default=0)

@@ -1,9 +1,9 @@
-"""Servers that tests of object stores stand on, started and stopped by themselves.
+"""Starts and stops the servers that tests of object stores need.
 
-Each is a context manager that gives a `Server`: its URL, and the environment
-that a client needs to use it. All listen on 127.0.0.1 at ports of their own,
-keep their files in a temporary folder, and are gone when the context ends, also
-when the program is killed (they get SIGTERM when their parent dies).
+Each function is a context manager that yields a `Server`: its URL, and the
+environment that a client needs to use it. Servers listen on 127.0.0.1 at their
+own ports, keep their files in a temporary folder, and end with the context,
+also when the program is killed (they get SIGTERM when their parent dies).
 
     with servers.moto() as s3, servers.chaos(s3) as proxy:
         proxy.set(latency_ms=20, faults=[{"kind": "throttle", "times": 3}])
@@ -39,7 +39,7 @@ HERE = Path(__file__).resolve().parent
 BUCKET = "bucket"
 START_SECONDS_MAX = 90.0
 REGION = "us-east-1"
-# Whatever the developer's own machine has would change the tests.
+# Such settings of the developer's machine would change the tests.
 FOREIGN_VARIABLES = ("AWS_", "GOOGLE_", "CLOUDSDK_", "STORAGE_EMULATOR_HOST",
                      "TENSORSTORE_", "http_proxy", "https_proxy", "HTTP_PROXY",
                      "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
@@ -47,7 +47,7 @@ FOREIGN_VARIABLES = ("AWS_", "GOOGLE_", "CLOUDSDK_", "STORAGE_EMULATOR_HOST",
 
 @dataclass
 class Server:
-    """A running server, or a proxy before one."""
+    """A running server, or a proxy for one."""
 
     kind: str  # "s3", "gcs", "http"
     url: str
@@ -59,12 +59,13 @@ class Server:
 
     @property
     def root(self) -> str:
-        """Below what the tests put their objects: s3://bucket, ..."""
+        """The URL below which tests put their objects: s3://bucket, ..."""
         return {"s3": f"s3://{BUCKET}", "gcs": f"gs://{BUCKET}",
                 "http": self.url}[self.kind]
 
     def environment(self, **more: str) -> dict[str, str]:
-        """This process's environment, changed so that a client comes here."""
+        """Returns this process's environment, changed so that a client uses
+        this server."""
         clean = {name: value for name, value in os.environ.items()
                  if not name.startswith(FOREIGN_VARIABLES)}
         clean["AWS_EC2_METADATA_DISABLED"] = "true"
@@ -82,30 +83,30 @@ class Server:
         return clean | self.variables | more
 
     def boto(self, service: str = "s3", **options: Any) -> Any:
-        """A boto3 client of this server."""
+        """Returns a boto3 client of this server."""
         return boto_client(self.url, self.access_key, self.secret_key, service,
                            **options)
 
 
 @dataclass
 class Chaos(Server):
-    """chaos_proxy.py before a server: see there for rules and counters."""
+    """chaos_proxy.py for a server; it documents the rules and counters."""
 
     def set(self, **rules: Any) -> None:
-        """The rules from now on; none: it only passes on."""
+        """Replaces the rules; without any, the proxy only forwards."""
         self._ask("rules", json.dumps(rules).encode())
 
     def reset(self) -> None:
-        """No rules, counters at 0."""
+        """Removes all rules, and sets the counters to 0."""
         self._ask("reset", b"")
 
     def counters(self) -> dict[str, int]:
-        """Since the last reset; what was never seen is absent."""
+        """Returns counts since the last reset, without those that are 0."""
         counters: dict[str, int] = json.loads(self._ask("counters"))
         return counters
 
     def requests(self) -> list[str]:
-        """"METHOD TARGET RANGE STATUS" of the last ones."""
+        """Returns "METHOD TARGET RANGE STATUS" for the last requests."""
         requests: list[str] = json.loads(self._ask("requests"))
         return requests
 
@@ -119,7 +120,7 @@ class Chaos(Server):
 
 def boto_client(url: str, access_key: str, secret_key: str, service: str,
                 **options: Any) -> Any:
-    """A boto3 client that takes nothing from the machine's own settings."""
+    """Returns a boto3 client that ignores the machine's own settings."""
     import boto3  # type: ignore[import-untyped,unused-ignore]
     from botocore.config import Config  # type: ignore[import-untyped,unused-ignore]
     config = Config(s3={"addressing_style": "path"}, proxies={},
@@ -131,8 +132,8 @@ def boto_client(url: str, access_key: str, secret_key: str, service: str,
 
 
 def free_port() -> int:
-    """One that nobody listens at now, by chance and below those that the system
-    gives to connections, so that it stays free until it is taken."""
+    """Returns a random port at which nothing listens, below the system's
+    ephemeral ports, so that it stays free until it is used."""
     while True:
         port = random.SystemRandom().randrange(10_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -141,7 +142,7 @@ def free_port() -> int:
 
 
 def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Returns when somebody listens there."""
+    """Waits until a process listens at the port."""
     def listens() -> bool:
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", port), 1).close()
@@ -152,7 +153,7 @@ def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 def await_true(question: Callable[[], bool], process: subprocess.Popen[bytes],
                log: Path) -> None:
-    """Asks until the answer is yes; RuntimeError when the process has ended."""
+    """Polls until the answer is yes; RuntimeError if the process has ended."""
     end = time.monotonic() + START_SECONDS_MAX
     while not question():
         if process.poll() is not None or time.monotonic() > end:
@@ -168,7 +169,7 @@ def _die_with_parent() -> None:
 @contextlib.contextmanager
 def program(arguments: Sequence[str], log: Path,
             **variables: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A child process, ended with the context; its output goes to `log`."""
+    """Runs a child process until the context ends; its output goes to `log`."""
     with log.open("wb") as out:
         process = subprocess.Popen(  # noqa: PLW1509
             list(arguments), stdout=out, stderr=subprocess.STDOUT,
@@ -187,7 +188,7 @@ def program(arguments: Sequence[str], log: Path,
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder that goes with the context."""
+    """Makes a folder that is removed with the context."""
     folder = Path(tempfile.mkdtemp(prefix="holdfast-remote-"))
     try:
         yield folder
@@ -197,7 +198,7 @@ def scratch() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def printing_program(arguments: Sequence[str]) -> Iterator[str]:
-    """A program of ours that says its URL in its first line."""
+    """Runs a program that prints its URL in its first line; yields the URL."""
     with scratch() as folder:
         log = folder / "log"
         with program([sys.executable, *arguments], log) as process:
@@ -217,7 +218,7 @@ def moto(*, checks_signatures: bool = True) -> Iterator[Server]:
 
     Without checks_signatures a proxy may change headers that are signed."""
     port = free_port()
-    # Three calls make the user; from then on every one must be signed.
+    # Three calls create the user; every later call must be signed.
     variables = {"INITIAL_NO_AUTH_ACTION_COUNT": "3"} if checks_signatures else {}
     with scratch() as folder:
         log = folder / "moto.log"
@@ -238,7 +239,7 @@ def moto(*, checks_signatures: bool = True) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def gcs(*arguments: str) -> Iterator[Server]:
-    """gcs_fake.py with one bucket; arguments: its own further ones."""
+    """gcs_fake.py with one bucket, and with these further arguments."""
     with printing_program([str(HERE / "gcs_fake.py"), "--port", "0", "--bucket",
                            BUCKET, *arguments]) as url:
         yield Server("gcs", url)
@@ -246,7 +247,7 @@ def gcs(*arguments: str) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def files(folder: Path, certificate: str = "", key: str = "") -> Iterator[Server]:
-    """range_server.py on a folder; with TLS when it gets a certificate."""
+    """range_server.py on a folder; with TLS if a certificate is given."""
     tls = ["--certificate", certificate, "--key", key] if certificate else []
     with printing_program([str(HERE / "range_server.py"), str(folder),
                            *tls]) as url:
@@ -255,7 +256,7 @@ def files(folder: Path, certificate: str = "", key: str = "") -> Iterator[Server
 
 @contextlib.contextmanager
 def chaos(server: Server, **rules: Any) -> Iterator[Chaos]:
-    """chaos_proxy.py before a server, with the rules given."""
+    """chaos_proxy.py for a server, with the given rules."""
     with printing_program([str(HERE / "chaos_proxy.py"), "--upstream",
                            server.url, "--rules", json.dumps(rules)]) as url:
         known = {item.name: getattr(server, item.name)
@@ -264,7 +265,8 @@ def chaos(server: Server, **rules: Any) -> Iterator[Chaos]:
 
 
 def self_signed(folder: Path, host: str = "127.0.0.1") -> tuple[str, str]:
-    """Files of a certificate for that address, trusted by nobody, and its key."""
+    """Makes files of a self-signed certificate for that address, and its
+    key."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
@@ -334,19 +336,19 @@ rgw s3 auth use sts = true
 
 @dataclass
 class Ceph(Server):
-    """A Ceph object gateway; `admin` runs radosgw-admin on it."""
+    """A Ceph object gateway, on which `admin` runs radosgw-admin."""
 
     config: str = ""
 
     def admin(self, *arguments: str) -> str:
-        """Its output; CalledProcessError when it fails."""
+        """Returns radosgw-admin's output; CalledProcessError if it fails."""
         return subprocess.run(
             ["radosgw-admin", "-c", self.config, "-n", "client.rgw",
              *arguments], check=True, capture_output=True, text=True).stdout
 
 
 def _ceph_folder(folder: Path) -> tuple[str, int]:
-    """The configuration's file and the gateway's port."""
+    """Prepares a folder; returns the configuration file and gateway's port."""
     for name in ("mon", "osd", "run", "log", "rgw"):
         (folder / name).mkdir()
     ports = [free_port() for _ in range(3)]
@@ -378,7 +380,8 @@ def _answers(*arguments: str, contains: str = "") -> bool:
 
 @contextlib.contextmanager
 def ceph() -> Iterator[Ceph]:
-    """A whole Ceph cluster in memory with its S3 gateway: some 13 s to start."""
+    """A Ceph cluster in memory with its S3 gateway; takes about 13 s to
+    start."""
     with scratch() as folder, contextlib.ExitStack() as stack:
         config, port = _ceph_folder(folder)
         _prepare_mon(config, folder)
@@ -414,7 +417,7 @@ def ceph() -> Iterator[Ceph]:
 
 
 def main() -> int:
-    """Starts one and prints its environment until it is interrupted."""
+    """Starts a server, prints its environment, and waits for an interrupt."""
     kinds: dict[str, Callable[[], Any]] = {
         "moto": moto, "ceph": ceph, "gcs": gcs,
         "range": lambda: files(Path(sys.argv[2]))}

@@ -1,5 +1,5 @@
-"""The command line on URLs: against moto with signatures, the fake of Google's
-store, and a web server of plain files."""
+"""Tests the command line on URLs, against moto with signatures, the fake of
+Google's store, and a web server of plain files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def store(request: pytest.FixtureRequest) -> servers.Server:
 
 @pytest.fixture(scope="module")
 def npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Arrays that numpy wrote: one of several pieces, some small ones."""
+    """Arrays written by numpy: one of several pieces, and some small ones."""
     path = tmp_path_factory.mktemp("npz") / "arrays.npz"
     rng = np.random.default_rng(7)
     np.savez(path, big=rng.integers(0, 255, (9 << 20,), np.uint8),
@@ -41,7 +41,7 @@ def npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def checkpoint(cli: str, npz: Path,
                tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same as a checkpoint of Orbax's."""
+    """The same arrays as a checkpoint in Orbax's format."""
     path = tmp_path_factory.mktemp("ckpt") / "7"
     subprocess.run([cli, "convert", "--quiet", "--to", "orbax", str(npz),
                     str(path)], check=True)
@@ -50,7 +50,7 @@ def checkpoint(cli: str, npz: Path,
 
 @pytest.fixture
 def place(store: servers.Server) -> str:
-    """A directory of a store that nobody else uses."""
+    """A directory of a store that no other test uses."""
     return f"{store.root}/{uuid.uuid4().hex}"
 
 
@@ -61,7 +61,7 @@ def ok(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def sums(folder: Path) -> dict[str, str]:
-    """Digests of all files below."""
+    """Returns the digests of all files below."""
     return {str(path.relative_to(folder)):
             hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(folder.rglob("*")) if path.is_file()}
@@ -74,7 +74,7 @@ VERBS = [
 
 
 def neutral(text: str, path: str) -> Any:
-    """Output without where it is from and how long it took."""
+    """Returns output without paths and times."""
     if not text.startswith("{"):
         return text.replace(path, "PATH")
     document = json.loads(text)
@@ -92,7 +92,7 @@ def neutral(text: str, path: str) -> Any:
 
 def test_every_verb_says_the_same(run: Run, store: servers.Server, place: str,
                                   checkpoint: Path) -> None:
-    """A verb's output does not depend on where the checkpoint lies."""
+    """A verb's output does not depend on where the checkpoint is stored."""
     ok(run(store, "cp", str(checkpoint), f"{place}/7"))
     for words in VERBS:
         here = ok(run(store, *words, str(checkpoint)))
@@ -144,7 +144,7 @@ def test_conversions(run: Run, store: servers.Server, place: str, npz: Path,
                    f"{place}/{target}")
         assert done.returncode == 3
         assert "holdfast cp" in done.stderr
-        # The advice of the refusal.
+        # Follow the advice of the refusal.
         here = tmp_path / target
         ok(run(store, "convert", "--quiet", "--to", target, f"{place}/v1",
                str(here)))
@@ -157,7 +157,7 @@ def test_cp_from_anywhere_to_anywhere(run: Run, moto: servers.Server,
                                       gcs: servers.Server,
                                       files: servers.Server, checkpoint: Path,
                                       tmp_path: Path) -> None:
-    """All pairs of places, with all files as they were."""
+    """cp works between all pairs of places, and keeps all files unchanged."""
     assert files.folder is not None
     shutil.copytree(checkpoint, files.folder / "7", dirs_exist_ok=True)
     name = uuid.uuid4().hex
@@ -184,7 +184,7 @@ def test_cp_from_anywhere_to_anywhere(run: Run, moto: servers.Server,
 
 def test_cp_again(run: Run, store: servers.Server, place: str, checkpoint: Path,
                   tmp_path: Path) -> None:
-    """An existing, equal file stays; another one needs --overwrite."""
+    """An existing equal file stays; replacing another needs --overwrite."""
     first = json.loads(ok(run(store, "cp", "--json", str(checkpoint),
                               f"{place}/7")))
     again = json.loads(ok(run(store, "cp", "--json", str(checkpoint),
@@ -208,7 +208,7 @@ def test_cp_again(run: Run, store: servers.Server, place: str, checkpoint: Path,
 def test_cp_that_is_killed(run: Run, cli: str, store: servers.Server,
                            place: str, checkpoint: Path,
                            tmp_path: Path) -> None:
-    """Cut off in the middle it is not a checkpoint; the same call ends it."""
+    """An interrupted copy is not a checkpoint; the same call completes it."""
     with servers.chaos(store, latency_ms=400) as slow:
         process = subprocess.Popen([cli, "cp", str(checkpoint), f"{place}/7"],
                                    env=slow.environment(),
@@ -228,7 +228,7 @@ def test_cp_that_is_killed(run: Run, cli: str, store: servers.Server,
 
 def test_doctor(run: Run, store: servers.Server, place: str,
                 tmp_path: Path) -> None:
-    """All is well, and nothing is left behind."""
+    """The doctor reports no problems, and leaves nothing behind."""
     said = json.loads(ok(run(store, "doctor", "--json", place)))
     assert said["ok"]
     outcomes = {check["name"]: check["outcome"] for check in said["checks"]}
@@ -249,7 +249,7 @@ def test_doctor(run: Run, store: servers.Server, place: str,
 
 def test_doctor_of_a_web_server(run: Run, files: servers.Server,
                                 checkpoint: Path) -> None:
-    """It is only read."""
+    """A web server can only be read."""
     assert files.folder is not None
     shutil.copytree(checkpoint, files.folder / "8", dirs_exist_ok=True)
     url = f"{files.url}/8/_CHECKPOINT_METADATA"
@@ -261,7 +261,7 @@ def test_doctor_of_a_web_server(run: Run, files: servers.Server,
 
 
 def test_wrong_credentials(run: Run, moto: servers.Server) -> None:
-    """They are named, and never shown."""
+    """Wrong credentials are an error, and no secret is shown."""
     secret = "not-the-secret-at-all"
     done = run(moto, "doctor", f"{moto.root}/x", AWS_SECRET_ACCESS_KEY=secret)
     assert done.returncode == 3
@@ -276,7 +276,7 @@ def test_wrong_credentials(run: Run, moto: servers.Server) -> None:
 
 
 def test_nothing_answers(run: Run, moto: servers.Server) -> None:
-    """No server, no bucket, no such scheme, no checkpoint: each in words."""
+    """A missing server, bucket, scheme or checkpoint has a clear message."""
     port = servers.free_port()
     done = run(moto, "doctor", "--endpoint", f"http://127.0.0.1:{port}",
                f"{moto.root}/x")
@@ -301,7 +301,7 @@ def plain(tmp_path: Path) -> Iterator[Path]:
 
 def test_plain_trees_and_files(run: Run, store: servers.Server, place: str,
                                plain: Path, tmp_path: Path) -> None:
-    """cp is for any tree, with any names."""
+    """cp copies any tree, with any names."""
     ok(run(store, "cp", str(plain), f"{place}/tree"))
     ok(run(store, "cp", f"{place}/tree", str(tmp_path / "back")))
     assert sums(tmp_path / "back") == sums(plain)

@@ -1,6 +1,6 @@
-"""The promises of Bucket and of Store on real servers.
+"""Tests the promises of Bucket and of Store on real servers.
 
-The program cloud_conformance, which is built beside the holdfast command, runs
+The program cloud_conformance, which is built with the holdfast command, runs
 the suites of tests/conformance below a fresh prefix.
 """
 
@@ -13,24 +13,24 @@ import pytest
 
 import servers
 
-# Tests that ask a server something that BucketStore over buckets in memory, and
-# the fake of Google's, have not answered for it.
+# Tests that depend on the server; BucketStore over buckets in memory and over
+# Google's fake already covers the others.
 QUICK = ["*BucketConformance*", "RealStoreTest*", "*StoreConformance*Create*",
          "*StoreConformance*Unusual*", "*StoreConformance*ByPrefix*",
          "*StoreConformance*PastTheEnd*"]
-# Amazon's API and Google's take keys of UTF-8 only, Google's no line ends.
+# Amazon's and Google's APIs accept only UTF-8 keys, Google's no line ends.
 VARIABLES = {"HOLDFAST_TEST_UTF8_KEYS": "1"}
 
 
 @pytest.fixture(scope="session")
 def cloud_conformance(cli: str) -> str:
-    """The program beside the command's build."""
+    """The program from the command's build."""
     return str(Path(cli).parents[1] / "tests/remote/cloud_conformance")
 
 
 def check(program: str, server: servers.Server, tests: list[str],
           **variables: str) -> None:
-    """Runs these tests of both suites at that server."""
+    """Runs these tests of both suites against that server."""
     words = [program, f"{server.root}/conformance", "--gtest_brief=1",
              "--gtest_filter=" + ":".join(tests)]
     ran = subprocess.run(words, capture_output=True, text=True, check=False,
@@ -41,24 +41,24 @@ def check(program: str, server: servers.Server, tests: list[str],
 
 
 def test_moto(cloud_conformance: str, moto: servers.Server) -> None:
-    """S3 with signatures checked."""
+    """The quick tests pass on S3 with signatures checked."""
     check(cloud_conformance, moto, QUICK)
 
 
 def test_gcs(cloud_conformance: str, gcs: servers.Server) -> None:
-    """Our fake of Google's, whole."""
+    """All tests pass on the fake of Google's store."""
     check(cloud_conformance, gcs, ["*"])
 
 
 @pytest.mark.long
 def test_ceph(cloud_conformance: str, ceph: servers.Server) -> None:
-    """A real server of S3, whole."""
+    """All tests pass on a real S3 server."""
     check(cloud_conformance, ceph, ["*"])
 
 
 @pytest.mark.long
 def test_moto_whole(cloud_conformance: str, moto: servers.Server) -> None:
-    """The tests that the quick form leaves out."""
+    """The tests that the quick form leaves out pass, too."""
     check(cloud_conformance, moto, ["*"])
 
 
@@ -66,7 +66,7 @@ def test_moto_whole(cloud_conformance: str, moto: servers.Server) -> None:
 @pytest.mark.parametrize("fault", ["lose_answer", "throttle"])
 def test_through_chaos(cloud_conformance: str, gcs: servers.Server,
                        fault: str) -> None:
-    """Answers that are lost, and a server that throttles, change nothing."""
+    """Lost answers and a throttling server change nothing."""
     with servers.chaos(gcs) as proxy:
         proxy.set(faults=[{"kind": fault, "every": 7}])
         check(cloud_conformance, proxy, QUICK)

@@ -1,4 +1,5 @@
-"""Deltas in buckets: saved, loaded, followed, materialized and pruned there."""
+"""Tests deltas in buckets: saving, loading, following, materializing,
+pruning."""
 
 from __future__ import annotations
 

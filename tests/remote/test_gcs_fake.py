@@ -1,4 +1,4 @@
-"""The fake of Google Cloud Storage: facts of the API, and real TensorStore."""
+"""Tests the fake of Google Cloud Storage: API rules, and real TensorStore."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNIT = 256 << 10
 
 
 class Answer:
-    """Status, headers and body of one request."""
+    """Status, headers and body of one answer."""
 
     def __init__(
         self, status: int, headers: dict[str, str], body: bytes
@@ -46,7 +46,7 @@ class Caller:
     def __call__(
         self, method: str, path: str, body: bytes | None = None, **headers: str
     ) -> Answer:
-        """Any answer; header names have _ for -."""
+        """Returns any answer; header names have _ for -."""
         url = path if path.startswith("http") else self.url + path
         request = urllib.request.Request(
             url,
@@ -63,14 +63,14 @@ class Caller:
             return Answer(error.code, dict(error.headers), error.read())
 
     def put(self, name: str, data: bytes, condition: str = "") -> Answer:
-        """A simple upload."""
+        """Makes a simple upload."""
         query = f"?uploadType=media&name={quote(name, safe='')}{condition}"
         return self("POST", UPLOADS + query, data)
 
 
 @pytest.fixture()
 def call(gcs: servers.Server) -> Iterator[Caller]:
-    """The server without quirks or counters of other tests."""
+    """The server, without other tests' quirks and counters."""
     caller = Caller(gcs.url)
     caller("POST", "/_fake/reset", b"{}")
     yield caller
@@ -78,7 +78,7 @@ def call(gcs: servers.Server) -> Iterator[Caller]:
 
 
 def test_generations_are_preconditions(call: Caller) -> None:
-    """0 is absent, another number that generation; broken is 412."""
+    """0 means absent, another number that generation; violations are 412."""
     first = call.put("f/gen", b"a", "&ifGenerationMatch=0")
     assert first.status == 200 and first.json()["metageneration"] == "1"
     assert call.put("f/gen", b"b", "&ifGenerationMatch=0").status == 412
@@ -98,7 +98,7 @@ def test_generations_are_preconditions(call: Caller) -> None:
 
 
 def test_media_has_ranges_and_hashes(call: Caller) -> None:
-    """206 with Content-Range, 416 past the end, crc32c of the whole object."""
+    """206 with Content-Range, 416 past the end, crc32c of the full object."""
     call.put("f/media", b"123456789")
     path = f"{OBJECTS}/f%2Fmedia?alt=media"
     part = call("GET", path, Range="bytes=2-4")
@@ -145,7 +145,8 @@ def test_lists_have_pages_prefixes_and_offsets(call: Caller) -> None:
 
 
 def test_resumable_uploads(call: Caller) -> None:
-    """308 with what is kept; overlaps ignored; a finished session answers."""
+    """308 reports kept bytes; overlaps are ignored; finished sessions
+    answer."""
     start = call(
         "POST",
         f"{UPLOADS}?uploadType=resumable&name=f/up&ifGenerationMatch=0",
@@ -185,7 +186,7 @@ def test_resumable_uploads(call: Caller) -> None:
 
 
 def test_compose_rewrite_and_batch(call: Caller) -> None:
-    """Objects of objects, copies in steps, deletes together."""
+    """Objects are composed, copied in steps, and deleted in batches."""
     for name in ("f/1", "f/2"):
         call.put(name, name.encode())
     body = {"sourceObjects": [{"name": "f/1"}, {"name": "f/2"}]}
@@ -222,7 +223,7 @@ def test_compose_rewrite_and_batch(call: Caller) -> None:
 
 
 def test_tokens_and_permissions(call: Caller) -> None:
-    """401 without a good token, 403 with a permission's name."""
+    """401 without a valid token, 403 with the name of the permission."""
     call.put("f/token", b"x")
     call("POST", "/_fake/tokens", b'{"require":true,"add":["good"]}')
     path = f"{OBJECTS}/f%2Ftoken"
@@ -274,7 +275,7 @@ print("whole")
 
 
 def test_tensorstore_works_on_it(gcs: servers.Server, call: Caller) -> None:
-    """Conditions, pages, ranges, OCDBT and zarr, with a token it checks."""
+    """Conditions, pages, ranges, OCDBT and zarr work, with a checked token."""
     call("POST", "/_fake/tokens", b'{"require":true,"add":["abc"]}')
     done = subprocess.run(
         [sys.executable, "-c", TENSORSTORE.replace("BUCKET", servers.BUCKET)],

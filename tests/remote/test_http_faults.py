@@ -1,9 +1,9 @@
-"""Servers that lose, cut, repeat and refuse: right bytes or a clear error.
+"""Tests that faulty servers give right bytes or a clear error.
 
 bucket_client (a Store on a bucket, with short waits) and the holdfast command
-work on S3, on Google's and on plain web servers through the chaos proxy. For
-every fault the test knows whether it must be survived; where it may end in an
-error, the bytes that come are never wrong ones.
+use S3, Google's store and plain web servers through the chaos proxy, which
+loses, cuts, repeats and refuses. Each test states whether its fault must be
+survived; where an error is allowed, wrong bytes are not.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ ROOT = Path(__file__).resolve().parents[2]
 MIB = 1 << 20
 # More than one part, and more than one ranged read; small; nothing.
 SIZES = {"large": 17 * MIB + 12345, "small": 70_000, "empty": 0}
-# Survived by asking again.
+# Faults that are survived by asking again.
 LOSSES = ["lose_request", "lose_answer", "reset_body", "truncate_body",
           "duplicate_request", "duplicate_answer"]
-# Large objects meet these in the quick form, and all of them in the long one.
+# The quick form tests large objects with these faults, the long form with all.
 QUICK_LARGE = ("lose_answer", "reset_body")
 LIES = ["ignore_range", "shift_range", "short_range"]
 
@@ -45,12 +45,12 @@ class Told:
 
 
 def same(read: bytes, written: bytes) -> bool:
-    """Whether they are equal: pytest would take minutes to show how not."""
+    """Whether they are equal; pytest would take minutes to show differences."""
     return read == written
 
 
 class Client:
-    """bucket_client at one server, through a proxy."""
+    """Runs bucket_client against one server, through a proxy."""
 
     def __init__(self, program: str, server: servers.Server,
                  proxy: servers.Chaos, folder: Path):
@@ -79,12 +79,12 @@ class Client:
         return Told(told["status"], told["message"], told, text)
 
     def path(self, name: str) -> Path:
-        """A file of the test's own folder."""
+        """Returns the path of a file in the test's folder."""
         return self.folder / name
 
     def put(self, name: str, size: int, *, verb: str = "put",
             may_fail: tuple[str, ...] = ()) -> bytes:
-        """Random bytes, written to the server; what they were."""
+        """Writes random bytes to the server, and returns them."""
         content = random.Random(f"{name} {size}").randbytes(size)
         self.path("in").write_bytes(content)
         told = self(verb, name, self.path("in"))
@@ -92,7 +92,7 @@ class Client:
         return content
 
     def get(self, name: str, **options: str) -> tuple[Told, bytes]:
-        """The outcome of reading, and the bytes read, if any."""
+        """Returns the outcome of reading, and the bytes read, if any."""
         self.path("out").unlink(missing_ok=True)
         told = self("get", name, self.path("out"), **options)
         if told.status != "OK":
@@ -101,7 +101,7 @@ class Client:
         return told, self.path("out").read_bytes()
 
     def direct(self, name: str) -> bytes:
-        """The server's bytes, asked for without the proxy's faults."""
+        """Returns the server's bytes, read without the proxy's faults."""
         self.proxy.set()
         told, content = self.get(name)
         assert told.status == "OK", told.message
@@ -110,7 +110,7 @@ class Client:
 
 @pytest.fixture(scope="session")
 def bucket_client(cli: str) -> str:
-    """The program beside the command's build."""
+    """The program from the command's build."""
     return str(Path(cli).parents[1] / "tests/remote/bucket_client")
 
 
@@ -119,7 +119,7 @@ KINDS = ["moto", "gcs", pytest.param("ceph", marks=pytest.mark.long)]
 
 @pytest.fixture(scope="session")
 def proxies() -> Iterator[Callable[[servers.Server], servers.Chaos]]:
-    """One proxy a server, for all tests."""
+    """Makes one proxy per server, for all tests."""
     running: dict[str, tuple[Any, servers.Chaos]] = {}
 
     def of(server: servers.Server) -> servers.Chaos:
@@ -134,7 +134,8 @@ def proxies() -> Iterator[Callable[[servers.Server], servers.Chaos]]:
 
 def client_of(request: pytest.FixtureRequest, kind: str,
               folder: Path) -> Iterator[Client]:
-    """A client at the server of that name; afterwards, no secret was told."""
+    """A client of the server of that name; checks at the end that no secret was
+    printed."""
     server = request.getfixturevalue(kind)
     proxy = request.getfixturevalue("proxies")(server)
     proxy.reset()
@@ -150,19 +151,20 @@ def client_of(request: pytest.FixtureRequest, kind: str,
 
 @pytest.fixture(params=KINDS)
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Client]:
-    """At each object store."""
+    """A client of each object store."""
     yield from client_of(request, request.param, tmp_path)
 
 
 @pytest.fixture(params=["lax_moto", "gcs"])
 def unsigned(request: pytest.FixtureRequest,
              tmp_path: Path) -> Iterator[Client]:
-    """At stores which let a proxy change requests."""
+    """A client of stores that let a proxy change requests."""
     yield from client_of(request, request.param, tmp_path)
 
 
 def fault_cases(kinds: list[str]) -> list[Any]:
-    """Kind and size: (kind, "small") of all, and some with "large"."""
+    """Returns (kind, "small") and (kind, "large") for each kind; the long form
+    adds most of the large ones."""
     large = [pytest.param(kind, "large", marks=()
                           if kind in QUICK_LARGE else pytest.mark.long)
              for kind in kinds]
@@ -171,7 +173,7 @@ def fault_cases(kinds: list[str]) -> list[Any]:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_clean(client: Client, size: str) -> None:
-    """Without faults, on few connections."""
+    """Without faults, there are no retries and few connections."""
     content = client.put(size, SIZES[size])
     told, read = client.get(size)
     assert same(read, content)
@@ -196,13 +198,13 @@ def test_reads_survive(client: Client, kind: str, size: str) -> None:
 
 @pytest.mark.parametrize(("kind", "size"), fault_cases([*LOSSES, "throttle"]))
 def test_writes_survive(client: Client, kind: str, size: str) -> None:
-    """Also the conditional ones, which must know their own work again."""
+    """Writes survive, even conditional ones, which must recognize their own
+    result."""
     client.proxy.set(faults=[{"kind": kind, "match": "^(PUT|POST|DELETE)",
                               "every": 2, "after_bytes": 10}])
     content = client.put("made", SIZES[size])
-    # Somebody between repeats a request that the client sent once: its own
-    # object is then in the way, which is not a success, but nothing wrong
-    # either.
+    # A proxy repeats a request that the client sent once. The client's own
+    # object then already exists, which is an error, but no wrong result.
     may_fail = ("ALREADY_EXISTS",) if kind == "duplicate_request" else ()
     created = client.put("created", SIZES[size], verb="create",
                          may_fail=may_fail)
@@ -216,9 +218,9 @@ def test_writes_survive(client: Client, kind: str, size: str) -> None:
 @pytest.mark.parametrize("seconds", [
     1.5, pytest.param(30, marks=pytest.mark.long)])
 def test_throttling(client: Client, seconds: float) -> None:
-    """Storms of 503 and 429 are sat out, with fewer requests at once."""
+    """Storms of 503 and 429 are waited out, with fewer concurrent requests."""
     content = client.put("x", SIZES["large"])
-    # The real client's waits for the real storm.
+    # A long storm uses the real client's waits.
     waits = {} if seconds < 10 else {"backoff_ms": "100",
                                      "backoff_max_ms": "20000",
                                      "deadline_ms": "300000"}
@@ -243,7 +245,7 @@ def test_throttling_without_end(client: Client) -> None:
 
 
 def test_a_stalled_answer_is_asked_for_again(client: Client) -> None:
-    """When no byte came for the stall deadline."""
+    """A request is repeated if no byte arrives within the stall deadline."""
     content = client.put("x", SIZES["small"])
     client.proxy.set(faults=[{"kind": "stall_body", "match": "^GET",
                               "times": 1, "after_bytes": 1000}])
@@ -255,7 +257,7 @@ def test_a_stalled_answer_is_asked_for_again(client: Client) -> None:
 @pytest.mark.parametrize("kind", LIES)
 @pytest.mark.parametrize("size", ["small", "large"])
 def test_lies_about_ranges(unsigned: Client, kind: str, size: str) -> None:
-    """A server that ignores ranges or gives others: never wrong bytes."""
+    """A server that ignores or changes ranges never causes wrong bytes."""
     content = unsigned.put(size, SIZES[size])
     for every in (1, 2):
         unsigned.proxy.set(faults=[{"kind": kind, "every": every}])
@@ -284,7 +286,8 @@ def test_a_clock_that_is_wrong(moto: servers.Server, tmp_path: Path,
 
 
 def test_a_server_that_goes_away(client: Client, tmp_path: Path) -> None:
-    """The first contact fails soon, with the server's place in the message."""
+    """The first request fails soon, with the server's address in the
+    message."""
     gone = servers.Chaos(**{**vars(client.proxy),
                             "url": f"http://127.0.0.1:{servers.free_port()}"})
     told = client("get", "x", tmp_path / "out", gone)
@@ -294,7 +297,7 @@ def test_a_server_that_goes_away(client: Client, tmp_path: Path) -> None:
 
 
 def test_tls(tmp_path: Path, bucket_client: str) -> None:
-    """A certificate that nobody trusts is refused; a trusted one is not."""
+    """An untrusted certificate is refused; a trusted one is accepted."""
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "x").write_bytes(b"content")
@@ -314,7 +317,7 @@ def test_tls(tmp_path: Path, bucket_client: str) -> None:
             env=server.environment(HOLDFAST_CA_BUNDLE=certificate))
         assert done.returncode == 0, done.stdout
         assert out.read_bytes() == b"content"
-        # The right certificate for another name.
+        # A trusted certificate for another name.
         other = [*command[:2], command[2].replace("127.0.0.1", "localhost"),
                  str(out)]
         done = subprocess.run(
@@ -324,7 +327,7 @@ def test_tls(tmp_path: Path, bucket_client: str) -> None:
 
 
 class TestWebServer:
-    """Plain web servers, which list nothing and check no signature."""
+    """Plain web servers, without listings and signature checks."""
 
     @pytest.fixture
     def web(self, files: servers.Server, bucket_client: str, tmp_path: Path,
@@ -336,7 +339,7 @@ class TestWebServer:
         return client
 
     def content_of(self, web: Client, size: str) -> bytes:
-        """A file in the server's folder."""
+        """Writes a file into the server's folder; returns its content."""
         content = os.urandom(SIZES[size])
         assert web.server.folder is not None
         (web.server.folder / size).write_bytes(content)
@@ -370,7 +373,7 @@ class TestWebServer:
         assert same(read, content)
 
     def test_another_file_meanwhile_is_no_mix(self, web: Client) -> None:
-        """Replaced between the ranges of one read."""
+        """A file replaced between the ranges of one read gives no mix."""
         old = self.content_of(web, "large")
         new = os.urandom(len(old))
         assert web.server.folder is not None

@@ -1,5 +1,5 @@
-"""hf:// against a fake of Hugging Face's hub, and files and models of a plain
-web server: through the command line and, where it is installed, the package."""
+"""Tests hf:// against a fake of Hugging Face's hub, and files and models on a
+plain web server, through the command line and, if installed, the package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def safetensors_of(**arrays: np.ndarray) -> bytes:
-    """A file of these arrays, which are of float32."""
+    """Returns a safetensors file of these float32 arrays."""
     header: dict[str, Any] = {}
     content = b""
     for name, array in arrays.items():
@@ -35,7 +35,7 @@ def safetensors_of(**arrays: np.ndarray) -> bytes:
 
 
 def model(seed: int) -> dict[str, bytes]:
-    """The files of a model in two parts, with files that are not weights."""
+    """Returns the files of a model in two parts, and files without weights."""
     rng = np.random.default_rng(seed)
     arrays = {name: rng.standard_normal((100, 70)).astype(np.float32)
               for name in ("a", "b", "c")}
@@ -52,7 +52,7 @@ def model(seed: int) -> dict[str, bytes]:
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:
-    """The files, in a folder."""
+    """Writes the files into a folder."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,8 @@ def write(folder: Path, files: dict[str, bytes]) -> Path:
 
 
 def cache(home: Path, name: str, commit: str, files: dict[str, bytes]) -> Path:
-    """HF_HOME with a snapshot of these files, as the hub's tools make it."""
+    """Makes an HF_HOME with a snapshot of these files, as the hub's tools
+    do."""
     folder = home / "hub" / f"models--{name.replace('/', '--')}"
     write(folder, {"refs/main": commit.encode()})
     for i, (path, content) in enumerate(files.items()):
@@ -74,7 +75,7 @@ def cache(home: Path, name: str, commit: str, files: dict[str, bytes]) -> Path:
 
 @pytest.fixture
 def hub() -> Iterator[hub_fake.Hub]:
-    """A hub with a model; in the end its tokens went nowhere else."""
+    """A hub with a model; checks at the end that no token leaked."""
     with hub_fake.Hub() as running:
         running.push("org/model", model(1))
         yield running
@@ -83,7 +84,7 @@ def hub() -> Iterator[hub_fake.Hub]:
 
 @pytest.fixture
 def hub_run(cli: str, hub: hub_fake.Hub) -> Run:
-    """hub_run(*words, **variables): the command against that hub."""
+    """hub_run(*words, **variables) runs the command against that hub."""
     def run_cli(*words: str,
                 **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([cli, *words], capture_output=True, text=True,
@@ -110,14 +111,14 @@ VERBS = [["ls", "--json"], ["ls", "--long"], ["tree"], ["info", "--json"],
 
 
 def neutral(text: str, path: str) -> str:
-    """Output without where it is from and how long it took."""
+    """Returns output without paths and times."""
     text = text.replace(path, "PATH")
     return re.sub(r'("\w*seconds": *)[\d.e+-]+', r"\1", text)
 
 
 def test_every_reading_verb(hub: hub_fake.Hub, hub_run: Run,
                             tmp_path: Path) -> None:
-    """A verb's output does not depend on where the model lies."""
+    """A verb's output does not depend on where the model is stored."""
     here = str(write(tmp_path / "here", model(1)))
     for words in VERBS:
         there = ok(hub_run(*words, "hf://org/model"))
@@ -141,7 +142,7 @@ def test_every_reading_verb(hub: hub_fake.Hub, hub_run: Run,
 
 def test_checkpoints_of_orbax(hub: hub_fake.Hub, hub_run: Run,
                               tmp_path: Path) -> None:
-    """A hub keeps files of any format."""
+    """A hub can hold files of any format."""
     here = write(tmp_path / "here", model(1))
     ok(hub_run("convert", "--quiet", "--to", "orbax", str(here),
                str(tmp_path / "7")))
@@ -153,7 +154,7 @@ def test_checkpoints_of_orbax(hub: hub_fake.Hub, hub_run: Run,
 
 
 def test_revisions(hub: hub_fake.Hub, hub_run: Run, tmp_path: Path) -> None:
-    """A branch, a pull request and a commit; and no mix of two."""
+    """A branch, a pull request and a commit are read, never a mix of two."""
     commit = hub.push("org/model", model(2), "refs/pr/1", "feature/x")
     one = str(write(tmp_path / "1", model(1)))
     two = str(write(tmp_path / "2", model(2)))
@@ -166,7 +167,7 @@ def test_revisions(hub: hub_fake.Hub, hub_run: Run, tmp_path: Path) -> None:
 
 def test_a_push_in_mid_read(hub: hub_fake.Hub, hub_run: Run,
                             tmp_path: Path) -> None:
-    """All that is read is of the commit that was seen first."""
+    """All reads are from the commit that was seen first."""
     one = str(write(tmp_path / "1", model(1)))
     two = str(write(tmp_path / "2", model(2)))
 
@@ -181,7 +182,7 @@ def test_a_push_in_mid_read(hub: hub_fake.Hub, hub_run: Run,
 
 
 def test_tokens(hub: hub_fake.Hub, hub_run: Run, tmp_path: Path) -> None:
-    """Gated and private repositories, and tokens of a variable and a file."""
+    """Gated and private repositories; tokens from a variable and a file."""
     repository = hub.repositories["org/model"]
     repository.is_gated = True
     text = failed(hub_run("ls", "hf://org/model"))
@@ -203,7 +204,7 @@ def test_tokens(hub: hub_fake.Hub, hub_run: Run, tmp_path: Path) -> None:
 
 
 def test_what_is_not_there(hub: hub_fake.Hub, hub_run: Run) -> None:
-    """Names of repositories, revisions and files that there are not."""
+    """Names of missing repositories, revisions and files."""
     wanted = {
         "hf://org/other": "there is no such repository",
         "hf://org/model@v9": 'has no revision "v9"',
@@ -216,7 +217,7 @@ def test_what_is_not_there(hub: hub_fake.Hub, hub_run: Run) -> None:
 
 
 def test_a_lying_hub(hub: hub_fake.Hub, hub_run: Run) -> None:
-    """Trees that lead out of the repository, and pages of other servers."""
+    """Trees that lead out of the repository; next pages on other servers."""
     def escape(tree: list[Any]) -> list[Any]:
         return [*tree, {"type": "file", "oid": "x", "size": 3,
                         "path": "../../.bashrc"}]
@@ -235,7 +236,7 @@ def test_a_lying_hub(hub: hub_fake.Hub, hub_run: Run) -> None:
 
 def test_the_cache_comes_first(hub: hub_fake.Hub, hub_run: Run,
                                tmp_path: Path) -> None:
-    """A whole snapshot is read without a request, part of one is not."""
+    """A complete snapshot is read without requests, a partial one is not."""
     commit = next(iter(hub.repositories["org/model"].commits))
     here = str(write(tmp_path / "here", model(1)))
     home = str(cache(tmp_path / "home", "org/model", commit, model(1)))
@@ -261,7 +262,7 @@ def test_the_cache_comes_first(hub: hub_fake.Hub, hub_run: Run,
 
 def test_nothing_is_written(hub: hub_fake.Hub, hub_run: Run,
                             tmp_path: Path) -> None:
-    """Neither to a hub nor, in its name, into the cache."""
+    """Nothing is written to a hub, nor on its behalf into the cache."""
     here = str(write(tmp_path / "here", model(1)))
     commit = next(iter(hub.repositories["org/model"].commits))
     home = cache(tmp_path / "home", "org/model", commit, model(1))
@@ -274,12 +275,12 @@ def test_nothing_is_written(hub: hub_fake.Hub, hub_run: Run,
     assert sorted(home.rglob("*")) == before
 
 
-# Web servers: files by their path, models whose files an index names.
+# Web servers: files by path, and models whose files an index lists.
 
 
 def test_files_of_a_web_server(run: Run, files: servers.Server,
                                tmp_path: Path) -> None:
-    """Every reading verb, by ranges."""
+    """Every reading verb works, by ranges."""
     assert files.folder is not None
     here = write(files.folder / "model", model(1))
     np.savez(files.folder / "arrays.npz", w=np.arange(12.0).reshape(3, 4))
@@ -306,7 +307,7 @@ def test_files_of_a_web_server(run: Run, files: servers.Server,
 
 def test_python(hub: hub_fake.Hub, tmp_path: Path,
                 monkeypatch: pytest.MonkeyPatch) -> None:
-    """load, open and convert of the package."""
+    """The package's load, open and convert."""
     holdfast = pytest.importorskip("holdfast")
     for name, value in hub.environment().items():
         monkeypatch.setenv(name, value)

@@ -1,8 +1,8 @@
-"""holdfast for Python on object stores: every path is a URL of a real server.
+"""Tests holdfast for Python on object stores; every path is a server's URL.
 
-Moto checks the signatures of s3://; gcs_fake.py stands for Google's server.
-TensorStore and stock Orbax, as other processes, read what was written here, and
-the other way.
+Moto checks the signatures of s3://; gcs_fake.py stands in for Google's server.
+TensorStore and stock Orbax, in other processes, read what holdfast wrote, and
+vice versa.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def tree(step: int = 3) -> dict[str, Any]:
     }
 
 
-# Where not said otherwise s3:// is for --long.
+# Other tests use s3:// only with --long.
 on_both = pytest.mark.parametrize("server", ["gs", "s3"], indirect=True)
 
 
@@ -69,7 +69,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
 
 @pytest.fixture
 def root(server: servers.Server) -> RemotePath:
-    """A directory of the test's own."""
+    """A directory only for this test."""
     return RemotePath(server.root) / uuid.uuid4().hex[:8]
 
 
@@ -96,7 +96,7 @@ def names_below(path: RemotePath) -> set[str]:
 
 @on_both
 def test_a_path_is_as_pathlib_is(root: RemotePath, tmp_path: Path) -> None:
-    """One list of calls, on a bucket and on a disk."""
+    """The same calls give the same results on a bucket and on a disk."""
     for base in (root, tmp_path / "x"):
         base.mkdir(parents=True, exist_ok=True)
         (base / "d" / "e").mkdir(parents=True, exist_ok=True)
@@ -228,7 +228,7 @@ def test_data_is_read_with_few_requests(root: RemotePath) -> None:
 
 
 def test_web_servers_are_read(tmp_path: Path) -> None:
-    """Over TLS, whose certificates are checked."""
+    """Over TLS, with checked certificates."""
     certificate, key = servers.self_signed(tmp_path)
     folder = tmp_path / "files"
     folder.mkdir()
@@ -380,7 +380,7 @@ def test_managers_keep_and_remove_steps(
 
 
 def test_a_step_that_is_saved_again_stays(root: RemotePath) -> None:
-    """Its files were about to be removed."""
+    """A step whose files were about to be removed is saved again."""
     ocp.PyTreeCheckpointer().save(root / "1", tree(1))
     trashed, _ = _engine.dispose_of_steps(str(root), ["1"])
     assert trashed == [str(root / "1")]
@@ -555,7 +555,7 @@ def test_a_killed_loop_goes_on(root: RemotePath) -> None:
         assert process.stdout.readline() == "from None\n"
         assert process.stdout.readline() == "in the middle\n"
         process.kill()
-    # A second machine looks before the first one's remains are removed.
+    # A second machine looks before the first machine's remains are removed.
     assert ocp.utils.checkpoint_steps(root) == [1, 2]
     assert (root / "3").is_dir()
     done = run("train", root, "5", "none")

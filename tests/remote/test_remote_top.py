@@ -1,4 +1,4 @@
-"""holdfast top on a bucket: how many requests the view of a tree takes."""
+"""Tests how many requests holdfast top sends to show a tree in a bucket."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def large(cli: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def seconds_to_view(cli: str, url: str, environment: dict[str, str]) -> float:
-    """Until `top` shows the tree, which it does without its statistics."""
+    """Returns the seconds until `top` shows the tree, without statistics."""
     pid, terminal = pty.fork()
     if pid == 0:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
@@ -58,10 +58,10 @@ def seconds_to_view(cli: str, url: str, environment: dict[str, str]) -> float:
     return seconds
 
 
-# Bounds: one that asks more has to say why. Among the eight files of a
-# checkpoint the view needs four: the checksums, the tree, the manifest and its
-# root; a list tells of them. A root costs four lists, and each step two, its
-# checksums and its times.
+# Bounds; a change that sends more requests has to say why. The view needs one
+# list and four of a checkpoint's eight files: the checksums, the tree, the
+# manifest and its root. A root costs four lists, and each step two requests,
+# for its checksums and its times.
 @pytest.mark.parametrize(("below", "requests"), [("/7", 5), ("", 13)])
 def test_a_large_tree_is_seen_after_few_requests(
         moto: servers.Server, cli: str, run: Callable[..., Any], large: Path,

@@ -1,10 +1,10 @@
-"""How many requests the doors of a run send, and that none is sent twice.
+"""Tests how many requests each API of a run sends, and that none is repeated.
 
-Each door saves, opens, looks for the latest step and restores, in a bucket that
-a counting proxy stands before. The numbers are bounds: a change that asks less
-lowers them, one that asks more has to say why. HOLDFAST_SHOW_REQUESTS=1 (with
-`-s`) prints what was asked. How often a save looks whether its lease is still
-its own depends on time, and does not count.
+Each API saves, opens, looks for the latest step and restores, in a bucket
+behind a counting proxy. The numbers are bounds: a change that sends fewer
+requests lowers them, and one that sends more has to say why.
+HOLDFAST_SHOW_REQUESTS=1 (with `-s`) prints the requests. A save's checks that
+it still holds its lease depend on time, and do not count.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def tree() -> dict[str, Any]:
 
 
 class Counted:
-    """The requests of each phase: how many, and how many of them again."""
+    """Counts the requests of each phase, and how many were repeated."""
 
     def __init__(self, proxy: servers.Chaos) -> None:
         self._proxy = proxy
         self.counts: dict[str, tuple[int, int]] = {}
 
     def __call__(self, phase: str, call: Callable[[], Any]) -> Any:
-        """The result of a call, which is counted."""
+        """Makes a call, counts its requests, and returns its result."""
         self._proxy.reset()
         result = call()
         requests = [
@@ -105,11 +105,10 @@ def v1_training(counted: Counted, root: RemotePath) -> None:
     assert restored["step"] == 3
 
 
-# Bounds of a phase: requests, and questions that were asked before.
-#   plain latest: the sizes of all files are listed beside what is read.
-#   save: the existing files are listed before and after the item's own marker
-#   is written; v1 looks for the step before it looks whether it may be
-#   replaced.
+# Bounds of a phase: requests, and repeated requests.
+#   plain latest: lists the sizes of all files in addition to its reads.
+#   save: lists the existing files before and after the item's marker is
+#   written; v1 looks for the step before it checks whether it may be replaced.
 BOUNDS: list[tuple[Any, dict[str, tuple[int, int]]]] = [
     (
         plain,

@@ -1,8 +1,9 @@
-"""S3Bucket on real servers: signatures, keys, regions, roles, TLS, lost answers.
+"""Tests S3Bucket on real servers: signatures, keys, regions, roles, TLS,
+faults.
 
-The program s3_server, which is built beside the holdfast command, checks what it
-finds; here it is given servers and the many ways to say where they are. The
-suite of all buckets runs in test_conformance.py.
+The program s3_server, which is built with the holdfast command, makes the
+checks. This module gives it servers, named in many ways. The suite of all
+buckets runs in test_conformance.py.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def programs(cli: str) -> Path:
 
 @pytest.fixture(scope="session")
 def check(programs: Path) -> Check:
-    """check(server, *words, **variables): s3_server finds nothing wrong."""
+    """check(server, *words, **variables) runs s3_server, which must pass."""
     def run_program(server: servers.Server, *words: str, **variables: str) -> str:
         environment = server.environment(HOLDFAST_TEST_S3_BUCKET=servers.BUCKET,
                                          **variables)
@@ -35,7 +36,7 @@ def check(programs: Path) -> Check:
                              capture_output=True, text=True, timeout=300,
                              env=environment)
         assert ran.returncode == 0, ran.stdout[-8000:] + ran.stderr[-2000:]
-        # Its output is public: nothing secret is in it, whatever was said.
+        # The output is public, so it must not contain a secret.
         assert server.secret_key not in ran.stdout + ran.stderr
         assert "PASSED" in ran.stdout
         return ran.stdout
@@ -48,7 +49,7 @@ def test_moto(check: Check, moto: servers.Server) -> None:
 
 
 def profile_files(folder: Path, config: str, credentials: str) -> dict[str, str]:
-    """The variables that lead to two shared files, and to no keys besides."""
+    """Returns variables that lead to two shared files, and to no other keys."""
     (folder / "config").write_text(config)
     (folder / "credentials").write_text(credentials)
     return {"AWS_CONFIG_FILE": str(folder / "config"),
@@ -77,7 +78,7 @@ def test_profiles(check: Check, moto: servers.Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["lose_answer", "throttle"])
 def test_lost_answers(check: Check, moto: servers.Server, fault: str) -> None:
-    """Writes on condition that were done and not answered are found again."""
+    """Conditional writes that were done but not answered are recognized."""
     rules = [{"kind": fault, "match": "^(PUT|DELETE) ", "every": 3}]
     with servers.chaos(moto, faults=rules) as proxy:
         check(proxy, "--gtest_filter=*Deletes*:*UploadsLook*:*HardKeys*")
@@ -91,7 +92,7 @@ def test_clock(check: Check, moto: servers.Server) -> None:
 
 
 def test_tls(check: Check, tmp_path: Path) -> None:
-    """Bodies are not hashed where TLS guards them; the certificate is checked."""
+    """Under TLS, bodies are not hashed, and the certificate is checked."""
     certificate, key = servers.self_signed(tmp_path)
     port = servers.free_port()
     with servers.program([sys.executable, "-m", "moto.server", "-H", "127.0.0.1",
@@ -116,7 +117,7 @@ ALL_OF_S3 = json.dumps({"Version": "2012-10-17", "Statement": [{
 
 @pytest.mark.long
 def test_ceph(check: Check, ceph: servers.Ceph) -> None:
-    """A real server, with the bucket in the path and in the host's name."""
+    """A real server, with the bucket in the path and in the host name."""
     check(ceph)
     check(ceph, HOLDFAST_TEST_S3_STYLE="virtual",
           AWS_ENDPOINT_URL=ceph.url.replace("127.0.0.1", "localhost"))
@@ -124,7 +125,7 @@ def test_ceph(check: Check, ceph: servers.Ceph) -> None:
 
 @pytest.mark.long
 def test_ceph_role(check: Check, ceph: servers.Ceph, tmp_path: Path) -> None:
-    """Keys of a role that Ceph's STS gives, with a session token."""
+    """Keys of a role from Ceph's STS, with a session token."""
     ceph.admin("role", "create", "--role-name=R", "--path=/",
                f"--assume-role-policy-doc={TRUST}")
     ceph.admin("role-policy", "put", "--role-name=R", "--policy-name=P",
@@ -134,7 +135,7 @@ def test_ceph_role(check: Check, ceph: servers.Ceph, tmp_path: Path) -> None:
         "source_profile = base\n",
         f"[base]\naws_access_key_id = {ceph.access_key}\n"
         f"aws_secret_access_key = {ceph.secret_key}\n")
-    # Ceph 16 refuses roles a copy into a part (boto3 too), and tells them of
-    # missing buckets in another way.
+    # Ceph 16 refuses a copy into a part for roles (with boto3, too), and
+    # reports missing buckets to them in another way.
     check(ceph, "--gtest_filter=-*SaysWhatIsWrong*:*CopiesInParts*", **variables,
           HOLDFAST_TEST_S3_SOURCE="role arn:aws:iam:::role/R")

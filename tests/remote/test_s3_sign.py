@@ -1,4 +1,4 @@
-"""Our signatures are the ones that botocore's own signer makes."""
+"""Tests that holdfast's signatures equal those of botocore's own signer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADERS = ["Range", "If-Match", "x-amz-copy-source", "x-amz-meta-x", "Content-MD
 
 
 def random_request(rng: random.Random) -> dict[str, object]:
-    """One request that S3 might be sent, escaped as our client escapes."""
+    """Returns a possible S3 request, escaped as holdfast's client does."""
     path = "/".join(rng.choice(KEYS) for _ in range(rng.randint(0, 3)))
     pairs = [(rng.choice(NAMES), rng.choice(VALUES)) for _ in range(rng.randint(0, 5))]
     query = "&".join(
@@ -49,7 +49,7 @@ def random_request(rng: random.Random) -> dict[str, object]:
 
 
 def botocore_signature(request: dict) -> str:
-    """The Authorization header that botocore makes of it."""
+    """Returns the Authorization header that botocore makes for it."""
     signer = botocore.auth.S3SigV4Auth(
         Credentials(request["key"], request["secret"], request["token"] or None), "s3",
         request["region"])
@@ -65,7 +65,7 @@ def botocore_signature(request: dict) -> str:
 
 
 def test_signatures_are_those_of_botocore(cli: str) -> None:
-    """3000 of them, in one process, so that keys are remembered between them."""
+    """3000 requests in one process, so that signing keys are reused."""
     program = Path(cli).parents[1] / "tests/remote/s3_sign"
     rng = random.Random(20261122)
     requests = [random_request(rng) for _ in range(3000)]

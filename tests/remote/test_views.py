@@ -1,5 +1,5 @@
-"""Views in buckets, made by the command line, and read by TensorStore and stock
-Orbax: on moto with signatures and on the fake of Google's store."""
+"""Tests views in buckets, made by the command line and read by TensorStore and
+stock Orbax, on moto with signatures and on the fake of Google's store."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ BIG_BYTES = 4 << 20
 
 @pytest.fixture(params=["moto", "gcs"])
 def store(request: pytest.FixtureRequest) -> Iterator[servers.Chaos]:
-    """A store that can be written, and whose bytes are counted."""
+    """A writable store, whose traffic is counted."""
     with servers.chaos(request.getfixturevalue(request.param)) as counting:
         yield counting
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """Two files of safetensors, and what lies beside them."""
+    """Two safetensors files, and the other files of a model."""
     folder = tmp_path / "model"
     folder.mkdir()
     state = {name: np.asarray(value) for name, value in state_of(3).items()}
@@ -50,7 +50,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def base_of(store: servers.Server, url: str) -> dict[str, str]:
-    """The kvstore of a directory, as TensorStore has it."""
+    """Returns TensorStore's kvstore spec of a directory."""
     key = url.split(servers.BUCKET + "/", 1)[1] + "/"
     base = {"bucket": servers.BUCKET, "path": key}
     if store.kind == "gcs":
@@ -78,7 +78,7 @@ print('read')
 def python(
     store: servers.Server, *words: str
 ) -> subprocess.CompletedProcess[str]:
-    """This Python against that server."""
+    """Runs this Python against that server."""
     return subprocess.run(
         [sys.executable, *words],
         capture_output=True,
@@ -122,7 +122,7 @@ def test_the_server_copies_and_everybody_reads(
         done = python(store, str(program), "orbax_restores", view)
         assert done.stdout == "restored\n", done.stderr
 
-    # The source is what it was, and the view a model as well.
+    # The source is unchanged, and the view is a model as well.
     ok(run(store, "cp", source, str(tmp_path / "source")))
     assert sums(tmp_path / "source") == sums(model)
     ok(run(store, "cp", view, str(tmp_path / "view")))
@@ -130,7 +130,7 @@ def test_the_server_copies_and_everybody_reads(
     assert {name: seen[name] for name in sums(model)} == sums(model)
     ok(run(store, "verify", str(tmp_path / "view")))
 
-    # It becomes a checkpoint of its own in its place.
+    # The view becomes an independent checkpoint in its place.
     ok(run(store, "convert", view, view, "--overwrite", "--quiet"))
     ok(run(store, "verify", view))
     ok(run(store, "diff", source, view))

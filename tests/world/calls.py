@@ -1,5 +1,5 @@
-"""How the game calls holdfast: here, in a process of its own, or as the
-command; and what became of a call.
+"""Calls holdfast for the game: in this process, in a child process, or as the
+command; and records the outcome of a call.
 
 The command runs in this process (the module has it as a function), which takes
 a millisecond instead of thirty. Thread-safety: one thread.
@@ -21,16 +21,16 @@ from typing import Any
 from holdfast import _engine, errors
 
 DEADLINE_SECONDS = 120.0
-_TRACES = os.memfd_create("traces")  # of processes that crash
+_TRACES = os.memfd_create("traces")  # tracebacks of processes that crash
 
 
 class Failure(Exception):
-    """A promise that was broken.
+    """A broken promise.
 
     Attributes:
-        kind: "lost", "wrong", "refused", ...: failures of one kind and subject
-            are taken for one fault when a world is shrunk.
-        subject: of which kind of checkpoint, or which operation.
+        kind: "lost", "wrong", "refused", ...; failures of the same kind and
+            subject count as the same fault when a world is shrunk.
+        subject: the kind of checkpoint, or the operation.
         after: the operation that was played last.
     """
 
@@ -54,7 +54,7 @@ class Outcome:
 
 
 class CommandError(Exception):
-    """The command ended with another code than 0."""
+    """The command ended with an exit code other than 0."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"exit {code}: {text.strip()}")
@@ -62,7 +62,7 @@ class CommandError(Exception):
 
 
 def command(*words: str) -> str:
-    """The output of `holdfast WORDS...`; raises CommandError."""
+    """Returns the output of `holdfast WORDS...`; raises CommandError."""
     code, out, err = run_command(*words)
     if code != 0:
         raise CommandError(code, err or out)
@@ -70,7 +70,7 @@ def command(*words: str) -> str:
 
 
 def run_command(*words: str) -> tuple[int, str, str]:
-    """Exit code, standard output and error."""
+    """Returns the exit code, standard output and standard error."""
     run = ctypes.CDLL(_engine.__file__).holdfast_command
     argv = [os.fsencode(word) for word in ("holdfast", *words)]
     sys.stdout.flush()
@@ -96,7 +96,7 @@ def run_command(*words: str) -> tuple[int, str, str]:
 
 
 def call_here(call: Callable[[], Any]) -> Outcome:
-    """Runs it in this process."""
+    """Makes the call in this process."""
     try:
         call()
     except CommandError as error:
@@ -108,12 +108,12 @@ def call_here(call: Callable[[], Any]) -> Outcome:
     return Outcome("done")
 
 
-# Exceptions that the drop-in raises besides, as Orbax does.
+# Further exceptions that the drop-in raises, as Orbax does.
 _ALLOWED = (ValueError, OSError, KeyError, NotImplementedError, MemoryError)
 
 
 def judge_class(error: Exception) -> None:
-    """Raises a Failure for a class that no user should see."""
+    """Raises a Failure for an exception class that no user should see."""
     if isinstance(error, Failure):
         raise error
     known = isinstance(error, (errors.HoldfastError, CommandError, *_ALLOWED))
@@ -123,8 +123,8 @@ def judge_class(error: Exception) -> None:
 
 
 def in_child(call: Callable[[], Any]) -> tuple[int, int]:
-    """Starts a process that makes the call; its id, and a pipe with what became
-    of it."""
+    """Starts a process that makes the call; returns its id, and a pipe with the
+    outcome."""
     read, write = os.pipe()
     sys.stdout.flush()
     pid = os.fork()
@@ -146,7 +146,7 @@ def in_child(call: Callable[[], Any]) -> tuple[int, int]:
             ).encode(),
         )
         status = 0
-    except BaseException as error:  # told to the parent
+    except BaseException as error:  # reported to the parent
         text = error.text if isinstance(error, Failure) else repr(error)
         os.write(write, f"failure\0\0{text[:3000]}".encode())
     finally:
@@ -154,7 +154,8 @@ def in_child(call: Callable[[], Any]) -> tuple[int, int]:
 
 
 def end_of(pid: int, pipe: int, what: str, *, may_die: bool) -> Outcome:
-    """Waits for such a process; Failures for crashes and hangs."""
+    """Waits for a process of `in_child`; raises Failures for crashes and
+    hangs."""
     text, status = _wait(pid, pipe, what)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -179,7 +180,7 @@ def _wait(pid: int, pipe: int, what: str) -> tuple[str, int]:
 
 @contextlib.contextmanager
 def watched(pid: int, what: str) -> Iterator[None]:
-    """Ends a process that does not end by itself, and this call with it."""
+    """Kills a process that takes too long, and fails the call."""
 
     def expire(*_: Any) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -202,8 +203,8 @@ def watched(pid: int, what: str) -> Iterator[None]:
 def while_child(
     call: Callable[[], Any], beside: Callable[[int], Any]
 ) -> Outcome:
-    """Makes `call` here while a process calls `beside(stop)`, which ends when
-    the pipe `stop` has ended; raises what that process found."""
+    """Makes `call` here while a child process runs `beside(stop)`, which must
+    return when the pipe `stop` ends; raises a Failure that the child found."""
     stop_read, stop_write = os.pipe()
 
     def until_stopped() -> None:
@@ -240,7 +241,7 @@ def is_damage(outcome: Outcome) -> bool:
 
 
 def quiet() -> None:
-    """Silences what a test of thousands of damaged checkpoints would print."""
+    """Silences the output of thousands of reads of damaged checkpoints."""
     import warnings
 
     warnings.simplefilter("ignore", errors.HoldfastWarning)

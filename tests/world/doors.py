@@ -1,8 +1,8 @@
-"""The ways to read a checkpoint, each of which must give the same.
+"""The ways to read a checkpoint, which must all return the same values.
 
-A door is a function of a path, the item that is meant ("" for none) and the
-tree that is wanted; it returns what is wrong (None: nothing), and raises where
-it refuses.
+A door is a function of a path, an item name ("" if there are no items) and the
+expected tree. It returns a description of what is wrong, or None, and raises if
+holdfast refuses to read.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ CHEAP: dict[str, Door] = {
     "command verify": by_command_verify,
     "diff": by_diff,
 }
-# They import jax.
+# These doors import jax.
 DROPIN: dict[str, Door] = {
     "drop-in": by_dropin,
     "drop-in v1": by_dropin_v1,

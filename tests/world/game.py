@@ -1,4 +1,4 @@
-"""A whole world: drawn from a seed or played from a list, and judged."""
+"""Plays and judges a complete world, drawn from a seed or given as a list."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from play import Skip, World
 
 
 def draw_one(draw: random.Random, world: World) -> Words:
-    """The next operation of a world."""
+    """Draws the next operation of a world."""
     left_out = world.options.get("without", ())
     kinds = [kind for kind in OPERATIONS.values() if kind.name not in left_out]
     weights = [kind.weight for kind in kinds]
     while True:
         words = draw.choices(kinds, weights)[0].draw(draw, world)
         if words is not None:
-            return json.loads(json.dumps(words))  # as a replay has it
+            return json.loads(json.dumps(words))  # as in a replay
 
 
 class Result:
-    """A world that was played.
+    """The result of playing a world.
 
     Attributes:
-        words: its operations, as far as it came.
-        counts: by operation: done, refused, killed.
-        failure: what was broken; None: nothing.
+        words: the operations that were played.
+        counts: for each operation: done, refused, killed.
+        failure: the broken promise, or None.
         books: the model at the end, as text.
     """
 
@@ -51,7 +51,7 @@ class Result:
 def play_drawn(
     seed: int, count: int, folder: str, options: dict[str, Any]
 ) -> Result:
-    """The world of a seed, of `count` operations."""
+    """Plays the world of a seed, with `count` operations."""
     draw = random.Random(f"world {seed}")
     result = Result()
 
@@ -65,7 +65,7 @@ def play_drawn(
 def play_list(
     words: list[Words], folder: str, options: dict[str, Any]
 ) -> Result:
-    """The world of a list; operations that make no sense are left out."""
+    """Plays a list of operations, and skips those that make no sense."""
     result = Result()
     _play(
         result,

@@ -1,17 +1,18 @@
-"""The expectations of the game for a world: which checkpoints lie where, what
-they need, and whether they must load.
+"""The game's expectations for a world: where its checkpoints are, what they
+need, and whether they must load.
 
-The promises, in short; `Model` keeps the books that they are judged by.
+`Model` keeps the records by which these promises are judged:
 
 1. A checkpoint whose save returned, and that only holdfast touched, loads bit
-   for bit, until it is overwritten, pruned or deleted itself. Things it needs
-   (a base, a view's source) may be taken away by a stranger, or by holdfast in
-   another root, of which nobody can know: then it may be an error. Within its
-   own root holdfast keeps what it needs, or makes it whole, or refuses. Only a
-   view of a step that is materialized in its place may be an error then.
-2. Nothing is ever a wrong value.
+   for bit, until it is itself overwritten, pruned or deleted. It may be an
+   error if something it needs (a base, a view's source) was removed by a
+   stranger, or by holdfast in another root, which does not know of it. Within
+   its own root, holdfast keeps what it needs, or makes it independent, or
+   refuses. The only exception: a view may be an error after its source was
+   materialized in place.
+2. No read ever returns a wrong value.
 3. A refused call changes nothing.
-4. After a stranger's damage: an error or the right value.
+4. After a stranger's damage, a read is an error or returns the right value.
 
 Places are paths below the world's folder, with links resolved.
 Thread-safety: one thread.
@@ -23,18 +24,18 @@ import dataclasses
 import os
 from collections.abc import Iterator
 
-ROOTS = ("A", "B", "M", "V")  # V: of managers of v1, M of v0
+ROOTS = ("A", "B", "M", "V")  # V: for managers of v1, M: of v0
 
 
 @dataclasses.dataclass(frozen=True)
 class Need:
-    """Another checkpoint without which one cannot be read.
+    """Another checkpoint that a checkpoint needs to be read.
 
     Attributes:
-        at: its name beside the one that needs it, or its place.
-        is_beside: which of both.
-        version: which content must be there.
-        is_view: by links to its files, not as the base of a delta.
+        at: its name in the same folder if `is_beside`, otherwise its place.
+        is_beside: whether it is in the same folder.
+        version: the content that it must have.
+        is_view: needed through links to its files, not as the base of a delta.
     """
 
     at: str
@@ -49,13 +50,13 @@ class Saved:
 
     Attributes:
         value: the number of its tree.
-        version: tells its content from any other's; copies have it, too.
+        version: identifies its content; copies have the same version.
         kind: "whole", "delta", "view", "foreign", "stock", ...
-        item: its item that has the tree; "": it has no items.
-        needs: what must be there.
-        harm: what a stranger did to it; "": nothing.
-        is_checked: it has checksums: damage can never be a wrong value.
-        kin: checkpoints of one kin may share files by hard links.
+        item: the item that has the tree; "" if it has no items.
+        needs: the checkpoints that must exist.
+        harm: what a stranger did to it; "" for nothing.
+        is_checked: it has checksums, so damage can never be a wrong value.
+        kin: checkpoints with the same `kin` may share files by hard links.
     """
 
     value: int
@@ -69,13 +70,13 @@ class Saved:
 
 
 class Model:
-    """The books of a world."""
+    """The records of a world."""
 
     def __init__(self) -> None:
         self.places: dict[str, Saved] = {}
-        self.links: dict[str, str] = {}  # place of the link: where it leads
+        self.links: dict[str, str] = {}  # place of a link: its target
         self.trash: dict[str, list[tuple[str, Saved]]] = {}
-        self.debris: set[str] = set()  # what a kill may have left
+        self.debris: set[str] = set()  # places where a kill may have left files
         self.serial = 0
 
     def next_number(self) -> int:
@@ -83,7 +84,7 @@ class Model:
         return self.serial
 
     def resolve(self, path: str) -> str:
-        """The place that a path means: its links followed."""
+        """Returns the place that a path leads to, following links."""
         for _ in range(8):
             parts = path.split("/")
             for count in range(1, len(parts) + 1):
@@ -96,7 +97,8 @@ class Model:
         return path
 
     def steps(self, root: str) -> dict[int, Saved]:
-        """The checkpoints of a root that are named as steps, ascending."""
+        """Returns the checkpoints of a root that are named as steps,
+        ascending."""
         found = {
             int(os.path.basename(place)): saved
             for place, saved in self.places.items()
@@ -106,7 +108,7 @@ class Model:
         return dict(sorted(found.items()))
 
     def roots(self) -> list[str]:
-        """Roots that have steps."""
+        """Returns the roots that have steps."""
         return sorted(
             {
                 os.path.dirname(place)
@@ -123,16 +125,16 @@ class Model:
         return at if base is not None and base.version == need.version else None
 
     def has_need(self, place: str, need: Need) -> bool:
-        """Whether what one at `place` would need is there."""
+        """Whether a checkpoint at `place` would find what it needs."""
         return self._found(place, need) is not None
 
     def has_sound_need(self, place: str, need: Need) -> bool:
-        """The same, and it is whole."""
+        """Whether a checkpoint at `place` would find it, and it must load."""
         at = self._found(place, need)
         return at is not None and self.is_sound(at)
 
     def is_sound(self, place: str, depth: int = 0) -> bool:
-        """Whether it must load; otherwise it may be an error."""
+        """Whether the checkpoint must load; otherwise it may be an error."""
         saved = self.places.get(place)
         if saved is None or saved.harm or depth > 64:
             return False
@@ -142,7 +144,7 @@ class Model:
         )
 
     def dependents(self, place: str) -> list[tuple[str, Need]]:
-        """Checkpoints that need the one at `place`, and as what."""
+        """Returns the checkpoints that need the one at `place`, and how."""
         return [
             (other, need)
             for other, saved in self.places.items()
@@ -151,8 +153,8 @@ class Model:
         ]
 
     def may_be_needed(self, place: str) -> bool:
-        """Whether another needs it, or a copy of it: which of the copies is
-        its base, holdfast chooses by what lies beside it."""
+        """Whether another checkpoint needs it or a copy of it. If there are
+        copies, holdfast chooses the base by what is in the same folder."""
         version = self.places[place].version
         return bool(self.dependents(place)) or any(
             need.version == version
@@ -161,7 +163,7 @@ class Model:
         )
 
     def is_needed_below(self, place: str, target: str, depth: int = 0) -> bool:
-        """Whether `place`, or what it needs, is or needs `target`."""
+        """Whether `place` is `target`, or needs it directly or indirectly."""
         if place == target or depth > 64:
             return True
         saved = self.places.get(place)
@@ -172,8 +174,8 @@ class Model:
         )
 
     def release(self, place: str, going: list[str] | None = None) -> None:
-        """The content at `place` goes: what of its root needs it must still
-        load, but for what goes with it."""
+        """Records that the content at `place` goes away. Checkpoints of its
+        root that need it must still load, except those in `going`."""
         for other, need in self.dependents(place):
             is_beside = os.path.dirname(other) == os.path.dirname(place)
             if not is_beside or other in (going or ()):
@@ -184,7 +186,7 @@ class Model:
             saved.needs = tuple(n for n in saved.needs if n != need)
 
     def put(self, place: str, saved: Saved) -> None:
-        """A save to `place` is done."""
+        """Records a save to `place`."""
         old = self.places.get(place)
         if old is not None and old.version != saved.version:
             self.release(place)
@@ -192,7 +194,7 @@ class Model:
         self.debris.discard(place)
 
     def take(self, places: list[str], *, to_trash: bool) -> None:
-        """holdfast removed these, of its own accord or by a rule."""
+        """Records that holdfast removed these, when asked or by a rule."""
         for place in places:
             self.release(place, going=places)
         for place in places:
@@ -202,7 +204,8 @@ class Model:
                 self.trash.setdefault(root, []).append((name, saved))
 
     def harm(self, place: str, what: str) -> None:
-        """A stranger changed bytes there, and of what shares its files."""
+        """Records that a stranger changed bytes at `place`, and so in all
+        checkpoints that share its files."""
         kin = self.places[place].kin
         for other, saved in self.places.items():
             if other == place or (kin and saved.kin == kin):
@@ -213,13 +216,13 @@ class Model:
                     saved.harm = saved.harm or what
 
     def below(self, path: str) -> Iterator[str]:
-        """Places at or below a path."""
+        """Yields the places at or below a path."""
         for place in list(self.places):
             if place == path or place.startswith(path + "/"):
                 yield place
 
     def drop(self, path: str) -> None:
-        """A stranger removed what is at or below a path."""
+        """Records that a stranger removed everything at or below a path."""
         for place in list(self.below(path)):
             del self.places[place]
         for link in list(self.links):
@@ -233,7 +236,8 @@ class Model:
         }
 
     def copied(self, source: str, target: str, *, is_move: bool) -> None:
-        """A stranger moved or copied what is at or below a path."""
+        """Records that a stranger moved or copied everything at or below a
+        path."""
         moved = {
             target + place[len(source) :]: dataclasses.replace(
                 self.places[place]
@@ -255,7 +259,7 @@ class Model:
             self.drop(source)
         self.places.update(moved)
         for link, to in links.items():
-            # Those of the game are relative, and lead within their folder.
+            # The game's links are relative, and lead within their folder.
             self.links[link] = (
                 target + to[len(source) :]
                 if to.startswith(source + "/")

@@ -1,8 +1,8 @@
-"""An operation of the game, and how its words are drawn.
+"""The operations of the game, and how their words are drawn.
 
-An operation is drawn as a JSON object whose "op" is its name: names of places,
-numbers, options. Played later in a world that lacks what it names, it is
-skipped, so that any of a list of operations may be left out.
+An operation is drawn as a JSON object: its name as "op", names of places,
+numbers, options. It is skipped when it is played in a world that lacks what it
+names, so any operation of a list may be left out.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Operation:
     """One kind of operation.
 
     Attributes:
-        name: what "op" says.
+        name: the value of "op".
         weight: how often it is drawn.
-        can_fail: faults and second processes may meet it.
+        can_fail: it may be played with faults or beside a second process.
     """
 
     name: ClassVar[str] = ""
@@ -33,15 +33,16 @@ class Operation:
     can_fail: ClassVar[bool] = False
 
     def draw(self, draw: random.Random, world: World) -> Words | None:
-        """Its words for this world; None: it makes no sense here."""
+        """Draws its words for this world; None if it makes no sense here."""
         raise NotImplementedError
 
     def plan(self, world: World, words: Words) -> Plan:
-        """The call; raises Skip."""
+        """Returns the call; raises Skip."""
         raise NotImplementedError
 
     def run(self, world: World, words: Words) -> list[str]:
-        """Plays it; the places that it touched. Raises Skip and Failure."""
+        """Plays it, and returns the places that it touched. Raises Skip and
+        Failure."""
         plan = self.plan(world, words)
         world.play(plan)
         return [*plan.writes, *plan.touched]
@@ -51,7 +52,7 @@ OPERATIONS: dict[str, Operation] = {}
 
 
 def operation(kind: type[Operation]) -> type[Operation]:
-    """Makes a class known."""
+    """Registers a class as an operation."""
     OPERATIONS[kind.name] = kind()
     return kind
 
@@ -66,7 +67,7 @@ def chosen(
     *,
     sound: bool | None = None,
 ) -> str | None:
-    """A checkpoint of the world; mostly one that must load."""
+    """Chooses a checkpoint of the world; mostly one that must load."""
     places = [
         place
         for place, saved in sorted(world.model.places.items())
@@ -79,7 +80,7 @@ def chosen(
 
 
 def spelled(draw: random.Random, world: World, place: str) -> str:
-    """One of the ways to name a place: by links, relative, with dots."""
+    """Spells a place in one of several ways: by links, relative, with dots."""
     ways = [place]
     for link, target in world.model.links.items():
         if place == target or place.startswith(target + "/"):
@@ -88,7 +89,7 @@ def spelled(draw: random.Random, world: World, place: str) -> str:
 
 
 def new_step(draw: random.Random, world: World, root: str) -> str:
-    """A place for a step: mostly the next one, or one that was left out."""
+    """Chooses a place for a step: mostly the next number, or one left out."""
     steps = world.model.steps(root)
     highest = max(steps, default=0)
     step = highest + draw.choice((1, 1, 1, 2, 10))
@@ -98,7 +99,7 @@ def new_step(draw: random.Random, world: World, root: str) -> str:
 
 
 def some_root(draw: random.Random, world: World) -> str:
-    """A root: one that has steps, or a new one."""
+    """Chooses a root: one that has steps, or a new one."""
     roots = [r for r in world.model.roots() if r not in ("M", "V")]
     if roots and draw.random() < 0.85:
         return draw.choice(roots)
@@ -106,15 +107,15 @@ def some_root(draw: random.Random, world: World) -> str:
 
 
 def new_place(draw: random.Random, world: World) -> str:
-    """A place for a copy: in a root, or outside."""
+    """Chooses a place for a copy, in a root or outside."""
     if draw.random() < 0.5:
         return new_step(draw, world, some_root(draw, world))
     return f"x{world.model.next_number()}"
 
 
 def is_free(world: World, place: str, text: str = "") -> bool:
-    """Whether nothing is there that the game does not know, nor in the way of
-    what `text` names by links."""
+    """Whether the place has nothing unknown to the game, no checkpoint above or
+    below it, and, if `text` names it through links, an existing folder."""
     above = os.path.dirname(world.path(place))
     if text.partition(":")[2] not in ("", place) and not os.path.isdir(above):
         return False

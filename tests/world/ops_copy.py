@@ -1,4 +1,4 @@
-"""Operations that make a checkpoint of another: views, materialized ones,
+"""Operations that make one checkpoint from another: views, materializations,
 conversions, copies, rescues."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PLAIN = (
 
 
 class _Copy(Operation):
-    """From "source" to "target"."""
+    """An operation from "source" to "target"."""
 
     can_fail: ClassVar[bool] = True
 
@@ -52,7 +52,7 @@ class _Copy(Operation):
         if target in world.model.places:
             raise Skip
         if os.path.islink(world.spelled(words["target"]).rstrip("/")):
-            raise Skip  # nothing is written through a link that leads nowhere
+            raise Skip  # holdfast writes nothing through a dangling link
         return source, target
 
     def _words(self, draw: random.Random, world: World, source: str) -> Words:
@@ -82,12 +82,12 @@ class View(_Copy):
         source, target = self.ends(world, words)
         model = world.model
         old = model.places[source]
-        # A tensor that cannot be referred to is copied: it may refer to
+        # Tensors that cannot be referred to are copied, so a view may refer to
         # nothing.
         saved = Saved(old.value, model.next_number(), "perhaps a view")
         saved.is_checked = old.is_checked
         if words["link"] != "symlink":
-            saved.harm = old.harm  # it has the bytes as they are
+            saved.harm = old.harm  # it has the damaged bytes, too
         if words["link"] == "symlink":
             beside = parent(source) == parent(target)
             at = os.path.basename(source) if beside else source
@@ -166,11 +166,11 @@ class Materialize(_Copy):
         must = model.is_sound(source) and old.kind != "perhaps a view"
         is_view = any(need.is_view for need in old.needs)
         if target == source and is_view and model.may_be_needed(source):
-            must = False  # the files of a view are what others know it by
+            must = False  # others identify a view by its files
         if target == source and any(
             model.places[other].harm for other, _ in model.dependents(source)
         ):
-            must = False  # a damaged delta cannot say what it was made from
+            must = False  # a damaged delta may not record its base
         return Plan(
             what=self.name if target != source else "materialize in place",
             call=call,
@@ -213,7 +213,7 @@ class Convert(_Copy):
         elif form == "orbax-v1":
             saved.kind = "whole, of v1"
         elif form is None and old.kind in ("foreign", "stock"):
-            raise Skip  # as the source has it, whose name says it
+            raise Skip  # keeps the source's format, which the name records
         elif form is None and old.kind == "whole, of v1":
             saved.kind = old.kind
 
@@ -252,8 +252,8 @@ class ConvertInPlace(Operation):
         if old is None or old.kind not in _PLAIN:
             raise Skip
         saved = dataclasses.replace(old, kind="whole", needs=(), kin=0)
-        # A step that was a delta keeps the id of its result, by which others
-        # know it.
+        # A step that was a delta keeps its result's id, by which others refer
+        # to it.
         if old.kind not in ("delta", "delta of a policy"):
             saved.version = world.model.next_number()
 
@@ -290,8 +290,8 @@ class CopyStep(_Copy):
         old = model.places[source]
         beside = parent(source) == parent(target)
         saved = dataclasses.replace(old, kin=0, needs=())
-        # A copy elsewhere loads by itself, by the path that it had, or by what
-        # of its base was copied there.
+        # A copy elsewhere loads by itself, by its base's old path, or by a base
+        # that was copied to the same folder.
         saved.needs = tuple(
             need
             for need in old.needs
@@ -346,7 +346,7 @@ class CopyRoot(Operation):
             saved = dataclasses.replace(model.places[place], kin=0)
             is_view = any(need.is_view for need in saved.needs)
             odd |= is_view or not model.is_sound(place)
-            if is_view:  # with bytes of its own from now on
+            if is_view:  # a copied view has its own bytes
                 saved.needs = ()
             writes[target + place[len(source) :]] = saved
         return Plan(

@@ -1,5 +1,5 @@
-"""Operations that meet faults: a process that is killed at one of its changes,
-a disk that is full or fails, readers beside, and two processes at once."""
+"""Operations with faults: a process killed at one of its changes, a full or
+failing disk, concurrent readers, and two concurrent processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KILL, _CHANGE, _READ = 1, 2, 3
 
 @functools.cache
 def shim() -> ctypes.CDLL | None:
-    """The library of faults, where this process was started with it."""
+    """Returns the library of faults if this process was started with it."""
     path = os.environ.get("WORLD_FAULTS", "")
     return ctypes.CDLL(path) if path else None
 
@@ -55,7 +55,7 @@ def _disarm() -> bool:
 def inner_words(
     draw: random.Random, world: World, fits: Callable[[Operation], bool]
 ) -> Words | None:
-    """The words of an operation that may meet a fault."""
+    """Draws the words of an operation that may be played with a fault."""
     left_out = world.options.get("without", ())
     kinds = [
         kind
@@ -153,8 +153,8 @@ class FailingRead(_Failing):
 
 @operation
 class ReadersBeside(Operation):
-    """A process reads everything while an operation goes on: old or new, and
-    nothing is called damage."""
+    """A process reads everything during an operation: it must see old or new
+    values, and no damage."""
 
     name = "readers beside"
     weight = 0.5
@@ -171,7 +171,7 @@ class ReadersBeside(Operation):
             if world.model.is_sound(place)
         ]
         changing = set(plan.writes) | set(plan.may_go)
-        # The source of a view may go, which the documents say.
+        # The source of a view may go away, as documented.
         moved = {
             place
             for place, _ in must
@@ -222,7 +222,7 @@ def _look(
 
 @operation
 class TwoAtOnce(Operation):
-    """A second process does another thing in the same world."""
+    """A second process plays another operation in the same world."""
 
     name = "two at once"
     weight = 0.8
@@ -254,8 +254,8 @@ class TwoAtOnce(Operation):
         pid, pipe = in_child(theirs.call)
         outcome = call_here(mine.call)
         other = end_of(pid, pipe, theirs.what, may_die=False)
-        # The step that was written first comes first: it may need what was
-        # taken away.
+        # The step that was written first is recorded first, as it may need what
+        # the other removed.
         for plan, ended in ((mine, outcome), (theirs, other)):
             world.play(
                 Plan(

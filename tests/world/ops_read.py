@@ -1,4 +1,4 @@
-"""Readers that stay: followers of a run, and `serve`."""
+"""Long-lived readers: followers of a run, and `serve`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import holdfast
 
 @operation
 class Follow(Operation):
-    """Polls the follower of a root: afterwards it has the newest step."""
+    """Polls the follower of a root, which must then have the newest step."""
 
     name = "follow"
     weight = 1.5
@@ -79,7 +79,8 @@ class Follow(Operation):
 
 @operation
 class Serve(Operation):
-    """`holdfast serve`: the virtual safetensors have the elements."""
+    """Reads virtual safetensors of `holdfast serve`, and checks the
+    elements."""
 
     name = "serve"
     weight = 0.3
@@ -100,7 +101,7 @@ class Serve(Operation):
         try:
             got = _fetch(pipe)
             world.count(self.name, "done")
-        except Exception as error:  # of urllib, of JSON, of ours
+        except Exception as error:  # from urllib, JSON or holdfast
             world.count(self.name, "refused")
             if sound:
                 text = f"{place}: {type(error).__name__}: {error}"
@@ -117,15 +118,15 @@ class Serve(Operation):
 
 
 def _start(path: str) -> tuple[int, int]:
-    """A server's process, and the end of a pipe with what it prints."""
+    """Starts a server; returns its process id and a pipe with its output."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.dup2(write, 1)
             os.dup2(write, 2)
-            # The environment's own interpreter: a bare name would be looked
-            # up in PATH, where holdfast need not be.
+            # The environment's own interpreter, because a bare name would be
+            # looked up in PATH, where holdfast may not be installed.
             os.execv(
                 sys.executable,
                 [sys.executable, "-c", _SERVE, json.dumps(path)],

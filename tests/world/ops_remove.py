@@ -1,5 +1,5 @@
-"""Operations that remove steps: prunes by every rule, the trash, back out of
-it."""
+"""Operations that remove steps: prunes by every rule, the trash, and returns
+from the trash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from play import Plan, Skip, World
 
 import holdfast
 
-BASE_FILE = "its base file"  # the only harm after which the base must stay
+BASE_FILE = "its base file"  # the only harm after which the base must be kept
 
 
 def listed_steps(world: World, root: str) -> list[int]:
@@ -25,7 +25,7 @@ def listed_steps(world: World, root: str) -> list[int]:
 
 
 def is_orderly(world: World, root: str) -> bool:
-    """Whether there is nothing in the root that could confuse anybody."""
+    """Whether all in the root is known to the model and sound."""
     model = world.model
     steps = model.steps(root)
     known = {place for place in model.places if os.path.dirname(place) == root}
@@ -111,8 +111,8 @@ class Prune(Operation):
 
 
 def _guarded(world: World, root: str) -> dict[str, list[str]]:
-    """Bases of deltas of which no more is damaged than the file that names the
-    base, which the metadata name, too."""
+    """Returns the bases of deltas in which only the file that names the base is
+    damaged; the metadata name the base as well."""
     found = {}
     for step, saved in world.model.steps(root).items():
         place = f"{root}/{step}"
@@ -168,7 +168,7 @@ class Undelete(Operation):
         )
 
         def then() -> None:
-            # A step that may be the base, by its name, comes along.
+            # A step that may be the base, judged by its name, returns as well.
             for name, other in model.trash[root]:
                 place = f"{root}/{name}"
                 if place not in back and place not in model.places:
@@ -196,7 +196,7 @@ class Undelete(Operation):
 def _coming_back(
     world: World, root: str, name: str, saved: Saved
 ) -> dict[str, Saved]:
-    """A step that leaves the trash, and what it needs of there."""
+    """Returns a step that leaves the trash, and what it needs from there."""
     back = {f"{root}/{name}": saved}
     waiting = [saved]
     while waiting:

@@ -1,4 +1,4 @@
-"""Saves: whole steps in every layout, deltas with each spelling of a base,
+"""Saves: full steps in every layout, deltas with each spelling of a base,
 runs with a policy, overwrites."""
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Save(Operation):
             ours = old.kind in _OURS
             must &= ours and not old.harm and not model.may_be_needed(place)
         if "also" in layout and saved.kind != "both":
-            must = False  # a delta cannot be both
+            must = False  # a delta cannot have two formats
         if os.path.islink(str(world.spelled(words["at"])).rstrip("/")):
             must = False  # an overwrite follows no link
 
@@ -115,7 +115,7 @@ class _Save(Operation):
         saved: Saved,
         arguments: dict[str, Any],
     ) -> bool:
-        """Whether the save must be done."""
+        """Adds a base to the save; returns whether the save must succeed."""
         model = world.model
         base = world.meant(words["base"])
         if base not in model.places:
@@ -131,7 +131,8 @@ class _Save(Operation):
         return sane and not model.is_needed_below(base, place)
 
     def _check_at_once(self, world: World, place: str, saved: Saved) -> None:
-        """The step that was saved must load now, whatever its base is like."""
+        """Checks that the saved step loads now, whatever state its base is
+        in."""
         try:
             wrong = doors.by_load(world.path(place), "", tree(saved.value))
         except holdfast.errors.HoldfastError as error:

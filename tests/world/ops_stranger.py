@@ -1,5 +1,5 @@
-"""The deeds of somebody who knows nothing of holdfast: mv, cp -r, ln -s, rm,
-and bytes that change."""
+"""Operations of a stranger, a user who ignores holdfast: mv, cp -r, ln -s, rm,
+and changed bytes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Stranger(Operation):
 
 
 class _Moving(_Stranger):
-    """From "source" to "target", both places."""
+    """An operation from "source" to "target", both places."""
 
     is_move: ClassVar[bool] = False
     is_root: ClassVar[bool] = False
@@ -100,7 +100,7 @@ class CopyTreeOfStep(_Moving):
 
 @operation
 class Link(_Stranger):
-    """`latest` beside a step, or a second way to a root."""
+    """Makes a link `latest` next to a step, or a second path to a root."""
 
     name = "ln -s"
     weight = 1.5
@@ -168,7 +168,7 @@ def _files(path: str) -> list[str]:
 
 @operation
 class Damage(_Stranger):
-    """One file is not as it was."""
+    """Changes one file."""
 
     name = "damage"
     weight = 1.2
@@ -229,8 +229,8 @@ def _harm(path: str, kind: str, which: float) -> None:
 
 @operation
 class Sabotage(_Stranger):
-    """The acts of a holdfast with a fault: the books know nothing of them. It
-    is never drawn: tests of the game play it."""
+    """Acts of a faulty holdfast, which the model does not record. It is never
+    drawn; only tests of the game play it."""
 
     name = "sabotage"
     weight = 0.0

@@ -1,10 +1,10 @@
-"""A world on a disk: operations are played in it, and after each all that the
-model promises is opened.
+"""A world on a disk, in which operations are played; after each, everything
+that the model promises is opened.
 
-An operation plans a call (`Plan`): what holdfast is asked, which checkpoints
-are there when it is done, and which may go. The outcome of the call decides
-which of that the model takes over; after a kill the disk is asked, where each
-place must have its old or its new checkpoint.
+An operation plans a call (`Plan`): the request to holdfast, the checkpoints
+that exist when it is done, and those that may be removed. The outcome of the
+call decides which of these the model records. After a kill, the disk is read,
+and each place must have its old or its new checkpoint.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class Skip(Exception):
 
 @dataclasses.dataclass
 class Plan:
-    """A call of holdfast's.
+    """A planned call of holdfast.
 
     Attributes:
-        what: the operation, for texts and counts.
-        call: makes it.
-        writes: what is at which place when it is done.
-        may_go: places that it may take away.
-        to_trash: where those go.
-        must: refusing it is a failure.
-        never: doing it is a failure.
-        is_partial: refused, it may have been done in part.
-        touched: places that are looked at more closely.
-        then: looks at what was done, and keeps further books.
+        what: the operation, for messages and counts.
+        call: makes the call.
+        writes: the checkpoint at each place when the call is done.
+        may_go: places that the call may remove.
+        to_trash: whether removed places go to the trash.
+        must: a refusal is a failure.
+        never: success is a failure.
+        is_partial: a refused call may have been done in part.
+        touched: places that are checked more closely.
+        then: checks the result, and updates further records.
     """
 
     what: str
@@ -64,8 +64,8 @@ class Plan:
 
 
 def _lasting(names: set[str]) -> set[str]:
-    """Without the trash, and what a copy that was killed left, which the next
-    one to the same place clears away."""
+    """Returns the names without the trash and the remains of killed copies,
+    which the next copy to the same place removes."""
     return {
         name
         for name in names
@@ -74,7 +74,7 @@ def _lasting(names: set[str]) -> set[str]:
 
 
 class World:
-    """One folder, its model, and the counts of what was done in it."""
+    """One folder, its model, and counts of the operations in it."""
 
     def __init__(self, folder: str, options: dict[str, Any]) -> None:
         self.folder = os.path.realpath(folder)
@@ -92,7 +92,7 @@ class World:
         return f"{self.folder}/{place}"
 
     def spelled(self, text: str) -> str:
-        """The path that "STYLE:PLACE" stands for."""
+        """Returns the path that "STYLE:PLACE" stands for."""
         style, _, place = text.partition(":")
         if style == "relative":
             return place
@@ -104,7 +104,7 @@ class World:
         return self.path(place)
 
     def meant(self, text: str) -> str:
-        """The place that such a text means."""
+        """Returns the place that "STYLE:PLACE" leads to."""
         return self.model.resolve(text.partition(":")[2])
 
     def exists(self, place: str) -> bool:
@@ -125,7 +125,7 @@ class World:
         *,
         has_fault: bool = False,
     ) -> Outcome:
-        """Makes the call and keeps the books; raises Failures."""
+        """Makes the call and updates the model; raises Failures."""
         roots = {os.path.dirname(place) for place in plan.writes}
         roots |= {os.path.dirname(place) for place in plan.may_go}
         before = {root: self.names(root) for root in roots}
@@ -161,14 +161,14 @@ class World:
         self.model.put(place, saved)
 
     def _learn_base(self, place: str, saved: Saved) -> None:
-        """Which base a save with a policy has chosen, it says itself."""
+        """Reads from a checkpoint which base its save's policy has chosen."""
         saved.kind = "managed" if saved.item else "whole"
         path = self.path(place)
         try:
             with holdfast.open(path, item=saved.item or None) as checkpoint:
                 bases = checkpoint.bases
         except holdfast.errors.HoldfastError:
-            return  # found by the doors
+            return  # the doors will report it
         if not bases:
             return
         saved.kind = "delta of a policy"
@@ -179,7 +179,7 @@ class World:
         at = base[len(self.folder) + 1 :]
         known = self.model.places.get(at)
         if known is None or at == place:
-            return  # kept elsewhere: it must load all the same
+            return  # not in the model; the step must load anyway
         beside = above == os.path.dirname(path)
         need = Need(name if beside else at, beside, known.version)
         saved.needs = (need,)
@@ -220,7 +220,7 @@ class World:
                 )
 
     def _is_unharmed(self) -> bool:
-        """Whether nothing could be taken for damage."""
+        """Whether nothing in the world could look like damage."""
         places = self.model.places
         return not self.model.debris and not any(
             saved.harm or saved.kind in ("view", "perhaps a view")
@@ -228,7 +228,8 @@ class World:
         )
 
     def _ask_disk(self, plan: Plan) -> None:
-        """After a call that may have been done in part."""
+        """Updates the model from the disk after a call that may have been done
+        in part."""
         for place, new in plan.writes.items():
             self._ask_place(plan, place, new)
         self._take_gone(plan)
@@ -245,7 +246,7 @@ class World:
                     "lost", f"{plan.what} cut off", f"{place}: {error}"
                 ) from error
             if new.harm and self.exists(place):
-                self._put(place, new)  # it came as it was
+                self._put(place, new)  # it arrived damaged, like its source
                 return
             listed = self._listed(os.path.dirname(place))
             if old is None and os.path.basename(place) in listed:
@@ -259,7 +260,7 @@ class World:
             return
         same = old is not None and old.value == new.value
         if same and self._inode(place) == self._inodes[place]:
-            return  # it was to be made again, and was not
+            return  # the rewrite did not happen
         if problem_of_part(got, tree(new.value)) is None:
             self._put(place, new)
             if same:
@@ -276,7 +277,7 @@ class World:
             return 0
 
     def excuse_views(self, place: str) -> None:
-        """The files of `place` are others now: views of them need not load."""
+        """Records that `place` has new files, so its views need not load."""
         for other, need in self.model.dependents(place):
             if need.is_view:
                 self.model.harm(other, "a view whose source was made anew")
@@ -294,7 +295,8 @@ class World:
     # Looking.
 
     def check(self, seed: str, touched: list[str]) -> None:
-        """Opens all that the model has, and by more doors what was touched."""
+        """Opens every checkpoint of the model, and touched ones by more
+        doors."""
         draw = random.Random(seed)
         places = sorted(self.model.places)
         for place in places:
@@ -315,7 +317,7 @@ class World:
                 self._check_newest(root)
 
     def check_all(self) -> None:
-        """Everything by every cheap door: the end of a world."""
+        """Opens everything by every cheap door, at the end of a world."""
         for place in sorted(self.model.places):
             for name, door in doors.CHEAP.items():
                 self.check_door(place, name, door)
@@ -352,7 +354,7 @@ class World:
             raise Failure("wrong", saved.kind, f"{place} by {name}: {wrong}")
 
     def _check_root(self, root: str) -> None:
-        """The steps that are listed, and the newest by the root's own path."""
+        """Checks the list of steps, and the newest by the root's own path."""
         steps = self.model.steps(root)
         sound = {n for n in steps if self.model.is_sound(f"{root}/{n}")}
         try:
@@ -378,12 +380,12 @@ class World:
             )
 
     def _check_newest(self, root: str) -> None:
-        """The root's own path stands for its newest step."""
+        """Checks that the root's own path stands for its newest step."""
         steps = self.model.steps(root)
         known = {p for p in self.model.places if os.path.dirname(p) == root}
         alike = all(saved.kind != "foreign" for saved in steps.values())
         if len(known) != len(steps) or not alike or self.model.debris:
-            return  # what a stranger put there may be taken for the root's
+            return  # a stranger's files may count as the root's
         if not all(self.model.is_sound(place) for place in known):
             return
         saved = list(steps.values())[-1]
@@ -399,7 +401,7 @@ class World:
             raise Failure("wrong", "the newest step", f"{root}: {wrong}")
 
     def dump(self) -> str:
-        """The model as text, for reports."""
+        """Returns the model as text, for reports."""
         rows = {
             place: {
                 "kind": saved.kind,

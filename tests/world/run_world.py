@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""Plays the game: random worlds of operations of everybody, judged by a model.
+"""Plays the game: random worlds of operations, judged by a model.
 
 usage: run_world.py [--worlds N] [--operations N] [--seed S] [--kept]
                     [--seconds T] [--jobs J] [--out DIR] [--dir SCRATCH]
                     [--without OPERATION,...] [--broken-door DOOR]
        run_world.py --replay FILE [--keep]
 
-N worlds (100) of 20 operations are played, and more as long as T seconds last.
-A world is drawn from its seed: roots, steps, deltas, views, copies, managers,
+Plays N worlds (100) of 20 operations, and more until T seconds have passed. A
+world is drawn from its seed: roots, steps, deltas, views, copies, managers,
 followers; a stranger who moves, copies, links, removes and damages; kills and
 failing disks. After each operation everything that `model.py` promises is
 opened. A world that breaks a promise is shrunk to few operations, which are
-written to DIR (build/world) as a file for --replay. Exit status 1 when there
-was one.
+written to DIR (build/world) as a file for --replay. Exit status 1 if a world
+broke a promise.
 
-A third of all seeds is kept: those that leave 2 when divided by 3 are played
-with --kept alone, before a release, so that nobody has tuned anything to them.
+A third of all seeds is kept: those with remainder 2 modulo 3 are played only
+with --kept, before a release, so that nothing is tuned to them.
 
-Each job plays in a process of its own, where a small library (`faults.c`,
-compiled on the way) stands before libc; without a C compiler nothing is killed
-and no disk fails.
+Each job plays in its own process, with a small library (`faults.c`, compiled by
+this program) preloaded over libc; without a C compiler nothing is killed and no
+disk fails.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SHRUNK_PER_SIGNATURE = 2
 
 
 def seeds(first: int, *, kept: bool) -> Iterator[int]:
-    """Open seeds from `first` on, or kept ones."""
+    """Yields the open seeds from `first` on, or the kept ones."""
     seed = first
     while True:
         if (seed % 3 == 2) == kept:
@@ -55,11 +55,11 @@ def seeds(first: int, *, kept: bool) -> Iterator[int]:
         seed += 1
 
 
-# The process of a job: answers requests, one JSON object a line.
+# The process of a job, which answers requests, one JSON object per line.
 
 
 def work(options: dict[str, Any]) -> None:
-    """Plays what is asked for on standard input until that ends."""
+    """Plays the requests on standard input until it ends."""
     sys.path.insert(0, str(HERE))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -90,8 +90,8 @@ def work(options: dict[str, Any]) -> None:
 
 
 def _logger(journal: str) -> Any:
-    """Keeps the operations of a world where the parent finds them if this
-    process ends."""
+    """Returns a logger that writes the operations of a world to a file, where
+    the parent finds them if this process ends."""
     open(journal, "w").close()
 
     def log(words: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ def _as_json(result: Any) -> dict[str, Any]:
 
 
 class Job:
-    """A process that plays; begun again when it ends."""
+    """A process that plays, and is restarted when it ends."""
 
     def __init__(self, args: argparse.Namespace, number: int) -> None:
         self._args = args
@@ -162,7 +162,7 @@ class Job:
         )
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Its answer; a crash and a hang are answers, too."""
+        """Returns the process's answer; a crash or hang is an answer, too."""
         if self._process is None:
             self._process = self._start()
         process = self._process
@@ -196,7 +196,7 @@ class Job:
             return [json.loads(line) for line in file]
 
     def shrink(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """The failure with fewer operations."""
+        """Returns the failure with fewer operations."""
         signature = answer["signature"]
         if signature.startswith("hang (a world)"):
             return answer  # each try takes minutes
@@ -220,8 +220,8 @@ class Job:
 
 
 def _answers(process: subprocess.Popen[str], seconds_max: float) -> bool:
-    """Waits for a line; seconds in which the process wanted a processor and
-    had none do not count."""
+    """Waits for a line; time in which the process waited for a processor does
+    not count."""
     assert process.stdout is not None
     seconds = 0.0
     while seconds < seconds_max:
@@ -244,7 +244,7 @@ def _has(module: str) -> bool:
 
 
 class Game:
-    """The findings of all jobs."""
+    """Collects the findings of all jobs."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -341,7 +341,7 @@ class Game:
 
 
 def compile_faults(folder: str) -> str:
-    """The library of faults; "" where there is no C compiler."""
+    """Compiles the library of faults; returns "" without a C compiler."""
     path = f"{folder}/faults.so"
     command = [
         os.environ.get("CC", "cc"),

@@ -1,5 +1,5 @@
-"""A failing list of operations is made short: operations are left out as long
-as the same is broken."""
+"""Shortens a failing list of operations: leaves out operations as long as the
+same promise is broken."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def shrunk(
     *,
     plays_max: int = 300,
 ) -> list[Words]:
-    """The shortest list that was found: none of its operations can be left out
-    by itself, where `plays_max` were enough; options are made plain, too.
+    """Returns the shortest list found, with simplified options. If `plays_max`
+    plays were enough, no single operation of it can be left out.
 
     Args:
-        words: fails.
-        fails: whether a list still shows the failure.
+        words: a list that fails.
+        fails: returns whether a list still shows the failure.
     """
     plays = 0
 
@@ -52,7 +52,7 @@ def shrunk(
 
 
 def _plainer(words: Words) -> list[Words]:
-    """The operation without what may not matter."""
+    """Returns variants of the operation without options that may not matter."""
     found = []
     if "inner" in words and "other" not in words:
         found.append(words["inner"])

@@ -1,4 +1,4 @@
-"""The game itself: it must be able to fail, and shrink, and play again."""
+"""Tests the game itself: it must be able to fail, to shrink and to replay."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_broken_door_is_found_and_shrunk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        # The stranger of the game is told apart from us by its operation.
+        # The model cannot know of sabotage, so the game must fail.
         {"op": "sabotage", "at": "A/1", "how": "flip"},
         {"op": "sabotage", "at": "A/1", "how": "remove"},
         {"op": "sabotage", "at": "A/1", "how": "swap"},
@@ -127,7 +127,7 @@ def chain() -> Model:
 
 def test_books_of_a_base_that_goes() -> None:
     model = chain()
-    model.take(["A/1"], to_trash=True)  # by holdfast: it must have seen to it
+    model.take(["A/1"], to_trash=True)  # by holdfast: A/2 must still load
     assert model.is_sound("A/2")
     model = chain()
     model.drop("A/1")  # by a stranger

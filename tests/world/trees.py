@@ -1,9 +1,8 @@
-"""The trees that the game saves: one for each number, and how two trees are
-compared.
+"""Makes the trees that the game saves, one for each number, and compares trees.
 
 Trees of neighbouring numbers differ in a few elements, so that deltas have
-something to leave out; some numbers have an array more, or one of another
-shape.
+something to leave out; for some numbers there is one more array, or an array
+has another shape.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ FOLLOWED = "w"  # has one shape and dtype in every tree
 
 
 def tree(value: int) -> dict[str, Any]:
-    """The tree number `value`, made anew: the caller may change it."""
+    """Returns a new copy of tree number `value`, which the caller may
+    change."""
     w = _noise(600).copy()
     w[value % 600] += value
     h = _noise(200).astype(np.float16)
@@ -40,7 +40,7 @@ def _noise(count: int) -> np.ndarray[Any, Any]:
 
 
 def problem(got: Any, want: Any, name: str = "") -> str | None:
-    """The first part of `got` that is not as in `want`; None: nothing."""
+    """Returns the first difference of `got` from `want`, or None."""
     if isinstance(want, dict):
         return _problem_of_dict(got, want, name)
     if isinstance(want, list):
@@ -76,7 +76,7 @@ def _first(problems: Any) -> str | None:
 
 
 def problem_of_part(got: Any, want: dict[str, Any]) -> str | None:
-    """Like `problem`, for a tree of which leaves may be missing."""
+    """Like `problem`, but leaves may be missing from `got`."""
     if not isinstance(got, dict):
         return f"a {type(got).__name__}, want a dict"
     wanted, found = dict(leaves(want)), dict(leaves(got))
@@ -90,7 +90,7 @@ def problem_of_part(got: Any, want: dict[str, Any]) -> str | None:
 
 
 def leaves(value: Any, name: str = "") -> list[tuple[str, Any]]:
-    """Names, keys joined with ".", and values."""
+    """Returns (name, value) pairs; a name is its keys joined with "."."""
     if isinstance(value, dict):
         items = list(value.items())
     elif isinstance(value, (list, tuple)):
