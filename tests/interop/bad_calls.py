@@ -320,4 +320,6 @@ CALLS.update(
     tree_trim_missing=lambda p: p.ocp.tree.tree_trim(
         {"a": 0, "b": 0}, {"a": 1}),
     tree_trim_kinds=lambda p: p.ocp.tree.tree_trim({"a": 0}, [1]),
+    tree_trim_lengths=lambda p: p.ocp.tree.tree_trim([1], [1, 2]),
+    tree_merge_common=lambda p: p.ocp.tree.merge_trees({"a": 1}, {"a": 2}),
     tree_serialize_empty=lambda p: p.ocp.tree.serialize_tree({}))

@@ -300,7 +300,8 @@ def construct_shardings_none(p):
 
 def bad_standard_target(name, make, **options):
     def call(p):
-        with p.ocp.StandardCheckpointer() as checkpointer:
+        handler = p.ocp.StandardCheckpointHandler()
+        with p.ocp.Checkpointer(handler) as checkpointer:
             checkpointer.restore(p.root / "standard", args=(
                 p.ocp.args.StandardRestore(make(p), **options)))
 

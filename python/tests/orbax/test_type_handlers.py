@@ -264,16 +264,7 @@ def _outcome(call: Callable[[], Any]) -> tuple[str, str] | Any:
 
 
 ERRORS: list[Callable[[Any, Path], Any]] = [
-    lambda p, _: p.type_handlers.check_input_arguments([1], [1, 2]),
-    lambda p, _: p.type_handlers.check_input_arguments([], []),
     lambda p, _: p.type_handlers.get_type_handler(np.bool_),
-    lambda p, _: p.type_handlers.get_type_handler("no such text"),
-    lambda p, _: p.type_handlers.register_type_handler(
-        int, p.type_handlers.ScalarHandler()
-    ),
-    lambda p, _: p.type_handlers.register_type_handler(
-        bool, p.type_handlers.ScalarHandler()
-    ),
     lambda p, _: p.type_handlers.register_type_handler(
         complex, p.type_handlers.ScalarHandler()
     ),

@@ -134,15 +134,6 @@ def test_deleted_array(ckpt: Path) -> None:
     )
 
 
-def test_zero_size(ckpt: Path) -> None:
-    with pytest.raises(ValueError) as info:
-        v1.save(ckpt, {"a": jax.numpy.zeros((0, 2))})
-    assert str(info.value) == (
-        "Cannot save arrays with zero size: ParamInfo: "
-        "[name=a,value_typestr=None]"
-    )
-
-
 def test_registered_node_is_rebuilt(ckpt: Path) -> None:
     import dataclasses
 
