@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import tarfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Checkpoints that Orbax wrote, of many versions.
+CORPUS = Path(__file__).parents[2] / "tests/golden/corpus/open.tar.xz"
 Script = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -25,6 +28,25 @@ Script = Callable[..., subprocess.CompletedProcess[str]]
 def ckpt(tmp_path: Path) -> Path:
     """Where a test may save: does not exist yet."""
     return tmp_path / "ckpt"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The corpus, unpacked; not to be written to."""
+    directory = tmp_path_factory.mktemp("corpus")
+    with tarfile.open(CORPUS) as archive:
+        archive.extractall(directory)
+    return directory / "open"
+
+
+@pytest.fixture
+def wide_types() -> Iterator[None]:
+    """jax with 64-bit types, as the corpus was recorded."""
+    jax = pytest.importorskip("jax")
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
 
 
 @pytest.fixture

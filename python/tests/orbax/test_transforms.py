@@ -59,24 +59,6 @@ def test_keys_are_renamed_by_groups_and_values_changed() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("default_to_original", "result"),
-    [(True, {"a": "new a", "f": 2}), (False, {"a": 1, "f": "new f"})],
-)
-def test_fallback_is_the_other_tree(
-    default_to_original: bool, result: Any
-) -> None:
-    rules = {"a": Transform(use_fallback=True)}
-    new = {"a": "new a", "f": "new f"}
-    got = apply_transformations(ORIGINAL, rules, new, default_to_original)
-    assert got == result
-
-
-def test_the_last_rule_in_key_order_decides() -> None:
-    rules = {"a.*": Transform(original_key="f"), "a": Transform()}
-    assert apply_transformations(ORIGINAL, rules, {"a": 0}) == {"a": 2}
-
-
 def test_nothing_gives_an_empty_dict() -> None:
     assert apply_transformations(ORIGINAL, {}, []) == {}
     assert apply_transformations(ORIGINAL, {}, None) == {}

@@ -60,14 +60,6 @@ def test_from_flat_dict_wants_the_empty_path_alone() -> None:
         tree.from_flat_dict({(): 1, ("a",): 2})
 
 
-def test_serialize_makes_dicts_and_lists() -> None:
-    assert tree.serialize_tree(TREE, keep_empty_nodes=True) == {
-        "a": {"e": {}, "x": 3.5},
-        "b": [1, {"mu": 2, "nu": None}],
-        "t": [4],
-    }
-
-
 def test_serialize_refuses_what_has_no_leaves() -> None:
     with pytest.raises(ValueError, match="Unable to uniquely reconstruct"):
         tree.serialize_tree({})
@@ -76,13 +68,6 @@ def test_serialize_refuses_what_has_no_leaves() -> None:
 def test_deserialize_is_the_reverse() -> None:
     serialized = tree.serialize_tree(TREE, keep_empty_nodes=True)
     assert tree.deserialize_tree(serialized, TREE, True) == TREE
-
-
-def test_names_are_keys_joined_with_dots() -> None:
-    assert tree.get_param_names({"a": [0, {"b": 0}], "n": None}) == {
-        "a": ["a.0", {"b": "a.1.b"}],
-        "n": "n",
-    }
 
 
 def test_int_keys_become_text() -> None:
@@ -121,12 +106,6 @@ def test_trim_keeps_the_template_and_reports_the_rest() -> None:
     )
     assert trimmed == {"a": {"x": 1}}
     assert dropped == [(("b",), 3), (("a", "y"), 2)]
-
-
-def test_merge() -> None:
-    merged = tree.merge_trees({"a": {"x": 1}}, {"a": {"y": 2}}, {"b": [3]})
-    assert merged == {"a": {"x": 1, "y": 2}, "b": [3]}
-    assert tree.merge_trees({"a": 1}, {"a": 2}, overwrite=True) == {"a": 2}
 
 
 def test_plain_trees_need_no_jax(run_python: Any) -> None:
