@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from type_handler_cases import CASES, ROWS, sharding
+from meshes import sharding
+from type_handler_cases import CASES, ROWS
 
 import holdfast.orbax as hfo
 from holdfast import _engine

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from meshes import sharding
 
 import holdfast.orbax as hfo
 
@@ -24,18 +25,8 @@ _OWN_FILES = {"_HOLDFAST_DIGESTS"}
 _TIMED_FILES = {"_CHECKPOINT_METADATA", "commit_success.txt"}
 
 
-def mesh(*shape: int) -> Any:
-    names = ("x", "y", "z")[: len(shape)]
-    count = int(np.prod(shape))
-    devices = np.array(jax.devices()[:count]).reshape(shape)
-    return jax.sharding.Mesh(devices, names)
-
-
-def put(array: Any, mesh: Any, *spec: Any) -> Any:
-    sharding = jax.sharding.NamedSharding(
-        mesh, jax.sharding.PartitionSpec(*spec)
-    )
-    return jax.device_put(array, sharding)
+def put(array: Any, shape: tuple[int, ...], *spec: Any) -> Any:
+    return jax.device_put(array, sharding(shape, *spec))
 
 
 def plain_tree() -> Any:
@@ -53,12 +44,12 @@ def jax_tree() -> Any:
     return {
         "one": jax.numpy.arange(5),
         "scalar": jax.numpy.float32(2),
-        "rows": put(data, mesh(8), "x"),
-        "both": put(data, mesh(4, 2), "x", "y"),
-        "columns": put(data, mesh(4, 2), None, "y"),
-        "replicated": put(data, mesh(8)),
-        "folded": put(data, mesh(2, 2, 2), ("z", "x")),
-        "odd": put(np.ones((7, 3)), mesh(4, 2)),
+        "rows": put(data, (8,), "x"),
+        "both": put(data, (4, 2), "x", "y"),
+        "columns": put(data, (4, 2), None, "y"),
+        "replicated": put(data, (8,)),
+        "folded": put(data, (2, 2, 2), ("z", "x")),
+        "odd": put(np.ones((7, 3)), (4, 2)),
         "half": jax.numpy.ones((3, 2), jax.numpy.bfloat16),
         "key": jax.random.key(3),
         "keys": jax.random.split(jax.random.key(1, impl="rbg"), 4),
@@ -171,7 +162,7 @@ def test_save_args_as_orbax(tmp_path: Path) -> None:
         "chunked": np.arange(64 * 64, dtype=np.float32).reshape(64, 64),
         "rows": np.arange(64 * 64, dtype=np.float32).reshape(64, 64),
         "cast": np.linspace(-3, 3, 10),
-        "sharded": put(np.arange(48.0).reshape(8, 6), mesh(4, 2), "x", "y"),
+        "sharded": put(np.arange(48.0).reshape(8, 6), (4, 2), "x", "y"),
         "scalar": 7,
         "as_is": np.ones(3),
     }

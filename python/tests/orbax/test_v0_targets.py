@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import functools
 from pathlib import Path
 from typing import Any
 
+import meshes
 import numpy as np
 import pytest
 
@@ -37,10 +39,7 @@ jax.tree_util.register_pytree_with_keys(
 )
 
 
-def sharding(*spec: Any, shape: tuple[int, ...] = (4, 2)) -> Any:
-    devices = np.array(jax.devices()[: int(np.prod(shape))]).reshape(shape)
-    mesh = jax.sharding.Mesh(devices, ("x", "y")[: len(shape)])
-    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
+sharding = functools.partial(meshes.sharding, (4, 2))
 
 
 @pytest.fixture
@@ -116,7 +115,7 @@ def test_resharding(saved: Path, spec: Any) -> None:
         jax.ShapeDtypeStruct((8, 6), np.float32, sharding=sharding(*spec))
         if spec != ("y", "x")
         else jax.ShapeDtypeStruct(
-            (8, 6), np.float32, sharding=sharding("y", "x", shape=(2, 2))
+            (8, 6), np.float32, sharding=meshes.sharding((2, 2), "y", "x")
         )
     )
     args = ocp.checkpoint_utils.construct_restore_args(target)
@@ -245,7 +244,7 @@ def test_typed_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: sharding("x", None, shape=(4, 2)),
+        lambda: sharding("x", None),
         lambda: sharding(("x", "y")),
         lambda: jax.sharding.SingleDeviceSharding(jax.devices()[3]),
     ],
