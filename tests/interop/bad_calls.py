@@ -71,8 +71,6 @@ class Opaque:
     """A leaf of no known type."""
 
 
-
-
 LEAVES = {
     "zero_size": lambda p: {"a": np.zeros((0, 3), np.float32)},
     "zero_size_jax": lambda p: {"a": jnp.zeros((2, 0))},
@@ -282,35 +280,28 @@ def standard_missing_key(p):
 
 
 # JSON and single arrays.
+def save_item(p, handler, args):
+    with p.ocp.Checkpointer(handler) as checkpointer:
+        checkpointer.save(p.dest, args=args)
+
+
 CALLS.update(
     json_missing=lambda p: p.ocp.JsonCheckpointHandler().restore(
         p.root / "empty"),
+    json_not_serializable=lambda p: save_item(
+        p, p.ocp.JsonCheckpointHandler(), p.ocp.args.JsonSave({"x": object()})),
     array_wrong_item=lambda p: p.ocp.ArrayCheckpointHandler().restore(
-        p.root / "v0", args=p.ocp.args.ArrayRestore()))
-
-
-@bad
-def json_not_serializable(p):
-    with p.ocp.Checkpointer(p.ocp.JsonCheckpointHandler()) as checkpointer:
-        checkpointer.save(p.dest, args=p.ocp.args.JsonSave({"x": object()}))
+        p.root / "v0", args=p.ocp.args.ArrayRestore()),
+    array_of_dict=lambda p: save_item(
+        p, p.ocp.ArrayCheckpointHandler(), p.ocp.args.ArraySave({"a": 1})),
+    array_of_str=lambda p: save_item(
+        p, p.ocp.ArrayCheckpointHandler(), p.ocp.args.ArraySave("text")))
 
 
 @bad
 def json_damaged(p):
     (p.root / "empty" / "metadata").write_text("{")
     p.ocp.JsonCheckpointHandler().restore(p.root / "empty")
-
-
-@bad
-def array_of_dict(p):
-    with p.ocp.Checkpointer(p.ocp.ArrayCheckpointHandler()) as checkpointer:
-        checkpointer.save(p.dest, args=p.ocp.args.ArraySave({"a": 1}))
-
-
-@bad
-def array_of_str(p):
-    with p.ocp.Checkpointer(p.ocp.ArrayCheckpointHandler()) as checkpointer:
-        checkpointer.save(p.dest, args=p.ocp.args.ArraySave("text"))
 
 
 # Trees.

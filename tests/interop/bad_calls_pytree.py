@@ -180,50 +180,34 @@ CALLS.update(
         [], []))
 
 
-@bad
-def registry_type_twice(p):
-    handlers = p.ocp.type_handlers
-    handlers.register_type_handler(int, handlers.ScalarHandler())
+def scalar_handler(p):
+    return p.ocp.type_handlers.ScalarHandler()
 
 
-@bad
-def registry_subtype_of_known(p):
-    handlers = p.ocp.type_handlers
-    handlers.register_type_handler(bool, handlers.ScalarHandler())
+def registry_of_int(p):
+    return p.ocp.type_handlers.create_type_handler_registry(
+        (int, scalar_handler(p)))
 
 
-@bad
-def registry_typestr_twice(p):
-    handlers = p.ocp.type_handlers
-    registry = handlers.create_type_handler_registry(
-        (int, handlers.ScalarHandler()))
-    registry.add(complex, handlers.ScalarHandler())
+def checkpointer_of_int(p):
+    return p.ocp.Checkpointer(p.ocp.PyTreeCheckpointHandler(
+        type_handler_registry=registry_of_int(p)))
 
 
-@bad
-def registry_without_arrays_save(p):
-    handlers = p.ocp.type_handlers
-    registry = handlers.create_type_handler_registry(
-        (int, handlers.ScalarHandler()))
-    handler = p.ocp.PyTreeCheckpointHandler(type_handler_registry=registry)
-    with p.ocp.Checkpointer(handler) as checkpointer:
-        checkpointer.save(p.dest, args=p.ocp.args.PyTreeSave(GOOD_TREE()))
-
-
-@bad
-def registry_without_arrays_restore(p):
-    handlers = p.ocp.type_handlers
-    registry = handlers.create_type_handler_registry(
-        (int, handlers.ScalarHandler()))
-    handler = p.ocp.PyTreeCheckpointHandler(type_handler_registry=registry)
-    with p.ocp.Checkpointer(handler) as checkpointer:
-        checkpointer.restore(p.root / "v0")
-
-
-@bad
-def array_restore_shapes(p):
-    p.ocp.type_handlers.SingleReplicaArrayRestoreArgs(
-        shape=(2,), global_shape=(3,))
+CALLS.update(
+    registry_type_twice=lambda p: p.ocp.type_handlers.register_type_handler(
+        int, scalar_handler(p)),
+    registry_subtype_of_known=lambda p:
+        p.ocp.type_handlers.register_type_handler(bool, scalar_handler(p)),
+    registry_typestr_twice=lambda p: registry_of_int(p).add(
+        complex, scalar_handler(p)),
+    registry_without_arrays_save=lambda p: checkpointer_of_int(p).save(
+        p.dest, args=p.ocp.args.PyTreeSave(GOOD_TREE())),
+    registry_without_arrays_restore=lambda p: checkpointer_of_int(p).restore(
+        p.root / "v0"),
+    array_restore_shapes=lambda p:
+        p.ocp.type_handlers.SingleReplicaArrayRestoreArgs(
+            shape=(2,), global_shape=(3,)))
 
 
 # Specs.

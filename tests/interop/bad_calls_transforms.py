@@ -6,7 +6,7 @@ holds.
 
 import jax
 import numpy as np
-from bad_calls import CALLS, GOOD_TREE, Opaque, bad, restore_args
+from bad_calls import CALLS, GOOD_TREE, Opaque, restore_args
 
 __all__ = ["CALLS"]  # all of them, once this module is imported
 

@@ -29,27 +29,26 @@ bad_v1("metadata_not_json", lambda p: GOOD_TREE(),
 bad_v1("metadata_not_dict", lambda p: GOOD_TREE(), custom_metadata=5)
 
 
+def save_items(p, items):
+    p.v1.save_checkpointables(p.dest, items)
+
+
 CALLS.update(
     v1_save_relative=lambda p: p.v1.save("relative/ckpt", GOOD_TREE()),
     v1_save_no_path=lambda p: p.v1.save(None, GOOD_TREE()),
     v1_save_below_file=lambda p: p.v1.save(
         p.root / "file" / "ckpt", GOOD_TREE()),
-    v1_save_items_empty=lambda p: p.v1.save_checkpointables(p.dest, {}),
-    v1_save_items_list=lambda p: p.v1.save_checkpointables(
-        p.dest, [GOOD_TREE()]),
-    v1_save_items_none=lambda p: p.v1.save_checkpointables(p.dest, {"a": None}),
-    v1_save_items_opaque=lambda p: p.v1.save_checkpointables(
-        p.dest, {"a": Opaque()}),
-    v1_save_items_set=lambda p: p.v1.save_checkpointables(
-        p.dest, {"a": {1, 2}}),
-    v1_save_items_reserved=lambda p: p.v1.save_checkpointables(
-        p.dest, {"metrics": {"a": 1}}),
-    v1_save_items_empty_name=lambda p: p.v1.save_checkpointables(
-        p.dest, {"": GOOD_TREE()}),
-    v1_save_items_state_json=lambda p: p.v1.save_checkpointables(
-        p.dest, {"state": {"a": True, "b": None}}),
-    v1_save_items_json_with_null=lambda p: p.v1.save_checkpointables(
-        p.dest, {"cfg": {"a": [1, None, True]}}),
+    v1_save_items_empty=lambda p: save_items(p, {}),
+    v1_save_items_list=lambda p: save_items(p, [GOOD_TREE()]),
+    v1_save_items_none=lambda p: save_items(p, {"a": None}),
+    v1_save_items_opaque=lambda p: save_items(p, {"a": Opaque()}),
+    v1_save_items_set=lambda p: save_items(p, {"a": {1, 2}}),
+    v1_save_items_reserved=lambda p: save_items(p, {"metrics": {"a": 1}}),
+    v1_save_items_empty_name=lambda p: save_items(p, {"": GOOD_TREE()}),
+    v1_save_items_state_json=lambda p: save_items(
+        p, {"state": {"a": True, "b": None}}),
+    v1_save_items_json_with_null=lambda p: save_items(
+        p, {"cfg": {"a": [1, None, True]}}),
     v1_async_bad_leaf=lambda p: p.v1.save_async(
         p.dest, {"a": np.float32(1)}).result(),
     v1_context_argument=lambda p: p.v1.Context(no_such_option=1),
@@ -72,28 +71,19 @@ def v1_negative_file_size(p):
         p.v1.save(p.dest, {"a": jnp.ones(3)})
 
 
-@bad
-def v1_tiny_chunk_bytes(p):
-    context = p.v1.Context()
-    context.array.saving.storage_options.chunk_byte_size = 4
-    with context:
-        p.v1.save(p.dest, {"a": np.ones(4)})
+def bad_storage(name, option, value, array):
+    def call(p):
+        context = p.v1.Context()
+        setattr(context.array.saving.storage_options, option, value)
+        with context:
+            p.v1.save(p.dest, {"a": array})
+
+    CALLS["v1_" + name] = call
 
 
-@bad
-def v1_shard_axis(p):
-    context = p.v1.Context()
-    context.array.saving.storage_options.shard_axes = (5,)
-    with context:
-        p.v1.save(p.dest, {"a": np.ones((2, 2))})
-
-
-@bad
-def v1_unknown_dtype(p):
-    context = p.v1.Context()
-    context.array.saving.storage_options.dtype = "nonsense"
-    with context:
-        p.v1.save(p.dest, {"a": np.ones((2, 2))})
+bad_storage("tiny_chunk_bytes", "chunk_byte_size", 4, np.ones(4))
+bad_storage("shard_axis", "shard_axes", (5,), np.ones((2, 2)))
+bad_storage("unknown_dtype", "dtype", "nonsense", np.ones((2, 2)))
 
 
 @bad
@@ -116,49 +106,42 @@ def v1_unknown_layout(p):
 
 
 # Loads of v1.
+def load(p, target=None, name="v1", **options):
+    return p.v1.load(p.root / name, target, **options)
+
+
+def load_items(p, items=None, name="v1"):
+    return p.v1.load_checkpointables(p.root / name, items)
+
+
 CALLS.update(
-    v1_load_missing=lambda p: p.v1.load(p.root / "nowhere"),
-    v1_load_empty=lambda p: p.v1.load(p.root / "empty"),
-    v1_load_file=lambda p: p.v1.load(p.root / "file"),
-    v1_load_unfinished=lambda p: p.v1.load(
-        p.root / "half.orbax-checkpoint-tmp"),
-    v1_load_subdirectory=lambda p: p.v1.load(p.root / "v1" / "state"),
-    v1_load_bad_name=lambda p: p.v1.load(
-        p.root / "v1", checkpointable_name="nope"),
-    v1_load_empty_name=lambda p: p.v1.load(
-        p.root / "v1", checkpointable_name=""),
-    v1_load_reserved_name=lambda p: p.v1.load(
-        p.root / "v1", checkpointable_name="metrics"),
-    v1_load_none_name=lambda p: p.v1.load(
-        p.root / "v1", checkpointable_name=None),
-    v1_load_name_of_flat=lambda p: p.v1.load(
-        p.root / "v0", checkpointable_name="state"),
-    v1_load_structure=lambda p: p.v1.load(p.root / "v1", {"a": np.zeros(8)}),
-    v1_load_extra_key=lambda p: p.v1.load(
-        p.root / "v1", dict(GOOD_TREE(), extra=0)),
-    v1_load_numpy_other_shape=lambda p: p.v1.load(
-        p.root / "v1", dict(GOOD_TREE(), a=np.zeros(3))),
-    v1_load_array_as_int=lambda p: p.v1.load(
-        p.root / "v1", dict(GOOD_TREE(), a=5)),
-    v1_load_array_as_str=lambda p: p.v1.load(
-        p.root / "v1", dict(GOOD_TREE(), a="x")),
-    v1_load_opaque_leaf=lambda p: p.v1.load(
-        p.root / "v1", dict(GOOD_TREE(), a=Opaque())),
-    v1_load_opaque_type=lambda p: p.v1.load(
-        p.root / "v1", dict(GOOD_TREE(), a=Opaque)),
-    v1_load_complex_leaf=lambda p: p.v1.load(
-        p.root / "v1", dict(GOOD_TREE(), a=1j)),
-    v1_load_items_missing=lambda p: p.v1.load_checkpointables(
-        p.root / "v1", {"nope": None}),
-    v1_load_items_list=lambda p: p.v1.load_checkpointables(
-        p.root / "v1", ["state"]),
-    v1_load_items_empty_name=lambda p: p.v1.load_checkpointables(
-        p.root / "v1", {"": None}),
-    v1_load_items_reserved=lambda p: p.v1.load_checkpointables(
-        p.root / "v1", {"AUTO": None}),
-    v1_load_items_flat=lambda p: p.v1.load_checkpointables(p.root / "v0"),
-    v1_load_items_structure=lambda p: p.v1.load_checkpointables(
-        p.root / "v1", {"state": {"a": np.zeros(8)}}),
+    v1_load_missing=lambda p: load(p, name="nowhere"),
+    v1_load_empty=lambda p: load(p, name="empty"),
+    v1_load_file=lambda p: load(p, name="file"),
+    v1_load_unfinished=lambda p: load(p, name="half.orbax-checkpoint-tmp"),
+    v1_load_subdirectory=lambda p: load(p, name="v1/state"),
+    v1_load_bad_name=lambda p: load(p, checkpointable_name="nope"),
+    v1_load_empty_name=lambda p: load(p, checkpointable_name=""),
+    v1_load_reserved_name=lambda p: load(p, checkpointable_name="metrics"),
+    v1_load_none_name=lambda p: load(p, checkpointable_name=None),
+    v1_load_name_of_flat=lambda p: load(
+        p, name="v0", checkpointable_name="state"),
+    v1_load_structure=lambda p: load(p, {"a": np.zeros(8)}),
+    v1_load_extra_key=lambda p: load(p, dict(GOOD_TREE(), extra=0)),
+    v1_load_numpy_other_shape=lambda p: load(
+        p, dict(GOOD_TREE(), a=np.zeros(3))),
+    v1_load_array_as_int=lambda p: load(p, dict(GOOD_TREE(), a=5)),
+    v1_load_array_as_str=lambda p: load(p, dict(GOOD_TREE(), a="x")),
+    v1_load_opaque_leaf=lambda p: load(p, dict(GOOD_TREE(), a=Opaque())),
+    v1_load_opaque_type=lambda p: load(p, dict(GOOD_TREE(), a=Opaque)),
+    v1_load_complex_leaf=lambda p: load(p, dict(GOOD_TREE(), a=1j)),
+    v1_load_items_missing=lambda p: load_items(p, {"nope": None}),
+    v1_load_items_list=lambda p: load_items(p, ["state"]),
+    v1_load_items_empty_name=lambda p: load_items(p, {"": None}),
+    v1_load_items_reserved=lambda p: load_items(p, {"AUTO": None}),
+    v1_load_items_flat=lambda p: load_items(p, name="v0"),
+    v1_load_items_structure=lambda p: load_items(
+        p, {"state": {"a": np.zeros(8)}}),
     v1_load_async=lambda p: p.v1.load_async(p.root / "v1"),
     v1_load_items_async=lambda p: p.v1.load_checkpointables_async(
         p.root / "v1"),
