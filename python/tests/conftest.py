@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -49,21 +50,26 @@ def wide_types() -> Iterator[None]:
     jax.config.update("jax_enable_x64", before)
 
 
+def run_program(
+    program: str,
+    *arguments: object,
+    code: int = 0,
+    cwd: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a fresh interpreter; fails with its output unless it
+    ends with that code."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=300,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
 @pytest.fixture
 def run_python(tmp_path: Path) -> Script:
-    """Runs a program in a fresh interpreter; fails with its output."""
-
-    def run(
-        program: str, *arguments: object
-    ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", program, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done
-
-    return run
+    """`run_program` in a directory of the test's own."""
+    return functools.partial(run_program, cwd=tmp_path)
