@@ -101,32 +101,6 @@ def test_placeholder_that_is_not_stored(saved: Path) -> None:
     assert state["step"] == 4
 
 
-def test_partial_restore(saved: Path) -> None:
-    target = {"step": 0, "not_stored": {"a": 7}}
-    state = restore(saved, target, partial_restore=True)
-    assert state == {"step": 4, "not_stored": {"a": 7}}
-
-
-@pytest.mark.parametrize(
-    "spec", [("x", "y"), ("y", "x"), (("x", "y"),), (None, "y"), ()]
-)
-def test_resharding(saved: Path, spec: Any) -> None:
-    target = abstract(
-        jax.ShapeDtypeStruct((8, 6), np.float32, sharding=sharding(*spec))
-        if spec != ("y", "x")
-        else jax.ShapeDtypeStruct(
-            (8, 6), np.float32, sharding=meshes.sharding((2, 2), "y", "x")
-        )
-    )
-    args = ocp.checkpoint_utils.construct_restore_args(target)
-    kernel = restore(saved, target, args)["m"].kernel
-    assert kernel.sharding == target["m"].kernel.sharding
-    want = np.arange(48.0, dtype=np.float32).reshape(8, 6)
-    np.testing.assert_array_equal(kernel, want)
-    for shard in kernel.addressable_shards:
-        np.testing.assert_array_equal(shard.data, want[shard.index])
-
-
 def test_only_needed_chunks_are_read(tmp_path: Path) -> None:
     path = tmp_path / "c"
     rows = np.arange(48.0, dtype=np.float32).reshape(8, 6)
@@ -164,21 +138,6 @@ def test_padding_and_truncation(saved: Path, shape: tuple[int, int]) -> None:
     )["m"]["kernel"]
     np.testing.assert_array_equal(kernel, want)
     assert len(kernel.addressable_shards) == 8
-
-
-def test_padded_shards(saved: Path) -> None:
-    args = ocp.ArrayRestoreArgs(
-        sharding=sharding("x", "y"), global_shape=(12, 8), strict=False
-    )
-    kernel = restore(
-        saved,
-        {"m": {"kernel": 0}},
-        {"m": {"kernel": args}},
-        partial_restore=True,
-    )["m"]["kernel"]
-    want = np.zeros((12, 8))
-    want[:8, :6] = np.arange(48.0).reshape(8, 6)
-    np.testing.assert_array_equal(kernel, want)
 
 
 def test_mesh_and_axes(saved: Path) -> None:
