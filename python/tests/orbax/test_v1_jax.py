@@ -25,13 +25,6 @@ def saved(ckpt: Path) -> Path:
     return ckpt
 
 
-def test_as_saved(saved: Path) -> None:
-    loaded = v1.load(saved)
-    assert loaded["w"].sharding == sharding((4, 2), "x", "y")
-    np.testing.assert_array_equal(loaded["w"], VALUES)
-    assert str(jax.random.key_impl(loaded["k"])) == "rbg"
-
-
 def test_over_other_devices(saved: Path) -> None:
     columns = sharding((8,), None, "x")
     wanted = {

@@ -50,16 +50,6 @@ def test_files_of_a_checkpoint(ckpt: Path) -> None:
     assert not (ckpt / "state" / "commit_success.txt").exists()
 
 
-def test_load_as_saved(ckpt: Path) -> None:
-    v1.save(ckpt, make_tree())
-    loaded = v1.load(ckpt)
-    assert loaded["n"] == [5, 2.5, True, "text", {}]
-    assert type(loaded["n"][2]) is bool
-    assert loaded["pair"]["mu"].dtype == np.uint8
-    assert loaded["pair"]["nu"] is None
-    np.testing.assert_array_equal(loaded["w"], make_tree()["w"])
-
-
 def test_load_with_an_abstract_tree(ckpt: Path) -> None:
     v1.save(ckpt, make_tree())
     wanted = make_tree()
