@@ -1,10 +1,10 @@
-// The coding of deltas, in one thread and in memory.
+// Measures the coding of deltas, in one thread and in memory.
 //
 // usage: deltas BASE NEXT WORD_BYTES MANTISSA_BITS [ROUNDS]
-//   BASE, NEXT: files of little-endian elements, of one size
+//   BASE, NEXT: files of little-endian elements, of equal size
 //
-// Codes NEXT against BASE in chunks of 8 MiB and back. Prints JSON: raw and
-// coded bytes, and GB/s of raw bytes, medians of the rounds.
+// Encodes NEXT against BASE in chunks of 8 MiB, and decodes it. Prints JSON:
+// raw and encoded bytes, and GB/s of raw bytes, medians of the rounds.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

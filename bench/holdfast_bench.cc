@@ -1,16 +1,18 @@
-// holdfast_bench: each stage of the engine on its own, with throughput and the
-// machine's memcpy in the same run, so that figures can be read as ratios.
+// holdfast_bench: measures each stage of the engine separately, with its
+// throughput and the machine's memcpy in the same run, so that figures can be
+// read as ratios.
 //
 //   holdfast_bench [--mib N | --arrays NAME] [--rounds N] [STAGE...]
 //
 // Stages: memcpy crc32c ocdbt_write ocdbt_read metadata_write metadata_parse,
-// and _encode and _decode of planes, zstd, fast (as saves have them) and
-// libzstd (the library's own calls, level 1). Each prints the median of its
-// rounds, in time of the processor, which other programs do not change much.
+// and _encode and _decode of planes, zstd, fast (as saves use them) and libzstd
+// (the library's own calls, level 1). Each prints the median of its rounds in
+// processor time, which other programs affect little.
 //
-// The bytes are a bf16 normal, or the arrays of the files NAME.lines and
-// NAME.data (trees.py, write_for_driver). Codecs get them in pieces of 8 MiB,
-// as saves cut them; encoding stages print stored over raw bytes.
+// The bytes are normally distributed bf16 values, or the arrays of the files
+// NAME.lines and NAME.data (trees.py, write_for_driver). Codecs get them in
+// pieces of 8 MiB, as from saves; encoding stages print the ratio of stored to
+// raw bytes.
 #include <zstd.h>
 
 #include <algorithm>
@@ -58,7 +60,7 @@ void Must(const Status& status) {
   if (!status.ok()) Die(status);
 }
 
-// bf16 of N(0, 0.02): what model weights look like to a codec.
+// bf16 values of N(0, 0.02), which a codec sees as model weights.
 std::string Weights(size_t byte_count) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, 0.02f);
@@ -72,7 +74,7 @@ std::string Weights(size_t byte_count) {
   return text;
 }
 
-// The piece that a save gives a codec at once.
+// A piece that a save passes to a codec in one call.
 struct Piece {
   std::string_view bytes;
   size_t item_bytes = 0;
@@ -154,19 +156,19 @@ class Bench {
   }
 
  private:
-  // Encodes or decodes the bytes of one piece; returns how many it made.
+  // Encodes or decodes the bytes of one piece; returns the output's byte count.
   using PieceFn = std::function<size_t(const Piece&, std::string_view in,
                                        std::span<char> out)>;
   struct Encoded {
     std::string storage;
-    size_t byte_count = 0;  // of storage; 0: not yet encoded
+    size_t byte_count = 0;  // stored bytes; 0: not encoded yet
   };
-  using Stored = std::vector<Encoded>;  // one a piece
+  using Stored = std::vector<Encoded>;  // one per piece
 
   struct Stage {
     std::function<void()> fn;
     size_t byte_count;
-    const Stored* stored = nullptr;  // what is made of the pieces
+    const Stored* stored = nullptr;  // the encoded pieces
   };
 
   void Add(const std::string& name, std::function<void()> fn,
@@ -177,7 +179,7 @@ class Bench {
 
   void Print(const std::string& name, const Stage& stage) {
     std::vector<double> seconds;
-    stage.fn();  // first touch of memory
+    stage.fn();  // first access to the memory
     for (int i = 0; i < options_.round_count; ++i) {
       seconds.push_back(SecondsOf(stage.fn));
     }
@@ -194,7 +196,7 @@ class Bench {
     std::printf("\n");
   }
 
-  // `bytes_max`: what encoding so many bytes takes at most.
+  // `bytes_max` returns the most bytes that encoding a piece can take.
   void AddPieces(const std::string& name,
                  std::function<size_t(const Piece&)> bytes_max, PieceFn encode,
                  PieceFn decode) {
@@ -272,7 +274,7 @@ class Bench {
     return chunk;
   }
 
-  // 20,000 arrays of 256 bytes, as a small-leaf checkpoint has them.
+  // 20,000 arrays of 256 bytes, as in a checkpoint with small leaves.
   void WriteDatabase(MemoryStore& store) {
     ocdbt::BulkWriteOptions options;
     options.sync = false;
@@ -341,7 +343,7 @@ class Bench {
 
   const Options options_;
   const std::string input_;
-  std::vector<Piece> pieces_;  // of input_, never none
+  std::vector<Piece> pieces_;  // of input_; never empty
   std::string output_;
   CodecContext context_;
   std::vector<std::pair<std::string, Stage>> stages_;

@@ -1,15 +1,17 @@
-// holdfast_driver: does what bench/peers.py asks, and says how long it took.
+// holdfast_driver: executes requests of bench/peers.py, and reports how long
+// they took.
 //
-// One request a line on standard input, one answer a line on standard output:
+// It reads one request per line from standard input, and writes one response
+// per line to standard output:
 //   tree LINES DATA            builds the tree to save: a line is
 //                              NAME DTYPE OFFSET EXTENT..., dots in a name
-//                              nest, the bytes lie at OFFSET of DATA
+//                              nest, the bytes are at OFFSET of DATA
 //   save PATH [option=value]   format=, zarr=, ocdbt=, compression=, chunk=,
 //                              threads=
 //   load PATH | list PATH | slice PATH NAME ROW
 //   reset_peak | peak          resident bytes now | at most since the reset
-// Answers "ok SECONDS VALUE" or "error message". Only the call itself is timed;
-// what it returned is freed afterwards.
+// It responds "ok SECONDS VALUE" or "error message". Only the call itself is
+// timed; its result is freed afterwards.
 
 #include <holdfast/holdfast.h>
 
@@ -73,7 +75,7 @@ Status SetOption(const std::string& option, holdfast::SaveOptions& options) {
   return Status();
 }
 
-// A line of /proc/self/status, in bytes; 0 where it is missing.
+// A line of /proc/self/status, in bytes; 0 if it is missing.
 uint64_t ProcessBytes(const std::string& field) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -83,7 +85,7 @@ uint64_t ProcessBytes(const std::string& field) {
   return 0;
 }
 
-// A dict while its members are being read, or an array.
+// An array, or a dict while its members are being read.
 struct Node {
   std::map<std::string, Node> members;
   std::optional<holdfast::Array> array;

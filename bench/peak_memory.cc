@@ -1,12 +1,12 @@
-// peak_memory: does a save, and a load, of a tree four times the byte budget
-// keep to values + budget + 64 MiB?
+// peak_memory: checks that saving and loading a tree four times the byte budget
+// stays within values + budget + 64 MiB.
 //
 //   ninja -C build peak_memory && build/bench/peak_memory /tmp/peak [MiB]
 //
 // Saves and loads one array of 4 x the budget (default 64 MiB), mostly as one
-// chunk, in every layout, cast and not, each in a process of its own, and
-// prints the resident peak (VmHWM) beyond what the program held before. Exits 1
-// when one is above its bound.
+// chunk, in every layout, cast and not cast, each in a separate process, and
+// prints the resident peak (VmHWM) beyond what the program held before. Exits
+// with 1 if a peak is above its bound.
 
 #include <holdfast/holdfast.h>
 #include <sys/wait.h>
@@ -54,14 +54,15 @@ Array MakeValues(int64_t byte_count) {
   Array array = *Array::Allocate(DType::kFloat32, {byte_count / 4096, 1024});
   auto* values = reinterpret_cast<uint32_t*>(array.mutable_view().data);
   std::minstd_rand random(1);
-  // Sign and exponent repeat, the rest does not: zstd saves some of it.
+  // Sign and exponent repeat and the rest does not, so zstd saves a little.
   for (int64_t i = 0; i < byte_count / 4; ++i) {
     values[i] = 0x3c000000 | (random() & 0x00ff00ff);
   }
   return array;
 }
 
-// Runs `fn` in a child; prints and judges its peak beyond `value_bytes`.
+// Runs `fn` in a child; prints its peak beyond `value_bytes`, and returns
+// whether it is within the bound.
 bool Measure(const std::string& name, int64_t value_bytes, int64_t budget_bytes,
              const std::function<bool()>& fn) {
   std::cout.flush();

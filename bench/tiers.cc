@@ -1,18 +1,18 @@
-// tiers: what a step on the hosts themselves costs, and how fast a lost host is
-// made whole again.
+// tiers: measures what a step stored on the hosts themselves costs, and how
+// fast a lost host is restored.
 //
 //   ninja -C build tiers && build/bench/tiers DIRECTORY [MiB] [rounds]
 //
-// First how many bytes of data a second one core codes. Then 8 processes, each
-// a host with a directory of its own below DIRECTORY (a tmpfs), in one group of
-// 7 + 1. Each round saves the state as one checkpoint by all (`plain`, which
-// the rest is compared with), and by TieredManager; removes the directory of a
-// host, and restores from what is left (`parity`), then again when all is there
-// (`local`), and the same state from a checkpoint on a shared tier of 200 MB/s,
-// of which every host has an eighth (`shared`). A restore ends when the last
-// rank has its rows of every array in memory, new memory or (`in place`) arrays
-// that existed before, and every byte was compared with a checksum. Prints
-// medians of the rounds.
+// First it measures how many bytes per second one core encodes. Then it runs 8
+// processes, each a host with its own directory below DIRECTORY (a tmpfs), in
+// one group of 7 + 1. Each round saves the state as one checkpoint by all
+// (`plain`, with which the rest is compared), and by TieredManager; removes the
+// directory of a host, and restores from what is left (`parity`), then again
+// when everything exists (`local`), and the same state from a checkpoint on a
+// shared tier of 200 MB/s, of which every host has an eighth (`shared`). A
+// restore ends when the last rank has its rows of every array in memory, either
+// new memory or (`in place`) arrays that existed before, and every byte was
+// compared with a checksum. Prints medians of the rounds.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -111,7 +111,7 @@ void PrintCoding() {
 
 // --- The shared tier ---
 
-// The files of a directory, as fast as the limit lets them come.
+// Serves the files of a directory, within the bandwidth limit.
 class ThrottledFiles final : public ReadOnlyBucket {
  public:
   ThrottledFiles(const std::string& directory, double bytes_per_second)
@@ -216,8 +216,8 @@ Tree StateOf(int64_t rank, int64_t mib) {
   return tree;
 }
 
-// The memory that a restore reads into: pages that nobody has touched, as a
-// program has that starts; or existing arrays, as holdfast.torch fills them.
+// The memory that a restore reads into: untouched pages, as in a program that
+// has just started; or existing arrays, as holdfast.torch fills them.
 enum class Memory { kNew, kTouched };
 
 class Hosts {
@@ -315,7 +315,7 @@ class Hosts {
     return TieredManager::Make(options, &group);
   }
 
-  // The arrays that exist before the clock runs.
+  // The arrays that exist before the clock starts.
   std::vector<Array> RowsBefore(Memory memory) const {
     std::vector<Array> arrays;
     if (memory == Memory::kNew) return arrays;
@@ -412,7 +412,7 @@ void PrintHosts(std::map<std::string, std::vector<Measure>>& rounds) {
       MedianOf(saves, &Measure::write_seconds),
       MedianOf(saves, &Measure::protect_seconds));
   for (const std::string in : {"", ", in place"}) {
-    // Ratios of the same round, which had the same machine.
+    // Ratios within the same round, under the same conditions.
     std::vector<double> ratios;
     const auto& shared = rounds["restore: shared" + in];
     const auto& parity = rounds["restore: parity" + in];

@@ -1,17 +1,17 @@
-// together: do several processes of this machine load a checkpoint as fast as
-// one that loads as many bytes?
+// together: compares several processes of this machine that load a checkpoint
+// together with one process that loads as many bytes.
 //
 //   ninja -C build together && build/bench/together /tmp/together [MiB]
 //   [rounds]
 //
-// 2 and 4 processes read a checkpoint between them: each an equal share of the
-// rows of every array (`rows`), or of the columns (`columns`, so that every
-// chunk is wanted by all), against one process that reads the same boxes. And
-// each of them everything (`all`), against as many that do not know of each
-// other. Each round runs every case once, in another order, in processes of
-// their own, from opening the checkpoint to the moment when the last rank has
-// its arrays. Prints medians of the rounds of the wall clock and of the
-// processor time of all processes, and what was read of the store.
+// 2 and 4 processes divide the reading of a checkpoint: each reads an equal
+// share of the rows of every array (`rows`), or of the columns (`columns`, so
+// that all need every chunk), compared with one process that reads the same
+// boxes. Or each reads everything (`all`), compared with as many processes that
+// do not cooperate. Each round runs every case once, in a different order, in
+// separate processes, from opening the checkpoint until the last rank has its
+// arrays. Prints medians of the rounds of the wall clock and of the processor
+// time of all processes, and the bytes read from the store.
 
 #include <algorithm>
 #include <chrono>
@@ -38,7 +38,7 @@ constexpr int64_t kColumnCount = 2048;
 struct Case {
   std::string compression;
   std::string wants;
-  int64_t part_count = 1;  // that are read in all
+  int64_t part_count = 1;  // parts that are read in total
   int64_t process_count = 1;
   bool is_apart = false;  // the processes share nothing
 };
@@ -53,7 +53,7 @@ Array MakeValues(int64_t row_count, uint32_t seed) {
   Array array = *Array::Allocate(DType::kFloat32, {row_count, kColumnCount});
   auto* values = reinterpret_cast<float*>(array.mutable_view().data);
   std::minstd_rand random(seed);
-  // As weights: about normal.
+  // Like weights: approximately normal.
   for (int64_t i = 0; i < row_count * kColumnCount; ++i) {
     float sum = 0;
     for (int k = 0; k < 4; ++k) sum += static_cast<float>(random() & 0xffff);
@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
   const int round_count = argc > 3 ? std::atoi(argv[3]) : 9;
   std::filesystem::create_directories(root);
   SaveAll(root, mib);
-  // Each after its base.
+  // Each follows its base.
   std::vector<Case> cases;
   for (const char* compression : {"none", "planes", "zstd", "fast"}) {
     for (const int64_t count : {2, 4}) {
@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
     }
   }
   std::vector<Row> rows(cases.size());
-  // Earlier cases decide how warm the memory is that a case is given.
+  // Earlier cases decide how warm the memory of a case is.
   std::vector<size_t> order(cases.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::mt19937 random(1);

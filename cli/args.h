@@ -1,4 +1,4 @@
-// Args: what was typed, parsed but not yet acted upon.
+// Args: the command line, parsed but not yet executed.
 //
 // Thread-safety: a value.
 // Units: bytes; seconds; steps are checkpoint step numbers.
@@ -61,7 +61,7 @@ enum class VerbId : uint8_t {
 };
 inline constexpr int kVerbCount = 32;
 
-// When to use something that only makes sense on a terminal.
+// When to use a feature that makes sense only on a terminal.
 enum class When : uint8_t { kAuto, kAlways, kNever };
 
 enum class SortKey : uint8_t {
@@ -77,7 +77,7 @@ enum class SortKey : uint8_t {
 };
 
 struct Args {
-  std::optional<VerbId> verb;  // absent: nothing but global flags was typed
+  std::optional<VerbId> verb;  // absent: only global flags were typed
   std::vector<std::string> operands;
 
   bool json = false;
@@ -117,7 +117,7 @@ struct Args {
   bool check = true;
   LeafMap map;
   std::vector<std::string> map_files;  // tables of renames
-  std::string recipe;  // the name of one that is shipped, or a file
+  std::string recipe;  // the name of a shipped recipe, or a file
   RecipeOptions recipe_options;
   uint64_t shard_bytes = 0;
   bool restart = false;
@@ -127,8 +127,8 @@ struct Args {
   std::string output = "report.html";  // "-": standard output
   std::string against;
   bool statistics = true;
-  std::string cache;   // of top and log, too
-  bool moved = false;  // of log, too
+  std::string cache;   // also for top and log
+  bool moved = false;  // also for log
 
   // log
   uint64_t step_count_max = 0;  // 0: all
@@ -144,7 +144,7 @@ struct Args {
 
   // serve
   std::string host = "127.0.0.1";
-  uint16_t port = 8017;  // 0: any that is free
+  uint16_t port = 8017;  // 0: any free port
   std::string token;
 
   // diff
@@ -166,7 +166,7 @@ struct Args {
   bool average = false;
   std::vector<double> weights;
   bool take_first = false;
-  std::vector<std::string> prefixes;  // empty: none; else one a source
+  std::vector<std::string> prefixes;  // empty, or one per source
 
   std::string fill;  // rescue: a step; empty: none
 
@@ -193,7 +193,7 @@ struct Args {
   // goodput
   GoodputModel goodput;
   GoodputPolicy policy;
-  uint64_t budget_bytes = 0;  // 0: `policy` is played
+  uint64_t budget_bytes = 0;  // 0: simulate `policy`
 
   // doctor
   bool read_only = false;
@@ -202,7 +202,7 @@ struct Args {
   RemoteSettings remote;
 
   bool all = false;
-  // The steps to keep, as typed; the labels repeat it.
+  // The rules for the steps to keep, as typed; their labels repeat them.
   std::vector<PruneRule> keep;
   std::optional<int64_t> keep_best;
   std::string metric;
@@ -212,22 +212,23 @@ struct Args {
   bool empty_trash = false;
 
   std::optional<Mesh> mesh;
-  std::vector<SpecRule> spec_rules;  // as typed, the last that matches counts
-  int64_t process_count = 0;         // 0: one a device
+  std::vector<SpecRule> spec_rules;  // as typed; the last match counts
+  int64_t process_count = 0;         // 0: one per device
   std::optional<int64_t> rank;
 };
 
 OpenOptions OpenOptionsOf(const Args& args);
-// Without progress: each verb adds its own.
+// Run options without progress, which each verb adds itself.
 RunOptions RunOptionsOf(const Args& args, const Env& env);
 
-// True when escape sequences may go to env.out.
+// True if escape sequences may be written to env.out.
 bool UseColor(const Args& args, const Env& env);
-// How wide a table may be on env.out.
+// The style of tables on env.out, including their maximum width.
 TableStyle TableStyleOf(const Args& args, const Env& env);
-// Before the first line of a long listing: a terminal's goes through a pager.
+// Call before the first line of a long listing: on a terminal, output goes
+// through a pager.
 void BeginListing(const Args& args, Env& env);
-// True when a progress bar may be drawn on env.err.
+// True if a progress bar may be drawn on env.err.
 bool UseProgress(const Args& args, const Env& env);
 
 }  // namespace holdfast::cli

@@ -14,9 +14,10 @@ namespace {
 constexpr size_t kArrayLineWidth = 75;
 
 // Decides on scientific notation for all floats of an array together, by
-// numpy's rule: any above 1e8, below 1e-4, or a ratio above 1000.
+// numpy's rule: if any is at least 1e8, or below 1e-4, or if their ratio is
+// above 1000.
 struct FloatRange {
-  double smallest = INFINITY;  // of the finite non-zero magnitudes
+  double smallest = INFINITY;  // among the finite non-zero magnitudes
   double largest = 0;
 
   void Add(double value) {
@@ -31,7 +32,7 @@ struct FloatRange {
   }
 };
 
-// Formats elements of one array to equal widths.
+// Formats the elements of one array to equal widths.
 class ElementFormatter {
  public:
   explicit ElementFormatter(const ConstArrayView& view)
@@ -49,15 +50,15 @@ class ElementFormatter {
   }
 
  private:
-  // Behind a point stands an exponent, or another number: only plain decimals
-  // line up at it.
+  // Columns align at the point unless an exponent or another number follows it,
+  // so only for plain decimals.
   bool AlignsPoints() const {
     return kind_ == DTypeKind::kFloat && !real_scientific_;
   }
   static std::string PadLeft(const std::string& text, size_t width) {
     return std::string(width - std::min(width, text.size()), ' ') + text;
   }
-  // Characters after the point; "nan" and "inf" end with the column.
+  // Counts the characters after the point; "nan" and "inf" end with the column.
   size_t RightWidth(const std::string& text) const {
     const size_t point = text.find('.');
     return point == std::string::npos ? right_ : text.size() - point - 1;
@@ -101,8 +102,8 @@ class ElementFormatter {
   bool real_scientific_ = false;
   bool imag_scientific_ = false;
   size_t whole_ = 0;  // width of texts without a point
-  size_t left_ = 0;   // up to and with the point
-  size_t right_ = 0;  // after the point
+  size_t left_ = 0;   // width up to and including the point
+  size_t right_ = 0;  // width after the point
   size_t width_ = 0;
 };
 
@@ -128,13 +129,13 @@ class Printer {
     return whole_shape_[axis] > view_.shape[axis];
   }
 
-  // The innermost axis: words wrapped at the line width, leaving room for
-  // the brackets that will close here.
+  // Prints the innermost axis: words wrapped at the line width, leaving room
+  // for the brackets that close here.
   void PrintRow(size_t axis, const char* data) {
     const size_t indent = axis + 1;
     const size_t line_end = kArrayLineWidth - view_.shape.size();
     std::string line(indent, ' ');
-    // Columns written before the line began: the opening brackets.
+    // Columns written before the line began, which are the opening brackets.
     size_t written = indent;
     const auto put = [&](const std::string& word) {
       if (line.size() > indent && line.size() + 1 + word.size() > line_end) {
@@ -211,7 +212,7 @@ void PrintArray(const ConstArrayView& view, const Shape& whole_shape,
     out << ElementText(view.dtype, view.data) << '\n';
     return;
   }
-  // Without elements the nesting says nothing: numpy prints "[]" too.
+  // Without elements there is no nesting to show; numpy prints "[]", too.
   if (ElementCount(view.shape) == 0) {
     out << "[]\n";
     return;

@@ -1,7 +1,7 @@
-// Arrays as text, laid out as numpy prints them: brackets a dimension, aligned
+// Prints arrays as text, laid out as by numpy: nested brackets, aligned
 // columns, lines of at most 75 columns, "..." where elements are left out.
 //
-// Unlike numpy, digits are never rounded: each element prints the shortest
+// Unlike numpy, it never rounds digits: each element is printed as the shortest
 // text that reads back as the same value.
 // Thread-safety: pure functions.
 // Ownership: views are borrowed.
@@ -17,20 +17,20 @@
 
 namespace holdfast::cli {
 
-// Elements kept at each end of a summarised axis, and when to summarise.
+// The number of elements kept at each end of a summarised axis.
 inline constexpr int64_t kEdgeCount = 3;
 inline constexpr int64_t kSummaryThreshold = 1000;
 
 // Prints `view` and a newline. Axes that are longer in `whole_shape` than in
-// the view hold only the edges (kEdgeCount at each end): "..." goes between.
-// REQUIRES: same rank.
+// the view have only their edges in it (kEdgeCount at each end), with "..."
+// printed between them. REQUIRES: same rank.
 void PrintArray(const ConstArrayView& view, const Shape& whole_shape,
                 std::ostream& out);
 
-// Nested lists; a bare value for rank 0.
+// Writes nested lists; a bare value for rank 0.
 void WriteArrayJson(const ConstArrayView& view, JsonWriter* json);
 
-// Elements in C order, little endian, as they lie in memory.
+// Writes the elements in C order, little endian, as they are in memory.
 void WriteArrayBytes(const ConstArrayView& view, std::ostream& out);
 
 // Calls `visit` with each element in C order.

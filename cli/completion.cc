@@ -23,7 +23,7 @@ std::string VerbNames() {
   return names;
 }
 
-// The words that may follow as an operand; empty when it is a file.
+// The words that may follow as an operand; empty if it is a file.
 std::string OperandWords(const Verb& verb) {
   if (verb.id == VerbId::kHelp) return VerbNames();
   return Words(verb.choices);
@@ -40,7 +40,7 @@ std::string FlagNames(VerbId verb) {
   return names;
 }
 
-// `text` inside single quotes; `quote` stands for a quote within them.
+// `text` in single quotes; `quote` replaces each quote inside it.
 std::string ShellQuoted(std::string_view text, std::string_view quote) {
   std::string quoted = "'";
   for (const char c : text) {
@@ -74,8 +74,8 @@ std::string BashVerbCase(const Verb& verb) {
          "' words='" + OperandWords(verb) + "' ;;\n";
 }
 
-// Functions of bash and zsh: the first words of a listing, of no place that Tab
-// would have to ask over a network.
+// Functions for bash and zsh that return the first words of a listing, except
+// for places that Tab would have to query over a network.
 constexpr std::string_view kListers =
     "_holdfast_first_words() {\n"
     "  case \"$2\" in\n"
@@ -84,8 +84,8 @@ constexpr std::string_view kListers =
     " awk '{print $1}' ;;\n"
     "  esac\n"
     "}\n";
-// The names of a checkpoint's leaves are offered as they are, quoted for the
-// command line: `compgen -W` would expand it, with the commands in it.
+// Offers the names of a checkpoint's leaves literally, quoted for the command
+// line: `compgen -W` would expand them, including commands in them.
 constexpr std::string_view kBashOffer =
     "_holdfast_offer() {\n"
     "  local word\n"
@@ -106,13 +106,13 @@ constexpr std::string_view kFishListers =
     "  end\n"
     "end\n";
 
-// The operands after the first are leaves.
+// Whether the operands after the first are leaves.
 bool TakesLeaves(const Verb& verb) {
   return verb.operands.find("PATTERN") != std::string_view::npos ||
          verb.operands.find("NAME") != std::string_view::npos;
 }
 
-// "ls|cat|...": a pattern of the shells.
+// "ls|cat|...", a pattern for the shells.
 std::string VerbsOfLeaves() {
   std::string names;
   for (const Verb& verb : AllVerbs()) {
@@ -169,7 +169,7 @@ std::string BashScript() {
          "complete -o bashdefault -o default -F _holdfast holdfast\n";
 }
 
-// Brackets and colons mean something inside an _arguments specification.
+// Brackets and colons are special in an _arguments specification.
 std::string ZshText(std::string_view text) {
   std::string escaped;
   for (const char c : text) {

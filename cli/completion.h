@@ -1,7 +1,7 @@
-// Completion scripts for shells, generated from the tables of cli/flags.h.
+// Shell completion scripts, generated from the tables of cli/flags.h.
 //
 // Thread-safety: pure functions.
-// Errors: InvalidArgument for a shell that is not known.
+// Errors: InvalidArgument for an unknown shell.
 #pragma once
 
 #include <string>

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "cli/completion.h"
+#include "cli/failures.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/parse.h"
-#include "cli/report.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/metrics.h"
 #include "holdfast/version.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kHelpHint = "holdfast --help lists the verbs";
 
-// The verb at hand knows its options best.
+// The hint for the verb that was typed, since it lists its own options.
 std::string HintFor(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const Verb* verb = FindVerb(word);

@@ -1,7 +1,8 @@
-// From words to an exit code: parses, answers --help and --version, runs the
-// verb. main() without the process around it.
+// Runs a command line and returns its exit code: parses the words, answers
+// --help and --version, runs the verb. This is main() without the process
+// around it.
 //
-// Thread-safety: one call at a time for an Env.
+// Thread-safety: one call at a time per Env.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace holdfast::cli {
 
-// `words` without the program's own name.
+// `words` does not include the program's own name.
 int RunCommand(const std::vector<std::string>& words, Env& env);
 
 }  // namespace holdfast::cli

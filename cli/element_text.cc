@@ -10,7 +10,7 @@
 namespace holdfast::cli {
 namespace {
 
-// The bit patterns of a small float that are not plain numbers.
+// How the special bit patterns of a small float are encoded.
 enum class Specials : uint8_t {
   kIeee,             // top exponent: infinity and NaN
   kNanAllOnes,       // only S.1..1.1..1 is NaN ("fn")
@@ -76,7 +76,7 @@ double SmallFloatValue(const SmallFloat& format, uint32_t bits) {
   return sign * std::ldexp(static_cast<double>(implied + mantissa), power);
 }
 
-// OCP scale: only an exponent, no sign, no zero.
+// An OCP scale is only an exponent, without sign and zero.
 double ScaleValue(uint32_t bits) {
   if (bits == 0xff) return std::numeric_limits<double>::quiet_NaN();
   return std::ldexp(1.0, static_cast<int>(bits) - 127);
@@ -102,7 +102,7 @@ bool IsDouble(DType dtype) {
 }
 
 std::string ToChars(DType dtype, double value, std::chars_format format) {
-  char text[400];  // fixed digits of the largest double: 309
+  char text[400];  // the largest double has 309 digits in fixed notation
   char* end = text + sizeof(text);
   const auto result =
       IsDouble(dtype)
@@ -125,7 +125,7 @@ std::string PythonFloat(DType dtype, double value) {
 
 std::string ComplexPart(DType dtype, double value) {
   std::string digits = PythonFloat(dtype, value);
-  // Python leaves ".0" out inside a complex number.
+  // Python omits ".0" inside a complex number.
   if (digits.ends_with(".0")) digits.resize(digits.size() - 2);
   return digits;
 }

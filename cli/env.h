@@ -1,8 +1,8 @@
-// Env: the world as a verb sees it, so that verbs run in tests without a
-// terminal, a clock or signals.
+// Env: a verb's environment, so that verbs run in tests without a terminal, a
+// clock or signals.
 //
-// Thread-safety: one verb uses an Env at a time; `cancel` may be set by a
-// signal handler.
+// Thread-safety: one verb uses an Env at a time; a signal handler may set
+// `cancel`.
 // Ownership: borrows the streams and the flag.
 // Units: seconds of a steady clock; terminal columns.
 #pragma once
@@ -28,15 +28,16 @@ struct Env {
   int columns = 80;
   std::function<double()> now_seconds;  // steady; empty: the real one
   const std::atomic<bool>* cancel = nullptr;
-  // Reaches the other processes that mpirun started; empty: there is no way.
+  // Connects to the other processes that mpirun started; empty if that is not
+  // possible.
   std::function<Result<std::shared_ptr<ProcessTransport>>()> mpi_transport;
   bool is_started_by_mpi = false;
-  // Sends env.out through a pager from now on; empty: it has no pager.
+  // Sends env.out through a pager from now on; empty without a pager.
   std::function<void()> start_pager;
-  // The terminal as a whole, for top; empty: it has no terminal.
+  // Opens the complete terminal, for top; empty without a terminal.
   std::function<Result<std::unique_ptr<top::Terminal>>(bool use_color)>
       open_terminal;
-  bool json_errors = false;  // --json: errors are JSON objects, too
+  bool json_errors = false;  // --json: errors are printed as JSON objects, too
 
   bool cancelled() const { return cancel != nullptr && cancel->load(); }
 };

@@ -47,7 +47,7 @@ constexpr uint32_t kProve = Bit(VerbId::kProveCrash);
 constexpr uint32_t kGoodput = Bit(VerbId::kGoodput);
 constexpr uint32_t kRewrite = kConvert | kReshard;
 constexpr uint32_t kWrite = kRewrite | kMerge;
-constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules on leaves
+constexpr uint32_t kMapped = kWrite | kDiff | kView;  // rules for leaves
 constexpr uint32_t kRecipe = kRewrite | kView;
 constexpr uint32_t kOpen = kLs | kTree | kInfo | kCat | kDigest | kVerify |
                            kPlan | kWrite | kDiff | kStats | kView |
@@ -230,7 +230,7 @@ Status ApplyLink(std::string_view value, Args* args) {
   return Status();
 }
 
-// Accepts only those formats that a view can have.
+// Accepts only the formats that a view can have.
 Status ApplyAs(std::string_view value, Args* args) {
   args->format = FormatFromName(value);
   if (args->format &&
@@ -469,7 +469,7 @@ Status ApplyWeights(std::string_view value, Args* args) {
 }
 
 Status ApplyPrefix(std::string_view value, Args* args) {
-  // There are two sources at least.
+  // There are at least two sources.
   if (value.find(',') == std::string_view::npos) {
     return BadValue("prefix", value, "one name a source, such as a,b or ,b");
   }
@@ -519,7 +519,7 @@ Status Switch(std::string_view, Args* args) {
   return Status();
 }
 
-// Order here is the order in the help.
+// This is the order in the help.
 constexpr Flag kFlags[] = {
     {"json", 0, "", "Print one JSON value instead of text", kReports, "",
      Completion::kNothing, "", Switch<&Args::json>},

@@ -1,4 +1,4 @@
-// The flag table and the verb table: the one source of parsing, --help, the
+// The flag table and the verb table, the only source of parsing, --help, the
 // man page and the shell completions.
 //
 // Thread-safety: constant tables, pure functions.
@@ -14,7 +14,7 @@
 
 namespace holdfast::cli {
 
-// The kind of value that a shell should offer.
+// The kind of values that a shell should suggest.
 enum class Completion : uint8_t { kNothing, kFile, kChoices };
 
 struct Flag {
@@ -26,7 +26,7 @@ struct Flag {
   std::string_view default_value;  // as shown; empty: nothing to show
   Completion completion;
   std::string_view choices;  // "auto|always|never" for kChoices
-  // Stores the value. InvalidArgument says what was wanted instead.
+  // Stores the value. InvalidArgument says what is expected instead.
   Status (*apply)(std::string_view value, Args* args);
 
   bool takes_value() const { return !value_name.empty(); }
@@ -55,16 +55,16 @@ std::span<const Flag> AllFlags();
 std::span<const Verb> AllVerbs();
 
 const Verb& VerbOf(VerbId id);
-// Null when no verb has this name.
+// Returns null if no verb has this name.
 const Verb* FindVerb(std::string_view name);
 const Flag* FindFlag(std::string_view name);
 const Flag* FindShortFlag(char name);
 
 bool Applies(const Flag& flag, VerbId verb);
-// --help and --version: good without a verb too.
+// True for --help and --version, which are also valid without a verb.
 bool IsGlobal(const Flag& flag);
 
-// The exit codes that every verb keeps to, for the help and the man page.
+// The exit codes that all verbs use, for the help and the man page.
 struct ExitCode {
   int code;
   std::string_view meaning;

@@ -1,6 +1,7 @@
-// The options of goodput: each stores its value, as Flag::apply does.
+// The options of goodput: each function stores its value, as Flag::apply does.
 //
-// Thread-safety: pure functions. Errors: InvalidArgument, with what was wanted.
+// Thread-safety: pure functions. Errors: InvalidArgument, with what is
+// expected.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace holdfast::cli {
 
-// The parser says which option it is.
+// The parser adds the name of the option.
 inline Status Unwanted(std::string_view value, std::string_view wanted) {
   return InvalidArgumentError("got '" + std::string(value) + "', " +
                               std::string(wanted));

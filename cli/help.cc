@@ -17,8 +17,8 @@ constexpr std::string_view kAbout =
     "be a URL: gs://, s3:// or, for reading, http://, https:// and "
     "hf://org/model.";
 
-// `text` folded at spaces into lines that begin with `indent` spaces; the
-// first line is already `column` wide.
+// Folds `text` at spaces into lines that begin with `indent` spaces; the first
+// line is already `column` wide.
 std::string Fold(std::string_view text, size_t indent, size_t column) {
   std::string folded;
   while (!text.empty()) {
@@ -38,7 +38,7 @@ std::string Fold(std::string_view text, size_t indent, size_t column) {
   return folded + "\n";
 }
 
-// "  term   meaning" with the meanings in one column.
+// "  term   meaning", with all meanings in one column.
 std::string Entry(const std::string& term, std::string_view meaning,
                   size_t column) {
   std::string line = "  " + term;
@@ -85,8 +85,8 @@ std::string Synopsis(const Verb& verb) {
   return line;
 }
 
-// Roff reads a backslash as its own, "-" as a hyphen, and a dot or quote at
-// the start of a line as a request.
+// Escapes text for roff, which interprets a backslash, "-" as a hyphen, and a
+// dot or quote at the start of a line as a request.
 std::string Roff(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -147,7 +147,7 @@ std::string FlagSpelling(const Flag& flag) {
 
 namespace {
 
-// "a|b", or "a, b" where a line could not hold them otherwise.
+// "a|b", or "a, b" if it would otherwise be too long for a line.
 std::string ChoicesText(std::string_view choices) {
   constexpr size_t kOneWordMax = 40;
   if (choices.size() <= kOneWordMax) return std::string(choices);

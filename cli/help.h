@@ -18,7 +18,7 @@ std::string ManPage();
 
 // "-l, --long", "    --sort KEY".
 std::string FlagSpelling(const Flag& flag);
-// The help sentence with choices and default behind it.
+// The help sentence, followed by choices and default.
 std::string FlagHelp(const Flag& flag);
 
 }  // namespace holdfast::cli

@@ -1,7 +1,7 @@
-// The progress of a verb's job, on a bar while it runs.
+// Shows the progress of a verb's job on a bar while it runs.
 //
 // Thread-safety: as ProgressBar. Ownership: borrows the Env. The job must end
-// before the object goes.
+// before the object is destroyed.
 #pragma once
 
 #include <optional>
@@ -20,13 +20,14 @@ class JobProgress {
  public:
   struct Options {
     std::string label;  // "verify"
-    // A phase of this name comes last, and is as much work as all before it.
+    // The phase with this name comes last, and is as much work as all phases
+    // before it.
     std::string last_phase;
-    // Only rank 0 of it shows anything; null: only this process.
+    // Only its rank 0 shows anything; null means only this process.
     const ProcessGroup* group = nullptr;
   };
 
-  // Sets run.progress, where UseProgress wants a bar.
+  // Sets run.progress if UseProgress allows a bar.
   JobProgress(const Args& args, Env& env, const Options& options,
               RunOptions& run);
   JobProgress(const JobProgress&) = delete;

@@ -1,6 +1,6 @@
-// JsonWriter: writes one JSON value to a stream as it is told, with Python's
-// separators (", " and ": "). Output is valid UTF-8 whatever the input is:
-// malformed bytes become U+FFFD.
+// JsonWriter: writes one JSON value to a stream, call by call, with Python's
+// separators (", " and ": "). The output is always valid UTF-8: malformed bytes
+// become U+FFFD.
 //
 // Thread-safety: one thread at a time.
 // Ownership: borrows the stream.
@@ -31,15 +31,15 @@ class JsonWriter {
   void String(std::string_view text);
   void Int(int64_t value);
   void Uint(uint64_t value);
-  // Shortest text that reads back as the same double; not-a-number and the
-  // infinities as the strings "NaN", "Infinity", "-Infinity".
+  // Writes the shortest text that reads back as the same double; not-a-number
+  // and the infinities become the strings "NaN", "Infinity", "-Infinity".
   void Double(double value);
   void Bool(bool value);
   void Null();
-  // `json` as it is. REQUIRES: valid JSON.
+  // Writes `json` unchanged. REQUIRES: valid JSON.
   void Raw(std::string_view json);
 
-  // Key and value at once.
+  // Writes a key and its value.
   void Field(std::string_view key, std::string_view text);
   void Field(std::string_view key, const char* text) {
     Field(key, std::string_view(text));
@@ -58,7 +58,7 @@ class JsonWriter {
   void ShapeField(std::string_view key, const Shape& shape);
   void StringsField(std::string_view key,
                     const std::vector<std::string>& texts);
-  // `text` as JSON when it is JSON, as a string when it is not, null when
+  // Writes `text` as JSON if it is JSON, else as a string, or null if it is
   // empty. For metadata of other programs.
   void EmbeddedField(std::string_view key, std::string_view text);
 
@@ -68,11 +68,11 @@ class JsonWriter {
   void End(char bracket);
 
   std::ostream& out_;
-  std::vector<bool> has_member_;  // one an open bracket
+  std::vector<bool> has_member_;  // one per open bracket
   bool after_key_ = false;
 };
 
-// `text` in quotes, escaped.
+// Returns `text` escaped and in quotes.
 std::string JsonQuoted(std::string_view text);
 
 }  // namespace holdfast::cli

@@ -1,10 +1,11 @@
-// Meshes and partition specs as they are typed and printed.
+// Parses and prints meshes and partition specs.
 //
 //   mesh:  data=4,model=2
 //   spec:  data,None   data+model   params.*=model,None
 //
-// A spec has one entry a dimension: an axis, several joined by '+' (outermost
-// first), or None. The text before the last '=' is a pattern as of ls.
+// A spec has one entry per dimension: an axis, several axes joined by '+'
+// (outermost first), or None. The text before the last '=' is a pattern as for
+// ls.
 // Thread-safety: pure functions. Errors: InvalidArgument.
 #pragma once
 
@@ -17,9 +18,9 @@
 
 namespace holdfast::cli {
 
-// Says how some arrays are cut.
+// A rule for how some arrays are partitioned.
 struct SpecRule {
-  // Absent: all arrays that have a dimension for each entry.
+  // Absent: applies to all arrays that have a dimension for each entry.
   std::optional<std::string> pattern;
   PartitionSpec spec;
 
@@ -28,7 +29,7 @@ struct SpecRule {
 
 Result<Mesh> ParseMesh(std::string_view text);
 Result<SpecRule> ParseSpecRule(std::string_view text);
-// "data+model,None", "-" for a spec of no entries.
+// "data+model,None"; "-" for a spec without entries.
 std::string SpecText(const PartitionSpec& spec);
 // "[0:2,4:8]".
 std::string BoxText(const Shape& origin, const Shape& shape);

@@ -1,10 +1,11 @@
 // Computes what each process would hold, write and read of a checkpoint's
-// leaves under given shardings: the arithmetic of the verb plan.
+// leaves under given shardings, for the verb plan.
 //
 // Thread-safety: const methods may run concurrently.
 // Ownership: borrows the leaves.
 // Units: bytes of elements, not compressed.
-// Errors: InvalidArgument for what does not fit; that of one leaf is its own.
+// Errors: InvalidArgument for what does not fit; a leaf's own error is in its
+// plan.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +20,17 @@
 namespace holdfast::cli {
 
 struct LayoutRequest {
-  std::optional<Mesh> mesh;     // absent: each leaf's own
-  std::vector<SpecRule> rules;  // the last that matches counts
-  int64_t process_count = 0;    // 0: one a device
-  std::optional<int64_t> rank;  // only this one's part
+  std::optional<Mesh> mesh;     // absent: each leaf's own mesh
+  std::vector<SpecRule> rules;  // the last match counts
+  int64_t process_count = 0;    // 0: one per device
+  std::optional<int64_t> rank;  // only the part of this process
 };
 
-// Sums over the leaves, or of one, for one process.
+// Sums for one process, over all leaves or for one leaf.
 struct RankLoad {
   uint64_t write_bytes = 0;
   uint64_t need_bytes = 0;
-  uint64_t read_bytes = 0;  // of the chunks that hold what is needed
+  uint64_t read_bytes = 0;  // of the chunks that hold the needed elements
   uint64_t chunk_count = 0;
 
   void Add(const RankLoad& other);
@@ -41,18 +42,19 @@ struct PlannedDevice {
 };
 
 struct PlannedLeaf {
-  Status problem;  // why the leaf does not fit; nothing else is filled then
-  // False: no array of devices. Process 0 writes it and all need it.
+  Status problem;  // why the leaf does not fit; then nothing else is set
+  // False if it is not an array on devices: then process 0 writes it, and all
+  // processes need it.
   bool is_spread = false;
   PartitionSpec spec;
   WriteLayout layout;
-  std::vector<PlannedDevice> devices;  // of the processes asked for
+  std::vector<PlannedDevice> devices;  // of the requested processes
   std::map<int64_t, RankLoad> loads;   // by rank
 };
 
 class LeafPlanner {
  public:
-  // REQUIRES: IsPlannable leaves, which outlive the planner.
+  // REQUIRES: the leaves are IsPlannable and outlive the planner.
   static Result<LeafPlanner> Make(std::vector<const LeafInfo*> leaves,
                                   const LayoutRequest& request);
 
@@ -77,19 +79,20 @@ class LeafPlanner {
   DeviceProcesses processes_;
   int64_t process_count_ = 1;
   int64_t device_count_ = 0;
-  std::vector<PartitionSpec> specs_;  // one a planner
+  std::vector<PartitionSpec> specs_;  // one per planner
   std::vector<Result<ShardPlanner>> planners_;
-  // One a leaf: its planner, absent when it is not spread; or why it has none.
+  // For each leaf its planner, absent if the leaf is not spread; or why it has
+  // no planner.
   std::vector<Result<std::optional<size_t>>> planner_of_leaf_;
 };
 
-// The array on this mesh: as the last rule that matches says; without one as it
-// is stored, where the mesh has its axes; else a copy on each device. Absent:
-// it is not an array of devices.
+// The sharding of the array on this mesh: from the last rule that matches; else
+// as the array is stored, if the mesh has its axes; else a copy on each device.
+// Absent if it is not an array on devices.
 std::optional<Sharding> ShardingOnMesh(const LeafInfo& leaf, const Mesh& mesh,
                                        const std::vector<SpecRule>& rules);
 
-// True when a leaf has elements, and so a plan.
+// True if a leaf has elements, and so can be planned.
 bool IsPlannable(const LeafInfo& leaf);
 
 }  // namespace holdfast::cli

@@ -1,4 +1,4 @@
-// A LeafInfo in words and in JSON: shared by ls, tree and info.
+// Describes a LeafInfo in words and in JSON, for ls, tree and info.
 //
 // Thread-safety: pure functions.
 // Units: bytes.
@@ -17,16 +17,16 @@ std::string TypeText(const LeafInfo& leaf);
 // "bfloat16[2,3] 12 B", "string", "int64", "empty_dict".
 std::string SummaryText(const LeafInfo& leaf);
 
-// True when a leaf has a shape of its own.
+// True if a leaf has its own shape.
 bool HasShape(const LeafInfo& leaf);
 
-// Its "kind" and "dtype", and its "shape": null where it has none.
+// Writes "kind", "dtype" and "shape", which is null for a leaf without a shape.
 void WriteTypeFields(const LeafInfo& leaf, JsonWriter* json);
 void WriteShapeField(const LeafInfo& leaf, JsonWriter* json);
-// The members of a leaf's object, without its braces.
+// Writes the members of a leaf's object, without its braces.
 void WriteLeafFields(const LeafInfo& leaf, JsonWriter* json);
 
-// Elements of an array; 0 of other leaves.
+// The number of elements of an array; 0 for other leaves.
 uint64_t ParameterCount(const LeafInfo& leaf);
 
 struct LeafTotals {

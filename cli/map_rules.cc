@@ -4,7 +4,7 @@
 #include <span>
 #include <sstream>
 
-#include "cli/report.h"
+#include "cli/failures.h"
 #include "cli/select.h"
 #include "holdfast/checkpoint.h"
 

@@ -1,10 +1,10 @@
-// The holdfast command, out of Python's module: a wheel holds the engine once.
-// python/_holdfast_command calls it by ctypes.
+// The holdfast command, called from Python's module, so that a wheel contains
+// the engine only once. python/_holdfast_command calls it with ctypes.
 #include <csignal>
 
 #include "cli/process.h"
 
-// As main(). Python ignores SIGPIPE; a command's reader may leave.
+// Behaves as main(). Python ignores SIGPIPE, but a command's reader may leave.
 extern "C" __attribute__((visibility("default"))) int holdfast_command(
     int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);

@@ -9,7 +9,7 @@ bool NumpyKnows(DType dtype) {
     return dtype == DType::kFloat16 || dtype == DType::kFloat32 ||
            dtype == DType::kFloat64;
   }
-  return DTypeBits(dtype) >= 8;  // not int4 and the like
+  return DTypeBits(dtype) >= 8;  // not for int4 and the like
 }
 
 char KindLetter(DType dtype) {

@@ -24,7 +24,7 @@ Status UnknownFlag(std::string_view name, const std::optional<VerbId>& verb) {
 }
 
 Status UnknownVerb(std::string_view name) {
-  if (name == "check") {  // the package's (python/holdfast/_check.py)
+  if (name == "check") {  // in python/holdfast/_check.py
     return InvalidArgumentError(
         "check imports your program, which needs Python: python3 -m holdfast "
         "check PATH --target MODULE:FUNCTION");
@@ -86,7 +86,8 @@ class Parser {
     return Apply(*flag, word.substr(equals + 1));
   }
 
-  // One dash: switches may share it; a value may follow without a space.
+  // Parses the letters after one dash: several switches may share it, and a
+  // value may follow without a space.
   Status TakeShort(std::string_view letters) {
     while (!letters.empty()) {
       const Flag* flag = FindShortFlag(letters[0]);
@@ -104,7 +105,7 @@ class Parser {
     return Status();
   }
 
-  // The value, if the flag has one, is the next word.
+  // Sets the flag; if it has a value, that is the next word.
   Status TakeValue(const Flag& flag) {
     if (!flag.takes_value()) return Apply(flag, "");
     if (next_ == words_.size()) {
@@ -165,7 +166,8 @@ Result<Args> ParseArgs(const std::vector<std::string>& words) {
 }
 
 size_t EditDistance(std::string_view a, std::string_view b) {
-  // Rows of the optimal string alignment table: two before, one before, now.
+  // Rows of the optimal string alignment table: two rows back, one row back,
+  // current.
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1),
       row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -187,10 +189,11 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 std::string_view Nearest(std::string_view word,
                          const std::vector<std::string_view>& candidates) {
   std::string_view nearest;
-  // Beyond a third of the letters it is another word, not a slip.
+  // A distance above a third of the letters means another word, not a typing
+  // error.
   size_t distance_max = std::max<size_t>(1, (word.size() + 1) / 3);
   for (const std::string_view candidate : candidates) {
-    // At least as far as their lengths are.
+    // The distance is at least the difference of the lengths.
     const size_t longer = std::max(word.size(), candidate.size());
     const size_t shorter = std::min(word.size(), candidate.size());
     if (longer - shorter > distance_max) continue;

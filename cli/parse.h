@@ -1,9 +1,10 @@
-// Command line words -> Args, GNU style: --flag=value, --flag value, -x value,
-// -xvalue, bundled switches, and `--` before operands that begin with a dash.
-// Flags may stand anywhere.
+// Parses command line words into Args, GNU style: --flag=value, --flag value,
+// -x value, -xvalue, bundled switches, and `--` before operands that begin with
+// a dash. Flags may appear anywhere.
 //
 // Thread-safety: pure functions.
-// Errors: InvalidArgument; unknown flags and verbs name the nearest one.
+// Errors: InvalidArgument; for unknown flags and verbs it names the nearest
+// match.
 #pragma once
 
 #include <string>
@@ -15,15 +16,15 @@
 
 namespace holdfast::cli {
 
-// `words` without the program's own name. Operand counts are checked unless
-// --help or --version was given.
+// `words` does not include the program's own name. Operand counts are checked
+// unless --help or --version was given.
 Result<Args> ParseArgs(const std::vector<std::string>& words);
 
-// Insertions, deletions, substitutions and swaps of neighbours between two
-// words.
+// The number of insertions, deletions, substitutions and swaps of neighbours
+// that separate two words.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `word`; empty when none is near enough to be a
+// The candidate nearest to `word`; empty if every candidate is too far for a
 // typing error.
 std::string_view Nearest(std::string_view word,
                          const std::vector<std::string_view>& candidates);

@@ -1,5 +1,5 @@
-// The holdfast command's process: makes the Env of the real world and runs a
-// verb in it.
+// The holdfast command's process: makes the Env from the real environment and
+// runs a verb in it.
 #include "cli/process.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "cli/dispatch.h"
-#include "cli/report.h"
+#include "cli/failures.h"
 #include "cli/top/curses.h"
 #include "holdfast/mpi.h"
 
@@ -34,8 +34,8 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 extern "C" void OnInterrupt(int) { g_cancel.store(true); }
 
-// The first Ctrl-C asks the verb to stop; the handler is then gone, so that
-// the second one ends the process.
+// The first Ctrl-C asks the verb to stop, and removes the handler, so that the
+// second one ends the process.
 void CatchInterrupt() {
   struct sigaction action = {};
   action.sa_handler = OnInterrupt;
@@ -53,11 +53,11 @@ int TerminalColumns() {
   return 80;
 }
 
-// Standard output through $PAGER, or through less, which ends by itself where
-// all fits the terminal.
+// Pipes standard output through $PAGER, or through less, which exits by itself
+// if everything fits the terminal.
 class Pager {
  public:
-  // Does nothing where there is no pager.
+  // Does nothing if no pager is found.
   void Start() {
     if (pid_ > 0) return;
     const char* script = std::getenv("PAGER");
@@ -83,7 +83,7 @@ class Pager {
     close(ends[1]);
   }
 
-  // Returns when its user has left it. All output is written.
+  // Writes all output, and returns when the user has quit the pager.
   void Wait() {
     if (pid_ == 0) return;
     close(STDOUT_FILENO);
@@ -107,7 +107,7 @@ bool NoColor() {
 
 int Run(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
-  // Listings of 100,000 leaves go out in few writes.
+  // Listings of 100,000 leaves are written in few writes.
   static char buffer[1 << 16];
   std::cout.rdbuf()->pubsetbuf(buffer, sizeof(buffer));
   CatchInterrupt();
@@ -130,7 +130,7 @@ int Run(int argc, char** argv) {
   return code;
 }
 
-// Avoids std::cerr, whose buffer may be what there was no memory for.
+// Avoids std::cerr, since its buffer may be what could not be allocated.
 int FailOutOfMemory() {
   constexpr std::string_view kText = "holdfast: the process is out of memory\n";
   (void)!write(STDERR_FILENO, kText.data(), kText.size());

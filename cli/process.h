@@ -1,12 +1,13 @@
-// The holdfast command as a function: the real streams, terminal, locale and
-// signals.
+// The holdfast command as a function, with the real streams, terminal, locale
+// and signals.
 //
-// Thread-safety: once a process. SIGINT is the command's from then on.
+// Thread-safety: call it once per process. From then on the command handles
+// SIGINT.
 #pragma once
 
 namespace holdfast::cli {
 
-// As main(): returns the exit status, all output written.
+// Behaves as main(): returns the exit status, with all output written.
 int RunProcess(int argc, char** argv);
 
 }  // namespace holdfast::cli

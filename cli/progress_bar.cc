@@ -60,7 +60,8 @@ std::string ProgressLine(const std::string& label, uint64_t done_bytes,
                          uint64_t total_bytes, double seconds, int columns) {
   const double rate = static_cast<double>(done_bytes) / std::max(seconds, 1e-9);
   const std::string speed = HumanBytes(static_cast<uint64_t>(rate)) + "/s";
-  // The last column stays free: some terminals wrap when it is written.
+  // The last column stays empty, because some terminals wrap when it is
+  // written.
   const auto width = static_cast<size_t>(std::max(columns - 1, 1));
   if (total_bytes == 0) {
     return (label + "  " + HumanBytes(done_bytes) + "  " + speed)

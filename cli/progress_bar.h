@@ -1,8 +1,8 @@
 // A progress bar on one line of a terminal.
 //
 // Shows nothing until a job has run for a second; redraws at most ten times a
-// second; Finish (or the destructor) erases it, so that what stays on the
-// screen does not depend on it.
+// second; Finish (or the destructor) erases it, so that it leaves nothing on
+// the screen.
 // Thread-safety: Update calls must not overlap (ProgressFn promises that);
 // Finish comes after the last Update.
 // Ownership: borrows the sink.
@@ -25,14 +25,14 @@ class ProgressBar {
     double interval_seconds = 0.1;
   };
 
-  // `now_seconds` empty: the steady clock. The job starts now.
+  // An empty `now_seconds` means the steady clock. The job starts now.
   ProgressBar(std::ostream& sink, std::function<double()> now_seconds,
               Options options);
   ~ProgressBar() { Finish(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // `total_bytes` 0: not known.
+  // A `total_bytes` of 0 means unknown.
   void Update(uint64_t done_bytes, uint64_t total_bytes);
   // Erases the line if anything was drawn. Idempotent.
   void Finish();
@@ -42,11 +42,11 @@ class ProgressBar {
   std::function<double()> now_seconds_;
   Options options_;
   double start_seconds_;
-  double drawn_seconds_ = -1;  // of the last drawing; negative: none
+  double drawn_seconds_ = -1;  // of the last drawing; negative: not drawn
 };
 
-// "verify  45% [####      ] 1.2 GiB / 2.7 GiB  512.0 MiB/s  ETA 3.00 s", never
-// wider than `columns`.
+// Returns "verify  45% [####      ] 1.2 GiB / 2.7 GiB  512.0 MiB/s  ETA 3.00
+// s", never wider than `columns`.
 std::string ProgressLine(const std::string& label, uint64_t done_bytes,
                          uint64_t total_bytes, double seconds, int columns);
 

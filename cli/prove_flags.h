@@ -1,6 +1,8 @@
-// The options of prove-crash: each stores its value, as Flag::apply does.
+// The options of prove-crash: each function stores its value, as Flag::apply
+// does.
 //
-// Thread-safety: pure functions. Errors: InvalidArgument, with what was wanted.
+// Thread-safety: pure functions. Errors: InvalidArgument, with what is
+// expected.
 #pragma once
 
 #include <string_view>

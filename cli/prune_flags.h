@@ -1,6 +1,7 @@
-// The options of prune: each stores its value, as Flag::apply does.
+// The options of prune: each function stores its value, as Flag::apply does.
 //
-// Thread-safety: pure functions. Errors: InvalidArgument, with what was wanted.
+// Thread-safety: pure functions. Errors: InvalidArgument, with what is
+// expected.
 #pragma once
 
 #include <string_view>

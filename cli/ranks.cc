@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/report.h"
+#include "cli/failures.h"
 
 namespace holdfast::cli {
 namespace {
@@ -36,7 +36,7 @@ int OnRanks(const Args& args, Env& env, const RankBody& body) {
   silent.cancel = env.cancel;
   const Result<int> code = body(group.get(), silent);
   if (code.ok()) return *code;
-  // Rank 0 prints it, unless it is rank 0 that did not come.
+  // Rank 0 prints the failure, unless rank 0 is the one that timed out.
   const bool is_late = code.status().code() == StatusCode::kDeadlineExceeded;
   return Fail(is_late ? env : silent, code.status());
 }

@@ -1,7 +1,8 @@
-// Verbs whose work is split over the processes that mpirun started. All make
-// the same calls; only rank 0 prints, and all exit with the same code.
+// Runs verbs whose work is split over the processes that mpirun started. All
+// processes make the same calls and exit with the same code; only rank 0
+// prints.
 //
-// Thread-safety: one verb at a time for an Env.
+// Thread-safety: one verb at a time per Env.
 // Ownership: borrows both for the call.
 #pragma once
 
@@ -14,9 +15,9 @@
 
 namespace holdfast::cli {
 
-// The exit code, or a failure that is still to be printed. `group` is null when
-// this process works by itself; whatever `env` prints elsewhere than on rank 0
-// is lost.
+// Returns the exit code, or a failure that is still to be printed. `group` is
+// null if this process works by itself; output to `env` is discarded on all
+// ranks but 0.
 using RankBody = std::function<Result<int>(ProcessGroup* group, Env& env)>;
 
 int OnRanks(const Args& args, Env& env, const RankBody& body);

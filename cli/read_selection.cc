@@ -8,7 +8,8 @@
 namespace holdfast::cli {
 namespace {
 
-// Boxes up to this are read at once: cheaper than their corners apart.
+// Boxes up to this size are read in one piece, which is cheaper than reading
+// their corners separately.
 constexpr int64_t kSmallBoxBytes = int64_t{32} << 20;
 // Each further long axis doubles the number of corners.
 constexpr int kCornerAxesMax = 5;
@@ -46,7 +47,7 @@ Parts EdgeParts(const AxisSelection& axis, int64_t edge_count) {
           {.first = axis.count - edge_count, .count = edge_count}};
 }
 
-// Every choice of one part an axis; `visit` gets the choice.
+// Calls `visit` with every choice of one part per axis.
 void ForEachChoice(
     const std::vector<Parts>& parts,
     const std::function<void(const std::vector<size_t>&)>& visit) {
@@ -64,7 +65,7 @@ void ForEachChoice(
 // One corner: where it is in the array and where it goes in the target.
 struct Corner {
   Selection source;
-  Shape target_origin;  // of the axes that stay
+  Shape target_origin;  // of the axes that remain
 };
 
 Corner MakeCorner(const Selection& selection, const std::vector<Parts>& parts,
@@ -96,7 +97,7 @@ Result<Picture> EmptyPicture(DType dtype, const Selection& selection) {
   return Picture{std::move(*memory), view};
 }
 
-// The whole leaf or a box of it.
+// Reads the complete leaf or a box of it.
 Result<Array> ReadBoxOf(const Checkpoint& checkpoint, size_t leaf,
                         const Box& box) {
   if (box.shape == checkpoint.leaves()[leaf].shape) {
@@ -105,14 +106,15 @@ Result<Array> ReadBoxOf(const Checkpoint& checkpoint, size_t leaf,
   return checkpoint.ReadBox(leaf, box.origin, box.shape);
 }
 
-// The axis that slabs are cut along: the first that has more than one index.
+// The axis along which slabs are cut: the first with more than one index.
 size_t SlabAxis(const Selection& selection) {
   size_t axis = 0;
   while (axis < selection.size() && selection[axis].count <= 1) ++axis;
   return axis;
 }
 
-// Indices of the selection's axis from `begin` that fill a slab.
+// The number of indices of the selection's axis, from `begin` on, that fill a
+// slab.
 int64_t SlabCount(const AxisSelection& axis, int64_t begin,
                   int64_t slab_count_max, int64_t chunk_extent) {
   const int64_t left = axis.count - begin;
@@ -121,7 +123,8 @@ int64_t SlabCount(const AxisSelection& axis, int64_t begin,
   const int64_t end = axis.first + begin + count;
   const int64_t aligned = end - end % chunk_extent;
   if (aligned > axis.first + begin) return aligned - axis.first - begin;
-  // Less than a chunk: take it all, or it would be decoded again and again.
+  // The slab is smaller than a chunk: read the complete chunk, or it would be
+  // decoded repeatedly.
   return std::min(left, aligned + chunk_extent - axis.first - begin);
 }
 
@@ -196,7 +199,7 @@ Status ReadInSlabs(const Checkpoint& checkpoint, size_t leaf,
   const LeafInfo& info = checkpoint.leaves()[leaf];
   if (IsEmpty(selection)) return Status();
   const size_t axis = SlabAxis(selection);
-  // Bytes of the box that one index of the axis brings along.
+  // The bytes of the box for one index of the axis.
   Selection slab = selection;
   int64_t slab_count_max = 1;
   if (axis < selection.size()) {

@@ -1,10 +1,10 @@
-// Reads what a Selection of a leaf needs, and no more.
+// Reads only the parts of a leaf that a Selection needs.
 //
 // Thread-safety: calls may run concurrently on one Checkpoint.
-// Ownership: a Picture keeps the memory behind its view.
+// Ownership: a Picture keeps the memory of its view alive.
 // Units: elements; bytes.
-// Errors: those of Checkpoint::ReadBox; InvalidArgument for a leaf without
-// elements is the caller's to prevent.
+// Errors: those of Checkpoint::ReadBox. Callers must not pass a leaf without
+// elements.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@ namespace holdfast::cli {
 
 struct Picture {
   Array memory;
-  ConstArrayView view;  // shape: SelectedShape of what was asked for
+  ConstArrayView view;  // its shape is the SelectedShape of the request
 };
 
-// Reads the bounding box and strides in memory. Reads nothing when the
-// selection is empty. REQUIRES: the leaf is an array or a scalar.
+// Reads the bounding box, and applies the strides in memory. Reads nothing if
+// the selection is empty. REQUIRES: the leaf is an array or a scalar.
 Result<Picture> ReadSelection(const Checkpoint& checkpoint, size_t leaf,
                               const Selection& selection);
 
-// The first and last `edge_count` indices of each axis longer than twice that,
-// all of shorter ones, put together. Large boxes are not read whole: only the
-// chunks at the corners are.
+// Returns the first and last `edge_count` indices of each axis that is longer
+// than twice that, and all indices of shorter axes. A large box is not read
+// completely: only the chunks at its corners are.
 Result<Picture> ReadEdges(const Checkpoint& checkpoint, size_t leaf,
                           const Selection& selection, int64_t edge_count);
 
-// Hands the selection to `take` in C order, in slabs whose boxes are about
-// `ram_bytes_max` and end between chunks where they can. A single index of the
-// outermost axis is never divided.
+// Passes the selection to `take` in C order, in slabs whose boxes have about
+// `ram_bytes_max` bytes and end at chunk boundaries if possible. A single index
+// of the outermost axis is never divided.
 Status ReadInSlabs(const Checkpoint& checkpoint, size_t leaf,
                    const Selection& selection, uint64_t ram_bytes_max,
                    const std::function<Status(const ConstArrayView&)>& take);

@@ -9,7 +9,8 @@
 namespace holdfast::cli {
 namespace {
 
-// Distances are looked at for so many names; a model has some hundred thousand.
+// Distances are computed for at most this many names; a model has several
+// hundred thousand.
 constexpr size_t kNamesLookedAtMax = 20'000;
 constexpr size_t kNamesShownMax = 3;
 
@@ -19,7 +20,8 @@ Result<NamePredicate> PredicateOf(const std::string& pattern,
   return SelectedByGlob(pattern);
 }
 
-// The pattern without what is special in one, for names that hold it.
+// The pattern's longest part without special characters, to find names that
+// contain it.
 std::string_view LongestPlainPart(std::string_view pattern) {
   std::string_view longest;
   size_t begin = 0;
@@ -35,7 +37,7 @@ std::string_view LongestPlainPart(std::string_view pattern) {
   return longest;
 }
 
-// The names that hold `part`, or are one typing error from it.
+// The names that contain `part`, or are one typing error away from it.
 std::vector<std::string> NamesNear(const std::vector<LeafInfo>& leaves,
                                    std::string_view part) {
   std::vector<std::string> near;

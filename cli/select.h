@@ -1,7 +1,8 @@
 // Selects leaves by a list of patterns.
 //
-// A pattern is a name, a name above ("params" selects "params.w"), or a glob
-// (holdfast/tools/glob.h); with --regex a regular expression.
+// A pattern is a leaf's name, the name of a node above it ("params" selects
+// "params.w"), or a glob (holdfast/tools/glob.h); with --regex it is a regular
+// expression.
 // Thread-safety: pure functions.
 // Errors: NotFound for a pattern that selects nothing, with the nearest names;
 // InvalidArgument for a malformed regular expression.
@@ -21,12 +22,14 @@ namespace holdfast::cli {
 
 enum class PatternKind : uint8_t { kGlob, kRegex };
 
-// Indices into `leaves`, ascending; all of them when there is no pattern.
+// Returns indices into `leaves`, ascending; all of them if there are no
+// patterns.
 Result<std::vector<size_t>> SelectLeaves(const std::vector<LeafInfo>& leaves,
                                          std::span<const std::string> patterns,
                                          PatternKind kind = PatternKind::kGlob);
 
-// " (did you mean params.w?)", or how leaves are listed when no name is near.
+// Returns " (did you mean params.w?)", or how to list leaves if no name is
+// near.
 std::string LeafHint(const std::vector<LeafInfo>& leaves,
                      std::string_view wanted);
 

@@ -52,7 +52,7 @@ Result<AxisSelection> ParseIndex(std::string_view text, size_t axis,
   return AxisSelection{.first = index, .step = 1, .count = 1, .dropped = true};
 }
 
-// One bound of a slice as Python's slice.indices clips it.
+// Clips one bound of a slice as Python's slice.indices does.
 int64_t ClipBound(int64_t bound, int64_t extent, bool backwards) {
   if (bound < 0) bound += extent;
   const int64_t low = backwards ? -1 : 0;
@@ -72,7 +72,7 @@ AxisSelection SliceIndices(const std::optional<int64_t>& start,
   const int64_t stride = backwards ? -step : step;
   AxisSelection axis{.first = first, .step = step};
   axis.count = distance <= 0 ? 0 : (distance - 1) / stride + 1;
-  // One element needs no step: a huge one must not overflow later.
+  // A single element needs no step, and a huge one must not overflow later.
   if (axis.count <= 1) axis.step = 1;
   return axis;
 }
@@ -104,7 +104,7 @@ AxisSelection WholeAxis(int64_t extent) {
   return {.first = 0, .step = 1, .count = extent};
 }
 
-// Replaces "..." by as many whole axes as are missing.
+// Replaces "..." by as many complete axes as are missing.
 Result<std::vector<std::string_view>> ExpandEllipsis(
     std::vector<std::string_view> parts, size_t rank) {
   const auto is_ellipsis = [](std::string_view part) {
@@ -136,7 +136,7 @@ Selection SelectAll(const Shape& shape) {
 
 Result<Selection> ParseSlice(std::string_view text, const Shape& shape) {
   std::vector<std::string_view> parts = TrimmedParts(text, ',');
-  // "[0,]" is "[0]", and "[]" is an empty list of indices: not a slice.
+  // "[0,]" is "[0]"; "[]" is an empty list of indices, which is not a slice.
   if (parts.size() > 1 && parts.back().empty()) parts.pop_back();
   auto expanded = ExpandEllipsis(std::move(parts), shape.size());
   if (!expanded.ok()) return expanded.status();

@@ -1,7 +1,8 @@
-// Slices as numpy writes them: `w[0:2, :]`, `w[3]`, `w[..., 0]`, `w[::-2]`.
+// Parses slices as numpy writes them: `w[0:2, :]`, `w[3]`, `w[..., 0]`,
+// `w[::-2]`.
 //
-// A Selection says which indices of each axis are wanted; its bounding box is
-// what has to be read, and the rest is a strided view of that box.
+// A Selection says which indices of each axis are selected. Only its bounding
+// box has to be read; the selection is then a strided view of that box.
 // Thread-safety: values and pure functions.
 // Ownership: views borrow the memory of the box.
 // Units: elements, outermost axis first; view strides in bytes.
@@ -24,18 +25,19 @@ struct AxisSelection {
   int64_t first = 0;
   int64_t step = 1;
   int64_t count = 0;
-  bool dropped = false;  // an integer index: the axis does not stay
+  bool dropped = false;  // an integer index, which removes the axis
 
   bool operator==(const AxisSelection&) const = default;
 };
-using Selection = std::vector<AxisSelection>;  // one an axis of the array
+using Selection = std::vector<AxisSelection>;  // one per axis of the array
 
 Selection SelectAll(const Shape& shape);
-// `text` without its brackets, e.g. "0:2, :". Axes not mentioned are whole.
+// `text` has no brackets, e.g. "0:2, :". Axes that it does not mention are
+// selected completely.
 Result<Selection> ParseSlice(std::string_view text, const Shape& shape);
 
-// "w[0:2]" -> {"w", "0:2"}: splits at the last '['. nullopt when `text` does
-// not end in a bracketed part.
+// "w[0:2]" -> {"w", "0:2"}: splits at the last '['. nullopt if `text` does not
+// end in a bracketed part.
 struct NameAndSlice {
   std::string_view name;
   std::string_view slice;
@@ -52,13 +54,13 @@ struct Box {
 };
 Box BoundingBox(const Selection& selection);
 
-// The selection as a view of `box`, whose first element is at `origin` of the
-// array. REQUIRES: the selection lies inside the box.
+// Returns the selection as a view of `box`, whose first element is at `origin`
+// of the array. REQUIRES: the selection is inside the box.
 ConstArrayView SelectFromBox(const Selection& selection, const Shape& origin,
                              const ConstArrayView& box);
 
-// `part` picks from the axis that `whole` picked. REQUIRES: part's indices are
-// in [0, whole.count).
+// Applies `part` to the indices that `whole` selected of an axis. REQUIRES:
+// part's indices are in [0, whole.count).
 AxisSelection Compose(const AxisSelection& whole, const AxisSelection& part);
 
 }  // namespace holdfast::cli

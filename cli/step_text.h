@@ -1,4 +1,4 @@
-// A step of a root, as steps and log print it.
+// Describes a step of a root, as steps and log print it.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -10,11 +10,12 @@
 
 namespace holdfast::cli {
 
-// {"loss": 0.5, "acc": 0.9} as "acc=0.9 loss=0.5"; other text as it is.
+// Returns {"loss": 0.5, "acc": 0.9} as "acc=0.9 loss=0.5"; other text
+// unchanged.
 std::string MetricsText(const std::string& metrics);
-// "committed", or why not, or what is damaged.
+// "committed", or why it is not committed, or what is damaged.
 std::string StateText(const StepInfo& step, bool color);
-// The members of a step's object.
+// Writes the members of a step's object.
 void WriteStepFields(const StepInfo& step, JsonWriter* json);
 
 }  // namespace holdfast::cli

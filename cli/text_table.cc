@@ -9,7 +9,8 @@
 namespace holdfast::cli {
 namespace {
 
-// Shorter, and names of layers look alike: other columns go before they do.
+// If shortened further, names of layers look alike; so other columns are
+// dropped before that.
 constexpr size_t kShortenedColumns = 32;
 constexpr size_t kShortestColumns = 16;
 
@@ -82,7 +83,7 @@ std::vector<size_t> TextTable::FitWidths(size_t columns_max) const {
     shorten(kShortestColumns);
     line = LineColumns(widths);
   }
-  // The remaining columns go to the shortened ones, in order.
+  // The remaining columns are given to the shortened ones, in order.
   for (size_t i = 0; i < widths.size() && line < columns_max; ++i) {
     if (widths[i] == 0) continue;
     const size_t more = std::min(widths_[i] - widths[i], columns_max - line);

@@ -1,8 +1,8 @@
-// TextTable: rows of cells printed as aligned columns, within a terminal's
-// width where there is one.
+// TextTable: prints rows of cells as aligned columns, within the width of the
+// terminal, if any.
 //
 // Thread-safety: one thread at a time.
-// Units: columns of text, one a code point.
+// Units: columns of text, one per code point.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace holdfast::cli {
 
 enum class Align : uint8_t { kLeft, kRight };
 
-// Decides how a column shrinks when a line is wider than the terminal.
+// How a column shrinks when a line is wider than the terminal.
 enum class Fit : uint8_t {
   kWhole,
   kShorten,      // cells lose their middle
-  kShortenName,  // names of leaves: first the ends of keys, then the middle
-  kDrop,         // the last one goes first, when shortening is not enough
+  kShortenName,  // for names of leaves: first the ends of keys, then the middle
+  kDrop,         // dropped, last column first, if still too wide
 };
 
 struct TextColumn {
@@ -30,7 +30,7 @@ struct TextColumn {
 
 struct TableStyle {
   bool with_titles = true;
-  size_t columns_max = 0;  // 0: as wide as need be
+  size_t columns_max = 0;  // 0: as wide as necessary
   bool utf8 = true;        // the ellipsis is one code point
 };
 
@@ -40,8 +40,8 @@ class TextTable {
 
   // REQUIRES: as many cells as columns.
   void AddRow(std::vector<std::string> cells);
-  // Two spaces between columns, none at the end of a line. Below the rows a
-  // line says which columns were dropped, if titles are printed.
+  // Prints two spaces between columns, and none at the end of a line. If titles
+  // are printed, a line below the rows says which columns were dropped.
   void Print(const TableStyle& style, std::ostream& out) const;
 
  private:

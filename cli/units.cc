@@ -18,13 +18,13 @@ std::string Printf(const char* format, T... values) {
   return std::string(text, static_cast<size_t>(length));
 }
 
-// One decimal of `value` in the largest unit that fits, or in the last; units
-// are powers of `base`, from the first on.
+// `value` with one decimal in the largest unit that fits, or in the last unit;
+// units are successive powers of `base`.
 std::string InUnits(double value, double base,
                     std::span<const char* const> units) {
   value /= base;
   size_t unit = 0;
-  // Half a tenth below the base would print as the base.
+  // A value within half a tenth below the base would print as the base.
   while (value >= base - 0.05 && unit + 1 < units.size()) {
     value /= base;
     ++unit;
@@ -229,7 +229,7 @@ std::string ShortenedText(const std::string& text, size_t columns, bool utf8) {
   if (width <= columns) return text;
   const std::string_view ellipsis = utf8 ? "\u2026" : "...";
   const size_t kept = columns - std::min(columns, TextWidth(ellipsis));
-  // The end tells the leaves of one layer apart: it gets the odd one.
+  // The end distinguishes the leaves of one layer, so it gets the odd column.
   const size_t head = kept / 2;
   const size_t tail = width - (kept - head);
   std::string shortened;

@@ -1,4 +1,4 @@
-// Sizes, times and names as people read and write them.
+// Formats and parses sizes, times and names for users.
 //
 // Thread-safety: pure functions.
 // Units: bytes; seconds; nanoseconds since 1970-01-01 UTC.
@@ -22,7 +22,7 @@ std::string HumanBytes(uint64_t bytes);
 std::string HumanSeconds(double seconds);
 // "2026-01-31T12:00:00.123Z" (milliseconds, as RFC 3339).
 std::string IsoTime(int64_t ns);
-// "1 leaf", "2 leaves": `plural` is the whole word.
+// "1 leaf", "2 leaves": `plural` is the complete word.
 std::string Counted(uint64_t count, std::string_view singular,
                     std::string_view plural);
 
@@ -31,11 +31,11 @@ std::string Counted(uint64_t count, std::string_view singular,
 Result<uint64_t> ParseBytes(std::string_view text);
 // "90s", "45m", "12h", "7d", "2w" and "90" (seconds); more than 0.
 std::optional<double> ParseSeconds(std::string_view text);
-// A decimal integer in [low, high] and nothing else.
+// Parses a decimal integer in [low, high] without other text.
 std::optional<int64_t> ParseInt(std::string_view text, int64_t low,
                                 int64_t high);
 
-// A decimal number, finite and nothing else.
+// Parses a finite decimal number without other text.
 std::optional<double> ParseNumber(std::string_view text);
 
 // The parts between separators; one empty part for empty text.
@@ -46,22 +46,23 @@ std::string Quoted(std::string_view text);
 // "[2,3]", "[]".
 std::string ShapeText(const Shape& shape);
 
-// `text` with control characters and bytes that are not UTF-8 as \n, \x1b, ...
-// Names come from files; a terminal must not obey them.
+// `text` with control characters and invalid UTF-8 escaped as \n, \x1b, ...
+// Names come from files, and a terminal must not interpret them.
 std::string PrintableText(std::string_view text);
-// `text` in at most `columns` code points: its beginning, "…" or "...", its
+// `text` cut to at most `columns` code points: its beginning, "…" or "...", its
 // end.
 std::string ShortenedText(const std::string& text, size_t columns, bool utf8);
-// The name of a leaf in at most `columns` code points: keys become their first
-// letters, from the left, but for the last two and those with numbers, which
-// tell layers apart: "p.t.layer_11.a.query.kernel". Then as ShortenedText.
+// A leaf's name in at most `columns` code points. Keys are shortened to their
+// first letters, from the left, except the last two and those with digits,
+// which distinguish layers: "p.t.layer_11.a.query.kernel". If that does not
+// suffice, the name is cut as by ShortenedText.
 std::string ShortenedName(const std::string& name, size_t columns, bool utf8);
 // "9999", "12.3K", "124.4M", "7.2B": powers of 1000, as models are named.
 std::string HumanCount(uint64_t count);
-// Number of code points: the width of most text in a terminal.
+// The number of code points: the width of most text in a terminal.
 size_t TextWidth(std::string_view text);
-// Length of the UTF-8 sequence that `text` starts with; 0 when malformed.
-// REQUIRES: text not empty.
+// The length of the UTF-8 sequence that `text` starts with; 0 if malformed.
+// REQUIRES: text is not empty.
 size_t Utf8SequenceBytes(std::string_view text);
 
 }  // namespace holdfast::cli

@@ -1,7 +1,7 @@
-// bisect: the first bad step of a root.
+// bisect: finds the first bad step of a root.
 
+#include "cli/failures.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/history.h"

@@ -1,10 +1,10 @@
-// cat: one value, or a slice of it.
+// cat: prints one value, or a slice of it.
 
 #include "cli/array_text.h"
+#include "cli/failures.h"
 #include "cli/leaf_text.h"
 #include "cli/npy.h"
 #include "cli/read_selection.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/slice.h"
 #include "cli/units.h"
@@ -15,7 +15,7 @@
 namespace holdfast::cli {
 namespace {
 
-// The thing that the second operand asks for.
+// The leaf and slice that the second operand asks for.
 struct Wanted {
   size_t leaf = 0;
   std::optional<std::string> slice;
@@ -34,7 +34,7 @@ Result<size_t> FindLeaf(const Checkpoint& checkpoint, std::string_view name) {
                               Counted(leaf_count, "leaf", "leaves"));
 }
 
-// The whole operand as a name first: names may contain brackets.
+// Tries the complete operand as a name first, since names may contain brackets.
 Result<Wanted> Resolve(const Checkpoint& checkpoint, std::string_view operand) {
   const auto whole = FindLeaf(checkpoint, operand);
   if (whole.ok()) return Wanted{*whole, std::nullopt};

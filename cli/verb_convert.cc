@@ -1,13 +1,13 @@
-// convert, reshard and materialize: a checkpoint written again in another
-// layout, or with bytes of its own.
+// convert, reshard and materialize: write a checkpoint again in another layout,
+// or with its own copy of all bytes.
 
+#include "cli/failures.h"
 #include "cli/flags.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/leaf_plan.h"
 #include "cli/map_rules.h"
 #include "cli/ranks.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
@@ -62,7 +62,7 @@ Result<ConvertResult> ConvertWithProgress(const Args& args, Env& env,
   return RewriteOne(args, options);
 }
 
-// Counts the leaves that something happened to.
+// Counts the leaves that were changed in some way.
 std::string Changes(const ConvertReport& report) {
   size_t left_out = 0, renamed = 0, others = 0;
   for (const ConvertReport::Entry& entry : report.entries) {

@@ -1,8 +1,8 @@
-// cp: a tree copied from anywhere to anywhere.
+// cp: copies a tree between any two places.
 
+#include "cli/failures.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/remote.h"

@@ -1,14 +1,14 @@
-// diff: the differences between two checkpoints.
+// diff: shows the differences between two checkpoints.
 
 #include <algorithm>
 #include <cstdio>
 
 #include "cli/element_text.h"
+#include "cli/failures.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/leaf_text.h"
 #include "cli/map_rules.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
@@ -36,7 +36,7 @@ Result<TwoCheckpoints> OpenBoth(const Args& args) {
   return TwoCheckpoints{*std::move(a), *std::move(b)};
 }
 
-// A pattern has to select something in one of the two.
+// A pattern must select something in one of the two.
 Status CheckPatterns(const TwoCheckpoints& both,
                      std::span<const std::string> patterns) {
   for (const std::string& pattern : patterns) {
@@ -159,7 +159,7 @@ void AddDiff(const TwoCheckpoints& both, const LeafDiff& leaf,
        has_errors ? ErrorText(leaf.max_rel_error) : "-", NoteText(both, leaf)});
 }
 
-// Leaves that pass, though not every element is the same.
+// Leaves that pass although some elements differ.
 uint64_t CountClose(const DiffResult& result) {
   return static_cast<uint64_t>(std::count_if(
       result.leaves.begin(), result.leaves.end(), [](const LeafDiff& leaf) {

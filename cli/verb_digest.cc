@@ -1,13 +1,13 @@
-// digest: the sha256 of each leaf's value.
+// digest: prints the sha256 of each leaf's value.
 
 #include <algorithm>
 #include <memory>
 
 #include "cli/digest_leaves.h"
 #include "cli/element_text.h"
+#include "cli/failures.h"
 #include "cli/leaf_text.h"
 #include "cli/progress_bar.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
@@ -37,7 +37,7 @@ std::vector<Result<std::string>> Digests(const Checkpoint& checkpoint,
   return DigestLeaves(checkpoint, selected, options);
 }
 
-// The value itself, for leaves so small that it says more than a digest.
+// Writes the value itself, for leaves so small that it says more than a digest.
 Status WriteValue(const Checkpoint& checkpoint, size_t leaf, JsonWriter* json) {
   const LeafInfo& info = checkpoint.leaves()[leaf];
   if (info.kind == ValueKind::kScalar) {
@@ -132,7 +132,7 @@ int RunDigest(const Args& args, Env& env) {
     return replaced == digests.end() ? Status() : replaced->status();
   });
   if (!read.ok()) return Fail(env, read);
-  // Half a list must not pass for a whole one.
+  // A partial list must not pass for a complete one.
   if (env.cancelled()) return Fail(env, CancelledError("interrupted"));
   return args.json ? PrintDigestJson(*opened, selected, digests, env)
                    : PrintDigestText(*opened, selected, digests, env);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "cli/failures.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/remote.h"

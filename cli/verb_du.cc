@@ -1,7 +1,7 @@
-// du: the disk space of each step, item and kind of file.
+// du: shows the disk space of each step, item and kind of file.
 
+#include "cli/failures.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "cli/verbs.h"

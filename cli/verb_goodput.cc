@@ -1,4 +1,5 @@
-// goodput: what share of its time a run trains, and what to choose for more.
+// goodput: computes the share of its time that a run trains, and suggests how
+// to raise it.
 
 #include <algorithm>
 #include <chrono>
@@ -9,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/failures.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
@@ -31,7 +32,7 @@ std::string SizeText(double bytes) {
   return HumanBytes(static_cast<uint64_t>(std::min(bytes, kBytesMax)));
 }
 
-// The library's names of the options.
+// The library's option names and the command's.
 constexpr std::pair<std::string_view, std::string_view> kOptionNames[] = {
     {"host_count", "--hosts"},
     {"host_mtbf_seconds", "--mtbf"},
@@ -62,7 +63,7 @@ std::string WithOptionNames(std::string text) {
   return text;
 }
 
-// How fast this machine saves to a directory, every byte synced.
+// Measures how fast this machine saves to a directory, with every byte synced.
 Result<double> MeasureLocalTier(const std::string& directory) {
   constexpr int64_t kByteCount = int64_t{256} << 20;
   auto array = Array::Allocate(DType::kUint8, {kByteCount});

@@ -1,10 +1,10 @@
-// info: a checkpoint in a screenful.
+// info: summarizes a checkpoint on one screen.
 
 #include <cstdio>
 #include <map>
 
+#include "cli/failures.h"
 #include "cli/leaf_text.h"
-#include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"
@@ -29,14 +29,14 @@ Summary Summarise(const std::vector<LeafInfo>& leaves) {
   return summary;
 }
 
-// Decoded bytes a stored byte; 0 when nothing is stored.
+// Decoded bytes per stored byte; 0 if nothing is stored.
 double Ratio(const LeafTotals& totals) {
   if (totals.stored_bytes == 0) return 0;
   return static_cast<double>(totals.decoded_bytes) /
          static_cast<double>(totals.stored_bytes);
 }
 
-// Foreign formats have one layout each.
+// Foreign formats have only one layout each.
 bool HasLayout(const CheckpointInfo& info) {
   return info.use_ocdbt || info.zarr_format != 0 ||
          info.format.starts_with("orbax");

@@ -1,13 +1,13 @@
-// log: the history of a run, newest step first.
+// log: shows the history of a run, newest step first.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <set>
 
+#include "cli/failures.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/sparkline.h"
 #include "cli/step_text.h"
 #include "cli/text_table.h"
@@ -38,7 +38,7 @@ std::string MovedText(const LogEntry& entry) {
   return text;
 }
 
-// The metric that is drawn, or all of them.
+// The metric that is drawn, or all metrics.
 std::string LogMetricsText(const LogEntry& entry, const Args& args) {
   if (args.metric.empty()) return MetricsText(entry.step.metrics);
   const auto found = entry.metrics.find(args.metric);
@@ -77,7 +77,7 @@ void PrintSparkline(const StepLog& log, const Args& args, Env& env) {
           << PrintableText(greatest->step.name) << ")\n";
 }
 
-// NotFound names the metrics that there are.
+// The NotFound error lists the existing metrics.
 Status CheckMetric(const StepLog& log, const Args& args) {
   std::set<std::string> names;
   for (const LogEntry& entry : log.entries) {

@@ -1,9 +1,9 @@
-// ls: one line a leaf.
+// ls: prints one line per leaf.
 
 #include <algorithm>
 
+#include "cli/failures.h"
 #include "cli/leaf_text.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/text_table.h"
 #include "cli/units.h"

@@ -1,9 +1,9 @@
-// merge: one checkpoint of several.
+// merge: makes one checkpoint from several.
 
+#include "cli/failures.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/map_rules.h"
-#include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/merge.h"
@@ -11,7 +11,7 @@
 namespace holdfast::cli {
 namespace {
 
-// Empty when the command line makes no sense; then why is said.
+// Returns why the command line makes no sense; empty if it does.
 std::string UsageProblem(const Args& args) {
   const size_t source_count = args.operands.size() - 1;
   const auto one_each = [&](std::string_view flag, size_t count) {

@@ -1,11 +1,12 @@
-// plan: what each process would hold, write and read, under a mesh and specs.
+// plan: shows what each process would hold, write and read, under a mesh and
+// specs.
 
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/failures.h"
 #include "cli/leaf_plan.h"
 #include "cli/leaf_text.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
@@ -15,7 +16,7 @@
 namespace holdfast::cli {
 namespace {
 
-// More processes than this get a line each only with --long.
+// With more processes than this, each gets a line only with --long.
 constexpr size_t kRankLinesMax = 32;
 constexpr int kProblemLinesMax = 10;
 
@@ -35,8 +36,8 @@ struct Totals {
       all.Add(load);
     }
   }
-  // Bytes that the busiest process writes, over the mean; 1 when nothing is
-  // written.
+  // Bytes that the busiest process writes, relative to the mean; 1 if nothing
+  // is written.
   double Balance() const {
     uint64_t most = 0;
     for (const auto& [rank, load] : by_rank) {
@@ -54,7 +55,7 @@ RankLoad SumOf(const PlannedLeaf& plan) {
   return sum;
 }
 
-// Bytes read for each byte needed; 1 when nothing is.
+// Bytes read per byte needed; 1 if nothing is needed.
 double Amplification(const RankLoad& load) {
   if (load.need_bytes == 0) return 1;
   return static_cast<double>(load.read_bytes) /
@@ -67,7 +68,7 @@ std::string TimesText(double times) {
   return text;
 }
 
-// Tells of the leaves that do not fit, and counts them.
+// Reports the leaves that do not fit, and counts them.
 class Problems {
  public:
   explicit Problems(Env& env) : env_(env) {}
@@ -88,7 +89,7 @@ class Problems {
   int count_ = 0;
 };
 
-// Leaves, devices and processes as tables.
+// Prints leaves, devices and processes as tables.
 class PlanTables {
  public:
   PlanTables(const LeafPlanner& planner, const Args& args, Env& env)

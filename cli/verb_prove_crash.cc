@@ -1,10 +1,10 @@
-// prove-crash: what a power loss could cost a program that saves.
+// prove-crash: shows what a power loss could cost a program that saves.
 
 #include <utility>
 #include <vector>
 
+#include "cli/failures.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
@@ -13,7 +13,7 @@
 namespace holdfast::cli {
 namespace {
 
-// One program's proof; its name is a library's, or the command's.
+// The proof for one program, named after a library or the command.
 struct Proved {
   std::string name;
   CrashProof proof;
@@ -184,7 +184,7 @@ int RunProveCrash(const Args& args, Env& env) {
     status = command.ok() ? add(library, *command) : command.status();
   }
   if (!status.ok()) {
-    // The run failed, not a checkpoint of the user's.
+    // The run itself failed, not a checkpoint of the user.
     Fail(env, status);
     return status.code() == StatusCode::kInvalidArgument ? kExitUsage
                                                          : kExitFailure;

@@ -1,11 +1,11 @@
-// prune: takes steps away, into the trash and out of it.
+// prune: removes steps, into the trash or from it.
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/failures.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "cli/verbs.h"

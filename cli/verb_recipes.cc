@@ -1,7 +1,7 @@
-// recipes: the recipes that are shipped.
+// recipes: lists the shipped recipes.
 
+#include "cli/failures.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/recipe.h"
 

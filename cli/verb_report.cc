@@ -1,9 +1,9 @@
-// report: a checkpoint as one HTML file.
+// report: writes a checkpoint's report as one HTML file.
 
+#include "cli/failures.h"
 #include "cli/flags.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/report.h"

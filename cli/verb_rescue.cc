@@ -1,11 +1,11 @@
-// rescue: a clean step of what is left of a checkpoint.
+// rescue: makes a clean step from what is left of a checkpoint.
 
 #include <algorithm>
 #include <string>
 
+#include "cli/failures.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/rescue.h"

@@ -1,12 +1,12 @@
-// serve: checkpoints over HTTP.
+// serve: serves checkpoints over HTTP.
 
 #include <chrono>
 #include <mutex>
 #include <thread>
 
+#include "cli/failures.h"
 #include "cli/flags.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/serve.h"
 
@@ -22,7 +22,7 @@ ServeOptions ServeOptionsOf(const Args& args, const Env& env) {
   options.token = args.token;
   options.open = OpenOptionsOf(args);
   options.run = RunOptionsOf(args, env);
-  options.run.cancel = nullptr;  // ends the server, not an answer
+  options.run.cancel = nullptr;  // cancels the server, not a response
   return options;
 }
 

@@ -1,14 +1,14 @@
-// stats: the numbers in each tensor, summed up.
+// stats: summarizes the elements of each tensor.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 #include "cli/element_text.h"
+#include "cli/failures.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/leaf_text.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
@@ -41,7 +41,8 @@ double AbsMaxOfLeaf(const LeafStats& leaf) {
              : leaf.absmax->As<double>();
 }
 
-// --sort compares this; the largest comes first, NaN before all.
+// The value that --sort compares; the largest comes first, NaN before all
+// others.
 double SortValue(const LeafStats& leaf, SortKey key) {
   double value = 0;
   if (key == SortKey::kSize) value = static_cast<double>(leaf.bytes);
@@ -116,7 +117,7 @@ void AddStats(const LeafStats& leaf, TextTable* table) {
 // Savings below this are not worth a conversion.
 constexpr uint64_t kAdvisedBytesMin = 1 << 20;
 
-// Says what another compression would save; nothing when that is little.
+// Prints what another compression would save, unless that is little.
 void PrintAdvice(const StatsResult& result, std::ostream& out) {
   const uint64_t stored_bytes = result.stats.stored_bytes;
   if (result.planes_bytes + kAdvisedBytesMin > stored_bytes) return;
@@ -217,7 +218,7 @@ void PrintStatsJson(const Checkpoint& checkpoint, const StatsResult& result,
   out << '\n';
 }
 
-// Damage first, then what --nan asks for.
+// Damage takes precedence over the result of --nan.
 int ExitCodeOfStats(const StatsResult& result, const Args& args, Env& env) {
   int code = kExitFine;
   for (const LeafStats& leaf : result.leaves) {

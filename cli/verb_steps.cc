@@ -1,7 +1,7 @@
-// steps: the step directories of a root.
+// steps: lists the step directories of a root.
 
+#include "cli/failures.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/step_text.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
@@ -31,7 +31,7 @@ void PrintStepsText(const std::vector<StepInfo>& steps, const Args& args,
                    {"COMMITTED"}});
   const bool color = UseColor(args, env);
   for (const StepInfo& step : steps) {
-    // A name says more than the number where the two differ.
+    // Where name and number differ, the name says more.
     table.AddRow(
         {PrintableText(step.name),
          step.commit_timestamp_ns ? IsoTime(*step.commit_timestamp_ns) : "-",

@@ -1,4 +1,4 @@
-// The verbs: their operands, words and examples.
+// The verbs: their operands, descriptions and examples.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -208,7 +208,7 @@ constexpr Example kManExamples[] = {
 
 constexpr size_t kAny = std::numeric_limits<size_t>::max();
 
-// Order as in VerbId.
+// In the order of VerbId.
 constexpr Verb kVerbs[] = {
     {VerbId::kLs, "ls", "PATH [PATTERN...]", 1, kAny, "List leaves",
      "Lists the leaves of a checkpoint: name, kind, dtype and shape, chunks, "

@@ -1,10 +1,10 @@
-// top: steps and tensors in a terminal, to be walked through.
+// top: browses steps and tensors in a terminal.
 
 #include <chrono>
 #include <deque>
 #include <mutex>
 
-#include "cli/report.h"
+#include "cli/failures.h"
 #include "cli/top/layout.h"
 #include "cli/top/model.h"
 #include "cli/top/worker.h"
@@ -15,7 +15,8 @@
 namespace holdfast::cli {
 namespace {
 
-// How often --watch looks, and how long others wait for a signal at most.
+// How often --watch looks for changes, and the longest that other modes wait
+// for a signal.
 constexpr double kWatchSeconds = 1;
 
 int64_t NowNs() {
@@ -24,7 +25,7 @@ int64_t NowNs() {
       .count();
 }
 
-// Answers on their way from the worker.
+// The queue of answers from the worker.
 class Answers {
  public:
   void Put(top::Answer answer) {
@@ -59,7 +60,7 @@ class TopLoop {
         cache_(cache),
         worker_(WorkerOptionsOf()) {}
 
-  // The signal that ended it, or 0.
+  // Returns the signal that ended it, or 0.
   int Run() {
     Ask(top::FirstAsks(state_));
     while (!state_.is_over) {
@@ -117,7 +118,7 @@ class TopLoop {
   Answers answers_;
   int64_t listed_ns_ = 0;
   bool is_listing_ = false;
-  top::Worker worker_;  // last: it posts
+  top::Worker worker_;  // last, because it posts to the other members
 };
 
 }  // namespace

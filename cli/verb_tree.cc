@@ -1,10 +1,10 @@
-// tree: the leaves, indented. Walks with explicit stacks: how deep the keys
-// nest is up to the file.
+// tree: prints the leaves, indented. It walks with explicit stacks, because the
+// file decides how deeply keys nest.
 
 #include <map>
 
+#include "cli/failures.h"
 #include "cli/leaf_text.h"
-#include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/checkpoint.h"
@@ -15,7 +15,7 @@ namespace {
 struct Node {
   std::string_view key;
   std::vector<size_t> children;    // in the checkpoint's order
-  const LeafInfo* leaf = nullptr;  // a node may be both leaf and parent
+  const LeafInfo* leaf = nullptr;  // a node may be both a leaf and a parent
   LeafTotals below;                // leaves here and below
 };
 
@@ -114,7 +114,7 @@ class TreePrinter {
     out_ << '\n';
   }
 
-  // Leaves that are not shown are counted.
+  // Counts the leaves that are not shown.
   static std::string BelowText(const Node& node, bool at_bottom) {
     const LeafTotals& below = node.below;
     std::string text = "(";
@@ -186,7 +186,7 @@ void PrintTreeText(const Checkpoint& checkpoint, const Forest& forest,
   BeginListing(args, env);
   const Node& root = forest.at(0);
   if (!args.quiet) env.out << PrintableText(checkpoint.info().path);
-  // A checkpoint may be one bare value.
+  // A checkpoint may be a single bare value.
   if (root.leaf != nullptr) env.out << "  " << SummaryText(*root.leaf);
   if (!args.quiet || root.leaf != nullptr) env.out << '\n';
   TreePrinter(forest, args, env).Print();

@@ -1,11 +1,11 @@
-// verify: reads and checks everything, and says what is damaged.
+// verify: reads and checks everything, and reports what is damaged.
 
 #include <memory>
 
+#include "cli/failures.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/ranks.h"
-#include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "cli/verify_report.h"
@@ -41,7 +41,7 @@ Result<int> VerifyOne(const Args& args, Env& env, ProcessGroup* group) {
   return VerifyExitCode(*report);
 }
 
-// A step that cannot be opened at all is as good as damaged, or not supported.
+// A step that cannot be opened at all counts as damaged, or as not supported.
 Result<VerifyReport> VerifyStep(const std::string& path, const Args& args,
                                 Env& env, ProcessGroup* group) {
   Result<VerifyReport> report = VerifyWithProgress(path, args, env, group);
@@ -53,7 +53,7 @@ Result<VerifyReport> VerifyStep(const std::string& path, const Args& args,
   return unreadable;
 }
 
-// One line a step, as they are checked; then the newest that is sound.
+// Prints one line per step as it is checked; then the newest intact step.
 class RootReport {
  public:
   RootReport(const Args& args, Env& env) : args_(args), env_(env) {

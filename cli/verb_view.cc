@@ -1,9 +1,9 @@
-// view: a checkpoint of any format as Orbax's, by reference.
+// view: makes a checkpoint of any format readable as Orbax's, by reference.
 
+#include "cli/failures.h"
 #include "cli/job_progress.h"
 #include "cli/json_out.h"
 #include "cli/map_rules.h"
-#include "cli/report.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
 #include "holdfast/tools/view.h"

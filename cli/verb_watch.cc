@@ -1,12 +1,12 @@
-// watch: the saves that are under way at a root, rank by rank.
+// watch: shows the saves in progress at a root, rank by rank.
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <thread>
 
+#include "cli/failures.h"
 #include "cli/json_out.h"
-#include "cli/report.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "cli/verbs.h"
@@ -98,8 +98,8 @@ void PrintWatchJson(const std::vector<LiveSave>& saves, const Args& args,
   out << '\n';
 }
 
-// Where nothing can be drawn over: a line for each rank that has another phase
-// than before, lags, or does no longer.
+// For output that cannot be redrawn: prints a line for each rank that entered
+// another phase, or started or stopped lagging.
 class ChangeLines {
  public:
   void Print(const std::vector<LiveSave>& saves, std::ostream& out) {
@@ -127,7 +127,7 @@ class ChangeLines {
   std::map<std::string, std::string> before_;
 };
 
-// In parts, so that an interrupt is soon obeyed.
+// Waits in short parts, so that an interrupt is handled soon.
 void WaitFor(double seconds, const Env& env) {
   constexpr std::chrono::milliseconds kPart{50};
   const auto end =

@@ -1,9 +1,10 @@
-// The verbs: each takes what was typed and the world, and returns an exit code.
+// The verbs: each is called with the parsed arguments and an Env, and returns
+// an exit code.
 //
 // Results go to env.out, everything else to env.err.
-// Thread-safety: one verb at a time for an Env.
+// Thread-safety: one verb at a time per Env.
 // Ownership: borrows both for the call.
-// REQUIRES: args from ParseArgs, with this verb.
+// REQUIRES: args come from ParseArgs, with this verb.
 #pragma once
 
 #include "cli/args.h"

@@ -1,6 +1,6 @@
 #include "cli/verify_report.h"
 
-#include "cli/report.h"
+#include "cli/failures.h"
 #include "cli/units.h"
 
 namespace holdfast::cli {

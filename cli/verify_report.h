@@ -13,12 +13,12 @@
 
 namespace holdfast::cli {
 
-// `prefix` stands before each line's subject: "", or "7: " of a step.
+// `prefix` precedes each line's subject: "", or "7: " for a step.
 void PrintVerifyReport(const VerifyReport& report, std::string_view prefix,
                        const Args& args, Env& env);
-// Damage is worse than what is not supported.
+// Damage is worse than an unsupported leaf.
 int VerifyExitCode(const VerifyReport& report);
-// The members of an object that is open.
+// Writes the members of an open object.
 void WriteVerifyFields(const VerifyReport& report, JsonWriter* json);
 
 }  // namespace holdfast::cli

@@ -4,6 +4,7 @@
 #   apt-get install g++-aarch64-linux-gnu qemu-user libzstd-dev:arm64 \
 #     libblosc-dev:arm64 liblz4-dev:arm64 libsnappy-dev:arm64 zlib1g-dev:arm64 \
 #     libssl-dev:arm64 libpcre2-dev:arm64 libpugixml-dev:arm64 libisal-dev:arm64 \
+#     libxxhash-dev:arm64 \
 #     libcurl4-openssl-dev:arm64 libgtest-dev:arm64 libgmock-dev:arm64
 #
 # scripts/test-long arm uses it.

@@ -20,6 +20,7 @@ pkg_check_modules(pugixml_pc REQUIRED IMPORTED_TARGET pugixml)
 pkg_check_modules(isal_pc REQUIRED IMPORTED_TARGET libisal)
 find_path(CURL_INCLUDE_DIR curl/curl.h REQUIRED)
 find_path(MSGPACK_INCLUDE_DIR msgpack.hpp REQUIRED)
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 find_path(BOOST_INCLUDE_DIR boost/beast/http.hpp REQUIRED)
 
 # holdfast_archive(name target archives...): `name` links the archives when all
@@ -79,6 +80,9 @@ add_library(holdfast_msgpack INTERFACE)
 target_include_directories(holdfast_msgpack SYSTEM INTERFACE
   ${MSGPACK_INCLUDE_DIR})
 target_compile_definitions(holdfast_msgpack INTERFACE MSGPACK_NO_BOOST)
+add_library(holdfast_xxhash INTERFACE)
+target_include_directories(holdfast_xxhash SYSTEM INTERFACE
+  "${XXHASH_INCLUDE_DIR}")
 add_library(holdfast_boost INTERFACE)
 target_include_directories(holdfast_boost SYSTEM INTERFACE "${BOOST_INCLUDE_DIR}")
 

@@ -23,7 +23,8 @@ constexpr int kLayerCount = 3;
 constexpr int64_t kWidth = 384;
 constexpr int64_t kVocabulary = 2880;
 
-// Roughly normal numbers with this standard deviation, the same every time.
+// Approximately normal numbers with this standard deviation; the sequence is
+// always the same.
 class Normal {
  public:
   explicit Normal(uint64_t seed) : state_(seed) {}
@@ -45,7 +46,7 @@ class Normal {
 
 enum class Role { kWeight, kFirstMoment, kSecondMoment };
 
-// A jax.Array: bfloat16 weights, float32 moments as Adam leaves them.
+// A jax.Array: bfloat16 weights, or float32 moments like Adam's.
 Tree MakeArray(Role role, const Shape& shape, uint64_t seed) {
   Normal normal(seed);
   const bool is_weight = role == Role::kWeight;
@@ -103,8 +104,8 @@ Tree MakeState() {
   });
 }
 
-// Counts equal leaves. Containers may differ in kind: without a target, a
-// tuple comes back as a list and a named tuple as a dict.
+// Counts equal leaves. Containers may differ in kind: without a target, a tuple
+// is loaded as a list and a named tuple as a dict.
 void Compare(const Tree& want, const Tree* got, const std::string& name,
              int& equal_count, int& leaf_count) {
   if (want.is_leaf()) {

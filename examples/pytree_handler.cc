@@ -1,7 +1,8 @@
-// Orbax's PyTreeCheckpointHandler from C++:
+// Uses Orbax's PyTreeCheckpointHandler from C++: saves a small model with its
+// weights in bfloat16, restores them sharded over two devices, and restores
+// them again under other names.
+//
 //   example_pytree_handler DIRECTORY
-// saves a small model with its weights in bfloat16, restores them cut over two
-// devices, and restores them again under other names.
 #include <holdfast/holdfast.h>
 #include <holdfast/orbax/orbax.h>
 
@@ -35,7 +36,8 @@ Status Save(holdfast::PyTreeCheckpointHandler& handler,
   return handler.Finalize(directory);
 }
 
-// As float32 again, rows 0 and 1 for one device, rows 2 and 3 for another.
+// Restores as float32 again, rows 0 and 1 to one device, rows 2 and 3 to
+// another.
 Status RestoreSharded(holdfast::PyTreeCheckpointHandler& handler,
                       const std::string& directory) {
   ArrayRestoreArgs rows;
@@ -57,7 +59,7 @@ Status RestoreSharded(holdfast::PyTreeCheckpointHandler& handler,
   return Status();
 }
 
-// "params/denseN" became "net/N", and the count begins anew.
+// Renames "params/denseN" to "net/N", and restarts the count.
 Status RestoreRenamed(holdfast::PyTreeCheckpointHandler& handler,
                       const std::string& directory) {
   holdfast::PyTreeRestoreArgs args;

@@ -1,6 +1,7 @@
-// Reads one value out of a checkpoint that a Python program wrote:
+// Reads one value from a checkpoint that a Python program wrote, in one call,
+// and prints the dtype, shape and sum of this float32 array.
+//
 //   example_read_checkpoint PATH NAME
-// prints dtype, shape and the sum of a float32 array, read in one call.
 #include <holdfast/holdfast.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// A training run that can be stopped and started: every start goes on from the
-// latest step, keeps the last two, and those that 5 divides.
+// A training run that can be stopped and started: every start continues from
+// the latest step. It keeps the last two steps, and those divisible by 5.
 //
 //   example_training_run DIRECTORY STEPS
 #include <holdfast/holdfast.h>

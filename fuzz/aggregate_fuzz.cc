@@ -1,5 +1,5 @@
-// ParseAggregate: the tree of a msgpack file equals itself parsed again, and
-// flattening it gives a tree back.
+// ParseAggregate: the tree of a msgpack file equals itself parsed again, and it
+// can be flattened and rebuilt.
 #include "engine/format/aggregate.h"
 #include "fuzz_util.h"
 #include "ground/tree/flatten.h"

@@ -1,5 +1,5 @@
-// ParseArrayMetadatas: what parses is written to a text that parses and is
-// written the same.
+// ParseArrayMetadatas: metadata that parse are written to a text that parses
+// and is written identically.
 #include "engine/format/array_metadatas.h"
 #include "fuzz_util.h"
 

@@ -1,5 +1,5 @@
-// The shared files of Amazon's tools and their commands: no text crashes, and
-// what is read is no more than what was there.
+// The shared files of Amazon's tools and their commands: no text crashes the
+// parsers, and they return nothing that was not in the text.
 #include "fuzz_util.h"
 #include "stores/cloud/s3/aws_profile.h"
 #include "stores/cloud/s3/credential_process.h"

@@ -1,8 +1,10 @@
-// Blosc containers against c-blosc: what we decode, it decodes to the same
-// bytes; and planes that we make of any bytes are decoded to them by both.
+// Compares the decoder of blosc containers with c-blosc: a container that we
+// decode, it decodes to the same bytes; and planes that we encode from any
+// bytes are decoded to these by both.
 //
-// Input: one byte, whose lowest bit says which of the two and whose others are
-// the size of an item; a container, whose sizes are set right, or bytes.
+// Input: one byte, whose lowest bit selects which of the two and whose other
+// bits are the size of an item; then a container, whose sizes are corrected, or
+// bytes.
 #include <blosc.h>
 
 #include <string>
@@ -33,7 +35,7 @@ void CheckContainer(std::string_view given) {
   CodecContext context;
   std::vector<char> ours(decoded_bytes);
   const bool is_decoded = (*codec)->Decode(container, ours, context).ok();
-  // Checksums that nobody compares must not change what is decoded.
+  // Checksums that nothing compares must not change what is decoded.
   CodecContext knowing_context;
   knowing_context.set_bytes_are_known(true);
   std::vector<char> known(decoded_bytes);

@@ -1,4 +1,4 @@
-// DecodeBtreeNode: what decodes is encoded and decoded to the same node.
+// DecodeBtreeNode: a node that decodes is encoded and decoded to an equal node.
 #include "formats/ocdbt/format/btree_node.h"
 #include "ocdbt_fuzz.h"
 

@@ -1,5 +1,5 @@
-// ParseCheckpointMetadata and ParseRootMetadata: what parses is written to a
-// text that parses and is written the same.
+// ParseCheckpointMetadata and ParseRootMetadata: metadata that parse are
+// written to a text that parses and is written identically.
 #include "engine/format/checkpoint_metadata.h"
 #include "fuzz_util.h"
 

@@ -1,5 +1,5 @@
 // ChunkDelta: whatever bytes are applied, only words are written; and a delta
-// between two contents makes the second of the first.
+// between two contents turns the first into the second.
 //
 // Input: a byte for the kind of words, a byte for their count; then the delta,
 // or both contents.

@@ -1,5 +1,5 @@
-// The bytes codecs: decoding arbitrary bytes stays within the output given,
-// the ways to decode agree, and what decodes survives encode and decode.
+// The bytes codecs: decoding arbitrary bytes stays within the given output, all
+// decoding functions agree, and what decodes survives encode and decode.
 //
 // Input: one byte for the codec, two for the size of the output, the stream.
 #include <algorithm>
@@ -54,7 +54,8 @@ void CheckRoundTrip(const BytesCodec& codec, std::string_view decoded,
 void CheckStream(const BytesCodec& codec, std::string_view in,
                  size_t decoded_bytes) {
   CodecContext context;
-  // A new block of exactly this size, so that a sanitizer sees its ends.
+  // A new allocation of exactly this size, so that a sanitizer detects
+  // overruns.
   std::vector<char> out(decoded_bytes);
   const std::string_view decoded(out.data(), out.size());
   const Status status = codec.Decode(in, out, context);

@@ -1,5 +1,5 @@
-// ParseContentRange: what it takes lies within the object and, written down, is
-// the input again but for leading zeros.
+// ParseContentRange: an accepted range is inside the object and, written out,
+// equals the input except for leading zeros.
 #include <string>
 
 #include "fuzz_util.h"

@@ -1,5 +1,6 @@
-// ParseDeltaInfo: what is understood is written and understood again, the same.
-// The id of its arrays is made right, so that other mutations are believed.
+// ParseDeltaInfo: a document that parses is written and parsed to the same
+// document. The id of its arrays is corrected, so that other mutations are
+// accepted.
 #include "foreign/chain/delta_info.h"
 #include "fuzz_util.h"
 
@@ -16,7 +17,7 @@ void Check(const nlohmann::ordered_json& document) {
   FUZZ_CHECK(again->tree == info->tree);
 }
 
-// The document with the id that its tree and hashes have.
+// Checks the document with the id that fits its tree and hashes.
 void CheckRepaired(nlohmann::ordered_json document) {
   if (!document.is_object()) return;
   const auto tree = document.find("tree");

@@ -1,5 +1,5 @@
 // ParseDigestFile: a sidecar that parses is written and parsed to the same
-// rows. Its checksum is made right, so that mutated rows are believed.
+// rows. Its checksum is corrected, so that mutated rows are accepted.
 #include "engine/format/digest_file.h"
 #include "fuzz_util.h"
 

@@ -1,6 +1,6 @@
-// Shared by the fuzz targets: a check that no build option turns off, and
-// repairs of checksums, without which a mutated input gets no further than the
-// first comparison.
+// Helpers for the fuzz targets: a check that no build option turns off, and
+// repair of checksums, without which a mutated input would get no further than
+// the first comparison.
 //
 // Thread-safety: pure functions. Units: bytes.
 #pragma once
@@ -52,8 +52,8 @@ inline void PutLittleEndian(uint64_t value, size_t byte_count, char* target) {
   }
 }
 
-// `object` with the length and the checksum that an OCDBT envelope of its size
-// must have (src/formats/ocdbt/format/envelope.h).
+// Returns `object` with the length and the checksum that an OCDBT envelope of
+// its size must have (src/formats/ocdbt/format/envelope.h).
 inline std::string RepairedEnvelope(std::string_view object) {
   std::string text(object);
   if (text.size() < 4 + 8 + 2 + 4) return text;

@@ -1,5 +1,5 @@
-// The answers of Google Cloud Storage: pages, objects, copies, refusals,
-// batches, times and tokens. Parsed answers keep the promises of its header.
+// The responses of Google Cloud Storage: pages, objects, copies, refusals,
+// batches, times and tokens. Parsed responses keep the promises of its header.
 #include <algorithm>
 
 #include "fuzz_util.h"
@@ -30,7 +30,7 @@ void CheckClean(std::string_view text) {
   FUZZ_CHECK(text.find("ya29.") == std::string_view::npos);
 }
 
-// The first line is the content type; the body need not come from our call.
+// The first line is the content type; the body need not answer our call.
 void CheckBatch(std::string_view input) {
   const size_t end = std::min(input.find('\n'), input.size());
   const std::string_view body = input.substr(std::min(end + 1, input.size()));

@@ -1,6 +1,6 @@
-// Fields that a client of the server may send: targets, ranges, lists of tags.
-// A range that is taken lies inside the file; a part of a path comes back as it
-// was.
+// Fields that a client may send to the server: targets, ranges, lists of tags.
+// An accepted range is inside the file; a part of a path survives encoding and
+// decoding.
 #include "fuzz_util.h"
 #include "tools/serve/http_message.h"
 

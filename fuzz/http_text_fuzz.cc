@@ -1,5 +1,5 @@
-// URLs and header values: what parses is taken apart without loss, secrets stay
-// out of what is shown, and dates are what the C library says.
+// URLs and header values: those that parse are split without loss, secrets are
+// not shown, and dates agree with the C library.
 #include <ctime>
 
 #include "fuzz_util.h"

@@ -1,4 +1,4 @@
-// ParseLease: a lease that parses is written and parsed to the same.
+// ParseLease: a lease that parses is written and parsed to an equal lease.
 #include "engine/commit/lease.h"
 #include "fuzz_util.h"
 

@@ -1,4 +1,5 @@
-// DecodeManifest: what decodes is encoded and decoded to the same manifest.
+// DecodeManifest: a manifest that decodes is encoded and decoded to an equal
+// manifest.
 #include "formats/ocdbt/format/manifest.h"
 #include "ocdbt_fuzz.h"
 

@@ -1,6 +1,6 @@
-// ScanForNodes and RepairDatabase: what a scan finds in any file are nodes of
-// good checksums, in order, none inside another; and a database that is put
-// together of them can be read.
+// ScanForNodes and RepairDatabase: a scan of any file finds nodes with valid
+// checksums, in order, none inside another; and a database rebuilt from them
+// can be read.
 #include "formats/ocdbt/database.h"
 #include "fuzz_util.h"
 #include "ground/base/coding.h"
@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes = holdfast::FuzzText(data, size);
   holdfast::CheckScan(bytes);
   holdfast::CheckRepair(bytes);
-  // The same as a node, whatever is in it, behind a value.
+  // The same bytes as a node, whatever they contain, after a value.
   const std::string node = holdfast::RepairedEnvelope(bytes);
   const std::string file = "value" + node;
   holdfast::CheckScan(file);

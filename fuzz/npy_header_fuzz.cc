@@ -1,5 +1,6 @@
-// The header of an npy file: what parses describes an array of no more bytes
-// than it says, and plain arrays are written as they were read.
+// The header of an npy file: one that parses describes an array of at most the
+// bytes that it claims, and headers of plain arrays are written as they were
+// read.
 #include <algorithm>
 
 #include "foreign/npz/npy_header.h"
@@ -21,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   FUZZ_CHECK(is_empty ? header->data_bytes == 0 : header->data_bytes == span);
-  // numpy has no names for these, by which they are written.
+  // numpy has no names for these dtypes, so they cannot be written by name.
   const bool is_nameless =
       header->dtype == DType::kBfloat16 || header->dtype == DType::kFloat8E5m2;
   const bool is_text = header->text_kind != 0;

@@ -1,5 +1,5 @@
-// Feeds an OCDBT decoder with the input as a whole object, as an object whose
-// length and checksum are made right, and as the body of one.
+// Feeds the input to an OCDBT decoder as a complete object, as an object with
+// its length and checksum corrected, and as the body of an object.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ inline Bytes SealRaw(ObjectKind kind, std::string_view body) {
   return *object;
 }
 
-// `check(object)` decodes and checks what can be decoded.
+// `check(object)` decodes the object and checks what it decoded.
 template <typename Check>
 void FuzzObject(ObjectKind kind, std::string_view input, const Check& check) {
   check(Bytes(std::string(input)));
@@ -29,7 +29,7 @@ void FuzzObject(ObjectKind kind, std::string_view input, const Check& check) {
   check(SealRaw(kind, input));
 }
 
-// Whether two references, each with its own table, mean the same bytes.
+// Whether two references, each with its own table, refer to the same bytes.
 inline bool SamePlace(const Reference& a, const DataFileTable& a_files,
                       const Reference& b, const DataFileTable& b_files) {
   if (a.missing() || b.missing()) return a.missing() && b.missing();

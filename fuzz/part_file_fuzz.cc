@@ -1,6 +1,6 @@
-// ParsePartFile: a part that parses is written and parsed to the same. The
-// checksums of the file and of the rows in it are made right, so that mutated
-// text is believed.
+// ParsePartFile: a part that parses is written and parsed to an equal part. The
+// checksums of the file and of its rows are corrected, so that mutated text is
+// accepted.
 #include <algorithm>
 
 #include "engine/format/part_file.h"
@@ -16,7 +16,7 @@ std::string WithChecksum(std::string body) {
   return body + digits;
 }
 
-// The second line's checksum, then the file's.
+// Corrects the second line's checksum, then the file's.
 std::string Repaired(std::string_view input) {
   constexpr std::string_view kLastMember = ",\"crc32c\":\"";
   const std::string_view body =

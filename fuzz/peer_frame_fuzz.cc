@@ -1,6 +1,6 @@
-// Messages that another process may send on a connection: hellos and heads. A
-// message that is accepted is, written down, the input again; a message of a
-// failure is bounded.
+// Messages that another process may send on a connection: hellos and heads. An
+// accepted message, written out, equals the input; a failure message is
+// bounded.
 #include "fuzz_util.h"
 #include "tiers/peers/peer_frame.h"
 
@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const auto kind : {PeerFrameKind::kRequest, PeerFrameKind::kAnswer}) {
     CheckHead(head, kind);
   }
-  // Past the checksum, which no mutation would hit.
+  // Corrects the checksum, which mutations would almost never match.
   PutLittleEndian(Crc32c(std::string_view(head).substr(0, kPeerHeadBytes - 4)),
                   4, &head[kPeerHeadBytes - 4]);
   for (const auto kind : {PeerFrameKind::kRequest, PeerFrameKind::kAnswer}) {

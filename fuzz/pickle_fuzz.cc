@@ -1,5 +1,5 @@
-// ReadPickle: what can be read has a canonical JSON, and, written and read
-// again, the same one.
+// ReadPickle: a pickle that can be read has a canonical JSON, which stays the
+// same when it is written and read again.
 #include "formats/pickle/torch_writer.h"
 #include "fuzz_util.h"
 #include "holdfast/tools/torch_file.h"

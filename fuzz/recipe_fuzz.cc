@@ -1,6 +1,6 @@
-// A recipe, and behind a zero byte the text of a config.json: what parses is
-// tried forwards and backwards on a small source, whose targets can be read,
-// and lie where they are said to.
+// A recipe and, after a zero byte, the text of a config.json: a recipe that
+// parses is applied forwards and in reverse to a small source; its targets must
+// be readable, and be stored where their extents say.
 #include <memory>
 
 #include "engine/checkpoint/stored_extents.h"

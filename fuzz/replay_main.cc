@@ -1,5 +1,5 @@
-// Runs a fuzz target once over each file given (directories: over each file in
-// them). Exit 0 when none crashed; a crash or a failed check aborts.
+// Runs a fuzz target once for each given file (for each file in a directory).
+// Exits with 0 if none crashed; a crash or a failed check aborts.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Answers of S3 and STS: whatever parses keeps what the headers promise, and
-// nothing that a server sends is more than it sent.
+// Responses of S3 and STS: whatever parses keeps what the headers promise, and
+// no result contains more than the server sent.
 #include <algorithm>
 
 #include "fuzz_util.h"
@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)ParseUploadsPage(xml);
   (void)ParseStsKeys(xml);
   (void)ParseIsoTime(xml);
-  // Text that may be in XML comes back from it as it went in.
+  // Text that XML allows is read back as it was written.
   const std::string key(xml);
   if (!key.empty() && CanBeInXml(key)) {
     std::string sent = DeleteXml({&key, 1});

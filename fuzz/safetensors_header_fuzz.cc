@@ -1,5 +1,5 @@
-// A whole safetensors file: what parses lies in the data without gaps, and is
-// written and parsed to the same entries.
+// A complete safetensors file: tensors that parse cover the data without gaps,
+// and are written and parsed to equal entries.
 #include <algorithm>
 
 #include "foreign/safetensors/safetensors_header.h"

@@ -1,8 +1,8 @@
-// ShardCodec: a shard that decodes is encoded and decoded to the same
-// elements, and each part of it decodes to the same part.
+// ShardCodec: a shard that decodes is encoded and decoded to the same elements,
+// and each part of it decodes to the same part.
 //
-// Input: one byte that chooses the layout, then the shard. The checksum of the
-// index is made right, so that mutated offsets and lengths are believed.
+// Input: one byte that selects the layout, then the shard. The checksum of the
+// index is corrected, so that mutated offsets and lengths are accepted.
 #include <cstring>
 #include <vector>
 

@@ -1,4 +1,5 @@
-// ParseShardingFile: `_sharding` that parses is written and parsed to the same.
+// ParseShardingFile: a `_sharding` that parses is written and parsed to an
+// equal one.
 #include "engine/format/sharding_file.h"
 #include "fuzz_util.h"
 #include "ground/base/text.h"

@@ -1,12 +1,12 @@
-// ShardingFromJson: a sharding that parses is written and parsed to the same,
-// and every element of an array under it is held by someone.
+// ShardingFromJson: a sharding that parses is written and parsed to an equal
+// one, and every element of an array under it is on some device.
 #include "fuzz_util.h"
 #include "holdfast/shard_plan.h"
 
 namespace holdfast {
 namespace {
 
-// Old texts name no devices, so a few bytes may stand for millions.
+// Old texts do not list devices, so a few bytes may stand for millions.
 constexpr int64_t kDevicesMax = 1 << 12;
 
 int64_t DeviceCount(const Sharding& sharding) {

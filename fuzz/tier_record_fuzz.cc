@@ -1,7 +1,7 @@
-// Records that another host may have on its disk or send about a step of the
+// Records that another host may store on its disk or send about a step of the
 // tiers: the records of members and groups, checksums, lists of files, and
-// reports of what is left. A record that is accepted is, written down and read
-// again, the same; and a plan can be made of it.
+// reports of what is left. An accepted record stays the same when it is written
+// and read again; and it can be planned with.
 #include "fuzz_util.h"
 #include "tiers/manager/recovery_plan.h"
 #include "tiers/manager/tier_record.h"
@@ -10,10 +10,10 @@ namespace {
 
 using namespace holdfast;
 
-// Larger ones would only take longer.
+// Larger steps would only take longer.
 constexpr uint64_t kPlannedBytesMax = 1 << 16;
 
-// With the checksum, which no mutation would hit.
+// Corrects the checksum, which mutations would almost never match.
 std::string Repaired(std::string_view input) {
   std::string text(input);
   if (text.size() < 4) return text;

@@ -1,4 +1,5 @@
-// ParseTreeMetadata: `_METADATA` that parses is written and parsed to the same.
+// ParseTreeMetadata: a `_METADATA` that parses is written and parsed to an
+// equal one.
 #include "engine/format/tree_metadata.h"
 #include "fuzz_util.h"
 

@@ -1,4 +1,5 @@
-// DecodeVersionTreeNode: what decodes is encoded and decoded to the same node.
+// DecodeVersionTreeNode: a node that decodes is encoded and decoded to an equal
+// node.
 #include "formats/ocdbt/format/version_tree.h"
 #include "ocdbt_fuzz.h"
 

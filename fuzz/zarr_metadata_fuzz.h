@@ -1,4 +1,4 @@
-// Properties that zarr metadata must have once it was parsed.
+// Properties that zarr metadata must have once they are parsed.
 #pragma once
 
 #include "formats/zarr/format/metadata.h"
@@ -6,7 +6,8 @@
 
 namespace holdfast::zarr {
 
-// Metadata that parses is legal, and its own text parses to the same.
+// Checks that metadata that parse are legal, and that their own text parses to
+// the same metadata.
 template <typename Parse>
 void CheckParsed(const Result<ArrayMetadata>& metadata, const Parse& parse) {
   if (!metadata.ok()) return;

@@ -1,8 +1,9 @@
-// Frames of literals, which are decoded here and not by libzstd: what we take,
-// libzstd takes and decodes to the same bytes. And back: a frame that we make
-// of any bytes is decoded to them by both.
+// Frames of literals, which are decoded here and not by libzstd: libzstd
+// accepts what we accept, and decodes it to the same bytes. In reverse, both
+// decode a frame that we encode from any bytes to these bytes.
 //
-// Input: one byte, whose lowest bit says which of the two; a frame, or bytes.
+// Input: one byte, whose lowest bit selects which of the two; then a frame, or
+// bytes.
 #include <zstd.h>
 
 #include <string>

@@ -25,7 +25,7 @@ char32_t CodePoint(std::string_view sequence) {
   return code;
 }
 
-// 0 for what is not to be drawn.
+// 0 for a sequence that must not be drawn.
 size_t WidthOf(std::string_view sequence) {
   const char32_t code = CodePoint(sequence);
   if (code < 0x7f) return 1;
@@ -43,7 +43,8 @@ std::vector<Glyph> GlyphsOf(std::string_view safe) {
   return glyphs;
 }
 
-// Its beginning and its end with an ellipsis between; may be a column short.
+// The beginning and the end with an ellipsis between them; may be a column too
+// short.
 std::string WithoutMiddle(const std::vector<Glyph>& glyphs, size_t columns,
                           bool utf8) {
   if (columns == 0) return "";

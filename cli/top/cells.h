@@ -1,5 +1,5 @@
-// Text as a terminal's cells: nothing that a terminal would obey, and of a
-// known width.
+// Converts text for the cells of a terminal, so that it contains nothing that a
+// terminal would interpret and has a known width.
 //
 // Thread-safety: pure functions of their arguments and of the process's locale
 // (LC_CTYPE). Units: columns of a terminal.
@@ -13,16 +13,17 @@
 
 namespace holdfast::cli::top {
 
-// `text` with everything that has no width of one or two columns escaped:
-// control characters, what is not UTF-8, marks that combine, reverse or hide.
-// Without `utf8` whatever is not ASCII is, too.
+// Returns `text` with everything escaped that does not have a width of one or
+// two columns: control characters, invalid UTF-8, and marks that combine,
+// reverse or hide text. Without `utf8`, everything that is not ASCII is
+// escaped, too.
 std::string SafeText(std::string_view text, bool utf8);
 
-// REQUIRES: `safe` from SafeText.
+// The width in columns. REQUIRES: `safe` comes from SafeText.
 size_t CellCount(std::string_view safe);
 
-// Exactly `columns` wide: padded, or without its middle, or with only its
-// beginning. REQUIRES: as above.
+// Returns `safe` padded or cut to exactly `columns`; a cut removes the middle,
+// or keeps only the beginning. REQUIRES: as above.
 std::string Fitted(std::string_view safe, size_t columns, bool utf8,
                    Align align = Align::kLeft);
 

@@ -22,10 +22,10 @@
 namespace holdfast::cli::top {
 namespace {
 
-// --- ncurses, as its sixth ABI has it ---
+// --- ncurses, with its ABI 6 ---
 //
-// Its header is not needed: these are functions of numbers, texts and two
-// opaque structures. stdscr, LINES and getmaxyx are data or macros, and not
+// Its header is not needed: these functions use only numbers, strings and two
+// opaque structures. stdscr, LINES and getmaxyx are data or macros, and are not
 // used.
 
 struct Window;
@@ -79,7 +79,7 @@ bool FindCalls(void* library, CursesCalls& calls) {
   return all;
 }
 
-// Stays until the process exits.
+// The library stays loaded until the process exits.
 Result<CursesCalls> LoadCurses() {
   constexpr const char* kFile = "libncursesw.so.6";
   void* library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
@@ -96,7 +96,8 @@ Result<CursesCalls> LoadCurses() {
 
 // --- Signals ---
 
-// For handlers: where signals are told, and what restores the terminal.
+// For signal handlers: where they report signals, and what restores the
+// terminal.
 int g_signal_pipe[2] = {-1, -1};
 termios g_modes_before;
 std::array<char, 256> g_restoring_text;
@@ -109,8 +110,7 @@ extern "C" void OnSignal(int signal) {
   errno = error;
 }
 
-// The handler is gone by then: the signal that is raised again ends the
-// process.
+// The handler is already removed, so raising the signal again ends the process.
 extern "C" void OnCrash(int signal) {
   (void)!write(STDOUT_FILENO, g_restoring_text.data(), g_restoring_text_size);
   tcsetattr(STDOUT_FILENO, TCSANOW, &g_modes_before);
@@ -224,7 +224,7 @@ class CursesTerminal : public Terminal {
         curses_.init_pair(color, color, -1);
       }
     }
-    // LINES and COLUMNS of the environment are not what the terminal has.
+    // LINES and COLUMNS of the environment may differ from the terminal's size.
     curses_.resizeterm(static_cast<int>(size_.rows),
                        static_cast<int>(size_.columns));
     window_ = curses_.newwin(0, 0, 0, 0);
@@ -263,7 +263,7 @@ class CursesTerminal : public Terminal {
     Event event;
     char byte = 0;
     while (read(g_signal_pipe[0], &byte, 1) == 1) TakeByte(byte, event);
-    // Nobody is there to type any more.
+    // The terminal was closed, so no more input can come.
     if ((waits[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0) {
       event.signal = SIGHUP;
     }
@@ -327,7 +327,7 @@ class CursesTerminal : public Terminal {
   bool has_color_ = false;
 };
 
-// For a crash: what leaves the screen and shows the cursor.
+// Stores the sequences that leave the screen and show the cursor, for a crash.
 void RememberHowToRestore(const CursesCalls& curses) {
   tcgetattr(STDOUT_FILENO, &g_modes_before);
   g_restoring_text_size = 0;

@@ -1,8 +1,8 @@
-// The system's libncursesw, loaded when `holdfast top` first wants it, so that
-// no file of ours depends on it; and a Terminal made of it.
+// Loads the system's libncursesw when `holdfast top` first needs it, so that no
+// file of ours depends on it, and makes a Terminal with it.
 //
-// Errors: FailedPrecondition where standard input or output is not a terminal,
-// where it cannot move its cursor (TERM=dumb), is not known, or where
+// Errors: FailedPrecondition if standard input or output is not a terminal, if
+// the terminal is unknown or cannot move its cursor (TERM=dumb), or if
 // libncursesw is missing, with what to install.
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace holdfast::cli::top {
 
-// One at a time. Catches SIGINT, SIGTERM, SIGHUP and SIGWINCH until it goes;
-// restores the terminal, too, when the process ends by a mistake of its own
-// (SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV).
+// Opens the terminal; only one may be open at a time. It catches SIGINT,
+// SIGTERM, SIGHUP and SIGWINCH until it is destroyed. The terminal is also
+// restored when the process crashes (SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV).
 Result<std::unique_ptr<Terminal>> OpenTerminal(bool use_color);
 
 }  // namespace holdfast::cli::top

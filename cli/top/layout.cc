@@ -21,7 +21,7 @@ constexpr size_t kFrameRows = 3;  // the title, the message, the keys
 constexpr size_t kMetricsMax = 3;
 constexpr int64_t kSecond = 1'000'000'000;
 
-// --- Numbers as short texts ---
+// --- Numbers as short strings ---
 
 // "1.2G", "512", "12K": powers of 1024, at most 5 columns.
 std::string ShortBytes(uint64_t bytes) {
@@ -35,7 +35,8 @@ std::string ShortBytes(uint64_t bytes) {
   return text;
 }
 
-// "12s", "3m", "5h", "300d"; of what is older, or not from the past, the month.
+// "12s", "3m", "5h", "300d"; the month for older times, and for times that are
+// not in the past.
 std::string AgeText(int64_t then_ns, int64_t now_ns) {
   const int64_t seconds = (now_ns - then_ns) / kSecond;
   constexpr int64_t kMinute = 60, kHour = 3600, kDay = 86'400;
@@ -53,7 +54,7 @@ std::string ShortNumber(double number) {
   return text;
 }
 
-// A share: "1.2%", and as it is where it is less than a hundredth of that.
+// A share as "1.2%"; unchanged if it is less than a hundredth of a percent.
 std::string ShareText(double share) {
   if (share == 0) return "0";
   if (std::isinf(share)) return "from 0";
@@ -125,7 +126,7 @@ class Layout {
   bool HasSteps() const { return state_.is_root; }
   size_t LeftColumns() const {
     if (!HasSteps()) return 0;
-    // Where there is no room for two panes, the one with the keys is there.
+    // Without room for two panes, only the one with the focus is shown.
     if (size_.columns < 64) {
       return state_.pane == Pane::kSteps ? size_.columns : 0;
     }
@@ -186,7 +187,7 @@ class Layout {
 
   struct Metric {
     std::string name;
-    std::vector<double> values;  // a step each; NaN where it is missing
+    std::vector<double> values;  // one per step; NaN if missing
   };
 
   std::vector<Metric> Metrics() const {
@@ -221,7 +222,7 @@ class Layout {
     return options_.utf8 ? kBlocks[level] : kAscii[level];
   }
 
-  // The newest values that fit.
+  // Draws the newest values that fit.
   std::string Sparkline(const std::vector<double>& values,
                         size_t columns) const {
     const size_t first = values.size() - std::min(values.size(), columns);
@@ -255,7 +256,7 @@ class Layout {
             {FitRight(last, 8) + " "}};
   }
 
-  // "45%" of its phase, all ranks together; else the phase.
+  // "45%" of its phase, over all ranks; else the phase.
   static std::string LiveText(const LiveSave* save) {
     if (save == nullptr || save->ranks.empty()) return "open";
     uint64_t done = 0, total = 0;
@@ -317,7 +318,7 @@ class Layout {
     return {{std::string(columns, ' '), Style::kPlain}};
   }
 
-  // The cursor is in the middle where there is more above and below.
+  // The cursor is in the middle if there are enough rows above and below.
   static size_t FirstShown(size_t at, size_t count, size_t rows) {
     if (count <= rows) return 0;
     return std::min(at - std::min(at, rows / 2), count - rows);
@@ -340,7 +341,7 @@ class Layout {
     return lines;
   }
 
-  // The columns right of the names.
+  // A column to the right of the names.
   struct Column {
     const char* title;
     size_t columns;
@@ -378,7 +379,7 @@ class Layout {
     return lines;
   }
 
-  // The texts for the selected step, where it is not committed.
+  // The texts for the selected step, if it is not committed.
   std::vector<std::string> LiveTexts() const {
     if (state_.step >= state_.steps.size()) return {};
     const StepInfo& step = state_.steps[state_.step];

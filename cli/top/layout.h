@@ -1,4 +1,4 @@
-// The state of `holdfast top` as the lines of a screen of any size.
+// Lays out the state of `holdfast top` as the lines of a screen of any size.
 //
 // Thread-safety: pure functions.
 // Units: rows and columns; nanoseconds since 1970-01-01 UTC.
@@ -17,9 +17,10 @@ struct LayoutOptions {
   int64_t now_ns = 0;
 };
 
-// Exactly size.rows lines of size.columns columns each.
+// Returns exactly size.rows lines of size.columns columns each.
 Screen Lay(const State& state, const LayoutOptions& options);
-// Rows of the tree, or of steps, that are on such a screen.
+// The number of rows of the tree, or of steps, that fit on a screen of this
+// size.
 size_t PageRows(const Size& size);
 
 }  // namespace holdfast::cli::top

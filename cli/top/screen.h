@@ -1,4 +1,4 @@
-// Draws the screen of `holdfast top`, and has the terminal that shows it.
+// The screen of `holdfast top`, and the terminal that shows it.
 //
 // Ownership: values. Units: rows and columns of the terminal.
 #pragma once
@@ -26,14 +26,14 @@ enum class Style : uint8_t {
   kLive,
 };
 
-// UTF-8 that a terminal does not obey (cells.h).
+// UTF-8 that a terminal does not interpret (cells.h).
 struct Span {
   std::string text;
   Style style = Style::kPlain;
 };
 
 using Line = std::vector<Span>;
-// As many lines as the terminal has rows, each as wide as the terminal.
+// One line for each row of the terminal, each as wide as the terminal.
 using Screen = std::vector<Line>;
 
 // A code point, or one of these.
@@ -53,18 +53,18 @@ inline constexpr Key kKeyTab = 0x11000b;
 
 struct Event {
   std::vector<Key> keys;  // typed since the last call
-  int signal = 0;         // that asks the program to end
+  int signal = 0;         // a signal that asks the program to end
 };
 
-// Thread-safety: Wake from any thread, everything else from one. The terminal
-// is as it was before when the object goes.
+// Thread-safety: Wake from any thread, all other methods from one. The
+// destructor restores the terminal.
 class Terminal {
  public:
   virtual ~Terminal() = default;
   virtual Size size() const = 0;
   virtual void Draw(const Screen& screen) = 0;
-  // Returns when there is an event, when the size has changed, after Wake, or
-  // after some seconds.
+  // Returns on an event, when the size has changed, after Wake, or after
+  // `seconds_max`.
   virtual Event Wait(double seconds_max) = 0;
   virtual void Wake() = 0;
 };

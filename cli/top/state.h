@@ -1,7 +1,7 @@
-// The state of `holdfast top`, its questions to its worker, and the worker's
+// The state of `holdfast top`, its requests to its worker, and the worker's
 // answers.
 //
-// Thread-safety: values; what they share is not changed any more.
+// Thread-safety: values; what they share is immutable.
 // Units: bytes, elements, nanoseconds since 1970-01-01 UTC.
 #pragma once
 
@@ -24,7 +24,7 @@ struct Opened {
   std::shared_ptr<const Checkpoint> checkpoint;
   ModuleTree tree;
   std::vector<size_t> node_of_leaf;
-  // By node: its leaves that have numbers.
+  // By node: the number of its leaves that have numeric elements.
   std::vector<size_t> measurable_counts;
 };
 std::shared_ptr<const Opened> MakeOpened(std::shared_ptr<const Checkpoint> it);
@@ -34,7 +34,7 @@ struct TensorNumbers {
   size_t leaf = 0;
   double min = 0, max = 0, mean = 0, std = 0, l2_norm = 0;
   uint64_t zero_count = 0, nan_count = 0, infinity_count = 0;
-  // The bins of a MagnitudeHistogram that are not empty at the ends.
+  // The bins of a MagnitudeHistogram, without empty ones at the ends.
   int first_bin = 0;  // 0: the zeros
   std::vector<uint64_t> bins;
   std::string problem;
@@ -49,17 +49,17 @@ struct TensorDrift {
 
 enum class AskKind : uint8_t {
   kList,    // the steps of `path`
-  kFirst,   // `path`, which is opened, unless it turns out to be a root
-  kOpen,    // `path`; then its statistics, and its drift since `other`
-  kValues,  // of `leaf` of what is open
-  kDiff,    // what is open, and `other`
+  kFirst,   // opens `path`, unless it turns out to be a root
+  kOpen,    // opens `path`; then measures it, and its drift since `other`
+  kValues,  // values of `leaf` of the open checkpoint
+  kDiff,    // compares the open checkpoint with `other`
   kVerify,  // `path`
-  kCancel,  // the job at hand, unless it is one that goes on by itself
+  kCancel,  // the current job; measuring continues by itself
 };
 struct Ask {
   AskKind kind = AskKind::kList;
   std::string path;
-  std::string other;  // "" if it has none
+  std::string other;  // "" if absent
   size_t leaf = 0;
 };
 
@@ -70,7 +70,7 @@ struct StepsAnswer {
   std::vector<StepInfo> steps;
   std::vector<LiveSave> live;
 };
-// The answer to AskKind::kFirst: the path has steps, and is not a checkpoint.
+// The answer to AskKind::kFirst if the path has steps, and is not a checkpoint.
 struct RootAnswer {
   std::string path;
 };
@@ -103,7 +103,7 @@ struct TextAnswer {
   std::string path;
 };
 struct ProgressAnswer {
-  std::string phase;  // "": nothing is being done
+  std::string phase;  // "" when idle
   uint64_t done = 0;
   uint64_t total = 0;
 };
@@ -113,7 +113,7 @@ using Answer =
 
 // --- In between ---
 
-// The facts about a node of the tree, added up over its leaves.
+// Numbers of a tree node, summed over its leaves.
 struct NodeNumbers {
   size_t measured_count = 0;
   double squares = 0;
@@ -142,10 +142,10 @@ struct State {
   std::vector<StepInfo> steps;
   std::vector<LiveSave> live;
   size_t step = 0;     // the selected one
-  std::string marked;  // path of the step to compare with; "": the one before
+  std::string marked;  // path of the step to compare with; "": one before
 
-  std::string wanted;                    // path that is or is being opened
-  std::shared_ptr<const Opened> opened;  // null: not yet
+  std::string wanted;                    // path that is open or being opened
+  std::shared_ptr<const Opened> opened;  // null until something is open
   std::string since;                     // path that drift is measured from
   std::vector<NodeNumbers> numbers;      // by node
   std::vector<std::optional<TensorNumbers>> tensors;  // by leaf
@@ -162,7 +162,7 @@ struct State {
 
   bool is_typing = false;
   std::string search;
-  std::string warning;  // shown where there is no message
+  std::string warning;  // shown when there is no message
   std::string message;
   bool message_is_bad = false;
   ProgressAnswer progress;

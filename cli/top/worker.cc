@@ -179,7 +179,8 @@ class Worker::Impl {
     StepsAnswer answer;
     answer.status = steps.ok() ? Status() : steps.status();
     if (steps.ok()) answer.steps = std::move(steps).value();
-    // Asked for where there can be some; word of saves is not worth an error.
+    // Asked only where saves can be in progress; a failure to find out is not
+    // reported.
     const bool is_saving =
         std::any_of(answer.steps.begin(), answer.steps.end(),
                     [](const StepInfo& step) { return !step.committed; });
@@ -304,7 +305,7 @@ class Worker::Impl {
     options_.post(std::move(answer));
   }
 
-  // --- Measured in between ---
+  // --- Measured between requests ---
 
   bool HasBatch() const {
     if (opened_ == nullptr || !options_.measures) return false;
@@ -312,7 +313,7 @@ class Worker::Impl {
     return measured_ < count || (!since_.empty() && drifted_ < count);
   }
 
-  // The leaves from `first` on that are taken together: where they end.
+  // The end of the batch of leaves that starts at `first`.
   size_t BatchEnd(size_t first) const {
     const std::vector<LeafInfo>& leaves = opened_->leaves();
     uint64_t bytes = 0;
@@ -401,11 +402,11 @@ class Worker::Impl {
   bool is_over_ = false;       // guarded by mutex_
   bool is_measuring_ = false;  // guarded by mutex_
   std::atomic<bool> cancel_{false};
-  // The worker's own.
+  // Used only by the worker.
   std::string path_, since_, identity_, identity_before_;
   std::shared_ptr<const Checkpoint> opened_, before_;
   size_t measured_ = 0, drifted_ = 0;  // leaves that are done
-  std::thread thread_;                 // last, as it uses all of them
+  std::thread thread_;                 // last, since it uses all other members
 };
 
 Worker::Worker(WorkerOptions options)

@@ -1,9 +1,9 @@
-// The one thread of `holdfast top` that asks the engine.
+// The single thread of `holdfast top` that calls the engine.
 //
-// It takes what is asked in turn; what is open is measured in the time between,
-// tensor by tensor in batches of about 16 MiB, in the memory of RunOptions.
-// Whatever is asked cuts a batch off, which is read again later; another
-// checkpoint to open, and kCancel, cut off anything.
+// It executes requests in order. Between requests it measures the open
+// checkpoint tensor by tensor, in batches of about 16 MiB, in the memory of
+// RunOptions. Any request interrupts a batch, which is read again later; a
+// request to open another checkpoint, and kCancel, interrupt anything.
 // Thread-safety: Put from one thread; `post` is called from the worker's.
 // Ownership: the destructor cancels, and waits for the thread.
 #pragma once
@@ -21,7 +21,7 @@ struct WorkerOptions {
   OpenOptions open;
   RunOptions run;  // without progress and cancel
   bool measures = true;
-  StatsCache* cache = nullptr;  // or none; borrowed
+  StatsCache* cache = nullptr;  // borrowed; may be null
   std::function<void(Answer)> post;
 };
 

@@ -1,7 +1,7 @@
-/* Lists a checkpoint from plain C, and reads one value of it:
- *   example_c_read_checkpoint PATH [NAME]
- * prints name, kind, dtype and shape of each leaf, then the sum of the float32
- * array NAME. */
+/* Lists a checkpoint from plain C, and reads one of its values: prints name,
+ * kind, dtype and shape of each leaf, then the sum of the float32 array NAME.
+ *
+ *   example_c_read_checkpoint PATH [NAME] */
 #include <holdfast/c/holdfast.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-"""Gives what checkpoints cost to whichever experiment tracker is there.
+"""Logs the cost of checkpoints to the experiment tracker that is installed.
 
 usage: log_metrics.py FOLDER [--steps N]
 
-`holdfast.metrics()` counts from the start of the process, so what a tracker
-gets is the difference from the call before. Without a tracker it is printed.
+`holdfast.metrics()` counts from the start of the process, so a tracker gets the
+difference from the previous call. Without a tracker, the metrics are printed.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def has(module):
 
 
 def tracker(folder):
-    """A function of (step, numbers): the first tracker that is installed."""
+    """Returns the log function (step, numbers) of the first tracker found."""
     if has("wandb"):
         import wandb
 
@@ -46,7 +46,7 @@ def tracker(folder):
 
 
 class MetricsHook:
-    """Call it after each save: it logs what has come since the last call."""
+    """Call it after each save; it logs the metrics since the last call."""
 
     def __init__(self, log):
         self.log = log

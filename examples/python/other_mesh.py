@@ -2,8 +2,8 @@
 
 usage: other_mesh.py PATH
 
-Eight devices of the CPU stand for eight accelerators. Each device of the
-second mesh reads only its own part.
+Eight CPU devices stand for eight accelerators. Each device of the second mesh
+reads only its own part.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Runs the examples as a user would.
 
-HOLDFAST_READER names the built example_read_checkpoint; without it the C++
-reader is left out.
+HOLDFAST_READER names the built example_read_checkpoint; if it is unset, the C++
+reader is not tested.
 """
 
 import os
@@ -105,7 +105,7 @@ def test_cpp_reads_what_python_wrote(tmp_path):
 
 
 def test_metrics_are_logged_after_each_save(tmp_path):
-    # Without a tracker they are printed.
+    # Without a tracker, metrics are printed.
     text = run("log_metrics.py", tmp_path, "--steps", 2)
     if "step 1" in text:
         lines = text.splitlines()

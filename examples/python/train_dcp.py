@@ -4,11 +4,11 @@ usage: train_dcp.py FOLDER [--processes N] [--steps N] [--save-every N]
 
 FSDP2 shards the parameters and the optimizer's state over the processes. The
 calls are torch's own, dcp.async_save and dcp.load; only the storage is
-holdfast's, so that each checkpoint is one that Orbax and `holdfast` read. A new
-run picks up the newest one with whatever number of processes it has.
+holdfast's, so that Orbax and `holdfast` can read each checkpoint. A new run
+continues from the newest one, with any number of processes.
 
 Rank 0 prints `step N loss X` for every step; a resumed run prints the losses of
-one that ran through, but for the order of sums.
+an uninterrupted one, except for the order of sums.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def make_model(mesh):
 
 
 def own_batch_of(step, rank, size):
-    """This process's share of the step's data."""
+    """Returns this process's share of the step's data."""
     generator = torch.Generator().manual_seed(step)
     x = torch.randn(BATCH, 8, generator=generator)
     y = torch.sin(x.sum(dim=1, keepdim=True))
@@ -78,7 +78,7 @@ def train(folder, steps, save_every):
         first = restore(path, model, optimizer) + 1
         if rank == 0:
             print(f"resumed from step {first - 1} with {size} processes")
-    # Saves go on in a thread, so they have a group of their own.
+    # Saves continue in a thread, so they need their own group.
     savers = dist.new_group()
     saving = None
     for step in range(first, steps + 1):

@@ -3,11 +3,11 @@
 usage: train_fsdp.py FOLDER [--processes N] [--steps N] [--save-every N]
 
 FSDP2 shards the parameters and the optimizer's state over the processes. Every
-`--save-every` steps all of them save together, each its own part; a new run
-picks up the newest checkpoint with whatever number of processes it has.
+`--save-every` steps all processes save together, each its own part; a new run
+continues from the newest checkpoint, with any number of processes.
 
 Rank 0 prints `step N loss X` for every step; a resumed run prints the losses of
-one that ran through, but for the order of sums.
+an uninterrupted one, except for the order of sums.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def make_model(mesh):
 
 
 def own_batch_of(step, rank, size):
-    """This process's share of the step's data."""
+    """Returns this process's share of the step's data."""
     generator = torch.Generator().manual_seed(step)
     x = torch.randn(BATCH, 8, generator=generator)
     y = torch.sin(x.sum(dim=1, keepdim=True))
@@ -61,7 +61,7 @@ def state_of(model, optimizer, step):
 
 def restore(path, model, optimizer):
     """Returns the step that was saved."""
-    # The DTensors of the state say which part each process reads.
+    # The DTensors of the state determine which part each process reads.
     saved = holdfast.load(path, state_of(model, optimizer, 0))
     set_state_dict(model, optimizer, model_state_dict=saved["model"],
                    optim_state_dict=saved["optimizer"])

@@ -3,9 +3,9 @@
 usage: train_jax.py FOLDER [--steps N] [--save-every N] [--die-at STEP]
 
 The only line that a user of Orbax changes is the first import below. Every
-`--save-every` steps the state goes to FOLDER/<step>; a new run picks up the
-newest one. `--die-at` kills the process the hard way in the middle of a save,
-to show that the checkpoint before it is still whole.
+`--save-every` steps the state is saved to FOLDER/<step>; a new run continues
+from the newest one. `--die-at` kills the process in the middle of a save, to
+show that the previous checkpoint is still intact.
 
 Prints `step N loss X` for every step; a resumed run prints the same losses as
 one that was never killed.
@@ -53,8 +53,8 @@ def update(params, momentum, x, y):
 
 
 def batch_of(step):
-    """The data of a step follows only from its number, so a resumed run sees
-    what it would have seen."""
+    """Returns data that depend only on the step's number, so that a resumed run
+    sees the same data."""
     x = jax.random.normal(jax.random.fold_in(jax.random.key(7), step), (64, 8))
     return x, jnp.sin(x.sum(axis=1, keepdims=True))
 
@@ -75,7 +75,7 @@ def restore_or_init(checkpointer, folder):
 
 
 def die_while_saving():
-    """As a preempted machine does it: no clean-up of any kind."""
+    """Dies as a preempted machine does, without any clean-up."""
     threading.Timer(0.0, os.kill, (os.getpid(), signal.SIGKILL)).start()
 
 

@@ -3,8 +3,8 @@
 usage: train_torch.py FOLDER [--steps N] [--save-every N] [--stop-after STEP]
 
 `background=True` copies the tensors and returns; the next step may change them
-at once. Prints `step N loss X`; a resumed run prints the same losses as one
-that ran through.
+immediately. Prints `step N loss X`; a resumed run prints the same losses as an
+uninterrupted one.
 """
 
 import argparse

@@ -2,10 +2,10 @@
 
 usage: train_trainer.py FOLDER [--epochs N] [--die-at STEP]
 
-The trainer keeps everything that a run depends on in one checkpoint a save:
-model, optimizer, schedule, the order of the data, the random numbers and the
-counters. `holdfast.torch.restore` puts it all back in place, so that a run that
-was killed goes on as if it had not been: `step N loss X` is the same to the
+The trainer saves everything that a run depends on in each checkpoint: model,
+optimizer, schedule, the order of the data, the random number generators and the
+counters. `holdfast.torch.restore` restores all of it in place, so that a killed
+run continues as if it had not been killed: `step N loss X` is the same to the
 last digit.
 """
 
@@ -20,7 +20,7 @@ import holdfast.torch
 
 
 class Shuffled:
-    """Batches in a new order every epoch; knows where it is."""
+    """Yields batches in a new order every epoch, and can resume midway."""
 
     def __init__(self, size, batch):
         self.size, self.batch = size, batch
@@ -47,7 +47,7 @@ class Trainer:
         self.step, self.pending = 0, None
 
     def parts(self):
-        """The parts of a checkpoint, besides the counters."""
+        """Returns the parts of a checkpoint, except for the counters."""
         return {"model": self.model, "optimizer": self.optimizer,
                 "scheduler": self.schedule, "batches": self.batches}
 

@@ -1,13 +1,13 @@
-// Save, Load, Open, Verify: the whole of holdfast in four calls.
+// Save, Load, Open, Verify: all of holdfast in four calls.
 //
 //   holdfast::Tree state = holdfast::Tree::Dict({{"w", weights}, {"step", 7}});
 //   auto saved = holdfast::Save("/ckpt/7", state);
 //   auto loaded = holdfast::Load("/ckpt/7");
 //   auto ckpt = holdfast::Open("/ckpt/7");   // names, shapes, slices
 //
-// `path` may be a manager root (directory of steps), a step, an item, a bare
-// OCDBT database or a bare zarr array or directory of arrays: Open tells them
-// apart. Only Save takes the exact place to write.
+// `path` may be a manager root (a directory of steps), a step, an item, a bare
+// OCDBT database, a bare zarr array or a directory of zarr arrays: Open detects
+// which. Only Save needs the exact path to write.
 //
 // Thread-safety: Checkpoint is immutable after Open; const methods may run
 // concurrently. Save and Load may run concurrently on different paths.
@@ -15,13 +15,13 @@
 // for the call.
 // Units: bytes, elements; times in seconds.
 // Errors: NotFound (no such path or leaf; a directory without a checkpoint,
-// saying what was looked for), AlreadyExists (`Destination P already exists.`),
-// FailedPrecondition (temporary directory, unreadable metadata), DataLoss
-// (damaged bytes, naming tensor, file and offset; a file or item that was saved
-// and is gone; of a root, a newest step that was committed and is damaged,
-// naming it and the newest whole one), InvalidArgument,
-// ResourceExhausted (disk full), PermissionDenied, Cancelled. After a failed
-// Save nothing exists at `path` that was not there before.
+// with the files that were looked for), AlreadyExists (`Destination P already
+// exists.`), FailedPrecondition (temporary directory, unreadable metadata),
+// DataLoss (damaged bytes, with tensor, file and offset; a file or item that
+// was saved and is now missing; for a root, a newest step that was committed
+// and is damaged, with its name and the newest intact step), InvalidArgument,
+// ResourceExhausted (disk full), PermissionDenied, Cancelled. A failed Save
+// leaves nothing at `path` that did not exist before.
 #pragma once
 
 #include <cstdint>
@@ -51,12 +51,12 @@ Result<SaveResult> Save(const std::string& path, const Tree& tree,
 struct LoadResult {
   Tree tree;
   Stats stats;
-  std::vector<std::string> notes;  // as CheckpointInfo
+  std::vector<std::string> notes;  // as CheckpointInfo::notes
 };
 
 // Reads the tree back: tuples as lists and named tuples as dicts, as Orbax
-// restores without a target. A composite of several items is a dict of items;
-// JSON items are string leaves holding their text.
+// restores without a target. A composite of several items becomes a dict of
+// items; JSON items become string leaves with their text.
 Result<LoadResult> Load(const std::string& path,
                         const LoadOptions& options = {});
 
@@ -70,19 +70,19 @@ enum class ValueKind : uint8_t {
   kEmptyList,
   kEmptyTuple,
   kPlaceholder,
-  kJson,  // a whole JSON item
+  kJson,  // a complete JSON item
   // A pickled Python object other than a tensor, in a foreign format. Its text
-  // is a torch.save file of exactly that object.
+  // is a torch.save file that holds exactly that object.
   kObject,
 };
 // "array", "scalar", "string", "bytes", "none", "empty_dict", ...
 std::string_view ValueKindName(ValueKind kind);
 
-// One leaf as stored; no tensor bytes are read to fill it.
+// One leaf as stored; filling it reads no tensor bytes.
 struct LeafInfo {
   std::string name;              // keys joined with '.'
   std::vector<std::string> key;  // path of keys; a composite's item name first
-  std::vector<KeyKind> key_kinds;  // one a key
+  std::vector<KeyKind> key_kinds;  // one per key
   ValueKind kind = ValueKind::kArray;
   // As recorded: "np.ndarray", "jax.Array", "scalar", ...; may be empty.
   std::string value_type;
@@ -90,39 +90,40 @@ struct LeafInfo {
   std::optional<DType> dtype;  // arrays and scalars
   Shape shape;
   Shape chunk_shape;   // smallest unit of decoding (inner chunk if sharded)
-  Shape shard_shape;   // what is stored as one object, where it is sharded
+  Shape shard_shape;   // the unit stored as one object, if sharded
   std::string codecs;  // "zstd", "blosc lz4 bitshuffle", "none", ...
-  uint64_t chunk_count = 0;   // chunks of the grid
+  uint64_t chunk_count = 0;   // chunks in the grid
   uint64_t stored_bytes = 0;  // 0 unless OpenOptions::stored_sizes
   uint64_t decoded_bytes = 0;
-  // The value is not an array of its own: it lies in the old msgpack file, or
-  // it has none (empties).
+  // The value has no array: it is stored in the old msgpack file, or it is a
+  // typed empty and has no stored value.
   bool skip_deserialize = false;
   std::optional<Shape> write_shape;  // as `_METADATA` records it
   std::string sharding_json;         // its entry of `_sharding`, or empty
   std::string array_metadata;        // text of its .zarray or zarr.json
   // The fingerprint of its elements, 32 hex digits
-  // (holdfast/tools/fingerprint.h). Empty unless OpenOptions::fingerprints and
-  // it was saved with one.
+  // (holdfast/tools/fingerprint.h). Empty unless OpenOptions::fingerprints is
+  // set and the leaf was saved with a fingerprint.
   std::string fingerprint;
-  // Why the leaf cannot be read; reading it fails with this.
-  // FailedPrecondition: it is a TypeHandler's that value_type names, and no
-  // damage. Unimplemented, and PermissionDenied of an object: it is not
-  // supported (IsNotSupported), and its kind, dtype and shape may be unknown.
+  // Why the leaf cannot be read; reading it fails with this status.
+  // FailedPrecondition: the leaf belongs to the TypeHandler that value_type
+  // names; it is not damaged. Unimplemented, or PermissionDenied for an object:
+  // holdfast does not support it (IsNotSupported), and its kind, dtype and
+  // shape may be unknown.
   Status problem;
 };
 
-// A part of one leaf, and where its elements go.
+// A part of one leaf, and the memory that receives its elements.
 struct ReadRequest {
   size_t leaf = 0;  // index into leaves(); an array or scalar
   Shape origin;     // in the leaf
-  // Its shape is the box's. Elements are cast to its dtype as TensorStore casts
-  // them. Borrowed until ReadInto returns; after a failure its elements are
-  // unspecified.
+  // Has the shape of the box to read. Elements are cast to its dtype as
+  // TensorStore casts them. Borrowed until ReadInto returns; after a failure
+  // its elements are unspecified.
   ArrayView target;
 };
 
-// The kind of checkpoint that a path holds, and where its parts are.
+// The kind of checkpoint at a path, and where its parts are.
 struct CheckpointInfo {
   std::string path;  // absolute, after choosing the step
   // "orbax", "orbax-v1", "ocdbt", "zarr", "zarr3", "delta"; of foreign formats
@@ -135,38 +136,39 @@ struct CheckpointInfo {
   int zarr_format = 0;
   std::string custom_metadata;  // JSON text, or empty
   // Text of `_CHECKPOINT_METADATA` at the root, and of `custom_metadata` and
-  // `value_metadata_tree` in `_METADATA` when the path is one item; or empty.
+  // `value_metadata_tree` in `_METADATA` when the path is one item; otherwise
+  // empty.
   std::string checkpoint_metadata;
   std::string item_custom_metadata;
   std::string value_metadata_tree;
-  // The documents that holdfast itself keeps in the item's `custom_metadata`,
-  // which the text above leaves out: a JSON object, or empty.
+  // The members that holdfast keeps for itself in the item's `custom_metadata`,
+  // which item_custom_metadata leaves out: a JSON object, or empty.
   std::string item_documents;
-  // True when there is an `_METADATA`.
+  // True when an `_METADATA` file exists.
   bool has_tree_metadata = false;
   bool use_zarr3 = false;
   bool store_array_data_equal_to_fill_value = false;
   std::optional<int64_t> init_timestamp_ns;
   std::optional<int64_t> commit_timestamp_ns;
-  // For a view: the files that it refers to, by their paths or URLs; empty: all
-  // bytes are the checkpoint's own, or it was opened without
+  // For a view, the files that it refers to, as paths or URLs. Empty if the
+  // checkpoint holds all its bytes itself, or was opened without
   // OpenOptions::verify.
   std::vector<std::string> sources;
-  // For a delta (holdfast/delta.h): the paths of the steps that it is read
-  // from, its base first, the anchor last; empty for a step that needs no
-  // other.
+  // For a delta (holdfast/delta.h), the paths of the steps that it is read
+  // from: its base first, the anchor last. Empty for a step that depends on no
+  // other step.
   std::vector<std::string> bases;
-  // For a delta, and for a step that one was made into: the id of its content,
-  // by which a later delta knows its base; else empty.
+  // For a delta, and for a step that a delta was materialized into, the id of
+  // its content, by which a later delta recognizes its base. Otherwise empty.
   std::string result_id;
-  // Notes for the reader, in words: e.g. that the checkpoint's list of
-  // checksums is gone, so that not all of it can be checked.
+  // Messages for the user, e.g. that the checkpoint's list of checksums is
+  // missing, so that only some of it can be checked.
   std::vector<std::string> notes;
 };
 
 // A damaged or missing part.
 struct Damage {
-  std::string leaf;  // empty when it belongs to no leaf
+  std::string leaf;  // empty if the part belongs to no leaf
   std::string file;  // relative to the checkpoint
   std::optional<uint64_t> offset;
   Status status;
@@ -174,8 +176,8 @@ struct Damage {
 
 struct VerifyReport {
   std::vector<Damage> damages;
-  // Parts that holdfast does not read (IsNotSupported): they may be as sound as
-  // the rest, and nobody has looked.
+  // Parts that holdfast cannot read (IsNotSupported): they were not checked and
+  // may be intact.
   std::vector<Damage> not_supported;
   std::vector<std::string> notes;  // e.g. values that carry no checksum
   uint64_t leaf_count = 0;
@@ -184,25 +186,24 @@ struct VerifyReport {
   uint64_t checksummed_chunk_count = 0;
   Stats stats;
 
-  // Everything was read, and is as it was saved.
+  // True when everything was read and is intact.
   bool ok() const { return damages.empty() && not_supported.empty(); }
 };
 
-// True when a failure is about the stored bytes: they are damaged, missing, no
-// checkpoint's, or not supported. Other failures (no memory, no descriptor, no
-// access, no network, cancelled, a bug) are about the machine, and say nothing
-// about the bytes.
+// True when a failure is about the stored bytes: they are damaged, missing, not
+// a checkpoint, or not supported. Other failures (out of memory, out of
+// descriptors, access denied, network errors, cancelled, a bug) are about the
+// machine and say nothing about the bytes.
 bool IsDamage(const Status& status);
-// True when the bytes may be sound, but holdfast does not read what they are: a
-// dtype, a codec or a kind of object that it lacks.
+// True when the bytes may be intact but holdfast cannot read them: it lacks
+// their dtype, codec or kind of object.
 bool IsNotSupported(const Status& status);
-// The same of a leaf: by its problem, or as an object that names a function or
-// class which is not run.
+// The same for a leaf: true if its `problem` says so, or if it is an object
+// that names a function or class, which holdfast does not run.
 bool IsNotSupported(const LeafInfo& leaf);
 
-// One opened checkpoint, of any format. Its questions and checks are the same
-// for all of them; a format gives its leaves and implements the three Do
-// functions.
+// One opened checkpoint of any format. Queries and checks are the same for all
+// formats; a format fills in the leaves and implements the three Do functions.
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
@@ -210,38 +211,39 @@ class Checkpoint {
   const CheckpointInfo& info() const { return info_; }
   // In the checkpoint's own order.
   const std::vector<LeafInfo>& leaves() const { return infos_; }
-  // Index into leaves(); NotFound names close matches.
+  // The index into leaves(); NotFound lists close matches.
   Result<size_t> Find(std::string_view name) const;
 
-  // A whole leaf: array and scalar. OutOfRange for a number that names no leaf,
-  // NotFound for an unknown name, InvalidArgument for a leaf other than an
-  // array; so for all below.
+  // A complete leaf: an array or scalar. OutOfRange for an index outside
+  // leaves(), NotFound for an unknown name, InvalidArgument for any other kind
+  // of leaf. The functions below have the same errors.
   Result<Array> Read(size_t leaf) const;
   Result<Array> Read(std::string_view name) const;
-  // The box at `origin` with extents `shape`; reads only the chunks it needs.
-  // OutOfRange for a box that is not inside the leaf.
+  // The box at `origin` with extents `shape`; reads only the chunks that it
+  // needs. OutOfRange for a box that is not inside the leaf.
   Result<Array> ReadBox(size_t leaf, const Shape& origin,
                         const Shape& shape) const;
   Result<Array> ReadBox(std::string_view name, const Shape& origin,
                         const Shape& shape) const;
-  // All requests in one pass: each stored chunk is read once however many
-  // requests share it, in file order, by the threads and within the budget of
-  // `run`. Checked as Load checks, except where only a part of a large
-  // uncompressed chunk is wanted: then only its bytes are read, and the chunk's
-  // checksum cannot be.
+  // Serves all requests in one pass: each stored chunk is read once, in file
+  // order, however many requests share it, with the threads and within the
+  // memory budget of `run`. Data is checked as Load checks it, with one
+  // exception: if only a part of a large uncompressed chunk is requested, only
+  // the bytes of that part are read, so the chunk's checksum cannot be checked.
   Result<Stats> ReadInto(const std::vector<ReadRequest>& requests,
                          const RunOptions& run = {}) const;
-  // Ok when ReadInto would try: the leaf can be read, the box is inside it, the
-  // target has a stride for each axis and a dtype that the elements can become.
+  // Ok when ReadInto would accept the request: the leaf can be read, the box is
+  // inside it, and the target has a stride for each axis and a dtype that the
+  // elements can be cast to.
   Status CheckRequest(const ReadRequest& request) const;
-  // String, bytes, JSON and object leaves.
+  // For string, bytes, JSON and object leaves.
   Result<std::string> ReadText(size_t leaf) const;
   Result<std::string> ReadText(std::string_view name) const;
-  // The tree that Load would give, each leaf replaced by its index in leaves()
-  // as an int64 scalar; typed empties (None, {}, [], ()) stay themselves.
+  // The tree that Load would return, with each leaf replaced by its index in
+  // leaves() as an int64 scalar; typed empties (None, {}, [], ()) are kept.
   Result<Tree> Structure() const;
-  // The same by the key paths of the leaves alone, with the indices of typed
-  // empties, too.
+  // Like Structure, but built only from the key paths of the leaves; typed
+  // empties are replaced by their indices, too.
   Result<Tree> IndexTree() const;
 
  protected:
@@ -249,12 +251,12 @@ class Checkpoint {
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
-  // The arguments have been checked before a format sees them: requests pass
-  // CheckRequest and have elements, `leaf` is one with text.
+  // The arguments are checked before these are called: requests pass
+  // CheckRequest and have elements, and `leaf` is a leaf with text.
   virtual Result<Stats> DoReadInto(const std::vector<ReadRequest>& requests,
                                    const RunOptions& run) const = 0;
   virtual Result<std::string> DoReadText(size_t leaf) const = 0;
-  // By the key paths of the leaves, unless a format knows better.
+  // Built from the key paths of the leaves, unless a format overrides it.
   virtual Result<Tree> DoStructure() const;
 
   CheckpointInfo info_;
@@ -269,18 +271,18 @@ class Checkpoint {
 Result<std::unique_ptr<Checkpoint>> Open(const std::string& path,
                                          const OpenOptions& options = {});
 
-// Lower-case hex sha256 of a leaf's value: elements in C order, little endian,
-// unused bits of sub-byte elements zero; UTF-8 of a string; the canonical JSON
-// of an object (PickleValueToJson); nothing for empties. Equal values have
-// equal digests in every format.
+// Lower-case hex sha256 of a leaf's value: an array's elements in C order,
+// little endian, with the unused bits of sub-byte elements zero; a string's
+// UTF-8; an object's canonical JSON (PickleValueToJson); nothing for empties.
+// Equal values have equal digests in every format.
 Result<std::string> DigestLeaf(const Checkpoint& checkpoint, size_t leaf);
 
 // Reads and checks every byte that a restore could depend on, and every
-// checksum there is. Damage, and what is not supported, is in the report. Fails
-// when the path has no checkpoint at all, and with the first failure other than
-// damage (IsDamage), since nothing is known then of what could not be read.
-// With a group every rank calls it, checks a share of the chunks and files, and
-// gets the report of all; progress is of its own share.
+// existing checksum. The report lists damage and unsupported parts. Fails when
+// the path holds no checkpoint at all, and with the first failure other than
+// damage (IsDamage), since the state of the unread parts is then unknown. With
+// a group, every rank calls it, checks a share of the chunks and files, and
+// receives the report of all ranks; progress counts only the rank's own share.
 Result<VerifyReport> Verify(const std::string& path,
                             const OpenOptions& options = {},
                             const RunOptions& run = {},
@@ -293,12 +295,13 @@ struct StepInfo {
   std::string path;
   bool committed = false;
   std::string why_not;  // empty when committed
-  // Why a committed step cannot be opened as it was saved: what of it is gone.
-  // Empty when nothing is. Bytes are not looked at; Verify does that.
+  // Why a committed step cannot be opened as it was saved: which of its parts
+  // are missing. Empty when all parts exist. Bytes are not read; Verify reads
+  // them.
   std::string damage;
   std::optional<int64_t> init_timestamp_ns;  // when its save began
   std::optional<int64_t> commit_timestamp_ns;
-  uint64_t bytes = 0;  // of all files below it
+  uint64_t bytes = 0;  // all files below its directory
   std::vector<std::string> items;
   std::string metrics;  // JSON text, or empty
 };

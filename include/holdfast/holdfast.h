@@ -1,8 +1,8 @@
 // holdfast: checkpoints that are fast, byte-compatible with Orbax and
 // impossible to corrupt quietly. Start with holdfast/checkpoint.h.
 //
-// This is the root tier: save, load, open, and what they speak of. Three more
-// stand behind it: holdfast/orbax/orbax.h (Orbax's handlers, checkpointers,
+// This is the root tier: save, load, open, and the types that they use. There
+// are three more: holdfast/orbax/orbax.h (Orbax's handlers, checkpointers,
 // managers and specs), holdfast/megatron/ (Megatron Core's sharded state and
 // its zarr checkpoints), and holdfast/tools/tools.h (convert, diff, merge,
 // stats, copies between stores, torch's files).

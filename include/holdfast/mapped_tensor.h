@@ -1,4 +1,4 @@
-// MapTensors: arrays used where they lie in their files, without reading them.
+// MapTensors: uses arrays directly in their files, without reading them.
 //
 //   auto checkpoint = holdfast::Open("/models/llama");
 //   const std::vector<size_t> leaves = {0, 1};
@@ -6,26 +6,27 @@
 //   for (const auto& tensor : *tensors)
 //     if (!tensor.why_not.empty()) std::cerr << tensor.why_not << "\n";
 //
-// That can be where the elements of an array lie in one file of the file system
-// as they are in memory: one after the other in C order, little endian, at a
-// multiple of their size, neither compressed nor bools (whose bytes are checked
-// when they are read) nor narrower than a byte. Several chunks that lie one
-// behind the other count as one. An array without elements needs no file, and
-// counts as mapped.
+// An array can be mapped if its elements are stored in one file of the file
+// system exactly as they are in memory: contiguous in C order, little endian,
+// at a multiple of their size, not compressed, not bools (whose bytes are
+// checked when they are read) and not narrower than a byte. Several chunks
+// stored back to back count as one. An array without elements needs no file,
+// and counts as mapped.
 //
-// A page is read from the disk when somebody first touches it. So the file must
-// stay as it is while an array of it is in use: who cuts it short makes the
-// next touch of what is gone end the process (SIGBUS), and who writes to it
-// changes the array. That every array lies inside its file is checked here.
-// Replacing a file by renaming another over it is fine, and what holdfast does.
+// A page is read from disk when it is first touched, so the file must not
+// change while an array in it is in use: if the file is truncated, touching a
+// removed page ends the process (SIGBUS), and a write to the file changes the
+// array. MapTensors checks that every array is inside its file. Replacing a
+// file by renaming another over it is fine, and is what holdfast does.
 //
-// Checksums are not looked at unless `verify` asks for it.
+// Checksums are checked only with `verify`.
 // Thread-safety: any thread. Ownership: an Array shares its mapping, which
-// needs neither the checkpoint nor the file's name; arrays of one file and call
-// share one mapping, from the first of them to the last. Units: bytes.
-// Errors: OutOfRange for a number that names no leaf; a leaf's own problem;
-// DataLoss (an array that is not inside its file; with `verify` all that Read
-// finds), ResourceExhausted (no room for a mapping).
+// needs neither the checkpoint nor the file's name; all arrays in one file that
+// one call returns share one mapping, from the first of them to the last.
+// Units: bytes.
+// Errors: OutOfRange for an index outside leaves(); a leaf's own problem;
+// DataLoss (an array that is not inside its file; with `verify`, everything
+// that Read reports), ResourceExhausted (no room for a mapping).
 #pragma once
 
 #include <cstdint>
@@ -42,16 +43,16 @@
 namespace holdfast HOLDFAST_EXPORT {
 
 struct MappedTensor {
-  // Why it is not mapped ("compressed with zstd"), and `array` has no elements;
-  // empty: it is.
+  // Why it is not mapped ("compressed with zstd"); `array` then has no
+  // elements. Empty if it is mapped.
   std::string why_not;
   Array array;
   std::string file;     // "" without elements
   uint64_t offset = 0;  // of the first element in the file
 };
 
-// One for each of `leaves`, numbers of checkpoint.leaves(). `run` is that of
-// verifying.
+// One for each of `leaves`, which are indices into checkpoint.leaves(). `run`
+// applies to the verification.
 Result<std::vector<MappedTensor>> MapTensors(const Checkpoint& checkpoint,
                                              std::span<const size_t> leaves,
                                              const MapOptions& options = {},

@@ -4,19 +4,20 @@
 //   holdfast::ProcessGroupOptions options{.timeout_seconds = 60};
 //   auto group = holdfast::MakeProcessGroup(*transport, options);
 //
-// MPI itself is in a library of its own, `libholdfast_mpi.so`, that is loaded
-// by the first call of MpiTransport: programs that do without MPI never see it.
-// It is found when the program is linked with the CMake target holdfast::mpi,
-// by the environment variable HOLDFAST_MPI_LIBRARY (its path), beside holdfast,
-// in `../lib` from there, or where the system looks for libraries.
+// MPI itself is used by a separate library, `libholdfast_mpi.so`, which the
+// first call of MpiTransport loads: programs that do not use MPI never load it.
+// The library is found through the CMake target holdfast::mpi if the program is
+// linked with it, by the environment variable HOLDFAST_MPI_LIBRARY (its path),
+// next to holdfast, in `../lib` from there, or in the system's library
+// directories.
 //
-// Messages are few and small, from point to point, with the tag kMpiTag: a
-// program that receives any tag on the same communicator must not do so during
-// a call of holdfast's. Every wait has a deadline (ProcessGroupOptions).
-// Thread-safety: one thread at a time, and only the one that initialised MPI if
-// that was with less than MPI_THREAD_SERIALIZED.
-// Errors: FailedPrecondition (no such library, or one of another version; MPI
-// is over), Unavailable (what MPI itself says).
+// Messages are few, small and point-to-point, with the tag kMpiTag: a program
+// that receives any tag on the same communicator must not do so during a call
+// of holdfast. Every wait has a deadline (ProcessGroupOptions).
+// Thread-safety: one thread at a time, and only the thread that initialised MPI
+// if it was initialised with less than MPI_THREAD_SERIALIZED.
+// Errors: FailedPrecondition (no such library, or another version of it; MPI
+// was finalized), Unavailable (MPI's own errors).
 #pragma once
 
 #include <memory>
@@ -35,14 +36,14 @@ struct MpiOptions {
   std::optional<int> communicator;
 };
 
-// Initialises MPI unless that was done; only then it also ends MPI when the
-// process exits. It waits ten seconds there for the other ranks, and aborts
-// them if they do not come. Returns the same transport for each call with the
-// same communicator.
+// Initialises MPI unless it is already initialised; only then does it also
+// finalize MPI when the process exits. It then waits ten seconds for the other
+// ranks, and aborts them if they do not arrive. Every call with the same
+// communicator returns the same transport.
 Result<std::shared_ptr<ProcessTransport>> MpiTransport(
     const MpiOptions& options = {});
 
-// True when the environment says that mpirun, mpiexec or srun started this
+// True when the environment shows that mpirun, mpiexec or srun started this
 // process as one of several.
 bool StartedByMpi();
 

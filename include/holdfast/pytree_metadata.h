@@ -1,9 +1,9 @@
-// The contents of a pytree item in a directory, without reading any value: the
-// result of PyTreeCheckpointHandler::Metadata and the parts of it that
-// functions of the caller's see.
+// The contents of a pytree item in a directory, obtained without reading any
+// values: the result of PyTreeCheckpointHandler::Metadata, and the parts of it
+// that are passed to the caller's functions.
 //
-// Thread-safety: values and pure functions. Units: shapes in elements. Errors:
-// those of RecordedContainers.
+// Thread-safety: values and pure functions. Units: shapes in elements.
+// Errors: those of RecordedContainers.
 #pragma once
 
 #include <map>
@@ -19,10 +19,11 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// An entry of `_METADATA`.
+// An entry in `_METADATA`.
 struct ValueMetadataEntry {
   std::string value_type;  // "np.ndarray", "jax.Array", "scalar", ...
-  // The value lies in the msgpack file, or it is an empty and has none.
+  // The value is in the msgpack file, or is a typed empty without a stored
+  // value.
   bool skip_deserialize = false;
   std::optional<Shape> write_shape;
 
@@ -30,27 +31,27 @@ struct ValueMetadataEntry {
 };
 
 struct PyTreeMetadata {
-  // As stored (tuples are lists, named tuples dicts); each leaf is an int64
-  // scalar: its index in `values`. None and empty containers are themselves.
+  // As stored (tuples are lists, named tuples are dicts). Each leaf is an int64
+  // scalar: its index in `values`. None and empty containers are kept.
   Tree structure;
   std::vector<ValueMetadata> values;
   std::string custom_metadata;  // a JSON object, or empty
   bool use_zarr3 = false;
   bool use_ocdbt = true;
 
-  // The metadata at a path of `structure`; null when no value is there.
+  // The metadata at a path in `structure`; null if the path has no value.
   const ValueMetadata* Find(const std::vector<std::string>& path) const;
 };
 
 class Checkpoint;
 
-// The tree of an opened item in the containers that were saved, each leaf an
-// int64 scalar: its index in leaves(), empties too. For items whose
-// `value_metadata_tree` is not empty; DataLoss where that is not as Orbax
-// writes it.
+// The tree of an opened item with the container types that were saved. Each
+// leaf, including typed empties, is an int64 scalar: its index in leaves().
+// Only for items whose `value_metadata_tree` is not empty; DataLoss if that is
+// not in Orbax's form.
 Result<Tree> RecordedContainers(const Checkpoint& checkpoint);
 
-// How one process wrote one jax.Array: a row of `array_metadatas/process_N`.
+// How one process wrote one jax.Array: a row in `array_metadatas/process_N`.
 struct SerializedArrayMetadata {
   std::string param_name;
   Shape write_shape;

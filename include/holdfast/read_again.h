@@ -1,9 +1,9 @@
-// Reading again what another checkpoint took the place of while it was read.
+// Retries a read when the checkpoint was replaced while it was being read.
 //
-// A saver that overwrites exchanges directories, so a reader beside it may see
-// some of the old checkpoint and some of the new one. It is told so
-// (Unavailable); as long as nobody was given anything it opens and reads again
-// before it says so. Open, Load and Verify do that themselves.
+// A saver that overwrites a checkpoint exchanges directories, so a concurrent
+// reader may see parts of both the old and the new one. The reader then gets
+// Unavailable; as long as it has returned nothing to its caller, it can open
+// and read again. Open, Load and Verify do so themselves.
 //
 // Thread-safety: as `read`.
 #pragma once
@@ -14,8 +14,8 @@
 
 namespace holdfast {
 
-// How often one call reads at most. A program that overwrites in a loop is met
-// in half of the reads, if they take as long as a save.
+// How often one call reads at most. A reader meets a program that overwrites in
+// a loop in about half of its reads, if they take as long as a save.
 inline constexpr int kReadsMax = 20;
 
 inline bool WasReplaced(const Status& status) {
@@ -26,9 +26,9 @@ bool WasReplaced(const Result<T>& result) {
   return WasReplaced(result.status());
 }
 
-// The result of `read`, a Status or Result; `read` opens the checkpoint at
-// `path` and reads it, and may be called again. For a URL it is called once:
-// object stores have retries of their own.
+// Returns the result of `read`, a Status or Result. `read` opens the checkpoint
+// at `path` and reads it, and may be called several times. For a URL it is
+// called only once: object stores have their own retries.
 template <typename Read>
 auto ReadAgainIfReplaced(std::string_view path, const Read& read) {
   const int count_max = path.find("://") == path.npos ? kReadsMax : 1;

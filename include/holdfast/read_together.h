@@ -1,26 +1,28 @@
-// ReadTogether: the processes of a group read parts of one checkpoint, each its
-// own, and those of one host read every stored chunk once between them.
+// ReadTogether: each process of a group reads its own parts of one checkpoint,
+// and the processes of one host together read every stored chunk only once.
 //
 //   auto group = holdfast::MakeProcessGroup(transport);
 //   auto opened = holdfast::Open("/ckpt/7");
 //   auto read = holdfast::ReadTogether(**opened, my_requests, *group);
 //
-// The ranks of a host tell each other what they want, and divide the chunks:
-// each is read and decoded by one rank, straight into the memory of all that
-// want some of it (shared memory, a file without a name, where that is another
-// rank's). An array that several ranks want alike is in memory once for all of
-// them; they may write to it, and see only their own writes. Hosts work apart,
-// unless they share what they read by messages (broadcast_bytes_max).
+// The ranks of a host exchange their requests and divide the chunks. One rank
+// reads and decodes each chunk, straight into the memory of all ranks that need
+// it (through shared memory, a file without a name, where the target belongs to
+// another rank). An array that several ranks request identically is in memory
+// once for all of them; each may write to it, and sees only its own writes.
+// Hosts work separately, unless they share what they read by messages
+// (broadcast_bytes_max).
 //
-// Every rank calls it, with the same checkpoint opened by itself and the same
-// options; requests may differ. All succeed or all fail, by the group's
-// deadline at the latest.
+// Every rank calls it with the same checkpoint, which it has opened itself, and
+// the same options; requests may differ. All ranks succeed or all fail, by the
+// group's deadline at the latest.
 // Thread-safety: that of the group. Ownership: the arrays own their memory;
-// that of those which other ranks filled lasts as long as the last array of
-// this call that lies in the same segment. Units: elements, bytes, seconds.
-// Errors: those of Checkpoint::ReadInto on any rank, on all, with the rank
-// named; ResourceExhausted when memory is short; FailedPrecondition when ranks
-// opened different checkpoints; those of the group.
+// memory that other ranks filled is freed with the last array of this call in
+// the same segment. Units: elements, bytes, seconds.
+// Errors: an error of Checkpoint::ReadInto on any rank is returned on all
+// ranks, with that rank named; ResourceExhausted when memory is short;
+// FailedPrecondition when ranks opened different checkpoints; those of the
+// group.
 #pragma once
 
 #include <cstdint>
@@ -38,35 +40,35 @@ struct TogetherRequest {
   size_t leaf = 0;  // index into leaves(); an array or scalar
   Shape origin;     // in the leaf
   Shape shape;
-  // Elements are cast as by ReadInto; absent: as stored.
+  // Elements are cast as in ReadInto; absent: as stored.
   std::optional<DType> dtype;
 };
 
 struct ReadTogetherOptions {
   // thread_count 0: this rank's share of the host's CPUs.
   RunOptions run;
-  // 0: every host reads what it wants from the store. Otherwise a box that
-  // several hosts want is read by one of them and sent to the others through
+  // If 0, every host reads what it needs from the store. Otherwise a box that
+  // several hosts need is read by one of them and sent to the others through
   // the group, in messages of at most this many bytes.
   uint64_t broadcast_bytes_max = 0;
-  // Ranks share memory only where this is equal. Empty: found out (one kernel,
-  // one namespace of processes, one user).
+  // Ranks share memory only where this is equal. If empty, it is detected (same
+  // kernel, same PID namespace, same user).
   std::string host;
 };
 
 struct ReadTogetherResult {
-  std::vector<Array> arrays;  // one a request, contiguous
-  // This rank's numbers; stored_bytes is what it read.
+  std::vector<Array> arrays;  // one per request, contiguous
+  // This rank's statistics; stored_bytes counts what it read.
   Stats stats;
-  // Ranks that shared memory with this one, itself included.
+  // Ranks that shared memory with this one, including itself.
   int64_t host_rank_count = 1;
-  uint64_t host_stored_bytes = 0;   // read by all of them
-  uint64_t group_stored_bytes = 0;  // read by all ranks
-  // Why ranks of one host could not share; or empty.
+  uint64_t host_stored_bytes = 0;   // read by these ranks
+  uint64_t group_stored_bytes = 0;  // read by all ranks of the group
+  // Why ranks of one host could not share memory; otherwise empty.
   std::string note;
 };
 
-// `checkpoint` of any format.
+// `checkpoint` may have any format.
 Result<ReadTogetherResult> ReadTogether(
     const Checkpoint& checkpoint, const std::vector<TogetherRequest>& requests,
     ProcessGroup& group, const ReadTogetherOptions& options = {});

@@ -1,11 +1,11 @@
-// How leaves are restored: Orbax's RestoreArgs and their kin, as plain data.
+// How leaves are restored: Orbax's RestoreArgs and related types as plain data.
 //
 //   RestoreArgsMap args;
 //   args["params.w"] = ArrayRestoreArgs{.sharding = rows};
 //   args["step"] = RestoreArgs{.restore_type = RestoreType::kInt};
 //
 // Thread-safety: values. Units: shapes in elements.
-// Errors: none here; CheckRestoreArgs says what contradicts itself.
+// Errors: CheckRestoreArgs refuses contradictory arguments; nothing else fails.
 #pragma once
 
 #include <cstdint>
@@ -36,47 +36,48 @@ enum class RestoreType : uint8_t {
 
 struct RestoreArgs {
   RestoreType restore_type = RestoreType::kAsSaved;
-  // Elements are cast to it as TensorStore casts; absent: as stored.
+  // Elements are cast to it as TensorStore casts; absent: no cast.
   std::optional<DType> dtype;
 };
 
 struct ArrayRestoreArgs {
   RestoreType restore_type = RestoreType::kJaxArray;
   std::optional<DType> dtype;
-  // `mesh` with `mesh_axes` is a NamedSharding, and wins over `sharding`.
-  // None at all: the sharding recorded in `_sharding`.
+  // `mesh` with `mesh_axes` makes a NamedSharding, and overrides `sharding`. If
+  // all are absent, the sharding recorded in `_sharding` is used.
   std::optional<Mesh> mesh;
   std::optional<PartitionSpec> mesh_axes;
   std::optional<Sharding> sharding;
-  // The same thing twice, as in Orbax; both given must be equal.
+  // Two names for the same shape, as in Orbax; if both are given, they must
+  // match.
   std::optional<Shape> global_shape;
   std::optional<Shape> shape;
-  // False: a shape other than the stored one pads with zeros or truncates at
-  // the end of each dimension. True: it is refused.
+  // If false, a shape other than the stored one pads with zeros or truncates at
+  // the end of each dimension. If true, it is refused.
   bool strict = true;
 };
 
-// One process reads what one replica holds; with one process the same as
+// One process reads the data of one replica; with a single process the same as
 // ArrayRestoreArgs.
 struct SingleReplicaArrayRestoreArgs : ArrayRestoreArgs {
   std::optional<Sharding> single_replica_sharding;
-  // From older releases, and ignored: the handler's options count.
+  // From older releases and ignored: the handler's options are used.
   std::optional<int64_t> replica_axis_index = 0;
   std::optional<int64_t> primary_replica_id = 0;
 };
 
 using AnyRestoreArgs =
     std::variant<RestoreArgs, ArrayRestoreArgs, SingleReplicaArrayRestoreArgs>;
-// By parameter name (keys joined with "."); absent names have the defaults.
+// By parameter name (keys joined with "."); missing names get the defaults.
 using RestoreArgsMap = std::map<std::string, AnyRestoreArgs>;
 
-// The dtype that any of them asks for.
+// The dtype that the arguments ask for, whatever their type.
 std::optional<DType> RestoreDType(const AnyRestoreArgs& args);
 RestoreType RestoreTypeOf(const AnyRestoreArgs& args);
 // Null for plain RestoreArgs.
 const ArrayRestoreArgs* AsArrayRestoreArgs(const AnyRestoreArgs& args);
 
-// The sharding that `mesh` and `mesh_axes`, or else `sharding`, ask for.
+// The sharding given by `mesh` and `mesh_axes`, or else by `sharding`.
 std::optional<Sharding> WantedSharding(const ArrayRestoreArgs& args);
 
 // InvalidArgument "If `shape` and `global_shape` are both provided, they must

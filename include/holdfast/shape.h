@@ -1,8 +1,9 @@
-// Shape: the extents, origin or strides of an array, one number a dimension.
-// It is used as a std::vector<int64_t> is, and holds up to kInlineRank numbers
-// without an allocation: a view and a box are made for every chunk.
+// Shape: the extents, origin or strides of an array, one integer per dimension.
+// It is used like a std::vector<int64_t>, and holds up to kInlineRank elements
+// without an allocation, because a view and a box are made for every chunk.
 //
-// Thread-safety: a value. Iterators are pointers, and end as a vector's do.
+// Thread-safety: a value. Iterators are pointers, and are invalidated like a
+// vector's.
 // Errors: throws bad_alloc where a vector does.
 #pragma once
 
@@ -88,7 +89,7 @@ class Shape {
     clear();
     resize(rank, value);
   }
-  // REQUIRES: numbers of another container.
+  // REQUIRES: the range is not part of this Shape.
   template <std::forward_iterator It>
   void assign(It first, It last) {
     clear();
@@ -107,7 +108,7 @@ class Shape {
     std::fill(gap, gap + count, value);
     return gap;
   }
-  // REQUIRES: numbers of another container.
+  // REQUIRES: the range is not part of this Shape.
   template <std::forward_iterator It>
   int64_t* insert(const int64_t* at, It first, It last) {
     int64_t* const gap =
@@ -136,7 +137,7 @@ class Shape {
   void Free() {
     if (!is_inline()) delete[] heap_;
   }
-  // REQUIRES: nothing on the heap here.
+  // REQUIRES: this Shape holds no heap memory.
   void Take(Shape& other) noexcept {
     size_ = std::exchange(other.size_, 0);
     capacity_ = std::exchange(other.capacity_, uint32_t{kInlineRank});
@@ -146,7 +147,7 @@ class Shape {
       heap_ = other.heap_;
     }
   }
-  // Moves what is from `at` on `count` places up; where it was.
+  // Moves the elements from `at` on up by `count` places; returns the gap.
   int64_t* MakeGap(const int64_t* at, size_t count) {
     const ptrdiff_t index = at - begin();
     reserve(size_ + count);
@@ -154,7 +155,7 @@ class Shape {
     size_ += static_cast<uint32_t>(count);
     return begin() + index;
   }
-  // Makes room for `rank` numbers, which are more than there is room for.
+  // Makes room for `rank` elements. REQUIRES: rank > capacity_.
   void Grow(size_t rank);
 
   uint32_t size_ = 0;

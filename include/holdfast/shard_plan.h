@@ -1,25 +1,27 @@
-// Which process holds, writes and needs which part of a sharded array: worked
-// out by any process for any process, alike and without a message.
+// Plans which process holds, writes and needs which part of a sharded array.
+// Any process can compute the plan of any process, with the same result and
+// without a message.
 //
 //   auto mine = ShardPlanner::OfRank(sharding, {.ids_per_process = 4}, rank);
 //   for (each array) {
-//     // Alike on all ranks; then what this rank's devices do.
+//   // The same on all ranks; then the part of this rank's devices.
 //     auto layout = mine->Layout(shape, element_bytes, {});
 //     auto shares = mine->Shares(shape, *layout);
 //   }
 //
 // The devices that hold the same box are its replicas. Either replica 0 writes
-// the whole box, or the replicas write a slice of it each: Orbax's rule, so
-// that chunks are the same as Orbax's.
+// the complete box, or each replica writes a slice of it. This is Orbax's rule,
+// so chunks are the same as Orbax's.
 // Source: orbax-checkpoint 0.12.8, _src/serialization/replica_slices.py.
 //
-// A planner is made once for a sharding; then an array costs time in proportion
-// to the devices it was made for, not to all of the mesh.
+// A planner is made once per sharding; each array then takes time in proportion
+// to the number of devices the planner was made for, not to the size of the
+// mesh.
 //
 // Thread-safety: values; const methods may run concurrently.
 // Units: elements; bytes where the name says so; ranks count from 0.
-// Errors: InvalidArgument, for a sharding as ShardBoxes gives it; for devices
-// that occur twice in a mesh, or have no process.
+// Errors: InvalidArgument for a sharding that ShardBoxes refuses, and for
+// devices that occur twice in a mesh or have no process.
 #pragma once
 
 #include <cstddef>
@@ -37,53 +39,54 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// The process of each device.
+// Maps each device to its process.
 struct DeviceProcesses {
   // Device `id` belongs to process id / ids_per_process. JAX's CPU devices have
-  // 2048 ids a process: 0 and 1 are the first's, 2048 and 2049 the second's.
+  // 2048 ids per process: 0 and 1 belong to the first process, 2048 and 2049 to
+  // the second.
   int64_t ids_per_process = 1;
-  // When not empty, only this counts: the rank of each device by its id.
+  // If not empty, only this map is used: the rank of each device by its id.
   std::map<int64_t, int64_t> rank_by_device;
 };
 
 Result<int64_t> RankOfDevice(const DeviceProcesses& processes,
                              int64_t device_id);
 
-// All devices of the shardings, by ascending id, to `process_count` processes
-// in contiguous blocks of equal size. InvalidArgument when it does not divide
-// their number.
+// Assigns all devices of the shardings, by ascending id, to `process_count`
+// processes in contiguous blocks of equal size. InvalidArgument when the number
+// of devices is not divisible by it.
 Result<DeviceProcesses> EvenProcesses(std::span<const Sharding> shardings,
                                       int64_t process_count);
 
 // Orbax's options of these names.
 struct ReplicaOptions {
-  // Orbax's default, but for GPUs; its code also leaves small arrays in pinned
-  // host memory uncut.
+  // Orbax's default, except on GPUs; Orbax also does not slice small arrays in
+  // pinned host memory.
   bool use_replica_parallel = true;
-  // Smaller slices are not worth it: replica 0 writes the whole.
+  // If slices would be smaller, replica 0 writes the complete box.
   int64_t min_slice_bytes = 0;
-  // No more replicas than this write.
+  // The most replicas that write.
   int64_t max_replicas = std::numeric_limits<int64_t>::max();
 };
 
-// How an array is cut: alike for all devices.
+// How an array is cut; the same for all devices.
 struct WriteLayout {
-  Shape shard_shape;          // of what a device holds
-  Shape write_shape;          // of what a device writes, if it does
+  Shape shard_shape;          // of the box that a device holds
+  Shape write_shape;          // of the part that a device writes, if it does
   int64_t replica_count = 1;  // devices that hold the same box
-  // Replicas 0 to writer_count - 1 write.
+  // Replicas 0 to writer_count - 1 write slices.
   int64_t writer_count = 1;
-  // They share the box along this axis.
+  // The axis along which the box is sliced.
   size_t axis = 0;
 
   bool operator==(const WriteLayout&) const = default;
 };
 
-// The part of one device in one array.
+// One device's part in one array.
 struct DeviceShare {
   DeviceShard shard;  // what it holds
-  // The part that it writes begins here, in the whole array, with the shape
-  // WriteLayout::write_shape; absent: it writes nothing.
+  // The origin, in the complete array, of the part that it writes, which has
+  // the shape WriteLayout::write_shape; absent if it writes nothing.
   std::optional<Shape> write_origin;
 
   bool operator==(const DeviceShare&) const = default;
@@ -99,13 +102,13 @@ class ShardPlanner {
                                      const DeviceProcesses& processes,
                                      int64_t rank);
 
-  // One a device, in the mesh's order.
+  // One shard per device, in the mesh's order.
   Result<std::vector<DeviceShard>> Boxes(const Shape& array_shape) const;
-  // Takes no time that grows with the number of devices.
+  // The time does not grow with the number of devices.
   Result<WriteLayout> Layout(const Shape& array_shape, int64_t element_bytes,
                              const ReplicaOptions& options) const;
-  // One a device, in the mesh's order. `layout` is what Layout gave for the
-  // same shape.
+  // One share per device, in the mesh's order. `layout` is the result of Layout
+  // for the same shape.
   Result<std::vector<DeviceShare>> Shares(const Shape& array_shape,
                                           const WriteLayout& layout) const;
 
@@ -116,7 +119,7 @@ class ShardPlanner {
   };
   // How the spec cuts one array.
   struct Cut {
-    Shape parts;  // of each dimension
+    Shape parts;  // in each dimension
     // For each axis of the mesh: true when moving along it changes the box.
     std::vector<bool> moves_box;
   };
@@ -126,17 +129,17 @@ class ShardPlanner {
   DeviceShard ShardOf(const Device& device, const Shape& array_shape,
                       const Cut& cut) const;
 
-  // Has no device ids: those are in devices_.
+  // Has no device ids: they are in devices_.
   NamedSharding sharding_;
-  std::vector<std::vector<size_t>> spec_axes_;  // one entry a spec's
+  std::vector<std::vector<size_t>> spec_axes_;  // by entry of the spec
   std::vector<Device> devices_;
 };
 
-// The bytes and chunks that must be read of an array that is stored in chunks.
+// How much must be read from an array that is stored in chunks.
 struct ChunkNeed {
   int64_t chunk_count = 0;    // chunks that the boxes touch
-  int64_t read_elements = 0;  // in them, without what sticks out of the array
-  int64_t need_elements = 0;  // in the boxes; what they share counts once
+  int64_t read_elements = 0;  // in these chunks, inside the array
+  int64_t need_elements = 0;  // in the boxes; shared elements count once
 };
 
 // REQUIRES: boxes inside the array; chunk extents of at least 1.

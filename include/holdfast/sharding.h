@@ -1,16 +1,16 @@
-// Shardings: which box of an array each device holds, as JAX defines it and as
-// the entries of `_sharding` spell it.
+// Shardings: which box of an array each device holds, as defined by JAX and
+// recorded in the entries of `_sharding`.
 //
 //   NamedSharding rows{{.axis_names = {"data", "model"}, .shape = {4, 2}},
 //                      {{"data"}}};
 //   auto shards = ShardBoxes(rows, {8, 6});  // 8 devices, 2 rows each
 //
 // Thread-safety: values and pure functions. Units: elements.
-// Errors: InvalidArgument, in JAX's words, for a spec that does not fit (an
-// axis that the mesh does not have, one used twice, an extent that the devices
-// do not divide) and for PositionalSharding, which JAX has dropped; DataLoss
-// for a malformed text; Unimplemented for types that Orbax does not restore
-// either.
+// Errors: InvalidArgument, with JAX's messages, for a spec that does not fit
+// (an axis that the mesh lacks, an axis used twice, an extent that is not
+// divisible by the number of devices) and for PositionalSharding, which JAX has
+// dropped; DataLoss for malformed text; Unimplemented for types that Orbax does
+// not restore either.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,18 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// Devices in a grid with named axes.
+// A grid of devices with named axes.
 struct Mesh {
   std::vector<std::string> axis_names;
-  Shape shape;                          // one extent an axis
+  Shape shape;                          // one extent per axis
   std::vector<int64_t> device_ids;      // in C order; empty: 0, 1, 2, ...
-  std::vector<std::string> axis_types;  // "Auto", ...; empty: "Auto" each
+  std::vector<std::string> axis_types;  // "Auto", ...; empty: all "Auto"
 
   bool operator==(const Mesh&) const = default;
 };
 
-// One entry a dimension: the axes that cut it, outermost first; none: it is not
-// cut, and so are dimensions past the end.
+// One entry per dimension: the mesh axes that cut it, outermost first. A
+// dimension with no axes, or past the end, is not cut.
 using PartitionSpec = std::vector<std::vector<std::string>>;
 
 struct NamedSharding {
@@ -47,7 +47,7 @@ struct NamedSharding {
 };
 
 struct SingleDeviceSharding {
-  // As the device prints itself; "TFRT_CPU_0" is the older name of "cpu:0".
+  // The device's own string; "TFRT_CPU_0" is the older name of "cpu:0".
   std::string device_str = "cpu:0";
 
   bool operator==(const SingleDeviceSharding&) const = default;
@@ -55,7 +55,7 @@ struct SingleDeviceSharding {
 
 using Sharding = std::variant<SingleDeviceSharding, NamedSharding>;
 
-// The part that one device holds.
+// The part of an array that one device holds.
 struct DeviceShard {
   int64_t device_id = 0;
   int64_t replica_id = 0;  // 0 for the first device with this box
@@ -65,15 +65,17 @@ struct DeviceShard {
   bool operator==(const DeviceShard&) const = default;
 };
 
-// One a device, in the mesh's order. A single device has the number at the end
-// of its name.
+// One shard per device, in the mesh's order. A single device's id is the number
+// at the end of its name.
 Result<std::vector<DeviceShard>> ShardBoxes(const Sharding& sharding,
                                             const Shape& array_shape);
 
-// The text of an entry of `_sharding`, byte for byte as Orbax writes it.
-// REQUIRES: one that ShardBoxes takes, or that ShardingFromJson gave.
+// The text of an entry in `_sharding`, byte for byte as Orbax writes it.
+// REQUIRES: a sharding that ShardBoxes accepts, or that ShardingFromJson
+// returned.
 std::string ShardingToJson(const Sharding& sharding);
-// Reads every version of it: old ones name no axis types and no devices.
+// Reads every version of such an entry: old versions have no axis types and no
+// devices.
 // Source: orbax-checkpoint 0.12.8, _src/metadata/sharding.py.
 Result<Sharding> ShardingFromJson(std::string_view text);
 

@@ -24,7 +24,7 @@ enum class StatusCode : uint8_t {
   kInvalidArgument = 1,     // the request is wrong; change it
   kNotFound = 2,            // the named thing does not exist
   kAlreadyExists = 3,       // choose another name or ask for overwrite
-  kFailedPrecondition = 4,  // fix the state of the world first
+  kFailedPrecondition = 4,  // another step must be done first
   kOutOfRange = 5,          // beyond the end of what exists
   kPermissionDenied = 6,    // the system refused access
   kResourceExhausted = 7,   // disk, quota or memory is full
@@ -53,8 +53,8 @@ class [[nodiscard]] Status {
   // "OK" or "DATA_LOSS: message".
   std::string ToString() const;
 
-  // The same code with `context` and ": " in front of the message. Ok stays ok.
-  // Each layer adds at most one such line.
+  // The same code, with `context` and ": " before the message. Ok stays ok.
+  // Each layer adds at most one context.
   Status WithContext(std::string_view context) const;
 
  private:

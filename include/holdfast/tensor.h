@@ -3,7 +3,7 @@
 // Units: shapes and origins in elements, outermost dimension first; strides in
 // bytes (may be negative or zero in a source). Rank is at most kRankMax.
 // Ownership: a view borrows its memory; an Array shares it.
-// Thread-safety: values; the memory behind a view follows the caller's rules.
+// Thread-safety: values; the caller synchronizes access to a view's memory.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ namespace holdfast HOLDFAST_EXPORT {
 
 inline constexpr int kRankMax = 32;
 
-// Product of the extents; nullopt-free: saturates at INT64_MAX on overflow.
+// Product of the extents; INT64_MAX on overflow.
 int64_t ElementCount(const Shape& shape);
 // Strides in bytes of a C-order array of this shape.
 Shape ContiguousStrides(const Shape& shape, size_t element_bytes);
@@ -37,8 +37,8 @@ struct ConstArrayView {
   Shape shape;
   Shape strides;  // bytes, same rank as shape
 
-  // The elements, in C order, as values of their C++ type: one that DTypeOf
-  // knows. InvalidArgument when T is not the dtype's, the view is not
+  // The elements in C order, as values of a C++ type that DTypeOf supports.
+  // InvalidArgument when T does not match the dtype, the view is not
   // contiguous, its memory is not aligned for T, or a bool is neither 0 nor 1.
   template <typename T>
   Result<std::span<const T>> As() const;
@@ -53,15 +53,16 @@ struct ArrayView {
   operator ConstArrayView() const {  // NOLINT: a view of more is a view of less
     return {dtype, data, shape, strides};
   }
-  // As of a ConstArrayView.
+  // As ConstArrayView::As.
   template <typename T>
   Result<std::span<T>> As() const;
 };
 
-// True when the elements lie in C order without gaps.
+// True when the elements are stored in C order without gaps.
 bool IsContiguous(const ConstArrayView& view);
-// The reason why the view's elements cannot be used as a run of values of a C++
-// type that has this dtype and alignment (ConstArrayView::As), or ok.
+// Ok when the view's elements can be used as contiguous values of a C++ type
+// with this dtype and alignment (ConstArrayView::As); otherwise the reason why
+// not.
 Status CheckElements(const ConstArrayView& view, DType dtype,
                      size_t alignment_bytes);
 
@@ -74,16 +75,17 @@ class Array {
   static Result<Array> Allocate(DType dtype, Shape shape);
   // Copies `bytes` (C order, little endian). REQUIRES: exact size.
   static Array FromBytes(DType dtype, Shape shape, const void* bytes);
-  // Copies a vector, span or std::array of a C++ type that DTypeOf knows: one
-  // dimension, or of a shape in C order, which is InvalidArgument when it has
-  // another number of elements. (A std::vector<bool> has no bools to copy.)
+  // Copies a vector, span or std::array of a C++ type that DTypeOf supports.
+  // The result has one dimension, or the given shape in C order;
+  // InvalidArgument when that shape has a different number of elements. (A
+  // std::vector<bool> has no bools to copy.)
   template <typename Values>
   static Array Of(const Values& values);
   template <typename Values>
   static Result<Array> Of(const Values& values, Shape shape);
   // Borrows memory that `owner` keeps alive (null owner: the caller does).
   static Array Borrow(ConstArrayView view, std::shared_ptr<const void> owner);
-  // The same of memory that nobody can write to.
+  // Like Borrow, for memory that nobody can write to.
   static Array BorrowReadOnly(ConstArrayView view,
                               std::shared_ptr<const void> owner);
 
@@ -94,7 +96,7 @@ class Array {
   size_t byte_count() const;
   const ConstArrayView& view() const { return view_; }
   bool is_read_only() const { return is_read_only_; }
-  // As of the view, and valid as long as an Array shares the memory.
+  // As ConstArrayView::As; valid as long as an Array shares the memory.
   template <typename T>
   Result<std::span<const T>> As() const {
     return view_.As<T>();

@@ -8,9 +8,9 @@
 //   });
 //   const Tree* w = state.FindPath({"params", "w"});
 //
-// A dict keeps the order it was given; a checkpoint sorts it by key, as JAX
-// does. An empty dict, list, tuple or named tuple is a value of its own (a
-// typed empty) and survives a save.
+// A dict keeps its insertion order; a checkpoint sorts it by key, as JAX does.
+// An empty dict, list, tuple or named tuple is a distinct value (a typed empty)
+// and survives a save.
 // Thread-safety: values; const methods may run concurrently.
 // Ownership: a Tree owns its nodes; Array leaves share their memory.
 // Errors: accessors assert the kind they need; nothing here fails otherwise.
@@ -36,7 +36,7 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// How a key leads to a child.
+// How a key selects a child.
 enum class KeyKind : uint8_t {
   kName,     // of a dict or named tuple
   kIndex,    // in a list or tuple, in decimal
@@ -55,15 +55,15 @@ enum class LeafKind : uint8_t {
   kBytes,  // read from old msgpack checkpoints only
   kNone,
   kPlaceholder,  // Python's Ellipsis: "leave this one out"
-  kReference,    // the value lies elsewhere, under the parameter name given
-  kExternal,     // somebody else stores it: only its value_type is recorded
+  kReference,    // the value is stored elsewhere, under this parameter name
+  kExternal,     // a TypeHandler stores it: only its value_type is recorded
   kObject,  // a value of the caller's own C++ type; a TypeHandler stores it
 };
 
 // The type of an array in the program that saved it.
 enum class ArrayKind : uint8_t { kNumpy, kJax };
 
-// Containers deeper than this are refused by everything that walks a Tree.
+// Every function that walks a Tree refuses containers nested deeper than this.
 inline constexpr int kTreeDepthMax = 512;
 
 // The entry of `_sharding` for a jax.Array on one CPU device.
@@ -71,22 +71,22 @@ inline constexpr std::string_view kSingleDeviceShardingJson =
     R"({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"})";
 
 // How one jax.Array leaf was laid out in the program that saves it. Many leaves
-// may share one.
+// may share one ArrayTraits.
 struct ArrayTraits {
-  // Spelled as in `_sharding`; empty: the array has no entry there.
+  // In the JSON form of `_sharding`. If empty, the array has no entry there.
   std::string sharding_json = std::string(kSingleDeviceShardingJson);
-  // The implementation of a typed PRNG key ("threefry2x32"); empty: no key.
-  // The array then holds the key data.
+  // The implementation of a typed PRNG key ("threefry2x32"); the array then
+  // holds the key data. Empty if the array is not a key.
   std::string prng_impl;
-  // The part that one process writes as a unit, and so the largest chunk: the
-  // shape of a shard after Orbax's replica slicing. Empty: the array's own
-  // shape.
+  // The shape that one process writes as a unit, which is also the largest
+  // chunk: the shape of a shard after Orbax's replica slicing. If empty, the
+  // array's own shape.
   Shape write_shape;
 
   bool operator==(const ArrayTraits&) const = default;
 };
 
-// One part of a sharded array, at `origin` of the whole.
+// One part of a sharded array, which starts at `origin` in the complete array.
 struct ArrayShard {
   Shape origin;
   Array array;
@@ -94,22 +94,22 @@ struct ArrayShard {
 
 struct StoredChunks;  // the engine's own
 
-// Gives the elements of an array that is not in memory, when a save wants them.
+// Reads the elements of an array that is not in memory, when a save needs them.
 //
-// Thread-safety: Read from several threads at once.
+// Thread-safety: Read is called from several threads concurrently.
 class ArrayReader {
  public:
   virtual ~ArrayReader() = default;
-  // target = the elements of the box of its shape at `origin`. The target has
-  // the array's dtype.
+  // Fills `target` with the box of its shape that starts at `origin`. The
+  // target has the array's dtype.
   virtual Status Read(const Shape& origin, const ArrayView& target) const = 0;
-  // Not null: chunks that lie in files already, which a save refers to instead
-  // of reading and writing them.
+  // If not null, the chunks that files already hold, which a save refers to
+  // instead of reading and writing them.
   virtual const StoredChunks* stored() const { return nullptr; }
 };
 
-// One element of any dtype: a Python bool, int, float or complex (is_python),
-// or a numpy scalar.
+// One element of any dtype: a Python bool, int, float or complex if
+// `is_python`, otherwise a numpy scalar.
 struct Scalar {
   DType dtype = DType::kInt64;
   bool is_python = true;
@@ -160,30 +160,31 @@ class Tree {
   static Tree IntegerDict(std::vector<std::pair<int64_t, Tree>> members);
   static Tree List(std::vector<Tree> items = {});
   static Tree Tuple(std::vector<Tree> items = {});
-  // `module` and `type_name` as Python's __module__ and __qualname__. Without a
-  // type_name: a node of any other class, with names for its children.
+  // `module` and `type_name` are Python's __module__ and __qualname__. Without
+  // a type_name, makes a node of some other class whose children have names.
   static Tree NamedTuple(std::string module, std::string type_name,
                          std::vector<Member> fields = {});
-  // A node of any other class, with positions for its children: stored as a
-  // tuple is.
+  // A node of some other class whose children have positions; it is stored like
+  // a tuple.
   static Tree Positional(std::vector<Tree> items = {});
-  // An array on one CPU device, or one with the traits given.
+  // An array on one CPU device, unless `traits` are given.
   static Tree JaxArray(Array array,
                        std::shared_ptr<const ArrayTraits> traits = {});
-  // An array of `shape` whose shards lie apart in memory and together cover it
-  // once (Save refuses gaps and overlaps). REQUIRES: one dtype, at least one
-  // shard, shards inside `shape`.
+  // An array of `shape` whose shards are separate in memory and together cover
+  // it exactly once (Save refuses gaps and overlaps). REQUIRES: one dtype, at
+  // least one shard, shards inside `shape`.
   static Tree ShardedArray(Shape shape, std::vector<ArrayShard> shards,
                            std::shared_ptr<const ArrayTraits> traits);
-  // The same for one of several processes, which may hold no shard at all.
-  // kNumpy: recorded as a numpy array, which needs no sharding to restore it;
-  // of the traits only the write_shape counts.
+  // The part of a sharded array that one of several processes holds, which may
+  // be no shard at all. kNumpy records it as a numpy array, which can be
+  // restored without a sharding; only the write_shape of the traits is then
+  // used.
   static Tree ShardedArray(DType dtype, Shape shape,
                            std::vector<ArrayShard> shards,
                            std::shared_ptr<const ArrayTraits> traits,
                            ArrayKind kind = ArrayKind::kJax);
-  // An array whose elements `reader` gives in parts, while it is saved. It has
-  // no array(). `kind` kNumpy takes no traits.
+  // An array whose elements are read from `reader` in parts while it is saved.
+  // It has no array(). With kNumpy, no traits may be given.
   static Tree DeferredArray(DType dtype, Shape shape,
                             std::shared_ptr<const ArrayReader> reader,
                             ArrayKind kind = ArrayKind::kNumpy,
@@ -192,11 +193,11 @@ class Tree {
   static Tree Placeholder();
   static Tree ByteString(std::string bytes);
   static Tree Reference(std::string param_name);
-  // A leaf that a TypeHandler has stored, or will: Save writes only its entry
-  // of `_METADATA`, with this value_type.
+  // A leaf that a TypeHandler has stored, or will store: Save writes only its
+  // entry in `_METADATA`, with this value_type.
   static Tree External(std::string value_type);
-  // Copies share the object. Refused by Save: PyTreeCheckpointHandler gives it
-  // to the TypeHandler of its type.
+  // Copies share the object. Save refuses it: PyTreeCheckpointHandler passes it
+  // to the TypeHandler for its type.
   static Tree Object(std::any object);
 
   NodeKind kind() const;
@@ -212,7 +213,7 @@ class Tree {
   // Containers. A leaf has no children.
   size_t size() const;
   const std::vector<Tree>& children() const;
-  // One key a child for dicts and named tuples; empty for sequences.
+  // One key per child for dicts and named tuples; empty for sequences.
   const std::vector<std::string>& keys() const;
   // REQUIRES: i < size().
   KeyKind key_kind(size_t i) const;
@@ -234,19 +235,19 @@ class Tree {
   // Leaves.
   LeafKind leaf_kind() const;
   bool is_none() const { return is_leaf() && leaf_kind() == LeafKind::kNone; }
-  // REQUIRES: the leaf kind in the name. A sharded array gives its first shard,
-  // which must be there.
+  // REQUIRES: the leaf kind in the name. For a sharded array, array() returns
+  // its first shard, which must exist.
   const Array& array() const;
   ArrayKind array_kind() const;
-  // The dtype of the whole array.
+  // The dtype of the complete array.
   DType array_dtype() const;
   const Shape& array_shape() const;
   bool is_sharded() const;
-  // Empty unless it is a sharded array.
+  // Empty unless the array is sharded.
   const std::vector<ArrayShard>& shards() const;
-  // Null unless it is a deferred array.
+  // Null unless the array is deferred.
   const ArrayReader* reader() const;
-  // The defaults where an array was given none.
+  // The default traits if the array was given none.
   const ArrayTraits& array_traits() const;
   std::string_view sharding_json() const {
     return array_traits().sharding_json;
@@ -267,7 +268,8 @@ class Tree {
     std::vector<std::string> keys;
     std::vector<Tree> children;
     std::shared_ptr<const TypeName> type;
-    // One a key up to the last that is an integer; the others are names.
+    // One entry per key up to the last integer key; keys past the end are
+    // names.
     std::vector<bool> is_integer = {};
   };
   struct Sharded {
@@ -278,7 +280,7 @@ class Tree {
     Array array;
     ArrayKind kind;
     std::shared_ptr<const ArrayTraits> traits;
-    std::shared_ptr<const Sharded> sharded;  // null: the array is the whole
+    std::shared_ptr<const Sharded> sharded;  // null: `array` is complete
     std::shared_ptr<const ArrayReader> reader = nullptr;  // null: not deferred
   };
   struct TextLeaf {
@@ -297,16 +299,16 @@ class Tree {
   static Tree FromMembers(NodeKind kind, std::vector<Member> members);
   static Tree FromItems(NodeKind kind, std::vector<Tree> items);
 
-  // Only the LeafKind: the leaves without a value, None and Placeholder.
+  // A plain LeafKind stands for a leaf without a value: None or Placeholder.
   std::variant<LeafKind, Container, ArrayLeaf, Scalar, TextLeaf,
                std::shared_ptr<const std::any>>
       node_;
 };
 
-// Same containers, keys of the same kinds in the same order, and equal leaves;
-// arrays are equal when kind, traits, dtype, shape and every element's bytes
-// are, however their elements are divided over shards; an object, or a deferred
-// array, is equal only to itself.
+// True for the same containers with keys of the same kinds in the same order,
+// and equal leaves. Arrays are equal when their kind, traits, dtype, shape and
+// every element's bytes are equal, however their elements are divided into
+// shards. An object or a deferred array is equal only to itself.
 bool operator==(const Tree& a, const Tree& b);
 
 }  // namespace holdfast

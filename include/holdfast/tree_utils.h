@@ -1,5 +1,6 @@
-// Functions on whole trees: flat forms and back, merging, cutting, comparing.
-// The names and rules of orbax.checkpoint.tree and transform_utils.
+// Functions on complete trees: flattening and unflattening, merging, trimming,
+// comparing. They have the names and rules of orbax.checkpoint.tree and
+// transform_utils.
 //
 //   FlatDict flat = *ToFlatDict(tree);             // {("a", "b"), leaf}, ...
 //   Tree nested = *FromFlatDict(flat);             // dicts
@@ -7,11 +8,11 @@
 //
 // Thread-safety: pure functions; callbacks run on the caller's thread.
 // Ownership: results own their nodes and share the memory of array leaves.
-// Errors: InvalidArgument where the real functions raise ValueError, TypeError
-// or AssertionError, NotFound where they raise KeyError, with their texts as
-// far as these speak of keys and not of Python's classes. All refuse what
-// Flatten refuses: two equal keys, text that is not UTF-8, more than
-// kTreeDepthMax levels.
+// Errors: InvalidArgument where Orbax's functions raise ValueError, TypeError
+// or AssertionError, and NotFound where they raise KeyError, with their
+// messages as far as these mention keys rather than Python classes. All
+// functions refuse what Flatten refuses: duplicate keys, text that is not
+// UTF-8, more than kTreeDepthMax levels.
 #pragma once
 
 #include <functional>
@@ -32,34 +33,37 @@ using TreePath = std::vector<std::string>;
 // Leaves by path.
 using FlatDict = std::vector<std::pair<TreePath, Tree>>;
 
-// ("a", "0") as a name: the keys joined with `sep`.
+// The name of ("a", "0"): its keys joined with `sep`.
 std::string StrKeypath(const TreePath& keypath, std::string_view sep = ".");
 
 // The leaves in JAX's order. None and empty containers count as leaves only
 // with `keep_empty_nodes`.
 Result<FlatDict> ToFlatDict(const Tree& tree, bool keep_empty_nodes = false);
 
-// The reverse. With a target: its containers, and at each of its leaves the
-// value of that path; NotFound "('a', 'b')" where `flat_dict` has none. Null:
-// dicts in the order of the paths.
+// The inverse of ToFlatDict. With a target, returns the target's containers
+// with the value from `flat_dict` at each leaf; NotFound "('a', 'b')" where
+// `flat_dict` has no such path. Without a target, returns dicts in the order of
+// the paths.
 Result<Tree> FromFlatDict(const FlatDict& flat_dict,
                           const Tree* target = nullptr);
 
-// Dicts and lists only, as `_METADATA` keeps a tree: tuples become lists,
-// named tuples dicts. InvalidArgument: no leaf at all.
+// The tree as dicts and lists only, as `_METADATA` stores it: tuples become
+// lists and named tuples become dicts. InvalidArgument when the tree has no
+// leaves.
 Result<Tree> SerializeTree(const Tree& tree, bool keep_empty_nodes = false);
 
-// `target`'s containers with the values of a serialized tree. NotFound where
-// `serialized` lacks a path of the target. With `keep_empty_nodes` values at
-// None and empty containers of the target are taken, too.
+// The target's containers with the values of a serialized tree. NotFound where
+// `serialized` lacks a path of the target. With `keep_empty_nodes`, values at
+// the target's None leaves and empty containers are used as well.
 Result<Tree> DeserializeTree(const Tree& serialized, const Tree& target,
                              bool keep_empty_nodes = false);
 
-// The tree with each leaf's parameter name (keys joined with ".") in its place.
+// The tree with each leaf replaced by its parameter name (keys joined with
+// ".").
 Result<Tree> GetParamNames(const Tree& tree, bool include_empty_nodes = true);
 
-// One tree with the leaves of all; later trees win. Empty containers are left
-// out. `target` as in FromFlatDict.
+// One tree with the leaves of all `trees`; later trees win. Empty containers
+// are left out. `target` as in FromFlatDict.
 Result<Tree> MergeTrees(const std::vector<Tree>& trees,
                         const Tree* target = nullptr);
 // The last tree's leaves at the paths that all trees have.
@@ -69,38 +73,38 @@ Result<Tree> IntersectTrees(const std::vector<Tree>& trees,
 // A place where two trees differ.
 struct TreeDiff {
   TreePath path;
-  // Null: nothing stands there in that tree.
+  // Null if that tree has nothing at the path.
   const Tree* lhs = nullptr;
   const Tree* rhs = nullptr;
   // "opt[0].mu"; empty for the root.
   std::string place;
-  // The text that FormatTreeDifference prints: the value, the class where the
-  // two are of different kinds, class and length where two sequences differ in
-  // length, or "MISSING".
+  // The text that FormatTreeDifference prints: the value; the class, where the
+  // two kinds differ; class and length, where two sequences differ in length;
+  // or "MISSING".
   std::string lhs_text;
   std::string rhs_text;
 };
 
-// Where `a` and `b` differ, in JAX's order; empty: nowhere. Leaves that stand
-// in both are compared by `leaves_equal`; empty: by their types. Borrows the
-// trees.
+// Where `a` and `b` differ, in JAX's order; empty if they are equal. Leaves
+// that both trees have are compared by `leaves_equal`, or by their types if it
+// is empty. Borrows the trees.
 Result<std::vector<TreeDiff>> TreeDifference(
     const Tree& a, const Tree& b,
     const std::function<bool(const Tree&, const Tree&)>& leaves_equal = {});
 
-// As Orbax prints it, parted by empty lines: "params.w:\n    - Source: ...\n
-//    - Target: MISSING". A difference of the roots is headed "Mismatch:" and
-// has the labels given.
+// The differences as Orbax prints them, separated by empty lines: "params.w:\n
+// - Source: ...\n    - Target: MISSING". A difference between the roots has the
+// heading "Mismatch:" and the given labels.
 std::string FormatTreeDifference(const std::vector<TreeDiff>& differences,
                                  std::string_view source_label = "Source",
                                  std::string_view target_label = "Target");
 
-// `structure` without what `template_tree` does not have, in the template's
-// containers. InvalidArgument: a key or an element that `structure` lacks, or
-// containers of different kinds. Lists and tuples match; a dict matches a
+// `structure` without the parts that `template_tree` lacks, in the template's
+// containers. InvalidArgument for a key or element that `structure` lacks, or
+// for containers of different kinds. Lists match tuples; a dict matches a
 // sequence only with `allow_sequence_mapping_alignment`.
-// `trimmed_structure_callback` is told of every part that is left out. Not
-// `strict`: what `structure` lacks becomes a Placeholder.
+// `trimmed_structure_callback` is called for every part that is left out. If
+// not `strict`, a part that `structure` lacks becomes a Placeholder.
 struct TreeTrimOptions {
   bool strict = true;
   bool allow_sequence_mapping_alignment = false;

@@ -1,7 +1,8 @@
-// The facts that a checkpoint knows of a value without reading it: Orbax's
-// ArrayMetadata, ScalarMetadata and StringMetadata.
+// The metadata that a checkpoint records about a value, available without
+// reading it: Orbax's ArrayMetadata, ScalarMetadata and StringMetadata.
 //
-// Thread-safety: values. Units: shapes in elements. Errors: none.
+// Thread-safety: values. Units: shapes in elements.
+// Errors: none.
 #pragma once
 
 #include <optional>
@@ -42,7 +43,7 @@ struct StringMetadata {
   std::string directory;
 };
 
-// For a leaf that a caller's own handler serves.
+// For a leaf that a caller's own TypeHandler stores.
 struct CustomMetadata {
   std::string name;
   std::string directory;

@@ -14,7 +14,7 @@ namespace holdfast::python {
 
 namespace {
 
-// pathlib makes "gs:/bucket" of "gs://bucket", which would be a directory
+// pathlib turns "gs://bucket" into "gs:/bucket", which would be a directory
 // called "gs:".
 void RefuseCollapsedUrl(const std::string& path) {
   for (const std::string_view scheme :

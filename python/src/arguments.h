@@ -1,8 +1,8 @@
-// Python arguments as the engine's options.
+// Converts Python arguments to the engine's options.
 //
 // Thread-safety: needs the GIL. Errors: StatusError (InvalidArgument), or
-// nb::python_error from an object's own methods (TypeError for something other
-// than a path).
+// nb::python_error from an object's own methods (TypeError if it is not a
+// path).
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -16,17 +16,19 @@
 
 namespace holdfast::python {
 
-// str, bytes or os.PathLike, as the file system spells it.
+// Accepts str, bytes or os.PathLike; returns the path as the file system spells
+// it.
 std::string PathOf(nanobind::handle path);
-// A sequence of ints.
+// Converts a sequence of ints.
 Shape ShapeOf(nanobind::handle sequence, const char* what);
-// None: absent.
+// Absent for None.
 std::optional<Shape> OptionalShapeOf(nanobind::handle sequence,
                                      const char* what);
 nanobind::tuple ToTuple(const Shape& shape);
 
 Compression CompressionOf(const std::optional<std::string>& name);
-// Null without a name; throws ValueError for a format that cannot be one.
+// Returns null without a name; throws ValueError if the format cannot be used
+// here.
 std::shared_ptr<const AlsoFormat> AlsoOf(const std::optional<std::string>& name,
                                          uint64_t shard_bytes_max);
 Format FormatOf(const std::string& name);

@@ -1,5 +1,5 @@
-// Functions by which each file of bindings adds to the module `_engine`; the
-// interface is described in python/holdfast/_engine.pyi.
+// The functions with which each file of bindings adds to the module `_engine`;
+// python/holdfast/_engine.pyi describes the interface.
 #pragma once
 
 #include <nanobind/nanobind.h>

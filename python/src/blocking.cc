@@ -18,7 +18,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// A signal or new progress is noticed this soon.
+// A signal or new progress is noticed within this time.
 constexpr std::chrono::milliseconds kPollInterval{20};
 
 struct PhaseProgress {
@@ -27,7 +27,7 @@ struct PhaseProgress {
   uint64_t total_bytes = 0;
 };
 
-// The working and the waiting thread share this.
+// Shared by the working and the waiting thread.
 class Monitor {
  public:
   void Report(const Progress& progress) {
@@ -46,7 +46,7 @@ class Monitor {
     changed_.notify_all();
   }
 
-  // True when the work has ended.
+  // Returns true once the work has ended.
   bool WaitALittle() {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kPollInterval, [this] { return done_; });
@@ -76,7 +76,7 @@ class Monitor {
   std::vector<PhaseProgress> pending_;
 };
 
-// Made while there is memory for it.
+// Created while there is memory for it.
 const Status& NoMemory() {
   static const auto* const status =
       new Status(ResourceExhaustedError("the process is out of memory"));
@@ -107,7 +107,7 @@ bool IsMainThread() {
   });
 }
 
-// False, with a Python error set, when the function raised.
+// Returns false, with a Python error set, if the function raised.
 bool CallProgress(nb::handle progress, Monitor& monitor) {
   for (const PhaseProgress& step : monitor.TakeProgress()) {
     PyObject* const result = StayingAtTheEnd([&] {
@@ -122,7 +122,7 @@ bool CallProgress(nb::handle progress, Monitor& monitor) {
   return true;
 }
 
-// Waits for the end of the work; throws what signals and progress raise.
+// Waits until the work ends; throws what signal handlers and progress raise.
 void WaitAndPoll(nb::handle progress, Monitor& monitor) {
   const bool wants_progress = !progress.is_none();
   bool done = false;
@@ -155,7 +155,7 @@ void RunBlocking(RunOptions run, nb::handle progress,
   if (!progress.is_none()) {
     run.progress = [&monitor](const Progress& p) { monitor.Report(p); };
   } else if (!IsMainThread()) {
-    // Signals are the main thread's business: nothing to poll for.
+    // Only the main thread handles signals, so there is nothing to poll for.
     Status status;
     {
       const GilRelease release;
@@ -168,7 +168,8 @@ void RunBlocking(RunOptions run, nb::handle progress,
   try {
     worker = std::thread(run_all);
   } catch (const std::exception&) {
-    // No thread to be had: signals and progress wait until it is done.
+    // No thread could be started: signals and progress wait until the work is
+    // done.
     const GilRelease release;
     run_all();
   }

@@ -1,6 +1,6 @@
-// Runs one engine call without the GIL while Python stays responsive: signals
-// are handled and progress is reported on the calling thread, and either may
-// cancel the work.
+// Runs one engine call without the GIL while Python stays responsive: the
+// calling thread handles signals and reports progress, and either may cancel
+// the work.
 //
 // Thread-safety: called with the GIL held, by any Python thread.
 // Errors: StatusError with the work's own Status; nb::python_error for an
@@ -18,12 +18,12 @@
 
 namespace holdfast::python {
 
-// `run` is completed with the cancel flag and with a progress function when
-// `progress` is not None.
+// Adds the cancel flag to `run`, and a progress function if `progress` is not
+// None.
 void RunBlocking(RunOptions run, nanobind::handle progress,
                  const std::function<Status(const RunOptions&)>& work);
 
-// The same for work that gives a value.
+// RunBlocking for work that returns a value.
 template <typename T, typename Work>
 T RunForResult(RunOptions run, nanobind::handle progress, const Work& work) {
   Result<T> result = InternalError("nothing has run");

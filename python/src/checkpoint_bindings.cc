@@ -34,7 +34,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// A LeafInfo in Python: it shares the checkpoint, whose leaves never change.
+// A LeafInfo in Python, which shares the checkpoint, whose leaves never change.
 struct PythonLeafInfo {
   std::shared_ptr<const Checkpoint> checkpoint;
   size_t index = 0;
@@ -134,7 +134,7 @@ nb::object Leaves(PythonCheckpoint& self) {
   return self.leaves;
 }
 
-// The (value_type, skip_deserialize) pairs that leaves have.
+// The distinct (value_type, skip_deserialize) pairs of the leaves.
 nb::set ValueTypes(const PythonCheckpoint& self) {
   std::set<std::pair<std::string_view, bool>> types;
   for (const LeafInfo& leaf : self.checkpoint->leaves()) {
@@ -211,7 +211,7 @@ nb::object ReadBox(const PythonCheckpoint& self, size_t leaf, nb::handle origin,
   return ToNumpy(std::move(array), info.name);
 }
 
-// For each leaf its array, or the text that says why it has none.
+// Returns for each leaf its array, or the text that says why it has none.
 nb::list BindingMap(const PythonCheckpoint& self,
                     const std::vector<size_t>& leaves, bool copy_on_write,
                     bool verify) {
@@ -234,7 +234,7 @@ Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
                int thread_count, uint64_t in_flight_bytes_max,
                nb::handle progress) {
   std::vector<ReadRequest> reads;
-  std::vector<nb::object> targets;  // keeps the arrays while they are filled
+  std::vector<nb::object> targets;  // keeps the arrays alive
   for (const nb::handle request : nb::borrow<nb::iterable>(requests)) {
     const auto leaf = nb::cast<size_t>(request[0]);
     const nb::object target = request[2];
@@ -249,7 +249,7 @@ Stats ReadInto(const PythonCheckpoint& self, nb::handle requests,
                              });
 }
 
-// The request's dtype is a numpy dtype, or None for the stored one.
+// The dtype of the request is a numpy dtype, or None for the stored one.
 TogetherRequest TogetherRequestOf(const PythonCheckpoint& self,
                                   nb::handle request) {
   TogetherRequest read;
@@ -328,7 +328,7 @@ nb::tuple KeyIsSequenceOf(const PythonLeafInfo& self) {
   return nb::tuple(flags);
 }
 
-// Read-only attributes that are texts, and such that are plain values.
+// Define read-only attributes, as texts and as plain values.
 template <typename Class, typename Get>
 void DefText(Class& bound, const char* name, Get get) {
   bound.def_prop_ro(name, [get](const typename Class::Type& self) {

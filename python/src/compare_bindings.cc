@@ -46,7 +46,7 @@ std::unique_ptr<Checkpoint> Opened(nb::handle path, std::optional<int64_t> step,
   return opened;
 }
 
-// The scalar as a number; None when it is missing.
+// Converts the scalar to a number; None if it is missing.
 nb::object NumberOf(const std::optional<Scalar>& scalar) {
   if (!scalar) return nb::none();
   if (scalar->dtype == DType::kInt64) return nb::int_(scalar->As<int64_t>());
@@ -54,7 +54,7 @@ nb::object NumberOf(const std::optional<Scalar>& scalar) {
   return nb::float_(scalar->As<double>());
 }
 
-// An element as an array without dimensions.
+// Converts an element to an array without dimensions.
 nb::object ElementOf(const Scalar& scalar) {
   return ToPython(
       Tree(Array::FromBytes(scalar.dtype, {}, scalar.bytes.data())));

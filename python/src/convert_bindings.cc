@@ -54,7 +54,7 @@ LeafMap MapOf(std::vector<std::string> select, std::vector<std::string> drop,
   return map;
 }
 
-// A name of a shipped recipe, or the text of one.
+// The name of a shipped recipe, or the text of a recipe.
 struct RecipeArguments {
   std::optional<Recipe> recipe;
   RecipeOptions options;

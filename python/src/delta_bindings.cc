@@ -22,7 +22,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// A follower, and the arrays whose memory it writes.
+// A follower, and the arrays into whose memory it writes.
 class PythonFollower {
  public:
   PythonFollower(nb::handle root, nb::handle arrays, int thread_count,
@@ -58,7 +58,8 @@ class PythonFollower {
   std::unique_ptr<Follower> follower_;
 };
 
-// All patches at once: an iterator would hold the files open between calls.
+// Reads all patches in one call, because an iterator would keep the files open
+// between calls.
 nb::list BindingReadPatches(nb::handle path, int thread_count,
                             uint64_t in_flight_bytes_max, nb::handle progress) {
   const std::string from = PathOf(path);

@@ -121,7 +121,7 @@ PyObject* NewException(const Status& status) {
   PyObject* type = PyObject_GetAttrString(module, ClassName(status.code()));
   Py_DECREF(module);
   if (type == nullptr) return nullptr;
-  // A message may quote bytes of a damaged file.
+  // A message may quote bytes of a damaged file, which may be invalid UTF-8.
   const std::string_view text = status.message();
   PyObject* message = PyUnicode_DecodeUTF8(
       text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
@@ -136,7 +136,7 @@ PyObject* NewException(const Status& status) {
 
 void SetPythonError(const Status& status) {
   PyObject* error = NewException(status);
-  if (error == nullptr) return;  // an error is set already
+  if (error == nullptr) return;  // an error is already set
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
   Py_DECREF(error);
 }

@@ -1,4 +1,4 @@
-// How failures reach Python: a Status becomes the class of `holdfast.errors`
+// Raises failures in Python: a Status becomes the class of `holdfast.errors`
 // that its code names, with the Status's message as the only argument.
 //
 // Thread-safety: needs the GIL. Errors: these functions are the errors.
@@ -13,7 +13,7 @@
 
 namespace holdfast::python {
 
-// Thrown by binding code; translated at the boundary.
+// Thrown by the bindings; translated at the boundary to Python.
 class StatusError {
  public:
   explicit StatusError(Status status) : status_(std::move(status)) {}
@@ -23,7 +23,7 @@ class StatusError {
   Status status_;
 };
 
-// Throws unless ok.
+// Throws unless the status is ok.
 inline void Check(Status status) {
   if (!status.ok()) throw StatusError(std::move(status));
 }
@@ -36,15 +36,15 @@ T Check(Result<T> result) {
   throw StatusError(InvalidArgumentError(std::move(message)));
 }
 
-// A new reference to the exception that stands for `status`; null with a
-// Python error set when it cannot be made.
+// Returns a new reference to the exception for `status`; null with a Python
+// error set if it cannot be made.
 PyObject* NewException(const Status& status);
 // Sets the current Python error.
 void SetPythonError(const Status& status);
-// Turns an exception into a Status: its code is the one whose class `exception`
-// is an instance of, or that of the nearest built-in; kUnavailable for others.
-// The message is its text, with the class in front unless that is one of
-// `holdfast.errors`.
+// Turns an exception into a Status. Its code is the one whose class `exception`
+// is an instance of, or that of the nearest built-in exception; kUnavailable
+// for others. Its message is the exception's text, prefixed with the class
+// unless that is one of `holdfast.errors`.
 Status StatusOf(nanobind::handle exception);
 // Registers the translation of StatusError.
 void RegisterErrors();

@@ -7,7 +7,7 @@ namespace {
 
 std::terminate_handler g_terminate_before = nullptr;
 
-// During unwinding there is no current exception.
+// While the stack is unwound there is no current exception.
 [[noreturn]] void TerminateUnlessPythonEnds() {
   if (IsPythonEnding() && !std::current_exception() &&
       PyGILState_Check() == 0) {

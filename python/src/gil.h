@@ -1,11 +1,11 @@
-// The GIL given back and taken, also while Python ends.
+// Releases and acquires the GIL, also while Python is finalizing.
 //
-// A program that ends while other threads of Python's are at work (daemon
-// threads) ends them when they next ask for the GIL: by pthread_exit, before
-// Python 3.14, which unwinds the thread's stack through frames of C++ that
-// nothing may unwind. Whatever in this module takes the GIL, or calls Python
-// where it may lose it, does so by these, and stays where it is instead: its
-// memory is used by nobody else, and the process is about to end.
+// If a program ends while other Python threads (daemon threads) are running,
+// Python ends them when they next ask for the GIL. Before Python 3.14 it does
+// so with pthread_exit, which unwinds the thread's stack through C++ frames
+// that must not be unwound. All code of this module that acquires the GIL, or
+// calls Python where it may lose the GIL, uses these helpers and blocks forever
+// instead: nothing else uses its memory, and the process is about to end.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -19,15 +19,15 @@
 
 namespace holdfast::python {
 
-// True from when only the ending thread gets the GIL.
+// True once only the finalizing thread can get the GIL.
 bool IsPythonEnding();
-// Keeps the calling thread until the process has ended.
+// Blocks the calling thread until the process has ended.
 [[noreturn]] void StayUntilTheEnd();
-// For calls of Python that nanobind makes by itself: std::terminate, which
-// their unwinding comes to, stays, too. Once, when the module is made.
+// For calls of Python that nanobind makes itself: unwinding these ends in
+// std::terminate, which blocks, too. Call it once, when the module is created.
 void StayWherePythonEndsThreads();
 
-// `call`, which takes the GIL or may lose it and take it again.
+// Runs `call`, which acquires the GIL or may lose and reacquire it.
 template <typename Call>
 auto StayingAtTheEnd(const Call& call) {
 #ifdef __GLIBCXX__
@@ -41,7 +41,7 @@ auto StayingAtTheEnd(const Call& call) {
 #endif
 }
 
-// Without the GIL while it lives. REQUIRES: the thread holds it.
+// Releases the GIL during its lifetime. REQUIRES: the thread holds it.
 class GilRelease {
  public:
   GilRelease() : state_(PyEval_SaveThread()) {}
@@ -55,7 +55,8 @@ class GilRelease {
   PyThreadState* const state_;
 };
 
-// With the GIL while it lives, on any thread. REQUIRES: Python has not ended.
+// Holds the GIL during its lifetime, on any thread. REQUIRES: Python has not
+// ended.
 class GilAcquire {
  public:
   GilAcquire() : state_(StayingAtTheEnd([] { return PyGILState_Ensure(); })) {}

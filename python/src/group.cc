@@ -20,11 +20,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A wait is cut into pieces that grow from one to the other: how late a
-// cancelled call ends, against how often a store is asked.
+// A wait is divided into pieces that grow from the first to the second length:
+// short pieces end a cancelled call soon, long ones ask a store less often.
 constexpr double kSliceSecondsMin = 0.05;
 constexpr double kSliceSecondsMax = 1;
-// Longer ones are forever.
+// Longer waits count as infinite.
 constexpr double kWaitSecondsMax = 1e9;
 
 }  // namespace
@@ -43,7 +43,7 @@ class PythonTransport : public ProcessTransport {
   }
 
   ~PythonTransport() override {
-    if (IsPythonEnding()) {  // they end with it
+    if (IsPythonEnding()) {  // they end with the process
       (void)transport_.release();
       (void)raised_.release();
       return;
@@ -89,11 +89,11 @@ class PythonTransport : public ProcessTransport {
     }
   }
 
-  // Ends waits while a call lasts; borrowed.
+  // Setting `cancel` ends waits during a call; borrowed.
   void SetCancel(const std::atomic<bool>* cancel) { cancel_ = cancel; }
 
-  // The first exception that the transport raised since the last call; null:
-  // none. Needs the GIL.
+  // The first exception that the transport raised since the last call; null if
+  // it raised none. Needs the GIL.
   nb::object TakeRaised() { return std::exchange(raised_, nb::object()); }
 
  private:

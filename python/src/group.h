@@ -1,14 +1,15 @@
-// Group: a ProcessGroup whose messages a Python object carries, as
+// Group: a ProcessGroup whose messages a Python object transports, as
 // `_engine.ProcessGroup`.
 //
-// The object has `rank`, `size`, `send(to, topic, message)` and
-// `receive(from_, topic, timeout_seconds)`, which gives bytes, or None when
-// nothing came in time. The engine calls it from a thread of its own, with the
-// GIL; long waits are asked for in short ones, so that Control-C ends them.
+// The object has `rank`, `size`, `send(to, topic, message)` and `receive(from_,
+// topic, timeout_seconds)`, which returns bytes, or None if no message arrived
+// in time. The engine calls it from a separate thread that holds the GIL; it
+// divides long waits into short ones, so that Control-C interrupts them.
 //
-// Thread-safety: one call at a time; a second is refused. Made and destroyed
+// Thread-safety: one call at a time; a second is refused. Created and destroyed
 // with the GIL held.
-// Errors: what the transport raises fails the call, and is raised again there.
+// Errors: an exception of the transport fails the call, and is raised again
+// there.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -63,15 +64,15 @@ class Group {
 
  private:
   void SetCancel(const std::atomic<bool>* cancel);
-  // Throws the transport's exception when that may be why the call failed.
+  // Throws the transport's exception if that may be why the call failed.
   void EndCall(const Status& status);
 
   std::mutex mutex_;
-  std::shared_ptr<PythonTransport> python_;  // null: no Python in it
+  std::shared_ptr<PythonTransport> python_;  // null if messages stay in C++
   std::unique_ptr<ProcessGroup> group_;
 };
 
-// The same with and without a group.
+// Works with and without a group.
 template <typename T, typename Work>
 T RunInGroup(Group* group, RunOptions run, nanobind::handle progress,
              const Work& work) {

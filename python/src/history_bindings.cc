@@ -81,7 +81,7 @@ nb::tuple BisectRow(const BisectResult& found) {
                         found.bytes);
 }
 
-// Asks a function of Python's, on the thread that it was given on.
+// Calls a Python function, on the thread that passed it.
 class CalledTest {
  public:
   explicit CalledTest(nb::handle function) : function_(function) {}

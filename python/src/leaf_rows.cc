@@ -11,7 +11,8 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// The Python object of the text before, for a text that is equal to it.
+// Caches the Python object of the previous text, for texts that are equal to
+// it.
 class LastText {
  public:
   nb::object Get(const std::string& text) {
@@ -65,7 +66,7 @@ class RowMaker {
     for (size_t i = 0; i < leaf.key.size(); ++i) {
       nb::object key = ToPythonText(leaf.key[i]);
       PyObject* text = key.release().ptr();
-      // Dicts are made of them: equal keys are one object.
+      // These become keys of dicts, so equal keys share one object.
       PyUnicode_InternInPlace(&text);
       PyTuple_SetItem(keys.ptr(), static_cast<Py_ssize_t>(i), text);
     }

@@ -1,5 +1,5 @@
-// LeafRows: the metadata of all leaves at once, for callers that look at every
-// one of them.
+// LeafRows: the metadata of all leaves in one call, for callers that look at
+// every leaf.
 //
 // Thread-safety: needs the GIL. Errors: nb::python_error.
 #pragma once
@@ -10,9 +10,9 @@
 
 namespace holdfast::python {
 
-// A list of tuples: (name, key, layout, sharding_json, has_problem), the layout
-// being (value_type, skip_deserialize, dtype, shape, chunk_shape, write_shape,
-// array_metadata). Neighbours that are stored alike share it.
+// Returns a list of tuples (name, key, layout, sharding_json, has_problem), in
+// which layout is (value_type, skip_deserialize, dtype, shape, chunk_shape,
+// write_shape, array_metadata). Neighbours with equal layouts share one tuple.
 nanobind::list LeafRows(const Checkpoint& checkpoint);
 
 }  // namespace holdfast::python

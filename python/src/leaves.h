@@ -1,5 +1,5 @@
-// ArrayLeaf, Node and ExternalLeaf: what Python's `adapt` hook makes of objects
-// that the engine's binding does not know by itself.
+// ArrayLeaf, Node and ExternalLeaf: Python's `adapt` hook makes these from
+// objects that the engine's binding does not support directly.
 //
 // Thread-safety: needs the GIL. Ownership: an ArrayLeaf refers to the arrays of
 // its shards.
@@ -18,19 +18,19 @@ namespace holdfast::python {
 
 struct LeafShard {
   Shape origin;
-  nanobind::object array;  // numpy
+  nanobind::object array;  // a numpy array
 };
 
 struct ArrayLeaf {
   Shape shape;
   std::vector<LeafShard> shards;
-  // Given: the shards are what this process writes of an array that others
-  // write as well; there may be none.
+  // If set, the shards are the part that this process writes of an array that
+  // other processes also write; there may be no shards.
   std::optional<DType> dtype;
   bool is_jax = true;
   bool immutable = true;
-  std::string sharding_json;  // empty: none
-  std::string prng_impl;      // empty: no key
+  std::string sharding_json;  // empty: not sharded
+  std::string prng_impl;      // empty: not a key
   Shape write_shape;          // empty: the array's own shape
 };
 
@@ -40,7 +40,7 @@ struct Node {
   nanobind::list children;
 };
 
-// A leaf that a type handler stores: only its value type is recorded.
+// A leaf that a type handler stores; only its value type is recorded.
 struct ExternalLeaf {
   std::string value_type;
 };

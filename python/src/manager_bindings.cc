@@ -1,4 +1,4 @@
-// The options of a manager, checked as the engine's own.
+// The options of a manager, checked like the engine's own.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 
@@ -19,7 +19,8 @@ bool IsTrue(nb::handle object) {
   return nb::cast<bool>(nb::bool_(nb::borrow(object)));
 }
 
-// The options that a check looks at: of some members, whether they are set.
+// The options that a check examines; for some members only whether they are
+// set.
 CheckpointManagerOptions OptionsOf(nb::handle given, const nb::callable& warn) {
   const auto is_set = [&](const char* name) {
     return !nb::object(given.attr(name)).is_none();
@@ -51,7 +52,7 @@ CheckpointManagerOptions OptionsOf(nb::handle given, const nb::callable& warn) {
     };
   }
   if (is_true("step_name_format")) {
-    // Only this is asked of a format of Python's.
+    // The check needs only this of a Python format.
     StandardNameOptions format;
     format.single_host_load_and_broadcast =
         IsTrue(nb::getattr(given.attr("step_name_format"),
@@ -71,7 +72,7 @@ CheckpointManagerOptions OptionsOf(nb::handle given, const nb::callable& warn) {
   return options;
 }
 
-// The members that read_only takes away, with what they are then.
+// Returns the members that read_only overrides, with their new values.
 nb::dict CheckOptions(nb::handle given, const nb::callable& warn) {
   const CheckpointManagerOptions options =
       Check(CheckedManagerOptions(OptionsOf(given, warn)));

@@ -28,7 +28,7 @@ namespace {
 using megatron::ShardedObject;
 using megatron::ShardedTensor;
 
-// Columns of a row; those from kDType on are a tensor's only.
+// The columns of a row; only tensors have those from kDType on.
 enum Column : uint8_t {
   kKind,
   kKey,
@@ -55,13 +55,13 @@ PyObject* megatron_error = nullptr;
   throw nb::python_error();
 }
 
-// Throws unless ok: what Megatron knows as MegatronError.
+// Throws unless ok; failures that Megatron defines are MegatronErrors.
 void CheckMegatron(const Status& status) {
   if (const auto error = megatron::ErrorOf(status)) RaiseMegatronError(*error);
   Check(status);
 }
 
-// Runs `work` without the GIL; failures as CheckMegatron throws them.
+// Runs `work` without the GIL; throws failures as CheckMegatron does.
 template <typename Work>
 auto RunMegatron(const Work& work) {
   std::invoke_result_t<Work, const RunOptions&> result =
@@ -74,8 +74,8 @@ auto RunMegatron(const Work& work) {
   return *std::move(result);
 }
 
-// Spelled as the file system does, so that a key that is no UTF-8 reaches the
-// check that refuses it.
+// Encoded as the file system does it, so that a key with invalid UTF-8 reaches
+// the check that refuses it.
 std::string FileSystemKey(nb::handle key) { return PathOf(key); }
 
 megatron::ReplicaId ReplicaIdOf(nb::handle id) {
@@ -226,8 +226,8 @@ nb::tuple OpenArray(nb::handle path, const std::string& mode) {
                         std::string(DTypeName(array->dtype())));
 }
 
-// `targets`: arrays or None. The dtype is what the rows of the stored arrays
-// say, which the engine compares.
+// `targets` has arrays or None. The dtype is taken from the rows of the stored
+// arrays, and the engine compares it.
 std::vector<ArrayView> TargetsOf(nb::handle targets,
                                  const std::vector<ShardedTensor>& tensors) {
   std::vector<ArrayView> views;

@@ -1,6 +1,6 @@
-// Python values as msgpack and back, for dialects of Python's own:
-// `_engine.msgpack_pack` and `_engine.msgpack_unpack`. (The dialect of whole
-// trees is the engine's: aggregate_bindings.cc.)
+// Converts Python values to msgpack and back, for Python's own dialects:
+// `_engine.msgpack_pack` and `_engine.msgpack_unpack`. (The engine handles the
+// dialect of complete trees: aggregate_bindings.cc.)
 //
 // Thread-safety: needs the GIL. Units: bytes.
 // Errors: ValueError for damaged bytes and too many levels, OverflowError for
@@ -23,7 +23,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// As Python's package of this name has it.
+// The limit of Python's msgpack package.
 constexpr int kLevelsMax = 511;
 
 // A value of a kind that the program defines.
@@ -97,7 +97,7 @@ class ValuePacker {
     packer_.pack_uint64(large);
   }
 
-  // The packer's own makes integers of 2.0 and -0.0.
+  // The packer's own method would make integers of 2.0 and -0.0.
   void PackDouble(double value) {
     char bytes[9] = {static_cast<char>(0xcb)};
     const auto bits = std::bit_cast<uint64_t>(value);
@@ -133,7 +133,7 @@ class ValuePacker {
   msgpack::packer<msgpack::sbuffer> packer_{buffer_};
 };
 
-// Builds the value while msgpack's parser goes over its bytes.
+// Builds the value while msgpack's parser reads its bytes.
 class ValueVisitor : public msgpack::null_visitor {
  public:
   ValueVisitor(const nb::bytes& data, nb::handle extension,
@@ -182,7 +182,7 @@ class ValueVisitor : public msgpack::null_visitor {
   struct Frame {
     nb::object node;
     bool is_dict;
-    nb::object key;  // of a dict: once it is known, until its value is
+    nb::object key;  // of a dict, until its value is known
   };
 
   bool Push(nb::object node, bool is_dict) {

@@ -29,7 +29,7 @@ nb::object Owned(PyObject* object) {
   return nb::steal(object);
 }
 
-// numpy's own types.
+// The dtypes that numpy itself has.
 std::optional<DType> BuiltinDType(char kind, npy_intp element_bytes) {
   switch (kind) {
     case 'b':
@@ -87,8 +87,8 @@ std::string NameOfDescr(PyArray_Descr* descr) {
   return nb::cast<std::string>(nb::str(name));
 }
 
-// User types are few and their numbers never change, so they are looked up by
-// name once.
+// User types are few and their type numbers never change, so each is looked up
+// by name only once.
 std::optional<DType> UserDType(PyArray_Descr* descr) {
   static auto* const known =
       new std::unordered_map<int, std::optional<DType>>();
@@ -140,8 +140,8 @@ std::optional<int> BuiltinTypeNumber(DType dtype) {
   }
 }
 
-// Borrowed; kept for the life of the process. ml_dtypes is imported for the
-// types that numpy lacks.
+// Borrowed; kept until the process exits. ml_dtypes is imported for the types
+// that numpy lacks.
 PyArray_Descr* DescrOf(DType dtype, const std::string& leaf) {
   static auto* const known = new std::array<PyArray_Descr*, kDTypeCount>();
   PyArray_Descr*& descr = (*known)[static_cast<size_t>(dtype)];
@@ -165,7 +165,7 @@ Shape ToShape(int rank, const npy_intp* values) {
   return Shape(values, values + rank);
 }
 
-// A new array of one element with these bytes.
+// Makes an array of one element with these bytes.
 nb::object ElementAsArray(DType dtype, const char* bytes,
                           const std::string& leaf) {
   PyArray_Descr* descr = DescrOf(dtype, leaf);
@@ -198,7 +198,7 @@ nb::object ToNumpyAs(PyArray_Descr* descr, Array array) {
     Py_DECREF(capsule);
     nb::raise_python_error();
   }
-  // Takes the capsule, whether it succeeds or not.
+  // Steals the reference to the capsule, whether it succeeds or not.
   if (PyArray_SetBaseObject(AsArray(result), capsule) < 0) {
     Py_DECREF(result);
     nb::raise_python_error();

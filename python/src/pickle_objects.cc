@@ -35,7 +35,7 @@ nb::object IntObject(const PickleValue& value) {
                           nb::arg("signed") = true);
 }
 
-// `torch.name`, when the program has torch; else null.
+// `torch.name` if the program has imported torch; else null.
 nb::object TorchAttribute(const char* name) {
   const nb::dict modules =
       nb::cast<nb::dict>(nb::module_::import_("sys").attr("modules"));
@@ -230,7 +230,7 @@ PickleValue IntValue(nb::handle object) {
       bits / 8 + 1, "little", nb::arg("signed") = true)));
 }
 
-// The elements of a numpy array of that width, in C order.
+// Copies the elements of a numpy array of that width, in C order.
 Array CopyOf(nb::handle array, DType dtype) {
   const nb::object native = nb::module_::import_("numpy").attr("array")(
       AsNative(array), nb::arg("order") = "C", nb::arg("copy") = true);

@@ -1,8 +1,8 @@
-// PickleValues as Python objects, and back.
+// Converts PickleValues to Python objects, and back.
 //
-// Thread-safety: needs the GIL. Ownership: objects made here own what they
-// hold; values share the memory of numpy arrays that lie in C order.
-// Errors: StatusError, or nb::python_error when Python raised.
+// Thread-safety: needs the GIL. Ownership: objects made here own their
+// contents; values share the memory of numpy arrays that are in C order.
+// Errors: StatusError, or nb::python_error if Python raised.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,13 +11,13 @@
 
 namespace holdfast::python {
 
-// `make_tensor(array, dtype_name)` makes an object of each torch tensor; None:
-// numpy arrays stand for them.
+// `make_tensor(array, dtype_name)` makes an object for each torch tensor; if it
+// is None, tensors become numpy arrays.
 nanobind::object ToPython(const PickleValue& value,
                           nanobind::handle make_tensor);
 
 // `take_tensor(object)` returns (array, dtype_name) for a torch tensor and None
-// for anything else; None means that there are no torch tensors.
+// for anything else; if it is None, there are no torch tensors.
 PickleValue FromPython(nanobind::handle object, nanobind::handle take_tensor);
 
 }  // namespace holdfast::python

@@ -1,6 +1,7 @@
-// The rules that save and keep steps, asked about the objects that Python has.
+// The rules that decide which steps are saved and kept, applied to Python's
+// objects.
 //
-// Functions of the user's are called from here, on the caller's thread; their
+// The user's functions are called from here, on the caller's thread; their
 // exceptions pass through unchanged.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -28,14 +29,14 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// A rule, and which facts it needs beside the numbers of steps: times and
-// metrics are read from files when somebody asks for them.
+// A rule, and which facts it needs in addition to step numbers: times and
+// metrics are read from files on demand.
 struct KeepRule {
   PreservationPolicy policy = PreserveAll{};
   bool reads_times = false;
-  // Metrics are read of more than this many steps; absent: of none.
+  // Metrics are read if there are more steps than this; absent: never.
   std::optional<int64_t> reads_metrics_beyond;
-  // With metrics: gives what they are sorted by.
+  // Returns the sort key of metrics.
   nb::object metric_of = nb::none();
   bool reverse = false;
 };
@@ -45,11 +46,12 @@ struct SaveRule {
   bool reads_times = false;
 };
 
-// By this name the metrics of a step have its rank among those that have some:
-// the object that they are stays in Python.
+// The name under which the metrics of a step hold its rank among the steps with
+// metrics; the metrics object itself stays in Python.
 constexpr const char* kRank = "rank";
 
-// Times further away count as this one; years 1 and 9999 have no nanoseconds.
+// Times beyond this count as this time; years 1 and 9999 cannot be expressed in
+// nanoseconds.
 constexpr double kSecondsMax = 4e9;
 
 int64_t StepNumberOf(nb::handle step) {
@@ -62,7 +64,7 @@ int64_t StepOf(nb::handle info) {
   return StepNumberOf(nb::object(info.attr("step")));
 }
 
-// A datetime has whole microseconds.
+// A datetime has integral microseconds.
 int64_t TimeOf(nb::handle info) {
   const double seconds =
       nb::cast<double>(nb::float_(info.attr("time").attr("timestamp")()));
@@ -74,7 +76,7 @@ double RankOf(const Metrics& metrics) {
   return metrics.Find(kRank).value_or(0);
 }
 
-// `metric_of` gives what metrics are sorted by: anything that Python sorts.
+// `metric_of` returns the sort key of metrics: anything that Python can sort.
 KeepRule BestOf(nb::callable metric_of, bool reverse, std::optional<int64_t> n,
                 bool keep_checkpoints_without_metrics) {
   BestN best;
@@ -84,7 +86,7 @@ KeepRule BestOf(nb::callable metric_of, bool reverse, std::optional<int64_t> n,
   return {std::move(best), false, n, std::move(metric_of), reverse};
 }
 
-// Whether what metrics are sorted by is NaN, of any type, or a tuple with one.
+// Whether a sort key of metrics is NaN, of any type, or a tuple with one.
 bool IsNan(nb::handle key) {
   if (PyTuple_Check(key.ptr())) {
     for (const nb::handle part : nb::borrow<nb::tuple>(key)) {
@@ -95,14 +97,14 @@ bool IsNan(nb::handle key) {
   return nb::cast<bool>(nb::bool_(key.attr("__ne__")(key)));
 }
 
-// Positions of steps that have metrics.
+// The positions of the steps that have metrics.
 struct Ranking {
   nb::list nan;     // in the order of the steps
   nb::list ranked;  // the others, from the worst to the best
 };
 
-// In the order of Python's own sort: what does not compare raises here as
-// there.
+// Ranks in the order of Python's own sort; keys that cannot be compared raise
+// the same error here.
 Ranking RankByMetric(const nb::sequence& infos, const nb::object& metric_of,
                      bool reverse) {
   Ranking ranking;
@@ -120,7 +122,7 @@ Ranking RankByMetric(const nb::sequence& infos, const nb::object& metric_of,
   return ranking;
 }
 
-// The position of the best step; None where no metric is a number.
+// The position of the best step; None if no metric is a number.
 nb::object BestByMetric(const nb::sequence& infos, const nb::object& metric_of,
                         bool reverse) {
   const nb::list ranked = RankByMetric(infos, metric_of, reverse).ranked;
@@ -128,7 +130,7 @@ nb::object BestByMetric(const nb::sequence& infos, const nb::object& metric_of,
   return ranked[nb::len(ranked) - 1];
 }
 
-// Notes a NaN of the step that was saved last.
+// Warns of a NaN in the step that was saved last.
 void NoteNan(const Ranking& ranking, const nb::sequence& infos) {
   const size_t count = nb::len(ranking.nan);
   if (count == 0) return;
@@ -174,7 +176,7 @@ nb::list Preserved(const KeepRule& rule, const nb::sequence& infos) {
   return answers;
 }
 
-// `steps` may be anything that answers `step in steps`.
+// `steps` may be anything that supports `step in steps`.
 SaveRule StepsIn(nb::object steps) {
   return {
       CustomSavePolicy{[steps = std::move(steps)](const StepRecord& step,
@@ -187,7 +189,7 @@ SaveRule StepsIn(nb::object steps) {
       }}};
 }
 
-// Asks a function that takes a step and the latest one, or None.
+// Calls a function with a step and the latest step, or None.
 auto Asking(nb::object function) {
   return [function = std::move(function)](int64_t step,
                                           std::optional<int64_t> latest) {
@@ -212,7 +214,7 @@ std::optional<int64_t> CountOf(nb::handle given, const char* name) {
   return StepNumberOf(count);
 }
 
-// The rule that the older options of a manager stand for.
+// The rule that corresponds to the older options of a manager.
 SaveRule SaveRuleOf(nb::handle given) {
   CheckpointManagerOptions options;
   options.save_interval_steps = CountOf(given, "save_interval_steps");
@@ -239,18 +241,18 @@ KeepRule KeepRuleOf(nb::handle given) {
   }
   rule.metric_of = given.attr("best_fn");
   if (!rule.metric_of.is_none()) {
-    options.best_fn = RankOf;  // the highest rank is best in either mode
+    options.best_fn = RankOf;  // the highest rank is best in both modes
     rule.reads_metrics_beyond = options.max_to_keep;
     rule.reverse = nb::cast<std::string>(given.attr("best_mode")) == "min";
   }
   if (!nb::object(given.attr("preservation_policy")).is_none()) {
-    options.preservation_policy = PreserveAll{};  // the caller asks that one
+    options.preservation_policy = PreserveAll{};  // the caller applies its own
   }
   rule.policy = Check(PreservationPolicyOf(options));
   return rule;
 }
 
-// No rule looks further back than to the step before.
+// No rule looks back further than the previous step.
 bool IsSaved(const SaveRule& rule, nb::handle info,
              const nb::sequence& previous, nb::handle context) {
   const auto record_of = [&](nb::handle step) {
@@ -267,7 +269,7 @@ bool IsSaved(const SaveRule& rule, nb::handle info,
   const Result<bool> answer =
       ShouldSave(rule.policy, record_of(info), last, decision);
   if (answer.status().code() == StatusCode::kInvalidArgument) {
-    // By an interval of 0, which is all that the engine refuses, Orbax divides.
+    // The engine refuses only an interval of 0, by which Orbax divides.
     PyErr_SetString(PyExc_ZeroDivisionError, "integer modulo by zero");
     nb::raise_python_error();
   }

@@ -16,7 +16,7 @@ namespace holdfast::python {
 
 struct PythonCheckpoint {
   std::shared_ptr<const Checkpoint> checkpoint;
-  nanobind::object leaves;  // a list, once it was asked for
+  nanobind::object leaves;  // a list, cached on first use
 
   const LeafInfo& Leaf(size_t leaf) const {
     if (leaf >= checkpoint->leaves().size()) {

@@ -43,8 +43,8 @@ Stats RunSave(SaveOptions options, nb::handle progress, const Call& call,
       .stats;
 }
 
-// PendingSave with the guard that its contract asks of the caller. In a forked
-// child it does nothing: the save is its parent's, and goes on there.
+// PendingSave with the guard that its contract requires. In a forked child it
+// does nothing, because the save belongs to the parent, where it continues.
 class GuardedPendingSave {
  public:
   GuardedPendingSave(const std::string& path, PendingSaveOptions options) {
@@ -116,7 +116,7 @@ class GuardedPendingSave {
   }
 
   // In a child: drops the save without removing its directory. Only one thread
-  // lives after a fork, so that the lock, which another may have held, is not
+  // survives a fork, so the lock, which another thread may have held, is not
   // taken.
   void LeaveToParent() {
     if (getpid() == owner_) return;
@@ -127,11 +127,12 @@ class GuardedPendingSave {
 
   pid_t owner_ = getpid();
   std::mutex mutex_;
-  std::unique_ptr<PendingSave> pending_;  // null when it has ended
+  std::unique_ptr<PendingSave> pending_;  // null once it has ended
   std::string directory_;
 };
 
-// `use_compression` as handlers take it: whether, or the name of one.
+// Sets `use_compression` as handlers accept it: a bool, or the name of a
+// compression.
 void SetCompression(nb::handle use_compression, SaveOptions& options) {
   std::optional<Compression> compression;
   if (nb::isinstance<nb::str>(use_compression)) {
@@ -148,8 +149,8 @@ struct ItemDefaults {
   const char* compression = "zstd";
 };
 
-// Defines a call that saves an item. `own` are the arguments that it takes
-// first; the options of an item, the same of all calls, come behind them.
+// Defines a function that saves an item. `own` has its own leading arguments;
+// the options of an item, which all these functions share, follow them.
 template <typename Scope, typename... Own, typename... OwnArgs>
 void DefineItemSave(Scope& scope, const char* name,
                     Stats (*call)(SaveOptions options, nb::handle progress,
@@ -207,7 +208,8 @@ Result<SaveResult> OfDelta(const Result<DeltaResult>& saved,
   return SaveResult{saved->stats};
 }
 
-// Tells that a run of deltas goes on beside damage, from a new anchor.
+// Warns that a complete step was saved instead of a delta, because its base is
+// damaged.
 void WarnWhole(const std::string& destination, const std::string& why_whole) {
   if (why_whole.empty()) return;
   const std::string text = destination +
@@ -352,7 +354,7 @@ void BindPendingSave(nb::module_& module) {
            [](GuardedPendingSave& self, const nb::args&) { self.Discard(); });
 }
 
-// (name, write_shape, chunk_shape) of each array.
+// Returns (name, write_shape, chunk_shape) for each array.
 nb::list BindingWriteParams(nb::handle directory, const BuiltTree& tree,
                             bool use_ocdbt, bool use_zarr3,
                             bool use_compression,

@@ -1,4 +1,4 @@
-// Builders of specs, and what specs open to.
+// Builders of specs, and the handles that specs open.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -130,7 +130,7 @@ std::string BindingArrayReadSpec(const std::string& directory,
       .json();
 }
 
-// (JSON text, chunk shape, compression algorithm, compression level)
+// Returns (JSON text, chunk shape, compression algorithm, compression level).
 nb::tuple BindingArrayWriteSpec(
     const std::string& directory, const std::string& name,
     nb::handle global_shape, nb::handle write_shape, const std::string& dtype,
@@ -213,7 +213,7 @@ std::string BindingDebugData(const OptionalText& key,
   return PrintTsDebugData(key, infos);
 }
 
-// Handles in Python share this: limits, and the memory of driver "memory".
+// Shared by handles in Python: limits, and the memory of driver "memory".
 struct PythonContext {
   TsContext context;
   std::shared_ptr<SpecMemory> memory;

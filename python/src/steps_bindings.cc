@@ -25,7 +25,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// `work` without the GIL.
+// Runs `work` without the GIL.
 template <typename T, typename Work>
 T RunPlain(const Work& work) {
   return RunForResult<T>({}, nb::none(),
@@ -119,7 +119,8 @@ void BindingCheckNewestStep(
   });
 }
 
-// Paths that are left to remove, and the names that others refer to.
+// Returns the paths that are still to be removed, and the names to which others
+// refer.
 nb::tuple BindingDisposeOfSteps(
     nb::handle root, const std::vector<std::string>& names,
     const std::optional<std::string>& todelete_subdir,
@@ -164,7 +165,7 @@ bool BindingRemoveUnused(nb::handle path) {
   return RunPlain<bool>([&] { return RemoveUnused(directory); });
 }
 
-// For each path, whether it is the directory of a checkpoint.
+// Returns for each path whether it is the directory of a checkpoint.
 nb::list BindingHoldCheckpoints(const std::vector<std::string>& paths) {
   std::vector<bool> answers;
   RunBlocking({}, nb::none(), [&](const RunOptions&) {

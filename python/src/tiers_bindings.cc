@@ -1,4 +1,4 @@
-// TieredManager, its options and its answers.
+// TieredManager, its options and its results.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -27,10 +27,10 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// Holds an object for threads of the engine, which have no GIL.
+// Holds an object for threads of the engine, which do not hold the GIL.
 std::shared_ptr<const nb::object> HeldObject(nb::object object) {
   return {new nb::object(std::move(object)), [](const nb::object* held) {
-            if (IsPythonEnding()) return;  // it ends with it
+            if (IsPythonEnding()) return;  // it ends with the process
             const GilAcquire acquire;
             delete held;
           }};
@@ -49,8 +49,8 @@ std::function<void(const std::string&)> WarnOf(nb::handle warn) {
   };
 }
 
-// TieredManager with the guards that Python asks for. In a forked child, where
-// its threads are not, it refuses to work and is left alone.
+// TieredManager with the guards that Python needs. In a forked child, which
+// lacks its threads, it refuses to work and is not destroyed.
 class PythonTieredManager {
  public:
   PythonTieredManager(const TieredManagerOptions& options, Group* group)
@@ -105,7 +105,8 @@ class PythonTieredManager {
   }
 
   // `read(facts, checkpoint)` is called on the caller's own thread, which may
-  // have a default device, a mesh or the like. It ends what can be interrupted.
+  // have a default device, a mesh or the like. Interrupting it also interrupts
+  // the restore.
   TierRestore Restore(nb::handle read, std::optional<int64_t> step) {
     nb::object raised;
     Result<TierRestore> restored = InternalError("nothing has run");
@@ -129,7 +130,7 @@ class PythonTieredManager {
           step);
     }
     if (restored.ok()) return *std::move(restored);
-    // For a step that was passed over it is in the words of the Status.
+    // For a step that was skipped, the Status has its text.
     if (raised.is_valid() &&
         restored.status().code() != StatusCode::kNotFound &&
         restored.status().code() == StatusOf(raised).code()) {
@@ -159,7 +160,7 @@ class PythonTieredManager {
     return manager_ == nullptr ? last_stats_ : manager_->stats();
   }
 
-  // The directory is free for another manager afterwards.
+  // Afterwards another manager may use the directory.
   void Close() {
     if (manager_ == nullptr || getpid() != owner_) return;
     Status status;
@@ -186,7 +187,7 @@ class PythonTieredManager {
   }
 
   const pid_t owner_ = getpid();
-  std::unique_ptr<TieredManager> manager_;  // null when it is closed
+  std::unique_ptr<TieredManager> manager_;  // null once it is closed
   TierStats last_stats_;
 };
 

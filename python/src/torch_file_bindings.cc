@@ -1,4 +1,4 @@
-// Pickles and files of torch.save, read without running anything.
+// Pickles and files of torch.save, read without executing anything.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 

@@ -21,7 +21,7 @@ namespace nb = nanobind;
 namespace holdfast::python {
 namespace {
 
-// Reads a numpy dtype, or something that numpy makes one of.
+// Accepts a numpy dtype, or anything that numpy converts to one.
 DType StoredDTypeOf(nb::handle dtype, const char* what) {
   const nb::object descr =
       nb::module_::import_("numpy").attr("dtype")(nb::borrow(dtype));
@@ -86,8 +86,8 @@ void InitNode(Node* self, const std::string& kind, nb::handle keys,
   new (self) Node(std::move(node));
 }
 
-// The memory starts at a multiple of kAdoptableBytes, as XLA asks of memory
-// that it adopts without a copy.
+// The memory is aligned to kAdoptableBytes, as XLA requires for memory that it
+// adopts without a copy.
 Array AllocateAligned(DType dtype, Shape shape) {
   constexpr uintptr_t kAdoptableBytes = 64;
   const int64_t count = ElementCount(shape);

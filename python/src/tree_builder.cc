@@ -7,18 +7,18 @@
 #include <string_view>
 #include <utility>
 
+#include "array_copies.h"
 #include "blocking.h"
 #include "errors.h"
 #include "leaves.h"
 #include "numpy_arrays.h"
-#include "snapshot.h"
 
 namespace nb = nanobind;
 
 namespace holdfast::python {
 namespace {
 
-// One step of the way to a leaf: a key, or an index where key is null.
+// One step of the path to a leaf: a key, or an index if key is null.
 struct Step {
   PyObject* key = nullptr;  // borrowed
   Py_ssize_t index = 0;
@@ -42,17 +42,17 @@ class TreeBuilder {
         return Status();
       });
     }
-    // Sources of copies are not needed any more.
+    // The sources of the copies are no longer needed.
     copied_.clear();
     return std::move(result_);
   }
 
  private:
   Tree Visit(PyObject* object, bool may_adapt);
-  // `is_inside`: the object is in containers_ already.
+  // `is_inside`: the object is already in containers_.
   Tree VisitAdapted(PyObject* object, bool is_inside);
   Tree VisitDict(PyObject* dict);
-  // Refuses two keys of one name.
+  // Refuses two keys with the same name.
   void CheckNames(PyObject* keys, const std::vector<Key>& names) const;
   Tree VisitSequence(PyObject* sequence);
   Tree VisitNamedTuple(PyObject* tuple, PyObject* fields);
@@ -79,7 +79,7 @@ class TreeBuilder {
     Refuse("Error parsing object member \"dtype\": Unsupported data type: \"" +
            name + "\"");
   }
-  // As the dtype that numpy gives the bytes, which is never empty.
+  // Reports the dtype that numpy assigns to the bytes, which is never empty.
   [[noreturn]] void RefuseBytes(PyObject* bytes) const {
     const Py_ssize_t size = std::max<Py_ssize_t>(PyBytes_Size(bytes), 1);
     RefuseDType("bytes" + std::to_string(8 * size));
@@ -90,11 +90,11 @@ class TreeBuilder {
   Snapshot snapshot_;
   std::vector<nb::object> copied_;
   std::vector<Step> path_;
-  std::vector<PyObject*> containers_;          // borrowed; from the root down
-  std::shared_ptr<const ArrayTraits> traits_;  // the last ones, to be shared
+  std::vector<PyObject*> containers_;          // borrowed; root first
+  std::shared_ptr<const ArrayTraits> traits_;  // latest; for sharing
 };
 
-// Notes that the walk is inside a container, and refuses walks without end.
+// Records that the walk is inside a container, and refuses endless walks.
 class Inside {
  public:
   Inside(std::vector<PyObject*>& containers, PyObject* container)
@@ -183,8 +183,8 @@ std::string TreeBuilder::LeafName() const {
 
 Tree TreeBuilder::Child(Step step, PyObject* object) {
   path_.push_back(step);
-  // Values of the caller's containers may be dropped by a key's or adapt's own
-  // code while they are walked.
+  // A key's or adapt's own code may drop values of the caller's containers
+  // while they are walked.
   const nb::object held = nb::borrow(object);
   Tree tree = Visit(object, /*may_adapt=*/true);
   path_.pop_back();
@@ -233,7 +233,7 @@ Tree TreeBuilder::Visit(PyObject* object, bool may_adapt) {
     return Tree::Placeholder();
   }
   if (PyComplex_Check(object)) {
-    // The formats have no Python complex: stored as a 0-d array.
+    // The formats have no Python complex, so it is stored as a 0-d array.
     const double parts[2] = {PyComplex_RealAsDouble(object),
                              PyComplex_ImagAsDouble(object)};
     ++result_.leaf_count;
@@ -262,7 +262,7 @@ Tree TreeBuilder::Visit(PyObject* object, bool may_adapt) {
 }
 
 Tree TreeBuilder::VisitAdapted(PyObject* object, bool is_inside) {
-  // Objects of the user's may hold themselves too.
+  // The user's objects may contain themselves, too.
   if (static_cast<int>(path_.size()) > kTreeDepthMax) {
     Refuse("the tree is deeper than " + std::to_string(kTreeDepthMax) +
            " containers, or contains itself");
@@ -298,8 +298,8 @@ Tree TreeBuilder::VisitDict(PyObject* dict) {
     are_integers = are_integers && names.back().kind == KeyKind::kInteger;
   }
   if (!are_texts) CheckNames(keys.ptr(), names);
-  // Other keys sort in a way of their own (1.5 before 10.0). Members in an
-  // order of their own belong to a named tuple.
+  // Other keys sort differently (1.5 before 10.0). Members with their own order
+  // belong to a named tuple.
   Tree tree =
       are_texts || are_integers ? Tree::Dict() : Tree::NamedTuple("", "");
   for (Py_ssize_t i = 0; i < count; ++i) {
@@ -335,7 +335,7 @@ Tree TreeBuilder::VisitSequence(PyObject* sequence) {
   const bool is_list = PyList_CheckExact(sequence);
   std::vector<Tree> items;
   items.reserve(static_cast<size_t>(PySequence_Size(sequence)));
-  // The size is asked for each time: a list may shrink meanwhile.
+  // The size is read each time, because a list may shrink meanwhile.
   for (Py_ssize_t i = 0; i < PySequence_Size(sequence); ++i) {
     items.push_back(Child({nullptr, i}, is_list
                                             ? PyList_GetItem(sequence, i)
@@ -440,7 +440,7 @@ Tree TreeBuilder::OfNumpyScalar(nb::handle scalar) {
   }
   const nb::object array = ScalarAsArray(scalar);
   const DType dtype = StoredDType(array);
-  // Orbax keeps numpy's numbers as scalars, and has no way for the others.
+  // Orbax stores numpy's numbers as scalars, and cannot store the others.
   if (IsNumpyNumber(scalar)) return Number(ScalarOf(scalar, dtype));
   Array borrowed = Borrow(array, /*may_change=*/false);
   ++result_.leaf_count;

@@ -1,7 +1,7 @@
-// A Python pytree as a holdfast::Tree.
+// Builds a holdfast::Tree from a Python pytree.
 //
-// Thread-safety: needs the GIL, which copying gives up. Ownership: a BuiltTree
-// refers to every array that its tree borrows.
+// Thread-safety: needs the GIL, which it releases while copying. Ownership: a
+// BuiltTree refers to every array that its tree borrows.
 // Errors: StatusError (InvalidArgument naming the leaf), or nb::python_error
 // from `adapt` and from keys' own methods.
 #pragma once
@@ -22,8 +22,8 @@ struct BuiltTree {
   uint64_t leaf_count = 0;
   uint64_t byte_count = 0;
   uint64_t copied_bytes = 0;
-  // The item's facts that its leaves do not hold, a JSON object, or empty: as
-  // SaveOptions.
+  // The item's facts that its leaves do not hold, as a JSON object, or empty:
+  // see SaveOptions.
   std::string item_documents;
 };
 
@@ -31,7 +31,8 @@ struct BuildOptions {
   nanobind::object adapt;
   bool snapshot = false;
   bool strings = true;
-  // Integer keys stay integers; else every key is its str(), as in Orbax.
+  // If true, integer keys stay integers; else every key becomes its str(), as
+  // in Orbax.
   bool int_keys = false;
 };
 

@@ -18,7 +18,7 @@ using ValueOf = std::function<nb::object(size_t)>;
 
 class Converter {
  public:
-  // With `value_of`, scalars are indices that it is asked with.
+  // With `value_of`, scalars are indices that are passed to it.
   explicit Converter(const ValueOf* value_of = nullptr,
                      nb::handle namedtuple_of = {})
       : value_of_(value_of), namedtuple_of_(namedtuple_of) {}
@@ -114,13 +114,13 @@ class Converter {
     return nb::none();
   }
 
-  // A pickled object of a foreign format: the plain value.
+  // The plain value of a pickled object of a foreign format.
   static nb::object OfObject(const Tree& tree) {
     const auto* value = std::any_cast<PickleValue>(&tree.object());
     return value != nullptr ? ToPython(*value, nb::none()) : nb::none();
   }
 
-  // Joined only where an error may need it: numpy's own dtypes never do.
+  // Joined only if an error may need it: numpy's own dtypes never do.
   std::string Name(DType dtype) const {
     if (IsBuiltin(dtype)) return {};
     std::string name;

@@ -21,7 +21,7 @@ class WholeReads {
  public:
   explicit WholeReads(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
-  // REQUIRES: the leaf is one of the checkpoint's and has elements.
+  // REQUIRES: the leaf belongs to the checkpoint and has elements.
   Status Add(size_t leaf, std::optional<DType> dtype) {
     const LeafInfo& info = checkpoint_.leaves()[leaf];
     Result<Array> array =
@@ -39,7 +39,7 @@ class WholeReads {
 
   size_t size() const { return arrays_.size(); }
 
-  // The i-th array that was added, which leaves.
+  // Moves out the i-th array that was added.
   Array Take(size_t i) { return std::move(arrays_[i]); }
 
   const std::string& Name(size_t i) const {

@@ -1,8 +1,8 @@
-// Whole leaves of an open checkpoint as Python objects, read in one pass into
-// memory that is made here: a tree has tens of thousands of leaves, and a call
-// or a request of Python's for each would cost more than reading them.
+// Reads complete leaves of an open checkpoint as Python objects, in one pass
+// into memory allocated here: a tree has tens of thousands of leaves, and a
+// Python call or request for each would cost more than reading them.
 //
-// Thread-safety: needs the GIL, which is given up while bytes are read.
+// Thread-safety: needs the GIL, which is released while bytes are read.
 // Errors: StatusError; nb::python_error for a dtype that numpy lacks.
 #pragma once
 
@@ -13,12 +13,13 @@
 
 namespace holdfast::python {
 
-// The numpy array of each (leaf, numpy dtype to cast to or None) of `requests`.
+// Returns the numpy array for each (leaf, numpy dtype to cast to or None) in
+// `requests`.
 nanobind::list ReadLeaves(const Checkpoint& checkpoint,
                           nanobind::handle requests, const RunOptions& run,
                           nanobind::handle progress);
 
-// The tree that holdfast.load makes of the checkpoint, as it was opened.
+// Reads the tree that holdfast.load returns for the checkpoint.
 nanobind::object LoadTree(const Checkpoint& checkpoint, const RunOptions& run,
                           nanobind::handle progress);
 

@@ -26,7 +26,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A directory of the test's own, and a state and a checkpoint in it.
+// Has a temporary directory with a state and a checkpoint in it.
 class CTest : public ::testing::Test {
  protected:
   CTest() {
@@ -47,7 +47,7 @@ class CTest : public ::testing::Test {
 
   std::string Path() const { return directory_ / "checkpoint"; }
 
-  // "params.w", "note", "step".
+  // Saves "params.w", "note" and "step".
   void SaveAll() {
     const int64_t shape[] = {2, 3};
     ASSERT_EQ(holdfast_state_add_array(state_, "params.w", "float32", 2, shape,
@@ -75,7 +75,8 @@ class CTest : public ::testing::Test {
     return leaf;
   }
 
-  // Flips a bit of values that lie in a file of the checkpoint as they are.
+  // Flips a bit of values that are stored unchanged in a file of the
+  // checkpoint.
   void FlipLastByte(const std::vector<float>& values) {
     const std::string raw(reinterpret_cast<const char*>(values.data()),
                           values.size() * sizeof(float));
@@ -385,7 +386,7 @@ TEST(CGuardTest, CodesAndVersionAreTheLibrarys) {
   EXPECT_EQ(holdfast_version(), Version());
 }
 
-// A struct of another version of the header.
+// A struct from a later version of the header.
 struct NewerOptions {
   holdfast_open_options known;
   int64_t unknown;

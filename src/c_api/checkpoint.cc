@@ -1,4 +1,4 @@
-// Reading, of the C API.
+// The reading functions of the C API.
 
 #include "holdfast/checkpoint.h"
 
@@ -39,7 +39,7 @@ Result<const LeafInfo*> ArrayAt(const holdfast_checkpoint* handle,
                               ", want array or scalar)");
 }
 
-// The caller's numbers; those of no rank need no memory.
+// Converts the caller's integers; a rank of 0 needs no memory.
 Result<Shape> ShapeFrom(const LeafInfo& info, const char* what, size_t rank,
                         const int64_t* numbers) {
   if (rank != info.shape.size()) {
@@ -53,7 +53,7 @@ Result<Shape> ShapeFrom(const LeafInfo& info, const char* what, size_t rank,
   return Shape(numbers, numbers + rank);
 }
 
-// OutOfRange unless the box lies in the leaf.
+// OutOfRange unless the box is inside the leaf.
 Status CheckBox(const LeafInfo& info, const Shape& origin, const Shape& shape) {
   for (size_t i = 0; i < shape.size(); ++i) {
     if (origin[i] >= 0 && shape[i] >= 0 && origin[i] <= info.shape[i] &&
@@ -67,7 +67,7 @@ Status CheckBox(const LeafInfo& info, const Shape& origin, const Shape& shape) {
   return Status();
 }
 
-// A file may claim a shape that no memory holds.
+// Checked because a file may claim a shape that does not fit any memory.
 Result<size_t> BoxBytes(const LeafInfo& info, const Shape& shape) {
   const size_t element_bytes = DTypeBytes(*info.dtype);
   const auto count = static_cast<size_t>(ElementCount(shape));
@@ -94,7 +94,7 @@ Status ReadBoxInto(const holdfast_checkpoint* handle, size_t leaf,
       .status();
 }
 
-// A string for a language that frees it with holdfast_free.
+// Copies a string for a language that frees it with holdfast_free.
 char* Duplicate(const std::string& text) {
   auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
   if (copy != nullptr) std::memcpy(copy, text.c_str(), text.size() + 1);

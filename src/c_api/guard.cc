@@ -24,7 +24,7 @@ const Status& ThrownError() noexcept {
 
 }  // namespace holdfast
 
-// The texts below are literals or std::strings, which end with a zero byte.
+// The messages below are literals or std::strings, which end with a zero byte.
 
 const char* holdfast_version(void) { return holdfast::Version().data(); }
 

@@ -1,7 +1,7 @@
-// The frame of every function of the C API: a Status becomes a code and the
-// thread's last error, and no exception comes out.
+// The frame of every function of the C API: it turns a Status into a code and
+// the thread's last error, and lets no exception escape.
 //
-// Thread-safety: the last error is the thread's own.
+// Thread-safety: the last error is per thread.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@
 
 namespace holdfast {
 
-// Keeps a failure as the thread's last error; its code.
+// Stores a failure as the thread's last error, and returns its code.
 holdfast_code Remember(const Status& status) noexcept;
-// The error for anything but bad_alloc. Made when the program starts, as
-// OutOfMemoryError() is.
+// The error for any exception but bad_alloc. Created when the program starts,
+// as OutOfMemoryError() is.
 const Status& ThrownError() noexcept;
 
-// fn(), which returns a Status, as a code.
+// Calls fn(), which returns a Status, and returns its code.
 template <typename Fn>
 holdfast_code Guard(Fn&& fn) noexcept {
   try {
@@ -34,13 +34,13 @@ holdfast_code Guard(Fn&& fn) noexcept {
   }
 }
 
-// InvalidArgument that names `what` when the pointer is null.
+// Returns InvalidArgument that names `what` if the pointer is null.
 inline Status NotNull(const void* pointer, const char* what) {
   if (pointer != nullptr) return Status();
   return InvalidArgumentError(std::string(what) + ": null (want a pointer)");
 }
 
-// OutOfRange that names `what` unless index < count.
+// Returns OutOfRange that names `what` unless index < count.
 inline Status InRange(size_t index, size_t count, const char* what) {
   if (index < count) return Status();
   return OutOfRangeError(std::string(what) + " number " +

@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-// Null: the defaults.
+// Null means the defaults.
 Result<OpenOptions> OpenOptionsFrom(const holdfast_open_options* options);
 
 }  // namespace holdfast

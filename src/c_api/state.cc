@@ -1,4 +1,4 @@
-// Saving, of the C API.
+// The saving functions of the C API.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,7 +21,7 @@ struct holdfast_state {
 namespace holdfast {
 namespace {
 
-// "a.b" as ("a", "b").
+// Splits "a.b" into ("a", "b").
 Result<TreePath> KeysOf(std::string_view name) {
   TreePath keys;
   for (size_t begin = 0; begin <= name.size();) {

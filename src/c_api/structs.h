@@ -1,5 +1,5 @@
-// Structs of the C API across versions: each begins with the size that the
-// caller's header gave it.
+// Reads and fills structs of the C API across versions: each begins with the
+// size that the caller's header gave it.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument for a size that no
 // version has, Unimplemented for a member that this version does not know.
@@ -21,8 +21,8 @@ inline Status CheckStructSize(size_t struct_bytes) {
                               "); set it to the size of the struct");
 }
 
-// The caller's options, with zeros for what his version does not have; all
-// zeros for a null pointer.
+// Returns the caller's options, with zeros for members that the caller's
+// version lacks; all zeros for a null pointer.
 template <typename Options>
 Result<Options> ReadOptions(const Options* options) {
   Options copy{};
@@ -41,8 +41,8 @@ Result<Options> ReadOptions(const Options* options) {
   return copy;
 }
 
-// Gives the caller as much of `info` as his version has, and zeros for what a
-// newer one has beyond it.
+// Copies as much of `info` as the caller's version has, and zeros the members
+// that only a newer version has.
 template <typename Info>
 Status FillInfo(Info info, Info* out) {
   const size_t given = out->struct_size;

@@ -451,6 +451,17 @@ TEST_F(References, ADamagedDeltaDoesNotKeepItsBaseFromBeingMadeWhole) {
   EXPECT_EQ(Save(Path(1), StateOf(9), Over()).status().code(), kRefused);
 }
 
+TEST_F(References, LeftoversInARootBesideNeedNothing) {
+  const std::string base = directory_ / "base";
+  ASSERT_TRUE(Save(base, StateOf(0)).ok());
+  SaveOn(1, base);
+  EXPECT_EQ(Save(base, StateOf(9), Over()).status().code(), kRefused);
+  fs::rename(Path(1), Path(1) + ".orbax-checkpoint-tmp");
+  const auto saved = Save(base, StateOf(9), Over());
+  ASSERT_TRUE(saved.ok()) << saved.status().ToString();
+  ExpectHolds(base, 9);
+}
+
 TEST_F(References, ADeltaWhoseBaseIsNotInTheTrashStaysThere) {
   SaveChain(2);
   SaveWhole(3);

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/report.h"
+#include "cli/failures.h"
 #include "tests/cli/run_words.h"
 
 namespace holdfast::testing {

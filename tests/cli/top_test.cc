@@ -6,7 +6,7 @@
 #include <clocale>
 #include <cmath>
 
-#include "cli/report.h"
+#include "cli/failures.h"
 #include "cli/top/cells.h"
 #include "cli/top/layout.h"
 #include "cli/top/model.h"

@@ -167,6 +167,10 @@ class Materialize(_Copy):
         is_view = any(need.is_view for need in old.needs)
         if target == source and is_view and model.may_be_needed(source):
             must = False  # the files of a view are what others know it by
+        if target == source and any(
+            model.places[other].harm for other, _ in model.dependents(source)
+        ):
+            must = False  # a damaged delta cannot say what it was made from
         return Plan(
             what=self.name if target != source else "materialize in place",
             call=call,

@@ -1,5 +1,5 @@
-// The C API: checkpoints opened, listed, read, verified and saved from plain
-// C99, and so from any language that calls C. doc/c.md is its guide.
+// The C API: opens, lists, reads, verifies and saves checkpoints from plain
+// C99, and so from any language that can call C. doc/c.md is its guide.
 //
 //   holdfast_checkpoint* checkpoint = NULL;
 //   size_t leaf = 0, bytes = 0;
@@ -11,19 +11,22 @@
 //   ...
 //   holdfast_close(checkpoint);
 //
-// Errors: every call that can fail gives a holdfast_code; holdfast_last_error()
-// has the words. A null pointer where one is wanted is INVALID_ARGUMENT, an
-// index beyond the end OUT_OF_RANGE; after a failure outputs are as they were,
-// but for the bytes of a target. No C++ exception comes out.
-// Thread-safety: an open checkpoint and a report may be used by several threads
-// at once, a state by one.
-// Ownership: what a call opens or makes is the caller's to close. Pointers in
-// structs that a call fills are the handle's, and end with it.
+// Errors: every call that can fail returns a holdfast_code;
+// holdfast_last_error() returns the message. A null pointer where a value is
+// required is INVALID_ARGUMENT, an index past the end OUT_OF_RANGE. After a
+// failure, outputs are unchanged, except for the bytes of a target. No C++
+// exception leaves the library.
+// Thread-safety: several threads may use an open checkpoint or a report
+// concurrently; a state may be used by one thread at a time.
+// Ownership: the caller must close what a call opens or makes. Pointers in
+// structs that a call fills belong to the handle, and are valid until it is
+// closed.
 // Units: shapes and origins in elements, outermost dimension first; elements in
-// C order, little endian, as numpy and ml_dtypes lay them out.
+// C order, little endian, in the layout of numpy and ml_dtypes.
 // Versions: a struct begins with its size, which the caller sets; zeros in the
-// other members of options are the defaults. A library knows the structs of
-// older programs, and of newer ones all that they leave at zero.
+// other members of options select the defaults. A library accepts the structs
+// of older programs, and those of newer programs if their additional members
+// are zero.
 #pragma once
 
 #include <stddef.h>
@@ -35,7 +38,7 @@
 extern "C" {
 #endif
 
-// Those of holdfast/status.h.
+// The codes of holdfast/status.h.
 typedef enum holdfast_code {
   HOLDFAST_OK = 0,
   HOLDFAST_INVALID_ARGUMENT = 1,
@@ -57,27 +60,27 @@ typedef struct holdfast_checkpoint holdfast_checkpoint;
 typedef struct holdfast_report holdfast_report;
 typedef struct holdfast_state holdfast_state;
 
-// "0.1.0": of the library the program runs with.
+// "0.1.0": the version of the library that the program runs with.
 HOLDFAST_EXPORT const char* holdfast_version(void);
-// "DATA_LOSS" of HOLDFAST_DATA_LOSS.
+// "DATA_LOSS" for HOLDFAST_DATA_LOSS.
 HOLDFAST_EXPORT const char* holdfast_code_name(holdfast_code code);
-// The message of this thread's latest failed call: "what: where: why", or ""
-// before one did. Valid until the next one fails.
+// The message of this thread's latest failed call: "what: where: why", or "" if
+// none has failed. Valid until the thread's next call that fails.
 HOLDFAST_EXPORT const char* holdfast_last_error(void);
 HOLDFAST_EXPORT holdfast_code holdfast_last_error_code(void);
-// Frees memory that a call gave. Null is fine.
+// Frees memory that a call returned. Null is fine.
 HOLDFAST_EXPORT void holdfast_free(void* memory);
 
 // ---- reading
 
 typedef struct holdfast_open_options {
   size_t struct_size;
-  // 0: of a directory of steps the newest one, not `step`.
+  // 0: the newest step in a directory of steps; otherwise `step`.
   int has_step;
   int64_t step;
-  // One item of a checkpoint that has several; null: all.
+  // Only this item of a checkpoint with several; null: all items.
   const char* item;
-  // Not 0: bytes are not compared with the checkpoint's list of checksums.
+  // Not 0: bytes are not checked against the checkpoint's list of checksums.
   int skip_checksums;
 } holdfast_open_options;
 
@@ -100,35 +103,35 @@ typedef struct holdfast_leaf_info {
   uint64_t stored_bytes;
 } holdfast_leaf_info;
 
-// Leaves are numbered from 0, in the checkpoint's own order.
+// Leaves are indexed from 0, in the checkpoint's own order.
 HOLDFAST_EXPORT holdfast_code
 holdfast_leaf_count(const holdfast_checkpoint* checkpoint, size_t* count);
 HOLDFAST_EXPORT holdfast_code holdfast_find(
     const holdfast_checkpoint* checkpoint, const char* name, size_t* leaf);
-// Fills what `info->struct_size` has room for.
+// Fills the members that fit in `info->struct_size`.
 HOLDFAST_EXPORT holdfast_code
 holdfast_leaf(const holdfast_checkpoint* checkpoint, size_t leaf,
               holdfast_leaf_info* info);
 
-// The bytes that holdfast_read and holdfast_read_box want.
+// The bytes that holdfast_read and holdfast_read_box need for the target.
 HOLDFAST_EXPORT holdfast_code holdfast_leaf_bytes(
     const holdfast_checkpoint* checkpoint, size_t leaf, size_t* bytes);
 HOLDFAST_EXPORT holdfast_code
 holdfast_box_bytes(const holdfast_checkpoint* checkpoint, size_t leaf,
                    size_t rank, const int64_t* shape, size_t* bytes);
-// A whole array or scalar, as stored. INVALID_ARGUMENT unless target_bytes is
-// what holdfast_leaf_bytes says.
+// Reads a complete array or scalar, as stored. INVALID_ARGUMENT unless
+// target_bytes is the result of holdfast_leaf_bytes.
 HOLDFAST_EXPORT holdfast_code
 holdfast_read(const holdfast_checkpoint* checkpoint, size_t leaf, void* target,
               size_t target_bytes);
-// The box of extents `shape` at `origin`: `rank` numbers each, as many as the
-// leaf has. Only the chunks it needs are read.
+// Reads the box of extents `shape` at `origin`, each with `rank` integers;
+// `rank` must be the leaf's. Reads only the chunks that the box needs.
 HOLDFAST_EXPORT holdfast_code
 holdfast_read_box(const holdfast_checkpoint* checkpoint, size_t leaf,
                   size_t rank, const int64_t* origin, const int64_t* shape,
                   void* target, size_t target_bytes);
-// A string, bytes, JSON or object leaf: `*bytes` of them and a zero byte, for
-// holdfast_free. `bytes` may be null.
+// Reads a string, bytes, JSON or object leaf: `*bytes` bytes followed by a zero
+// byte, to be freed with holdfast_free. `bytes` may be null.
 HOLDFAST_EXPORT holdfast_code
 holdfast_read_text(const holdfast_checkpoint* checkpoint, size_t leaf,
                    char** text, size_t* bytes);
@@ -137,7 +140,7 @@ holdfast_read_text(const holdfast_checkpoint* checkpoint, size_t leaf,
 
 typedef struct holdfast_damage {
   size_t struct_size;
-  const char* leaf;  // "" when it belongs to none
+  const char* leaf;  // "" if it belongs to no leaf
   const char* file;  // relative to the checkpoint
   int has_offset;
   uint64_t offset;
@@ -145,11 +148,11 @@ typedef struct holdfast_damage {
   const char* message;
 } holdfast_damage;
 
-// Reads and checks every byte. Damage is in the report, and what holdfast does
-// not read (a dtype or an object that it lacks), which is neither damaged nor
-// checked. Everything is as it was saved when both counts are 0; the call fails
-// when nothing can be known.
-// `options` may be null.
+// Reads and checks every byte. The report lists damage, and separately the
+// parts that holdfast cannot read (a dtype or an object that it lacks), which
+// are not checked and need not be damaged. If both counts are 0, everything is
+// as it was saved. The call fails when nothing can be determined. `options` may
+// be null.
 HOLDFAST_EXPORT holdfast_code
 holdfast_verify(const char* path, const holdfast_open_options* options,
                 holdfast_report** report);
@@ -166,17 +169,17 @@ HOLDFAST_EXPORT holdfast_code holdfast_report_not_supported(
 
 // ---- saving
 
-// Values by name. The keys of a name are joined with '.', and become nested
-// dicts: "params.w" is {"params": {"w": ...}}.
+// Named values to save. The keys of a name are joined with '.', and become
+// nested dicts: "params.w" becomes {"params": {"w": ...}}.
 HOLDFAST_EXPORT holdfast_code holdfast_state_new(holdfast_state** state);
 // Null is fine.
 HOLDFAST_EXPORT void holdfast_state_close(holdfast_state* state);
-// A C-order array. `data` is borrowed until the state is closed; it may be null
-// when there is no element.
+// Adds a C-order array. `data` is borrowed until the state is closed; it may be
+// null if the array has no elements.
 HOLDFAST_EXPORT holdfast_code holdfast_state_add_array(
     holdfast_state* state, const char* name, const char* dtype, size_t rank,
     const int64_t* shape, const void* data);
-// Python's int, float, bool and str.
+// Add Python's int, float, bool and str.
 HOLDFAST_EXPORT holdfast_code holdfast_state_add_int(holdfast_state* state,
                                                      const char* name,
                                                      int64_t value);
@@ -197,13 +200,14 @@ typedef struct holdfast_save_options {
   const char* format;       // "orbax" (null), "orbax-v1"
   const char* compression;  // "planes" (null), "zstd", "fast", "none"
   int zarr_format;          // 2 or 3; 0: the format's
-  int use_files;            // not 0: no OCDBT, a directory a leaf
-  int overwrite;            // not 0: a checkpoint at `path` is replaced
-  int thread_count;         // 0: one a CPU
+  int use_files;            // not 0: no OCDBT, one directory per leaf
+  int overwrite;            // not 0: replace an existing checkpoint at `path`
+  int thread_count;         // 0: one per CPU
 } holdfast_save_options;
 
-// Writes a new checkpoint; it exists whole and durably, or not. `options` may
-// be null. INVALID_ARGUMENT when two names meet at a value, or none was added.
+// Writes a new checkpoint, which appears complete and durable, or not at all.
+// `options` may be null. INVALID_ARGUMENT when one name is both a value and a
+// dict, or the state is empty.
 HOLDFAST_EXPORT holdfast_code
 holdfast_save(const char* path, const holdfast_state* state,
               const holdfast_save_options* options);

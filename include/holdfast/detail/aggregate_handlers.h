@@ -1,12 +1,12 @@
-// AggregateHandler: a whole tree in one file, as old releases of Orbax kept
-// small leaves, and MsgpackHandler, the only format there ever was.
+// AggregateHandler: stores a complete tree in one file, as old releases of
+// Orbax stored small leaves. MsgpackHandler implements the only such format.
 //
-// New checkpoints have no such file; these are for reading and making old ones.
+// New checkpoints have no such file; these handlers read and write old ones.
 // Thread-safety: any thread. Ownership: trees own their values.
 // Units: bytes.
 // Errors: NotFound `Checkpoint does not exist at P.`; DataLoss with the byte
-// offset; InvalidArgument for leaves that the format does not have, naming
-// them; those of the file system.
+// offset; InvalidArgument naming the leaves that the format cannot hold; those
+// of the file system.
 #pragma once
 
 #include <string>
@@ -27,8 +27,8 @@ class AggregateHandler {
   virtual void Close() {}
 };
 
-// flax's dialect of msgpack. Values that are stored elsewhere are
-// Tree::Reference leaves.
+// flax's dialect of msgpack. Values stored elsewhere are Tree::Reference
+// leaves.
 class MsgpackHandler : public AggregateHandler {
  public:
   Status Serialize(const std::string& path, const Tree& item) override;

@@ -1,10 +1,10 @@
-// One file of a checkpoint, for readers of files that hold no arrays: JSON
-// documents, texts, tables.
+// Reads one file of a checkpoint, for readers of files that hold no arrays:
+// JSON documents, texts, tables.
 //
 // Thread-safety: any thread. Ownership: none.
-// Errors: DataLoss for a file that differs from what `_HOLDFAST_DIGESTS`, of
-// its directory or of one above it up to the checkpoint's, says of it, or that
-// is listed there and gone; NotFound, and those of the file system.
+// Errors: DataLoss for a file that differs from its entry in
+// `_HOLDFAST_DIGESTS` (in its directory or any parent up to the checkpoint's),
+// or that is listed there and missing; NotFound, and those of the file system.
 #pragma once
 
 #include <optional>
@@ -16,14 +16,15 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// The whole of the file at `path`, a path or URL. A file that no list has is
-// read as it is.
+// The complete file at `path`, a path or URL. A file that is in no list is read
+// without a check.
 Result<std::string> ReadCheckedFile(const std::string& path);
 
-// Takes `item`, a directory that is removed, out of the list of the checkpoint
-// at `path`, and lists `metadata` as its `_CHECKPOINT_METADATA`; nullopt: lists
-// none, for the time in which that file is replaced. A list that cannot be
-// read, which vouches for nothing, is removed. Durable; ok without a list.
+// Removes `item`, a directory that is being deleted, from the list of checksums
+// of the checkpoint at `path`, and lists `metadata` as its
+// `_CHECKPOINT_METADATA`. With nullopt that file is not listed, for the time in
+// which it is replaced. A list that cannot be read is removed, as it vouches
+// for nothing. Durable; ok without a list.
 Status ForgetListedItem(const std::string& path, const std::string& item,
                         std::optional<std::string_view> metadata);
 

@@ -1,10 +1,10 @@
-// Nested sharded state dicts as Megatron's applications hand them over: dicts
-// and lists whose leaves are shards, factories of shards, objects that stay
-// local, and plain values (the common state). A tuple is a plain value.
+// Nested sharded state dicts, as Megatron's applications pass them: dicts and
+// lists whose leaves are shards, factories of shards, objects that stay local,
+// and plain values (the common state). A tuple is a plain value.
 //
-// Thread-safety: values; factories are called by the calling thread.
+// Thread-safety: values; factories run on the calling thread.
 // Ownership: as megatron.h.
-// Errors: InvalidArgument, with Megatron's text where it has one.
+// Errors: InvalidArgument, with Megatron's message where it has one.
 #pragma once
 
 #include <functional>
@@ -23,20 +23,20 @@ namespace megatron {
 
 struct ShardedState;
 
-// Never stored; a load gives the caller's own value back.
+// Never stored; a load returns the caller's own value.
 struct LocalNonpersistentObject {
   Tree value;
 };
 
-// A tensor that is stored as other shards than it is held in memory.
+// A tensor that is stored as different shards than those held in memory.
 struct ShardedTensorFactory {
   std::string key;
   ConstArrayView data;
   ReplicaId replica_id;
   std::optional<FlatRange> flattened_range;
-  // The shards, in place of this factory.
+  // Returns the shards that replace this factory.
   std::function<Result<ShardedState>(const ShardedTensorFactory&)> build;
-  // Makes the tensor again from the loaded shards.
+  // Rebuilds the tensor from the loaded shards.
   std::function<Result<Array>(const ShardedState&)> merge;
 };
 
@@ -45,7 +45,7 @@ struct StateEntry;
 using StateDict = std::vector<StateEntry>;
 using StateList = std::vector<ShardedState>;
 
-// Array: a loaded tensor. Tree: a plain value.
+// An Array is a loaded tensor, a Tree a plain value.
 struct ShardedState {
   std::variant<StateDict, StateList, ShardedTensor, ShardedObject,
                ShardedTensorFactory, LocalNonpersistentObject, Array, Tree>
@@ -53,7 +53,7 @@ struct ShardedState {
 
   bool is_dict() const { return node.index() == 0; }
   bool is_list() const { return node.index() == 1; }
-  // Null when it is something else.
+  // Null if the node has another type.
   template <typename T>
   const T* As() const {
     return std::get_if<T>(&node);
@@ -80,43 +80,45 @@ struct StateLeaf {
 // Depth first, in order.
 std::vector<StateLeaf> FlattenState(const ShardedState& state);
 
-// The leaves that are `wanted`, and the rest. Containers stay where one of
-// their leaves is, and empty ones with the rest. Lists become dicts by index
-// on the wanted side (they may have gaps), as Megatron's do.
+// Splits the leaves into those that are `wanted`, and the rest. Containers are
+// kept where one of their leaves is; empty containers go to the rest. Lists
+// become dicts by index on the wanted side (they may have gaps), as in
+// Megatron.
 struct StateSplit {
   ShardedState matching;
   ShardedState rest;
 };
 StateSplit SplitState(const ShardedState& state,
                       const std::function<bool(const ShardedState&)>& wanted);
-// Shards, factories and nonpersistent objects.
+// True for shards, factories and nonpersistent objects.
 bool IsSharded(const ShardedState& leaf);
 
-// `b` merged into `a`: dicts by key, lists by index; a dict by index merges
-// into a list. `Cannot merge two lists with different lengths (…)`,
-// `Duplicate non-dict and non-list values encountered: …`.
+// Merges `b` into `a`: dicts by key, lists by index; a dict by index is merged
+// into a list. `Cannot merge two lists with different lengths (…)`, `Duplicate
+// non-dict and non-list values encountered: …`.
 Result<ShardedState> MergeStates(ShardedState a, const ShardedState& b);
 
-// Replaces each factory by what it builds.
+// Replaces each factory by the state that it builds.
 Result<ShardedState> ApplyFactories(const ShardedState& state);
-// `loaded`, with the parts that the factories of `state` built folded back.
+// Returns `loaded` after each factory in `state` has merged the parts that it
+// built.
 Result<ShardedState> ApplyFactoryMerges(const ShardedState& state,
                                         ShardedState loaded);
 
-// The shards that a rank saves or asks for: those after ApplyFactories, without
-// those that have an empty flattened_range.
+// The shards that a rank saves or requests: those after ApplyFactories, except
+// those with an empty flattened_range.
 Result<RankState> RankStateOf(const ShardedState& state);
 
-// A tensor of `part_count` equal parts along local axis `axis`, each of which
-// is cut over `fragment_count` ranks: part p of rank r is fragment
-// p * fragment_count + r of part_count * fragment_count (swiglu's fc1).
-// `offsets` are of the other axes. merge concatenates.
+// A tensor of `part_count` equal parts along local axis `axis`, where each part
+// is cut over `fragment_count` ranks: part p of rank r is fragment p *
+// fragment_count + r of part_count * fragment_count (swiglu's fc1). `offsets`
+// are for the other axes. `merge` concatenates.
 Result<ShardedTensorFactory> MakeSplitFactory(
     std::string key, const ConstArrayView& data, int axis, int part_count,
     int64_t rank, int64_t fragment_count, std::vector<RankOffset> offsets,
     const ShardArgs& args = {});
 
-// The arrays joined along `axis`. InvalidArgument unless the others agree.
+// Joins the arrays along `axis`. InvalidArgument unless their other axes agree.
 Result<Array> Concatenate(std::span<const Array> parts, int axis);
 
 }  // namespace megatron

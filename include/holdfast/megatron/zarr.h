@@ -1,22 +1,23 @@
-// Megatron Core's zarr checkpoints: metadata.json, one zarr v2 array a key,
+// Megatron Core's zarr checkpoints: metadata.json, one zarr v2 array per key,
 // object files, and the strategies that write and read them.
 //
-// Byte for byte what Megatron Core 0.8 to 0.15.3 writes. Better on purpose:
-// bfloat16 keeps its bits; ranks that share a chunk write their own bytes of it
-// (no lock, nothing read back, no race); 0-d tensors are stored, as chunk "0";
-// keys that leave the directory, or that zarr would store elsewhere, are
-// refused; everything is on stable storage before metadata.json appears.
+// The files are byte for byte those of Megatron Core 0.8 to 0.15.3, with
+// deliberate improvements: bfloat16 keeps its bits; ranks that share a chunk
+// write only their own bytes of it (no lock, no read-back, no race); 0-d
+// tensors are stored, as chunk "0"; keys that leave the directory, or that zarr
+// would store elsewhere, are refused; everything is on stable storage before
+// metadata.json appears.
 //
-// A save of many ranks: every rank calls CreateArrays, all wait for each other,
-// every rank calls WriteShards, all wait, one calls SaveConfig. metadata.json
-// is the commit marker: without it the directory is not a checkpoint, so a rank
-// that died leaves none.
+// In a save with many ranks, every rank calls CreateArrays, all wait for each
+// other, every rank calls WriteShards, all wait, and one rank calls SaveConfig.
+// metadata.json is the commit marker: without it the directory is not a
+// checkpoint, so a rank that dies leaves no checkpoint.
 //
 // Thread-safety: strategies are immutable; calls on different directories, or
-// of different ranks in the same phase, may run at once.
+// for different ranks in the same phase, may run concurrently.
 // Ownership: loaded arrays own their memory; views are borrowed for the call.
 // Units: bytes, elements.
-// Errors: megatron.h; those of the file system as Status codes.
+// Errors: as megatron.h; file system errors as Status codes.
 #pragma once
 
 #include <functional>
@@ -40,7 +41,7 @@ namespace megatron {
 // A JSON scalar; monostate is null.
 using ConfigValue =
     std::variant<std::monostate, bool, int64_t, double, std::string>;
-// As Python prints it: 'zarr', 1, None.
+// The text that Python prints: 'zarr', 1, None.
 std::string ConfigValueRepr(const ConfigValue& value);
 
 struct CheckpointingConfig {
@@ -48,24 +49,25 @@ struct CheckpointingConfig {
   ConfigValue sharded_backend_version = int64_t{1};
   ConfigValue common_backend = std::string("torch");
   ConfigValue common_backend_version = int64_t{1};
-  // Names of members that are not known (only with UnknownMembers::kIgnore).
+  // Names of unknown members (only with UnknownMembers::kIgnore).
   std::vector<std::string> unknown_members;
 
   bool operator==(const CheckpointingConfig&) const = default;
 };
 enum class UnknownMembers : uint8_t { kRefuse, kIgnore };
 
-// The text of metadata.json and back. METADATA_INVALID (TypeError or
+// Convert to and from the text of metadata.json. METADATA_INVALID (TypeError or
 // JSONDecodeError).
 std::string ConfigText(const CheckpointingConfig& config);
 Result<CheckpointingConfig> ParseConfig(
     std::string_view text, UnknownMembers unknown = UnknownMembers::kRefuse);
 
-// Nullopt when there is no metadata.json.
+// Nullopt if metadata.json does not exist.
 Result<std::optional<CheckpointingConfig>> MaybeLoadConfig(
     const std::string& checkpoint_dir,
     UnknownMembers unknown = UnknownMembers::kRefuse);
-// Written in one step, after everything else in the directory is durable.
+// Writes metadata.json atomically, after everything else in the directory is
+// durable.
 Status SaveConfig(const CheckpointingConfig& config,
                   const std::string& checkpoint_dir, bool sync = true);
 Result<bool> CheckIsDistributedCheckpoint(const std::string& checkpoint_dir);
@@ -86,18 +88,18 @@ std::span<const std::pair<DType, std::string_view>> DTypeTable();
 
 // ---- arrays
 
-// OK, or REFUSED_KEY: empty, absolute, with empty parts, "." or "..", not
-// UTF-8, with a NUL, or ending in ".zip", ".n5" or ".sync".
+// Ok, or REFUSED_KEY for a key that is empty, absolute, has empty parts, "." or
+// "..", is not UTF-8, contains a NUL, or ends in ".zip", ".n5" or ".sync".
 Status CheckKeyIsStorable(std::string_view key);
 
-// An open array: what its .zarray says.
+// An open array, as described by its .zarray.
 class ZarrArray {
  public:
   const std::string& path() const;
   const Shape& shape() const;
   const Shape& chunks() const;
   DType dtype() const;
-  // As .zarray spells it: "<f4", ">f4", "bfloat16".
+  // As in .zarray: "<f4", ">f4", "bfloat16".
   const std::string& dtype_name() const;
 
   struct State;
@@ -109,7 +111,8 @@ class ZarrArray {
   std::shared_ptr<const State> state_;
 };
 
-// The errors that a loader gives, and how it treats slices past the end.
+// Which loader's errors are returned, and whose rules apply to slices past the
+// end.
 enum class LoadMode : uint8_t {
   kTensorStore,  // Megatron's default loader
   kZarr,         // its ZarrLoadShardedStrategy
@@ -117,39 +120,42 @@ enum class LoadMode : uint8_t {
 // How a chunk without a file is treated. A filled chunk has the fill value, or
 // zeros, and is listed in the result.
 //
-// kAsRecorded: refused with ABSENT_CHUNK, listing them, if Megatron would have
-// written it: the save did not finish, or the file was lost. Filled if it may
-// be absent: the array has a fill value, or the chunk is the rest of an axis
-// that its fragments do not divide.
+// kAsRecorded: if Megatron would have written the chunk (the save did not
+// finish, or the file was lost), the load fails with ABSENT_CHUNK, listing such
+// chunks. The chunk is filled if it may be absent: the array has a fill value,
+// or the chunk is in the remainder of an axis that is not divisible by its
+// fragments.
 using AbsentChunks = MissingChunks;
 
-// ARRAY_NOT_FOUND, ARRAY_METADATA_INVALID, UNSUPPORTED_DTYPE; texts by `mode`.
+// ARRAY_NOT_FOUND, ARRAY_METADATA_INVALID, UNSUPPORTED_DTYPE; messages by
+// `mode`.
 Result<ZarrArray> OpenZarrArrayVerbose(const std::string& path,
                                        LoadMode mode = LoadMode::kZarr);
 
-// A main replica's tensor whose offsets are all 0 (and whose flattened_range,
-// if any, starts at 0). Megatron never creates the array of a 0-d tensor, and
-// so cannot save one: ARRAY_NOT_FOUND.
+// True for a main replica's tensor whose offsets are all 0 (and whose
+// flattened_range, if any, starts at 0). Megatron never creates the array for a
+// 0-d tensor, and so cannot save one: ARRAY_NOT_FOUND.
 bool ShouldCreateArray(const ShardedTensor& tensor, bool store_zero_d = true);
-// Makes the directory and .zarray. ARRAY_EXISTS, NOT_DIVISIBLE,
+// Creates the directory and .zarray. ARRAY_EXISTS, NOT_DIVISIBLE,
 // UNSUPPORTED_DTYPE, EMPTY_AXIS, REFUSED_KEY, UNEVEN_SHARDING.
 Result<ZarrArray> CreateZarrArray(const ShardedTensor& tensor,
                                   const std::string& checkpoint_dir,
                                   bool sync = true);
-// Creates what this rank has to create, calls `barrier` (may be empty), then
-// opens the rest. Nullopt for replicas that are not main.
+// Creates the arrays that this rank must create, calls `barrier` (may be
+// empty), then opens the others. Nullopt for replicas that are not main.
 Result<std::vector<std::optional<ZarrArray>>> CreateOrOpenZarrArrays(
     std::span<const ShardedTensor> tensors, const std::string& checkpoint_dir,
     const std::function<Status()>& barrier = nullptr, bool sync = true,
     bool store_zero_d = true);
-// Writes the tensor's elements where they belong; nothing for nullopt.
+// Writes the tensor's elements to their place in the array; does nothing for
+// nullopt.
 Status SaveToExistingArray(const ShardedTensor& tensor,
                            const std::optional<ZarrArray>& array,
                            bool sync = true);
 
 struct LoadedTensor {
-  // Has the stored dtype; local_shape, or 1-D with a flattened_range. A view of
-  // the target when one was given.
+  // Has the stored dtype, and local_shape or one dimension with a
+  // flattened_range. A view of the target if one was given.
   Array array;
   std::vector<std::string> absent_chunks;  // "w/0.1"
 };
@@ -163,15 +169,15 @@ struct ZarrLoadOptions {
   RunOptions run;
 };
 
-// One tensor. With `target` (data not null) its elements go there; it has the
-// stored dtype (DTYPE_MISMATCH) and the shape that would be returned.
+// Loads one tensor. If `target` has data, the elements are written there; it
+// must have the stored dtype (DTYPE_MISMATCH) and the shape of the result.
 Result<LoadedTensor> LoadFromArray(const ShardedTensor& tensor,
                                    const std::string& checkpoint_dir,
                                    const ZarrLoadOptions& options = {},
                                    const ArrayView& target = {});
 
 // Steps of a load on arrays in memory. `loaded` is the stored part with all
-// axes; prepended axes are dropped, the rest padded, then flattened.
+// axes; prepended axes are dropped, the result is padded, then flattened.
 Result<Array> PostprocessNumpyArray(const Array& loaded,
                                     const ShardedTensor& tensor,
                                     bool apply_flattened_range = true,
@@ -185,21 +191,20 @@ Result<Array> PadToExpectedShape(const Array& x, const ShardedTensor& expected,
 using TensorMetadata = std::map<std::string, ShardedTensor, std::less<>>;
 using ObjectMetadata = std::map<std::string, ShardedObject, std::less<>>;
 struct ShardedMetadata {
-  TensorMetadata tensors;  // by key; whole arrays, no data
+  TensorMetadata tensors;  // by key; complete arrays, no data
   ObjectMetadata objects;  // by unique_key
 };
 using GetShapeDTypeFn =
     std::function<Result<std::pair<Shape, DType>>(const std::string& path)>;
 
 struct ListOptions {
-  // Also lists arrays whose key has a '/', which Megatron's listings do not
-  // see.
+  // Also list arrays whose key has a '/', which Megatron's listings leave out.
   bool recursive = false;
-  // Leave arrays of a dtype that Megatron's table lacks in the listing.
+  // Also list arrays of a dtype that Megatron's table lacks.
   bool allow_any_dtype = false;
   int thread_count = 0;
 };
-// One ShardedTensor for each array directory (never for "*.sync").
+// One ShardedTensor per array directory (never for "*.sync").
 Result<TensorMetadata> LoadZarrBasedShardedMetadata(
     const std::string& checkpoint_dir, const GetShapeDTypeFn& get_shape_dtype,
     const ListOptions& options = {});
@@ -235,7 +240,7 @@ class Strategy {
 struct ZarrSaveOptions {
   // Everything written is on stable storage when a phase returns.
   bool sync = true;
-  // False: 0-d tensors fail with ARRAY_NOT_FOUND, as in Megatron.
+  // If false, 0-d tensors fail with ARRAY_NOT_FOUND, as in Megatron.
   bool store_zero_d = true;
   RunOptions run;
 };
@@ -248,19 +253,20 @@ class ZarrSaveShardedStrategy : public Strategy {
   std::string_view class_name() const override {
     return "ZarrSaveShardedStrategy";
   }
-  // Phase 1: creates the arrays whose first shard is this rank's.
+  // Phase 1: creates the arrays whose first shard belongs to this rank.
   Status CreateArrays(std::span<const ShardedTensor> tensors,
                       const std::string& checkpoint_dir,
                       const ZarrSaveOptions& options = {}) const;
-  // Phase 2, after every rank's phase 1: the main replicas' elements.
+  // Phase 2, after phase 1 on every rank: writes the main replicas' elements.
   Result<Stats> WriteShards(std::span<const ShardedTensor> tensors,
                             const std::string& checkpoint_dir,
                             const ZarrSaveOptions& options = {}) const;
-  // Phase 3, if wanted, after every rank's phase 2: every chunk of the arrays
-  // that this rank created is there, whole. ABSENT_CHUNK, CHUNK_SIZE.
+  // Phase 3, optional, after phase 2 on every rank: checks that every chunk of
+  // the arrays that this rank created exists and is complete. ABSENT_CHUNK,
+  // CHUNK_SIZE.
   Status CheckWritten(std::span<const ShardedTensor> tensors,
                       const std::string& checkpoint_dir) const;
-  // All three, with `barrier` between and after.
+  // All three phases, with `barrier` between and after them.
   Result<Stats> Save(std::span<const ShardedTensor> tensors,
                      const std::string& checkpoint_dir,
                      const std::function<Status()>& barrier = nullptr,
@@ -277,15 +283,15 @@ class ZarrLoadShardedStrategy : public Strategy {
     return mode_ == LoadMode::kZarr ? "ZarrLoadShardedStrategy"
                                     : "TensorStoreLoadShardedStrategy";
   }
-  // All tensors in one pass over the files, in the order given. `targets` is
-  // empty or has one view (data may be null) for each tensor.
+  // Loads all tensors in one pass over the files, in the given order. `targets`
+  // is empty or has one view (whose data may be null) per tensor.
   Result<std::vector<LoadedTensor>> Load(
       std::span<const ShardedTensor> tensors, const std::string& checkpoint_dir,
       ZarrLoadOptions options = {},
       std::span<const ArrayView> targets = {}) const;
   Result<TensorMetadata> LoadTensorsMetadata(
       const std::string& checkpoint_dir) const;
-  // Ok for zarr and version 1; else FailedPrecondition, which says what the
+  // Ok for zarr version 1; otherwise FailedPrecondition, which says what the
   // checkpoint is and how to convert it.
   Status CheckBackendCompatibility(const ConfigValue& loaded_backend) const;
   Status CheckVersionCompatibility(const ConfigValue& loaded_version) const;
@@ -294,7 +300,7 @@ class ZarrLoadShardedStrategy : public Strategy {
   LoadMode mode_;
 };
 
-// The loader that Megatron takes for zarr checkpoints by default.
+// Megatron's default loader for zarr checkpoints.
 class TensorStoreLoadShardedStrategy : public ZarrLoadShardedStrategy {
  public:
   explicit TensorStoreLoadShardedStrategy(std::string backend = "zarr",
@@ -303,16 +309,17 @@ class TensorStoreLoadShardedStrategy : public ZarrLoadShardedStrategy {
                                 LoadMode::kTensorStore) {}
 };
 
-// The registry, one a process, with locks of its own.
+// The registry, one per process, with its own locks.
 void RegisterDefaultStrategy(StrategyAction action, std::string backend,
                              int64_t version,
                              std::shared_ptr<const Strategy> strategy);
-// UNKNOWN_STRATEGY. The zarr strategies and torch's common ones are there from
-// the start.
+// UNKNOWN_STRATEGY. The zarr strategies and torch's common ones are registered
+// from the start.
 Result<std::shared_ptr<const Strategy>> GetDefaultStrategy(
     StrategyAction action, const ConfigValue& backend,
     const ConfigValue& version);
-// zarr 1: ZarrSaveShardedStrategy and TensorStoreLoadShardedStrategy.
+// Registers ZarrSaveShardedStrategy and TensorStoreLoadShardedStrategy for zarr
+// 1.
 void RegisterDefaultZarrStrategies();
 
 // ---- common state and objects: files of torch.save, as they are
@@ -321,10 +328,11 @@ void RegisterDefaultZarrStrategies();
 Result<std::string> ReadCommonFile(const std::string& checkpoint_dir);
 Status WriteCommonFile(const std::string& checkpoint_dir,
                        std::string_view torch_file, bool sync = true);
-// The object's file, under its name of before 0.8 too. OBJECT_NOT_FOUND.
+// Reads the object's file, also under its name from before 0.8.
+// OBJECT_NOT_FOUND.
 Result<std::string> ReadObjectFile(const std::string& checkpoint_dir,
                                    const ShardedObject& object);
-// The main replicas' objects. REFUSED_KEY.
+// Writes the main replicas' objects. REFUSED_KEY.
 Status WriteObjectFiles(const std::string& checkpoint_dir,
                         std::span<const ShardedObject> objects,
                         bool sync = true);
@@ -336,7 +344,7 @@ struct SaveCheckpointOptions {
   bool validate_access_integrity = true;
   ZarrSaveOptions zarr;
 };
-// The directory exists. `common_file`: a torch.save file, or empty for none.
+// The directory must exist. `common_file` is a torch.save file, or empty.
 Result<Stats> SaveCheckpoint(std::span<const RankState> ranks,
                              std::string_view common_file,
                              const std::string& checkpoint_dir,
@@ -349,12 +357,13 @@ struct LoadCheckpointOptions {
 };
 struct RankResult {
   Status status;  // this rank's own
-  // One for each tensor and object asked for; nullopt: dropped as unexpected.
+  // One for each requested tensor and object; nullopt if it was dropped as
+  // unexpected.
   std::vector<std::optional<LoadedTensor>> tensors;
   std::vector<std::optional<std::string>> objects;  // torch.save files
   StrictOutcome strict;
 };
-// An error that is the same for all ranks (no checkpoint, unknown back end) is
+// An error common to all ranks (no checkpoint, unknown back end) is returned as
 // the error of the call.
 Result<std::vector<RankResult>> LoadCheckpoint(
     std::span<const RankState> ranks, const std::string& checkpoint_dir,

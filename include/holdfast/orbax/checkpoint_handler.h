@@ -1,5 +1,5 @@
-// CheckpointHandler: how one item of a checkpoint is written into a directory
-// and read back, and the registries that find the handler of an item.
+// CheckpointHandler: writes one item of a checkpoint into a directory and reads
+// it back; and the registries that find the handler for an item.
 //
 //   struct TableSave : CheckpointArgs { Table table; };
 //   struct TableRestore : CheckpointArgs {};
@@ -12,19 +12,19 @@
 //                          true);
 //
 // A handler writes files, without markers and without atomicity; a Checkpointer
-// (checkpointer.h) makes the whole exist at once. The handlers of Orbax's item
-// types are in item_handlers.h, the one for several items in
+// (checkpointer.h) makes the checkpoint appear atomically. The handlers for
+// Orbax's item types are in item_handlers.h, the handler for several items in
 // composite_handler.h.
 //
 // Thread-safety: a handler is called by one thread at a time, but not always by
-// the same one: an AsyncCheckpointer calls Finalize on a thread of its own, and
-// Cancel from any. A CheckpointHandlerRegistry is a value; the global
+// the same thread: an AsyncCheckpointer calls Finalize on its own thread, and
+// Cancel on any. A CheckpointHandlerRegistry is a value; the global
 // registrations may be read from any thread while nobody adds to them.
 // Ownership: arguments are borrowed for the call.
 // Units: none.
-// Errors: the handler's own; those of the registries are Orbax's, in Orbax's
-// words: ValueError is InvalidArgument (an entry that exists already is
-// AlreadyExists), KeyError and FileNotFoundError are NotFound.
+// Errors: the handler's own; those of the registries are Orbax's, with Orbax's
+// messages: ValueError is InvalidArgument (an existing entry is AlreadyExists),
+// KeyError and FileNotFoundError are NotFound.
 #pragma once
 
 #include <functional>
@@ -46,8 +46,8 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// The values to save, or how to restore them. Each item type has structs of its
-// own.
+// The values to save, or how to restore them. Each item type has its own
+// structs.
 struct CheckpointArgs {
   virtual ~CheckpointArgs() = default;
 };
@@ -56,47 +56,49 @@ class CheckpointHandler {
  public:
   virtual ~CheckpointHandler() = default;
 
-  // The name that `_CHECKPOINT_METADATA` records; stock Orbax picks its class
-  // by it.
+  // The name that `_CHECKPOINT_METADATA` records; stock Orbax selects its class
+  // by this name.
   virtual std::string TypeStr() const = 0;
-  // `directory` is absolute and exists; of several processes each calls it.
+  // `directory` is absolute and exists; with several processes each one calls
+  // this.
   virtual Status Save(const std::string& directory,
                       const CheckpointArgs& args) = 0;
-  // Takes what it needs of `args` before it returns, as the caller may change
-  // its values then. The futures do the rest. By default calls Save, and gives
-  // no futures.
+  // Copies what it needs from `args` before it returns, since the caller may
+  // change its values then. The futures do the remaining work. By default calls
+  // Save, and returns no futures.
   virtual Result<std::vector<CommitFuture>> AsyncSave(
       const std::string& directory, const CheckpointArgs& args);
-  // Null: as it was saved.
+  // Null args restore the item as it was saved.
   virtual Result<Tree> Restore(const std::string& directory,
                                const CheckpointArgs* args) = 0;
-  // The tree that Restore would give, without the values. By default
+  // The tree that Restore would return, without its values. By default
   // Unimplemented.
   virtual Result<Tree> Metadata(const std::string& directory);
   // Called after all futures, before the directory counts as complete.
   virtual Status Finalize(const std::string& directory);
-  // Waits for what AsyncSave began.
+  // Waits for the work that AsyncSave began.
   virtual void Close();
-  // Asks what AsyncSave began to stop soon: its futures then fail with
-  // Cancelled. From any thread; until the next Save or AsyncSave.
+  // Asks the work that AsyncSave began to stop soon; its futures then fail with
+  // Cancelled. May be called from any thread; lasts until the next Save or
+  // AsyncSave.
   virtual void Cancel();
-  // Directories, relative to the item's ("" is itself), in which SaveItem or
-  // FinishItem of pending_save.h left items that are synced: the Checkpointer
-  // need not sync or read them again. It syncs everything else.
+  // Directories, relative to the item's ("" is the item's own), with items that
+  // SaveItem or FinishItem of pending_save.h have already synced, so that the
+  // Checkpointer need not sync or read them again. It syncs everything else.
   virtual std::vector<std::string> SyncedItems() const;
 };
 
-// A kind of handler, known by its TypeStr.
+// A kind of handler, identified by its TypeStr.
 struct CheckpointHandlerType {
   std::string typestr;
-  // Empty: it cannot be made without being told how.
+  // Empty if it cannot be made without arguments.
   std::function<std::shared_ptr<CheckpointHandler>()> make;
 };
 
 // A struct derived from CheckpointArgs.
 struct CheckpointArgsType {
   std::type_index type = typeid(CheckpointArgs);
-  // Empty: not default constructible.
+  // Empty if it is not default constructible.
   std::function<std::shared_ptr<const CheckpointArgs>()> make;
 
   template <typename Args>
@@ -110,7 +112,7 @@ struct CheckpointArgsType {
   }
 };
 
-// Says which kind of handler serves these args wherever no registry says
+// Sets which kind of handler serves these args where no registry says
 // otherwise. A later registration of the same args wins, as in Orbax.
 // InvalidArgument "`for_save` and `for_restore` cannot both be False.", and for
 // a typestr that two kinds of handler claim.
@@ -120,27 +122,27 @@ Status RegisterCheckpointArgs(const CheckpointArgsType& args,
 // InvalidArgument "Unable to find registered `CheckpointHandler` for X. Use
 // `register_with_handler`."
 Result<CheckpointHandlerType> RegisteredHandlerType(std::type_index args);
-// Finds it by TypeStr, or by the names that older and newer releases of Orbax
-// write. NotFound.
+// Finds the handler by its TypeStr, or by the names that older and newer
+// releases of Orbax write. NotFound.
 Result<CheckpointHandlerType> HandlerTypeOf(std::string_view typestr);
-// The args that were registered first for saves, and for restores, of handlers
-// of this TypeStr. InvalidArgument "Unable to find registered `CheckpointArgs`
-// for save for X."
+// The args that were registered first, for saves and for restores, with
+// handlers of this TypeStr. InvalidArgument "Unable to find registered
+// `CheckpointArgs` for save for X."
 struct RegisteredArgs {
   CheckpointArgsType save;
   CheckpointArgsType restore;
 };
 Result<RegisteredArgs> RegisteredArgsOf(std::string_view typestr);
 
-// Which handler serves an item when it comes with args of a type.
+// Maps an item and the type of its args to the handler that serves it.
 class CheckpointHandlerRegistry {
  public:
-  // No item: any item that has no entry of its own.
+  // Without an item, the key matches any item that has no entry of its own.
   using Key = std::pair<std::optional<std::string>, std::type_index>;
   using Entries =
       std::vector<std::pair<Key, std::shared_ptr<CheckpointHandler>>>;
 
-  // A null handler: the globally registered one is made. AlreadyExists "Entry
+  // For a null handler, makes the globally registered one. AlreadyExists "Entry
   // for item=I and args_type=T already exists in the registry.";
   // InvalidArgument "Provided a `None` `CheckpointHandler` when registering
   // item=I and args_type=T. ..."
@@ -150,7 +152,7 @@ class CheckpointHandlerRegistry {
   Result<std::shared_ptr<CheckpointHandler>> Get(
       const std::optional<std::string>& item, std::type_index args) const;
   bool Has(const std::optional<std::string>& item, std::type_index args) const;
-  // In the order they were added.
+  // In the order in which they were added.
   const Entries& entries() const { return entries_; }
 
  private:

@@ -1,5 +1,6 @@
-// Checkpointer and AsyncCheckpointer: a CheckpointHandler's item, or several,
-// as a checkpoint that exists at once and durably, or not at all.
+// Checkpointer and AsyncCheckpointer: save one or several items of a
+// CheckpointHandler as a checkpoint that appears atomically and durably, or not
+// at all.
 //
 //   auto handler = CompositeCheckpointHandler::Make();
 //   auto checkpointer = AsyncCheckpointer::Make(*handler);
@@ -7,19 +8,19 @@
 //   ...
 //   Status saved = (*checkpointer)->WaitUntilFinished();
 //
-// With several processes (MultiprocessingOptions::group) every one makes the
-// same calls; rank 0 of the active processes is the primary host.
+// With several processes (MultiprocessingOptions::group) every process makes
+// the same calls; rank 0 of the active processes is the primary host.
 //
-// Thread-safety: one thread at a time; of an AsyncCheckpointer, state(),
-// IsSavingInProgress() and Cancel() from any. While it saves, its group is its
-// own. Ownership: a handler is shared, args are borrowed for the call, a group
-// until the checkpointer is gone.
+// Thread-safety: one thread at a time; state(), IsSavingInProgress() and
+// Cancel() of an AsyncCheckpointer from any thread. While it saves, its group
+// may not be used elsewhere. Ownership: a handler is shared, args are borrowed
+// for the call, a group for the checkpointer's lifetime.
 // Units: seconds; nanoseconds since 1970-01-01 UTC.
 // Errors: AlreadyExists "Destination P already exists.", NotFound "Checkpoint
 // at P not found.", FailedPrecondition "Found incomplete checkpoint at P.",
 // DeadlineExceeded naming phase and path, Cancelled, those of the handler and
-// of PendingSave. After a failed save nothing exists at the path that was not
-// there before.
+// of PendingSave. After a failed save nothing exists at the path that did not
+// exist before.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,7 @@ struct CheckpointerSaveOptions {
 
 class Checkpointer {
  public:
-  // InvalidArgument for a null handler, and for processes that cannot be.
+  // InvalidArgument for a null handler, and for impossible process options.
   static Result<std::unique_ptr<Checkpointer>> Make(
       std::shared_ptr<CheckpointHandler> handler,
       CheckpointerOptions options = {});
@@ -64,12 +65,13 @@ class Checkpointer {
   // The checkpoint exists, durably, when it returns.
   virtual Status Save(const std::string& path, const CheckpointArgs& args,
                       const CheckpointerSaveOptions& options = {}) = 0;
-  // Null args: restored as it was saved. A composite gives a Dict of its items.
+  // Null args restore the item as it was saved. A composite returns a Dict of
+  // its items.
   virtual Result<Tree> Restore(const std::string& path,
                                const CheckpointArgs* args = nullptr) = 0;
   virtual Result<StepMetadata> Metadata(const std::string& path) = 0;
-  // Waits, then closes the handler; returns the error of a save that was not
-  // reported yet. Later calls but Close are FailedPrecondition.
+  // Waits, then closes the handler; returns an error of a save that was not
+  // reported yet. Later calls other than Close return FailedPrecondition.
   virtual Status Close() = 0;
   virtual const std::shared_ptr<CheckpointHandler>& handler() const = 0;
 };
@@ -78,24 +80,25 @@ class Checkpointer {
 enum class SaveState : uint8_t {
   kNone,       // no save has begun
   kStaging,    // args are being copied
-  kStaged,     // Save has returned, or will: args may change
-  kDurable,    // the checkpoint exists, and outlasts a power loss
-  kFailed,     // nothing exists; the error is, or was, to be reported
-  kCancelled,  // nothing exists, as Cancel asked
+  kStaged,     // Save has returned or soon will: args may change
+  kDurable,    // the checkpoint exists, and survives a power loss
+  kFailed,     // no checkpoint exists; the error was or will be reported
+  kCancelled,  // no checkpoint exists, as Cancel requested
 };
 // "none", "staging", ...
 std::string_view SaveStateName(SaveState state);
 
 struct AsyncOptions {
-  // Counts from the call of Save until the checkpoint is durable.
+  // Measured from the call of Save until the checkpoint is durable.
   // InvalidArgument unless positive: "Timeout must be positive, but got T
   // seconds."
   double timeout_seconds = 1200;
-  // On the thread that saves, once the items are finalized, before the
-  // checkpoint becomes visible (as in Orbax). May be empty.
+  // Called on the thread that saves, after the items are finalized and before
+  // the checkpoint becomes visible (as in Orbax). May be empty.
   std::function<void()> post_finalization_callback;
-  // Ignored; accepted because Orbax has it, where directories may cost seconds.
-  // Here they are always made before Save returns.
+  // Ignored; accepted because Orbax has it for storage where creating
+  // directories takes seconds. Directories are always created before Save
+  // returns.
   bool create_directories_asynchronously = true;
 };
 
@@ -104,13 +107,13 @@ class AsyncCheckpointer : public Checkpointer {
   static Result<std::unique_ptr<AsyncCheckpointer>> Make(
       std::shared_ptr<CheckpointHandler> handler,
       AsyncOptions async_options = {}, CheckpointerOptions options = {});
-  // Waits as WaitUntilFinished does; a save past its deadline is left to end,
-  // uncommitted, on its own.
+  // Waits as WaitUntilFinished does; a save past its deadline is left to end by
+  // itself, uncommitted.
   ~AsyncCheckpointer() override = default;
 
-  // Waits for the save before, and reports its error in place of saving;
-  // returns when the args may change. Later errors are reported once, by the
-  // next Save, Restore, WaitUntilFinished, CheckForErrors or Close.
+  // Waits for the previous save; if it failed, returns its error instead of
+  // saving. Returns when the args may change. Later errors are reported once,
+  // by the next Save, Restore, WaitUntilFinished, CheckForErrors or Close.
   Status Save(const std::string& path, const CheckpointArgs& args,
               const CheckpointerSaveOptions& options = {}) override = 0;
   // Waits until the last save is durable, has failed or is past its deadline.
@@ -119,8 +122,8 @@ class AsyncCheckpointer : public Checkpointer {
   virtual Status CheckForErrors() = 0;
   virtual bool IsSavingInProgress() const = 0;
   virtual SaveState state() const = 0;
-  // Asks the running save to stop; what is not committed yet never will be.
-  // This is reported as no error. Does nothing when no save runs.
+  // Asks the running save to stop; if it is not committed yet, it never will
+  // be. This is not reported as an error. Does nothing when no save is running.
   virtual void Cancel() = 0;
 };
 

@@ -1,5 +1,5 @@
 // CompositeCheckpointHandler: several items in one checkpoint, each in a
-// directory of its own name, with a handler of its own.
+// directory with its name, and each with its own handler.
 //
 //   CompositeCheckpointHandler handler;
 //   CompositeArgs save;
@@ -7,16 +7,17 @@
 //   save.items["meta"] = std::make_shared<JsonSave>(meta);
 //   handler.Save(directory, save);
 //
-// The handler of an item is, in this order: the registry's for the item and its
-// args, the registry's for the args and any item, the globally registered one
-// for the args. Items are saved and restored in the order of their names.
-// Every item has a marker of its own, written by Finalize; the item's directory
-// lies in one that is not visible yet, so it needs no temporary name.
+// The handler of an item is, in this order: the registry's handler for the item
+// and its args, the registry's handler for the args and any item, the globally
+// registered handler for the args. Items are saved and restored in the order of
+// their names. Every item has its own marker, which Finalize writes. An item's
+// directory needs no temporary name, as the directory around it is not visible
+// yet.
 //
 // Thread-safety, ownership: as checkpoint_handler.h.
 // Units: nanoseconds since 1970-01-01 UTC.
-// Errors: those of the items' handlers, with the item's name in front; and in
-// Orbax's words what features a composite refuses (see Restore).
+// Errors: those of the items' handlers, with the item's name in front; and
+// Orbax's messages for features that a composite refuses (see Restore).
 #pragma once
 
 #include <cstdint>
@@ -35,23 +36,23 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// The item that a manager saves when it was told of no items.
+// The item that a manager saves when it was given no item names.
 inline constexpr std::string_view kDefaultItemName = "default";
 
 struct CompositeArgs : CheckpointArgs {
   std::map<std::string, std::shared_ptr<const CheckpointArgs>> items;
 };
-// The result of Restore, item by item.
+// The result of Restore by item.
 using CompositeResults = std::map<std::string, Tree>;
 
-// `_CHECKPOINT_METADATA`, and what the handlers know about their items.
+// `_CHECKPOINT_METADATA`, and what the handlers report about their items.
 struct StepMetadata {
-  // Null (monostate), the type string of a checkpoint that is one item, or one
-  // (or none) an item.
+  // Null (monostate), the type string of a checkpoint that is a single item, or
+  // one optional type string per item.
   using ItemTypes = std::map<std::string, std::optional<std::string>>;
   std::variant<std::monostate, std::string, ItemTypes> item_handlers;
-  // A checkpoint that is one item has it under the name "". Absent where no
-  // handler can tell.
+  // By item name; a checkpoint that is a single item has it under "". Absent
+  // where no handler can read the item's metadata.
   std::map<std::string, std::optional<Tree>> item_metadata;
   std::string metrics = "{}";  // JSON objects
   std::string performance_metrics = "{}";
@@ -64,11 +65,11 @@ struct CompositeOptions {
   MultiprocessingOptions multiprocessing_options;
   // Permissions of the items' directories; absent: 0777 less the umask.
   std::optional<uint32_t> directory_mode;
-  // Null: only what is registered globally. Copied.
+  // Null: only the globally registered handlers. Copied.
   const CheckpointHandlerRegistry* registry = nullptr;
-  // Handlers by item name, as CreateDefaultHandlerRegistry enters them.
+  // Handlers by item name, registered as by CreateDefaultHandlerRegistry.
   std::map<std::string, std::shared_ptr<CheckpointHandler>> handlers;
-  // When given, only these items (and those of `handlers`) may be saved.
+  // If given, only these items (and those in `handlers`) may be saved.
   std::optional<std::vector<std::string>> item_names;
 };
 
@@ -81,35 +82,37 @@ class CompositeCheckpointHandler : public CheckpointHandler {
   // "orbax.checkpoint...CompositeCheckpointHandler"; a checkpoint records
   // ItemTypes instead.
   std::string TypeStr() const override = 0;
-  // REQUIRES of all: args are CompositeArgs, else InvalidArgument.
-  // A Dict of the items. InvalidArgument where an item's handler is not known:
-  // `Item "j" was found in the checkpoint, but could not be restored. Please
-  // provide a `CheckpointHandlerRegistry`, or call `restore` with an
-  // appropriate `CheckpointArgs` subclass.`; NotFound for an item that is not
-  // there: `Item "x" was not found in the checkpoint. Available items: [...]`.
+  // All calls REQUIRE that args are CompositeArgs, else InvalidArgument.
+  // Returns a Dict of the items. InvalidArgument for an item whose handler is
+  // not known: `Item "j" was found in the checkpoint, but could not be
+  // restored. Please provide a `CheckpointHandlerRegistry`, or call `restore`
+  // with an appropriate `CheckpointArgs` subclass.`; NotFound for an item that
+  // does not exist: `Item "x" was not found in the checkpoint. Available items:
+  // [...]`.
   Result<Tree> Restore(const std::string& directory,
                        const CheckpointArgs* args) override = 0;
-  // The same, item by item. Null or no items: everything.
+  // The same, by item. Restores everything if args is null or has no items.
   virtual Result<CompositeResults> RestoreItems(const std::string& directory,
                                                 const CompositeArgs* args) = 0;
-  // A null type where the handler is not known. NotFound without a directory.
+  // The type is null where the handler is not known. NotFound without a
+  // directory.
   virtual Result<StepMetadata> ReadStepMetadata(
       const std::string& directory) = 0;
-  // The items of the last Save or AsyncSave, by name, with their handlers'
-  // TypeStr; what `_CHECKPOINT_METADATA` is to record.
+  // The items of the last Save or AsyncSave by name, with their handlers'
+  // TypeStr, which `_CHECKPOINT_METADATA` records.
   virtual StepMetadata::ItemTypes SavedItemTypes() const = 0;
 };
 
-// Only a directory's `_CHECKPOINT_METADATA`, without item_metadata; defaults
-// where it is missing or makes no sense, as in Orbax. DataLoss when it is not
-// what was saved, by the checkpoint's checksums.
+// Reads only a directory's `_CHECKPOINT_METADATA`, without item_metadata;
+// returns defaults if it is missing or invalid, as Orbax does. DataLoss if it
+// differs from the checkpoint's checksum.
 Result<StepMetadata> ReadStepMetadataFile(const std::string& directory);
 
-// The layout of a step directory, for a manager that was told of no items: it
-// holds an item directory "default" (kDefaultItem), it is an item itself
-// (kFlat), or it has items by name (kComposite). `_CHECKPOINT_METADATA`
-// decides, else the names in the directory. NotFound when there is no
-// directory.
+// The layout of a step directory, for a manager that was given no item names:
+// it holds an item directory "default" (kDefaultItem), it is itself an item
+// (kFlat), or it has named items (kComposite). Decided by
+// `_CHECKPOINT_METADATA`, or else by the names in the directory. NotFound if
+// the directory does not exist.
 enum class StepLayout : uint8_t { kDefaultItem, kFlat, kComposite };
 Result<StepLayout> GetStepLayout(const std::string& directory);
 

@@ -1,12 +1,12 @@
-// The handlers of Orbax's item types, with its type strings, files, arguments
-// and refusals, and the arguments each takes. All are registered globally.
+// The handlers for Orbax's item types, with their type strings, files and error
+// messages, and the arguments that each accepts. All are registered globally.
 //
 //   auto handler = MakeJsonHandler();
 //   handler->Save(directory, JsonSave(Tree::Dict({{"epoch", 3}})));
 //   auto json = handler->Restore(directory, nullptr);
 //
-// Trees of JSON values: dicts, lists (tuples are written as such), strings,
-// Python's numbers, bools and None.
+// Trees of JSON values are dicts, lists (tuples are written as lists), strings,
+// Python numbers, bools and None.
 //
 // Thread-safety, ownership: as checkpoint_handler.h.
 // Units: bytes.
@@ -44,8 +44,8 @@ struct PyTreeRestore : CheckpointArgs {
 Result<std::shared_ptr<CheckpointHandler>> MakePyTreeHandler(
     PyTreeCheckpointHandlerOptions options = {});
 
-// A pytree of only arrays and scalars; restored into the shapes, dtypes and
-// shardings of `item`'s leaves.
+// A pytree with only arrays and scalars, restored into the shapes, dtypes and
+// shardings of the leaves of `item`.
 struct StandardSave : CheckpointArgs {
   StandardSave() = default;
   explicit StandardSave(Tree i) : item(std::move(i)) {}
@@ -58,13 +58,13 @@ struct StandardRestore : CheckpointArgs {
   StandardRestore() = default;
   explicit StandardRestore(Tree i) : item(std::move(i)) {}
   std::optional<Tree> item;  // absent: as it was saved
-  // False: arrays are padded or truncated to the shapes of `item`.
+  // If false, arrays are padded or truncated to the shapes of `item`.
   bool strict = true;
 };
 Result<std::shared_ptr<CheckpointHandler>> MakeStandardHandler(
     PyTreeCheckpointHandlerOptions options = {});
 
-// One JSON document, in a file of the directory.
+// One JSON document, in a file in the directory.
 struct JsonSave : CheckpointArgs {
   JsonSave() = default;
   explicit JsonSave(Tree i) : item(std::move(i)) {}
@@ -78,9 +78,9 @@ struct JsonHandlerOptions {
 std::shared_ptr<CheckpointHandler> MakeJsonHandler(
     JsonHandlerOptions options = {});
 // The text as Python's json.dumps writes it. InvalidArgument for a leaf that
-// JSON has no word for.
+// JSON cannot represent.
 Result<std::string> JsonTextOf(const Tree& value);
-// DataLoss for a text that is no JSON.
+// DataLoss for text that is not JSON.
 Result<Tree> TreeOfJsonText(std::string_view text);
 
 // One array or scalar.
@@ -100,8 +100,8 @@ struct ArrayHandlerOptions {
 Result<std::shared_ptr<CheckpointHandler>> MakeArrayHandler(
     ArrayHandlerOptions options = {});
 
-// A protocol buffer, in the text form that the caller made of it; it comes back
-// as a string leaf.
+// A protocol buffer in text form, as the caller made it; it is restored as a
+// string leaf.
 struct ProtoSave : CheckpointArgs {
   ProtoSave() = default;
   explicit ProtoSave(std::string t) : text(std::move(t)) {}
@@ -116,7 +116,7 @@ std::shared_ptr<CheckpointHandler> MakeProtoHandler(
     ProtoHandlerOptions options = {});
 
 // A JAX random key: a jax array, typed (ArrayTraits::prng_impl) or not. As in
-// Orbax a typed key comes back with the default implementation.
+// Orbax, a typed key is restored with the default implementation.
 struct JaxRandomKeySave : CheckpointArgs {
   JaxRandomKeySave() = default;
   explicit JaxRandomKeySave(Tree i) : item(std::move(i)) {}

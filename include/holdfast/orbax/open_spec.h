@@ -1,23 +1,25 @@
-// OpenSpec: arrays, single JSON members and key-value stores by a spec in
-// TensorStore's JSON (spec.h builds them, Orbax and TensorStore do as well).
+// OpenSpec: opens arrays, single JSON members and key-value stores from a spec
+// in TensorStore's JSON (built by spec.h, Orbax or TensorStore).
 //
 // Array drivers: zarr, zarr3, cast over one of them, json. Key-value drivers:
-// file, memory, gcs, s3, http (read only), ocdbt (over another one), as objects
-// or URLs ("file:///a/", "memory://", "gs://bucket/a/|ocdbt:b/"). Other drivers
-// and members are refused by name. Object stores are reached as remote.h says,
-// but for what the spec itself says of endpoint, region and credentials.
+// file, memory, gcs, s3, http (read only), ocdbt (over another driver), as
+// objects or URLs ("file:///a/", "memory://", "gs://bucket/a/|ocdbt:b/"). Other
+// drivers and members are refused by name. Object stores are accessed as
+// remote.h describes, except where the spec itself sets endpoint, region or
+// credentials.
 //
-// Writes to files take place at once. Writes to an OCDBT database are kept in
-// memory and become one generation by Commit, which must be called: without it
-// they are lost. Reads through the same handle see them before that.
+// Writes to files take effect immediately. Writes to an OCDBT database are kept
+// in memory and become one generation with Commit, which must be called:
+// without Commit they are lost. Reads through the same handle see uncommitted
+// writes.
 //
-// Thread-safety: reads may run concurrently, and with writes of other chunks;
-// Commit needs the handle to itself. Ownership: handles own what they open;
-// views are borrowed for the call. Units: boxes in elements.
-// Errors: InvalidArgument for a spec that makes no sense, in TensorStore's
-// words; NotFound, AlreadyExists, FailedPrecondition (metadata that is not as
-// the spec says) for what it finds; Unimplemented `<name> is not part of this
-// release yet`; DataLoss and those of the store.
+// Thread-safety: reads may run concurrently, also with writes to other chunks;
+// Commit needs exclusive use of the handle. Ownership: handles own what they
+// open; views are borrowed for the call. Units: boxes in elements.
+// Errors: InvalidArgument for an invalid spec, with TensorStore's messages;
+// NotFound, AlreadyExists, FailedPrecondition (stored metadata contradict the
+// spec); Unimplemented `<name> is not part of this release yet`; DataLoss and
+// those of the store.
 #pragma once
 
 #include <atomic>
@@ -39,7 +41,8 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// The databases of driver "memory"; handles that share it see the same keys.
+// The databases of driver "memory"; handles that share a SpecMemory see the
+// same keys.
 class SpecMemory {
  public:
   static std::shared_ptr<SpecMemory> Make();
@@ -48,8 +51,8 @@ class SpecMemory {
 
 struct OpenSpecOptions {
   TsContext context;
-  std::shared_ptr<SpecMemory> memory;  // null: one of its own
-  // These win over the members of the same names in the spec.
+  std::shared_ptr<SpecMemory> memory;  // null: a new one
+  // These override the spec's members of the same names.
   std::optional<bool> open;
   std::optional<bool> create;
   std::optional<bool> delete_existing;
@@ -62,32 +65,32 @@ class SpecHandle {
   virtual ~SpecHandle() = default;
 
   virtual const std::string& driver() const = 0;  // "zarr", "cast", "json", ...
-  // The spec with everything known by now: dtype, shape and all metadata.
+  // The spec with everything known so far: dtype, shape and all metadata.
   virtual std::string spec_json() const = 0;
 
-  // For arrays; a JSON member has neither (kUint8, no dimensions).
+  // For arrays; a JSON member has none of these (kUint8, no dimensions).
   virtual DType dtype() const = 0;  // as read and written: after a cast
   virtual const Shape& shape() const = 0;
   virtual const Shape& read_chunk_shape() const = 0;
   virtual const Shape& write_chunk_shape() const = 0;
   virtual Result<Array> Read(const Shape& origin, const Shape& shape) const = 0;
-  // Elements are cast to the target's dtype and from the source's.
+  // Elements are cast to the target's dtype (Write: from the source's).
   virtual Status ReadInto(const Shape& origin,
                           const ArrayView& target) const = 0;
   virtual Status Write(const Shape& origin, const ConstArrayView& source) = 0;
 
-  // For driver json: the member as text.
+  // For the json driver: the member as text.
   virtual Result<std::string> ReadJson() const = 0;
   virtual Status WriteJson(std::string_view text) = 0;
 
-  // Everything written so far exists when it returns.
+  // When it returns, everything written so far is stored.
   virtual Status Commit() = 0;
 };
 
 Result<std::unique_ptr<SpecHandle>> OpenSpec(
     const std::string& json, const OpenSpecOptions& options = {});
 
-// The metadata that an opened array gives, and `info` of its parameter.
+// The metadata of an opened array, with the names from its parameter's `info`.
 ArrayMetadata ArrayMetadataFromTensorstore(
     const SpecHandle& t, const ParamInfo& info,
     const std::optional<Sharding>& sharding = std::nullopt);
@@ -97,7 +100,7 @@ class KvStoreHandle {
   virtual ~KvStoreHandle() = default;
 
   virtual std::string spec_json() const = 0;
-  // Keys without the spec's path, in byte order.
+  // Keys relative to the spec's path, in byte order.
   virtual Result<std::vector<std::string>> List(
       std::string_view prefix = "") const = 0;
   // NotFound for an absent key.
@@ -112,13 +115,13 @@ Result<std::unique_ptr<KvStoreHandle>> OpenKvStore(
     const std::string& json, const OpenSpecOptions& options = {});
 
 struct StoredArraysOptions {
-  bool use_ocdbt = true;                 // they lie in the directory's database
-  std::string metadata_key = ".zarray";  // name of their metadata files
+  bool use_ocdbt = true;                 // they are in the directory's database
+  std::string metadata_key = ".zarray";  // name of the arrays' metadata files
   bool raise_array_data_missing_error = false;
 };
-// A checkpoint of the arrays of these names, in their order, whether the
-// directory is an item or not. An array that is not there keeps its place with
-// NotFound as its problem.
+// A checkpoint with the arrays of these names, in their order, whether the
+// directory is an item or not. A missing array keeps its place and has NotFound
+// as its problem.
 Result<std::unique_ptr<Checkpoint>> OpenStoredArrays(
     const std::string& directory, const std::vector<std::string>& names,
     const StoredArraysOptions& options);

@@ -1,21 +1,20 @@
-// Specs: what to read or write, where and how, as TensorStore's JSON. The
-// builders give, member for member, what Orbax's tensorstore_utils gives;
-// OpenSpec and OpenKvStore (open_spec.h) turn such texts into arrays and
-// key-value stores.
+// Specs: what to read or write, where and how, in TensorStore's JSON. The
+// builders return the same members as Orbax's tensorstore_utils; OpenSpec and
+// OpenKvStore (open_spec.h) turn specs into arrays and key-value stores.
 //
 //   auto spec = ArrayReadSpec::Make("/ckpt/7/state", "params.w",
 //                                   {.use_zarr3 = false, .use_ocdbt = true});
 //   auto array = OpenSpec(spec->json());
 //
-// JSON crosses as compact text whose members have Orbax's order. Keyword
+// JSON is passed as compact text with members in Orbax's order. Orbax's keyword
 // arguments are members of option structs with the same names.
 //
-// Thread-safety: values and pure functions, but for AssertParameterFilesExist,
-// which looks at the disk, and PrintTsDebugData. Units: bytes; shapes in
+// Thread-safety: values and pure functions, except AssertParameterFilesExist,
+// which accesses the disk, and PrintTsDebugData. Units: bytes; shapes in
 // elements. Source of the rules: orbax-checkpoint 0.12.8,
 // _src/serialization/tensorstore_utils.py.
-// Errors: InvalidArgument in Orbax's words where it raises ValueError; NotFound
-// where it raises FileNotFoundError.
+// Errors: InvalidArgument with Orbax's messages where it raises ValueError;
+// NotFound where it raises FileNotFoundError.
 #pragma once
 
 #include <cstdint>
@@ -42,13 +41,13 @@ inline constexpr std::string_view kProcessSubdirPrefix = "ocdbt.process_";
 inline constexpr std::string_view kReplicaSubdirSuffix = "replica_";
 inline constexpr std::string_view kZarrVer2 = "zarr";
 inline constexpr std::string_view kZarrVer3 = "zarr3";
-// Chunks that equal the fill value are stored all the same, so that a missing
-// one is known to be lost.
+// Chunks that equal the fill value are stored, too, so that a missing chunk is
+// known to be lost.
 inline constexpr bool kStoreArrayDataEqualToFillValue = true;
 
 // --- Key-value stores.
 
-// Name of a process's subdirectory: "ocdbt.process_<id>", or
+// The name of a process's subdirectory: "ocdbt.process_<id>", or
 // "ocdbt.process_replica_<id>".
 struct OcdbtProcessSpec {
   std::string process_id;  // [A-Za-z0-9]+
@@ -69,15 +68,16 @@ struct OcdbtKvStoreWriteOptions {
   bool store_ocdbt_metadata_and_values_separately = false;
 };
 
-// B+tree nodes and manifest go to this directory until they are committed.
+// B+tree nodes and the manifest are written to this directory until they are
+// committed.
 struct OcdbtTemporaryMetadataContext {
   std::string path;
 };
 
 struct KvstoreTspecOptions {
-  std::optional<std::string> name;  // of the parameter
+  std::optional<std::string> name;  // the parameter's
   bool use_ocdbt = true;
-  // The older way to name a process's subdirectory; with OCDBT only.
+  // The older way of naming a process's subdirectory; only with OCDBT.
   // `process_id must conform to [A-Za-z0-9]+ pattern, got X`.
   std::optional<std::string> process_id;
   bool replica_separate_folder = false;
@@ -86,13 +86,13 @@ struct KvstoreTspecOptions {
   std::optional<OcdbtTemporaryMetadataContext> ocdbt_temporary_metadata_context;
 };
 
-// The store of the item in `directory`, or of one parameter in it. `directory`
-// is absolute or gs://bucket/path (`Checkpoint path should be absolute. Got X`
-// with OCDBT).
+// The store for the item in `directory`, or for one parameter in it.
+// `directory` is absolute or gs://bucket/path (`Checkpoint path should be
+// absolute. Got X` with OCDBT).
 Result<std::string> BuildKvstoreTspec(const std::string& directory,
                                       const KvstoreTspecOptions& options = {});
 
-// The store of a process's subdirectory, by its name.
+// The store for the process's subdirectory with this name.
 Result<std::string> BuildKvstoreTspecForMerge(const std::string& directory,
                                               const std::string& subdir);
 
@@ -102,14 +102,14 @@ Result<std::string> AddOcdbtWriteOptions(
     const std::string& kvstore_tspec,
     std::optional<int64_t> target_data_file_size = std::nullopt);
 
-// True where the text (of an object, or a quoted URL) leads to gs:// or s3://.
+// True if the spec (a JSON object or a quoted URL) refers to gs:// or s3://.
 Result<bool> IsRemoteStorage(const std::string& tspec);
 
 // --- Arrays.
 
 struct ZarrShardAndChunkMetadataOptions {
   Shape global_shape;
-  Shape shard_shape;  // has no say at present
+  Shape shard_shape;  // currently unused
   bool use_compression = true;
   bool use_zarr3 = false;
   Shape chunk_shape;
@@ -117,9 +117,9 @@ struct ZarrShardAndChunkMetadataOptions {
 std::string BuildZarrShardAndChunkMetadata(
     const ZarrShardAndChunkMetadataOptions& options);
 
-// Orbax's older builder, which knows shapes of shards and of chunks in them.
-// Members "chunks" or "chunk_grid", and codecs; no "shape". A read_chunk_shape
-// that is absent is the write_chunk_shape.
+// Orbax's older builder, which supports shards and chunks inside them. Returns
+// members "chunks" or "chunk_grid", and codecs, but no "shape". An absent
+// read_chunk_shape defaults to write_chunk_shape.
 struct TsZarrShardAndChunkMetadataOptions {
   Shape global_shape;
   Shape shard_shape;
@@ -137,7 +137,7 @@ struct ChunkByteSizeOptions {
   std::optional<int64_t> ocdbt_target_data_file_size;
   std::optional<std::string> kvstore_spec;  // JSON text
 };
-// A chunk must fit a data file. Absent: no bound.
+// Limits chunks so that one fits in a data file. Absent: no limit.
 Result<std::optional<int64_t>> CalculateChunkByteSize(
     const Shape& write_shape, DType dtype, const ChunkByteSizeOptions& options);
 
@@ -164,7 +164,7 @@ struct ArrayWriteSpecOptions {
   Shape global_shape;
   Shape write_shape;
   DType dtype = DType::kFloat32;
-  std::optional<DType> target_dtype;  // as stored; absent: dtype
+  std::optional<DType> target_dtype;  // as stored; absent: as dtype
   std::optional<int64_t> chunk_byte_size;
   std::vector<int64_t> shard_axes;
   bool use_compression = true;
@@ -179,7 +179,7 @@ struct ArrayWriteSpecOptions {
   std::optional<OcdbtTemporaryMetadataContext> ocdbt_temporary_metadata_context;
 };
 
-// A checkpoint's record of an array that is written by a spec.
+// The record that a checkpoint keeps about an array written through a spec.
 struct ArrayWriteMetadata {
   std::string param_name;
   Shape shape;
@@ -206,7 +206,7 @@ class ArrayWriteSpec {
   ArrayWriteMetadata metadata_;
 };
 
-// --- The same for a ParamInfo: `Must provide info.name and info.parent_dir.`
+// --- Specs for a ParamInfo: `Must provide info.name and info.parent_dir.`
 
 struct JsonTspecReadOptions {
   std::optional<std::string> metadata_key;
@@ -231,21 +231,21 @@ struct JsonTspecWriteOptions {
 Result<ArrayWriteSpec> BuildArrayWriteSpec(
     const ParamInfo& info, const std::optional<SaveArgs>& arg, bool use_ocdbt,
     const JsonTspecWriteOptions& options);
-// With arg->write_chunk_shape or arg->read_chunk_shape the chunks are those of
+// With arg->write_chunk_shape or arg->read_chunk_shape, chunks are those of
 // BuildTsZarrShardAndChunkMetadata.
 Result<std::string> GetJsonTspecWrite(
     const ParamInfo& info, bool use_ocdbt, const JsonTspecWriteOptions& options,
     const std::optional<SaveArgs>& arg = std::nullopt);
 
-// Puts a cast around a spec: values of `dtype` are stored as args.dtype.
+// Wraps a spec in a cast: values of `dtype` are stored as args.dtype.
 Result<std::string> GetCastTspecSerialize(const std::string& tspec, DType dtype,
                                           const SaveArgs& args);
-// Values are read as the args' dtype; without one the spec is returned as it
-// is.
+// Values are read as the args' dtype; without a dtype the spec is returned
+// unchanged.
 Result<std::string> GetCastTspecDeserialize(const std::string& tspec,
                                             const AnyRestoreArgs& args);
 
-// A parameter's entry of `_sharding`: driver json.
+// A parameter's entry in `_sharding`, through the json driver.
 Result<std::string> GetShardingTensorstoreSpec(const std::string& directory,
                                                const std::string& param_name);
 
@@ -258,18 +258,18 @@ Status AssertParameterFilesExist(
 
 // --- Limits.
 
-// Everything that is opened with it shares this.
+// Shared by everything that is opened with it.
 struct TsContext {
   bool use_ocdbt = true;
-  // Reads and writes of files at once. Each thread has one in flight, so it
-  // bounds the threads as well.
+  // Concurrent reads and writes of files. Each thread has one in flight, so
+  // this also limits the threads.
   int64_t file_io_concurrency_limit = 128;
   // Threads that encode, decode and copy; absent: one per available CPU.
   std::optional<int64_t> data_copy_concurrency_limit;
-  // Decoded B+tree nodes that a database keeps; 0 without OCDBT.
+  // Size of a database's cache of decoded B+tree nodes; 0 without OCDBT.
   uint64_t cache_pool_bytes = 100000000;
 
-  // The resources in TensorStore's words.
+  // The resources as TensorStore's JSON.
   std::string json() const;
   RunOptions run_options() const;
 };
@@ -282,8 +282,8 @@ struct TsContextOptions {
 // InvalidArgument for a limit below 1.
 Result<TsContext> GetTsContext(const TsContextOptions& options = {});
 
-// A JSON array: what this process has read and written, then {"key": key} and
-// {"infos": [names]}.
+// A JSON array: what this process has read and written so far, then {"key":
+// key} and {"infos": [names]}.
 std::string PrintTsDebugData(const std::optional<std::string>& key,
                              const std::vector<ParamInfo>& infos);
 

@@ -1,30 +1,29 @@
-// TypeHandler: how the leaves of one type are written and read, and the
-// registry that says which handler serves which leaf. The names and rules of
-// Orbax's type_handlers.
+// TypeHandler: writes and reads the leaves of one type; and the registry that
+// maps leaves to handlers. Names and rules are those of Orbax's type_handlers.
 //
-// A leaf type of the caller's own is an object leaf, Tree::Object(std::any):
+// A leaf of the caller's own type is an object leaf, Tree::Object(std::any):
 //
 //   class SparseHandler : public TypeHandler { ... };
 //   registry->Add(LeafType::Of<SparseMatrix>(),
 //                 std::make_shared<SparseHandler>());
 //
-// PyTreeCheckpointHandler (pytree_checkpoint_handler.h) saves all leaves of the
-// standard handlers in one pass of the engine and calls every other handler
-// once with all of its leaves.
+// PyTreeCheckpointHandler (pytree_checkpoint_handler.h) saves all leaves that
+// the standard handlers serve in one pass of the engine, and calls every other
+// handler once with all of its leaves.
 //
-// The handlers below also work by themselves, on any directory: Serialize, wait
-// for the futures, Finalize. With OCDBT, values are read from the database that
-// Finalize merges, so they are there only after it.
+// The handlers below can also be used directly, on any directory: Serialize,
+// wait for the futures, Finalize. With OCDBT, values are read from the database
+// that Finalize merges, so they can be read only after it.
 //
 // Thread-safety: a handler may be called from any thread, one call at a time
 // for one directory; a registry may be read from any thread while nobody
 // changes it. Ownership: infos and values are borrowed for the call.
 // Units: bytes; shapes in elements.
-// Errors: InvalidArgument with Orbax's texts ("Cannot pass TypeHandler input of
-// length 0.", `Unknown type: "X". Must register a TypeHandler.`), NotFound,
+// Errors: InvalidArgument with Orbax's messages ("Cannot pass TypeHandler input
+// of length 0.", `Unknown type: "X". Must register a TypeHandler.`), NotFound,
 // DataLoss and those of the store. After a failed Serialize the directory may
-// hold files, but no earlier value is lost. `_HOLDFAST_DIGESTS` of a directory
-// that they change is removed.
+// hold new files, but no earlier value is lost. If handlers change a directory,
+// its `_HOLDFAST_DIGESTS` is removed.
 #pragma once
 
 #include <any>
@@ -51,24 +50,24 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// Bounds the bytes in flight of many calls together.
+// Limits the total bytes in flight of many calls.
 class LimitInFlightBytes {
  public:
   // InvalidArgument `Must provide positive `num_bytes`. Found: N`.
   static Result<std::shared_ptr<LimitInFlightBytes>> Make(int64_t bytes_max);
   virtual ~LimitInFlightBytes() = default;
   virtual int64_t bytes_max() const = 0;
-  // Waits until more than `requested_bytes` are free, and takes them.
+  // Waits until more than `requested_bytes` are free, and reserves them.
   // InvalidArgument `Requested more bytes than we reserved space for: N > MAX`
-  // when they are not below the bound.
+  // when they are not below the limit.
   virtual Status WaitForBytes(int64_t requested_bytes) = 0;
   virtual void ReleaseBytes(int64_t requested_bytes) = 0;
 };
 
-// The facts about a leaf that a handler gets beside the user's arguments.
+// The facts that a handler gets about a leaf, besides the user's arguments.
 struct ParamInfo {
-  std::string name;        // of the parameter: keys joined with "."
-  std::string parent_dir;  // absolute; the item's directory
+  std::string name;        // the parameter's: keys joined with "."
+  std::string parent_dir;  // the item's directory; absolute
   std::vector<std::string> keypath;
   bool skip_deserialize = false;
   bool is_ocdbt_checkpoint = true;
@@ -78,33 +77,34 @@ struct ParamInfo {
   std::string value_typestr;
   bool raise_array_data_missing_error = true;
   std::optional<Shape> write_shape;
-  std::shared_ptr<LimitInFlightBytes> byte_limiter;  // null: no bound
+  std::shared_ptr<LimitInFlightBytes> byte_limiter;  // null: no limit
   std::shared_ptr<LimitInFlightBytes> device_host_byte_limiter;
 
   std::string path() const { return parent_dir + "/" + name; }
 };
 
-// Refuses a shape that a stored array cannot be restored as, in Orbax's words:
-// another one, when `strict`, or another rank. `origin` and `extents` are of
-// the first box that is wanted. InvalidArgument.
+// Refuses a shape that a stored array cannot be restored with, in Orbax's
+// words: a different shape if `strict`, or a different rank. `origin` and
+// `extents` describe the first requested box. InvalidArgument.
 Status CheckRestoreShape(const Shape& wanted, const Shape& stored, bool strict,
                          const Shape& origin, const Shape& extents);
 
-// Where an array was looked for.
+// Where an array was expected.
 struct ArrayPlace {
   std::string directory;  // the item's
-  std::string name;       // of the parameter; may be empty
+  std::string name;       // the parameter's; may be empty
   std::string metadata_key = ".zarray";
   // Absent: as `_METADATA` records it, or else as the files show.
   std::optional<bool> use_ocdbt;
 };
-// Orbax's words for an array that is not there: NotFound where files are gone
-// (there a FileNotFoundError), InvalidArgument where a database lacks it (a
-// ValueError). Ok when `problem`, why the engine could not open it, says it; an
-// ok `problem`: the engine knows no such array.
+// Orbax's messages for a missing array: NotFound where files are missing (Orbax
+// raises FileNotFoundError), InvalidArgument where a database lacks the array
+// (ValueError). `problem` is the reason why the engine could not open the
+// array, or ok if the engine has no such array. Returns ok when `problem` is
+// the better message.
 Status ExplainMissingArray(const ArrayPlace& place, const Status& problem);
 
-// Work that Serialize left for later; get() waits for it. Every future must be
+// Work that Serialize has deferred; get() waits for it. Every future must be
 // waited for before the item is finalized.
 using CommitFuture = std::shared_future<Status>;
 
@@ -112,24 +112,24 @@ class TypeHandler {
  public:
   virtual ~TypeHandler() = default;
 
-  // Spelled as `_METADATA` records it; no two handlers of a registry share one.
+  // As recorded in `_METADATA`; no two handlers in a registry share one.
   virtual std::string typestr() const = 0;
-  // One a leaf, without reading its value.
+  // One entry per leaf, without reading its value.
   virtual Result<std::vector<ValueMetadata>> Metadata(
       std::span<const ParamInfo> infos) = 0;
-  // Takes what it needs of `values` (leaves of a Tree) before it returns.
-  // `args` is empty or has one element a value.
+  // Copies what it needs from `values` (leaves of a Tree) before it returns.
+  // `args` is empty or has one element per value.
   virtual Result<std::vector<CommitFuture>> Serialize(
       std::span<const Tree* const> values, std::span<const ParamInfo> infos,
       std::span<const SaveArgs> args) = 0;
-  // One leaf an info.
+  // Returns one leaf per info.
   virtual Result<std::vector<Tree>> Deserialize(
       std::span<const ParamInfo> infos,
       std::span<const AnyRestoreArgs> args) = 0;
   // Called after all futures of all handlers, before the item counts as
   // complete.
   virtual Status Finalize(const std::string& directory);
-  // (bytes written, bytes read) of each value; for budgets and progress.
+  // (bytes written, bytes read) for each value; for limits and progress.
   virtual std::vector<std::pair<uint64_t, uint64_t>> MemorySize(
       std::span<const Tree* const> values);
 };
@@ -141,7 +141,7 @@ Status CheckInputArguments(std::initializer_list<size_t> lengths);
 Status CheckArrayValues(std::span<const Tree* const> values,
                         std::span<const ParamInfo> infos);
 
-// The value types of empties in `_METADATA`.
+// The value types of typed empties in `_METADATA`.
 inline constexpr std::string_view kRestoreTypeNone = "None";
 inline constexpr std::string_view kRestoreTypeDict = "Dict";
 inline constexpr std::string_view kRestoreTypeList = "List";
@@ -154,15 +154,15 @@ bool IsEmptyTypestr(std::string_view typestr);
 Result<Tree> GetEmptyValueFromTypestr(std::string_view typestr,
                                       bool support_rich_types = false);
 
-// The type that a value becomes when its old checkpoint records none: an array
-// with a sharding for ArrayRestoreArgs, a host array otherwise.
+// The type that a value becomes if its old checkpoint records no type: an array
+// with a sharding for ArrayRestoreArgs, otherwise a host array.
 RestoreType DefaultRestoreType(const AnyRestoreArgs& args);
 
 // True when the directory holds a merged database.
 bool IsOcdbtCheckpoint(const std::string& directory);
 // Merges `ocdbt.process_*` into one database in `directory`, which refers to
-// their values where they lie. Keys that it had before stay. Ok where there are
-// no such databases. InvalidArgument for a key that two of them have.
+// their values in place. Existing keys are kept. Ok if there are no such
+// databases. InvalidArgument for a key that two of them have.
 struct OcdbtMergeOptions {
   // InvalidArgument "Save failed: 1/2 params are missing .zarray in
   // checkpoint:..." for zarr 2 arrays without metadata, or without chunks.
@@ -170,11 +170,11 @@ struct OcdbtMergeOptions {
 };
 Status MergeOcdbtPerProcessFiles(const std::string& directory,
                                  const OcdbtMergeOptions& options = {});
-// `_sharding` of an item: the JSON text of each parameter's sharding; absent
-// when there is no such file.
+// `_sharding` of an item: the JSON text of each parameter's sharding; absent if
+// the file does not exist.
 Result<std::optional<std::map<std::string, std::string>>> RecordedShardings(
     const std::string& directory);
-// Adds entries to it.
+// Adds entries to `_sharding`.
 Status RecordShardings(const std::string& directory,
                        const std::map<std::string, std::string>& shardings);
 struct ParamWriteOptions {
@@ -182,7 +182,7 @@ struct ParamWriteOptions {
   std::optional<std::string> ocdbt_process_id;  // absent: the process index
   bool is_replica = false;  // into `ocdbt.process_replica_X`
   bool is_partial = false;  // other processes write the rest of the arrays
-  bool is_primary = true;   // of those, the one that describes them
+  bool is_primary = true;   // of these processes, the one that describes them
 };
 // How an array was stored.
 struct WrittenParam {
@@ -190,14 +190,15 @@ struct WrittenParam {
   Shape write_shape;
   Shape chunk_shape;
 };
-// Writes `params`, a dict of arrays and numbers by the parameters' names, as
-// the handlers do: with OCDBT as one more generation of the process's database.
-// `info` says where and how, and has no name. One call a directory at a time.
+// Writes `params`, a dict of arrays and numbers by parameter name, as the
+// handlers do: with OCDBT as one more generation of the process's database.
+// `info` says where and how to write, and has no name. One call per directory
+// at a time.
 Result<std::vector<WrittenParam>> WriteParams(
     const Tree& params, const ParamInfo& info,
     const std::map<std::string, SaveArgs>& args,
     const ParamWriteOptions& options);
-// The X of this process's "ocdbt.process_X": its index, or the override; absent
+// The X in this process's "ocdbt.process_X": its index, or the override; absent
 // without OCDBT.
 std::optional<std::string> GetProcessIndexForSubdir(
     bool use_ocdbt,
@@ -206,11 +207,11 @@ std::optional<std::string> GetProcessIndexForSubdir(
 // The type of a leaf, as a registry sees it.
 struct LeafType {
   // "int", "float", "complex", "bool", "bytes", "np.number", "np.ndarray",
-  // "jax.Array", "str", "placeholder", "external", "reference"; "NoneType",
-  // "dict", "list", "tuple", "namedtuple" of empties; of an object the name of
-  // its C++ type.
+  // "jax.Array", "str", "placeholder", "external", "reference"; for empties
+  // "NoneType", "dict", "list", "tuple", "namedtuple"; for an object the name
+  // of its C++ type.
   std::string name;
-  std::type_index object_type = typeid(void);  // of an object's std::any
+  std::type_index object_type = typeid(void);  // from an object's std::any
 
   template <typename T>
   static LeafType Of() {
@@ -226,11 +227,11 @@ class TypeHandlerRegistry {
   using Matches = std::function<bool(const LeafType&)>;
   using Entry = std::pair<LeafType, std::shared_ptr<TypeHandler>>;
 
-  // Holds these handlers only.
+  // Contains only these handlers.
   explicit TypeHandlerRegistry(std::vector<Entry> entries = {});
 
-  // `func` decides which leaf types the handler serves; absent: only `type`,
-  // and for "int" also "bool", as in Python. The first match wins.
+  // `func` decides which leaf types the handler serves. If empty, it serves
+  // only `type`, and for "int" also "bool", as in Python. The first match wins.
   // InvalidArgument: `A TypeHandler for "T" is already registered.`, or `Type
   // "T" has a `typestr` ("X") which collides with that of an existing
   // TypeHandler.`, unless `override_existing`.
@@ -252,13 +253,13 @@ class TypeHandlerRegistry {
   std::vector<std::pair<std::string, std::shared_ptr<TypeHandler>>> typestrs_;
 };
 
-// Has the standard handlers for every standard leaf type.
+// Contains the standard handlers for every standard leaf type.
 std::shared_ptr<TypeHandlerRegistry> CreateTypeHandlerRegistry();
 std::shared_ptr<TypeHandlerRegistry> CreateTypeHandlerRegistry(
     std::vector<TypeHandlerRegistry::Entry> entries);
 
-// The process-wide registry that PyTreeCheckpointHandler uses unless it is
-// given one. Not to be changed while a save or restore runs.
+// The process-wide registry, which PyTreeCheckpointHandler uses by default.
+// Must not be changed while a save or restore runs.
 std::shared_ptr<TypeHandlerRegistry> GlobalTypeHandlerRegistry();
 Status RegisterTypeHandler(const LeafType& type,
                            std::shared_ptr<TypeHandler> handler,
@@ -274,14 +275,14 @@ struct StandardHandlerOptions {
 void RegisterStandardHandlersWithOptions(
     const StandardHandlerOptions& options = {});
 
-// Host arrays (np.ndarray). Array leaves of both kinds and scalars are taken;
-// host arrays are given back. Serialize has written them when it returns: with
-// OCDBT as one more generation of the process's database. An earlier array of
-// the name is replaced.
+// Host arrays (np.ndarray). Accepts scalars and array leaves of both kinds;
+// returns host arrays. Serialize has written them when it returns: with OCDBT
+// as one more generation of the process's database. An earlier array with the
+// same name is replaced.
 class NumpyHandler : public TypeHandler {
  public:
   struct Options {
-    // Name of the file of array metadata; absent: ".zarray" or "zarr.json".
+    // Name of the array metadata file; absent: ".zarray" or "zarr.json".
     std::optional<std::string> metadata_key;
     std::optional<std::string> ocdbt_process_id;  // absent: the process index
   };
@@ -297,7 +298,7 @@ class NumpyHandler : public TypeHandler {
   Result<std::vector<Tree>> Deserialize(
       std::span<const ParamInfo> infos,
       std::span<const AnyRestoreArgs> args) override;
-  // Merges the databases of the processes.
+  // Merges the processes' databases.
   Status Finalize(const std::string& directory) override;
 
   const Options& options() const { return options_; }
@@ -306,8 +307,8 @@ class NumpyHandler : public TypeHandler {
   Options options_;
 };
 
-// Python's numbers, and elements of numpy: arrays of no dimensions. Given back
-// as Python's numbers, converted where restore_type says so.
+// Python numbers and numpy elements, stored as arrays without dimensions.
+// Returns Python numbers, converted if restore_type says so.
 class ScalarHandler : public NumpyHandler {
  public:
   using NumpyHandler::NumpyHandler;
@@ -321,36 +322,39 @@ class ScalarHandler : public NumpyHandler {
       std::span<const AnyRestoreArgs> args) override;
 };
 
-// Arrays with a sharding (jax.Array); it is recorded in `_sharding`.
+// Arrays with a sharding (jax.Array), which is recorded in `_sharding`.
 class ArrayHandler : public TypeHandler {
  public:
   struct Options {
     std::optional<std::string> metadata_key;
-    // Processes write together in Orbax; holdfast is process 0 and writes all.
-    // Serialize is InvalidArgument for another host or replica.
+    // In Orbax several processes write together; here one process, 0, writes
+    // everything. Serialize returns InvalidArgument for another host or
+    // replica.
     std::optional<int> primary_host = 0;
     std::optional<int> replica_id = 0;
     bool enable_write_sharding_file = true;
-    // Keep `array_metadatas/process_0`, where the kind of PRNG keys is.
+    // Keep `array_metadatas/process_0`, which records the PRNG implementation
+    // of keys.
     bool enable_array_metadata = true;
   };
   ArrayHandler() : ArrayHandler(Options()) {}
   explicit ArrayHandler(Options options) : options_(std::move(options)) {}
 
   std::string typestr() const override { return "jax.Array"; }
-  // NotFound where `_sharding` is there, but without an entry for the array.
+  // NotFound if `_sharding` exists but has no entry for the array.
   Result<std::vector<ValueMetadata>> Metadata(
       std::span<const ParamInfo> infos) override;
   Result<std::vector<CommitFuture>> Serialize(
       std::span<const Tree* const> values, std::span<const ParamInfo> infos,
       std::span<const SaveArgs> args) override;
-  // One jax.Array leaf an info. Where the devices hold different boxes, it is
-  // Tree::ShardedArray with one shard a box, in the order of ShardBoxes without
-  // its replicas; each is read once. The sharding is that of the args, or the
-  // recorded one. InvalidArgument "Must provide ArrayRestoreArgs to restore as
-  // jax.Array." when `args` is empty, "Sharding of jax.Array cannot be None..."
-  // and "Requested shape: (16,) is not compatible with the stored shape: (8,).
-  // Truncating/padding is disabled..."
+  // Returns one jax.Array leaf per info. Where the devices hold different
+  // boxes, the leaf is a Tree::ShardedArray with one shard per box, in the
+  // order of ShardBoxes without replicas; each box is read once. The sharding
+  // is that in the args, or else the recorded one. InvalidArgument "Must
+  // provide ArrayRestoreArgs to restore as jax.Array." when `args` is empty,
+  // "Sharding of jax.Array cannot be None..." and "Requested shape: (16,) is
+  // not compatible with the stored shape: (8,). Truncating/padding is
+  // disabled..."
   Result<std::vector<Tree>> Deserialize(
       std::span<const ParamInfo> infos,
       std::span<const AnyRestoreArgs> args) override;
@@ -362,8 +366,9 @@ class ArrayHandler : public TypeHandler {
   Options options_;
 };
 
-// In Orbax one replica reads and sends to the others. In one process every box
-// is read once anyway; the args are checked as Orbax checks them.
+// In Orbax one replica reads, and sends its data to the others. With one
+// process every box is read once anyway; the args are checked as Orbax checks
+// them.
 class SingleReplicaArrayHandler : public ArrayHandler {
  public:
   struct Options {
@@ -383,7 +388,7 @@ class SingleReplicaArrayHandler : public ArrayHandler {
   Options replica_options_;
 };
 
-// Strings: members of one JSON file.
+// Strings, stored as members of one JSON file.
 class StringHandler : public TypeHandler {
  public:
   explicit StringHandler(std::string filename = "_strings.json")
@@ -405,7 +410,7 @@ class StringHandler : public TypeHandler {
   const std::string filename_;
 };
 
-// Placeholders: they have no value, so only Deserialize works.
+// Placeholders have no value, so only Deserialize works.
 class PlaceholderHandler : public TypeHandler {
  public:
   std::string typestr() const override { return "placeholder"; }

@@ -1,4 +1,4 @@
-// Preemption: the machine is about to be taken away, and says so by a signal.
+// Preemption: a signal that says that the machine is about to be taken away.
 //
 //   holdfast::WatchForPreemption();   // SIGTERM no longer ends the process
 //   options.reached_preemption = [](int64_t) {
@@ -6,8 +6,8 @@
 //
 // The previous handler is called as well, unless it was the default, which
 // would end the process.
-// Thread-safety: any thread. Errors: InvalidArgument for a signal that cannot
-// be caught.
+// Thread-safety: any thread.
+// Errors: InvalidArgument for a signal that cannot be caught.
 #pragma once
 
 #include <csignal>
@@ -17,12 +17,12 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// From now on the signal is noted. A second call for the same signal does
+// From now on the signal is recorded. A second call for the same signal does
 // nothing.
 Status WatchForPreemption(int signal_number = SIGTERM);
-// True when a signal has come since, or NotePreemption was called.
+// True when a signal has arrived since then, or NotePreemption was called.
 bool PreemptionSignalled();
-// For other sources than signals, and for tests.
+// For sources other than signals, and for tests.
 void NotePreemption();
 void ForgetPreemption();
 

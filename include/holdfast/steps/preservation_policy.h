@@ -1,14 +1,14 @@
-// Preservation policies: which steps are kept, as Orbax's policies of the same
-// names decide.
+// Preservation policies: decide which steps are kept, as Orbax's policies of
+// the same names do.
 //
 //   PreservationPolicy policy =
 //       AnyPreservationPolicy{{LatestN{3}, EveryNSteps{1000}}};
 //   auto keep = ShouldPreserve(policy, steps, {.now_ns = now});
 //
-// Thread-safety: values and a pure function, but for functions of the caller's.
+// Thread-safety: values and a pure function, except for the caller's functions.
 // Units: steps; seconds; nanoseconds since 1970-01-01 UTC.
-// Errors: InvalidArgument "interval_steps must not be 0.", and for an answer of
-// another length from a function of the caller's.
+// Errors: InvalidArgument "interval_steps must not be 0.", and if a caller's
+// function returns the wrong number of answers.
 #pragma once
 
 #include <cstdint>
@@ -28,30 +28,32 @@ namespace holdfast HOLDFAST_EXPORT {
 
 struct PreserveAll {};
 
-// The last n; absent: all.
+// The last n steps; absent: all.
 struct LatestN {
   std::optional<int64_t> n;
 };
 
-// The first, and from there each that is so much younger than the last kept.
+// The first step, and then each step that is at least this much newer than the
+// last one kept.
 struct EveryNSeconds {
   double interval_secs = 0;
 };
 
 struct EveryNSteps {
   int64_t interval_steps = 1;
-  // True: steps that the interval divides. False: the first, and from there
-  // each that is so much further than the last kept.
+  // If true, keeps steps that are divisible by the interval. If false, keeps
+  // the first step, and then each step that is at least the interval after the
+  // last one kept.
   bool exact_interval = true;
-  // Keeps the last so many of these; absent, or 0 as in Orbax: all.
+  // Keeps only the last of these, this many; absent, or 0 as in Orbax: all.
   std::optional<int64_t> max_to_keep;
 };
 
-// Keeps, for each multiple of the interval, the step nearest to it (the later
-// of two), and the last step.
+// Keeps, for each multiple of the interval, the nearest step (of two equally
+// near, the later), and the last step.
 struct EveryNStepsClosest {
   int64_t interval_steps = 1;
-  std::optional<int64_t> max_to_keep;  // as EveryNSteps
+  std::optional<int64_t> max_to_keep;  // as in EveryNSteps
 };
 
 struct CustomSteps {
@@ -64,11 +66,11 @@ struct BestN {
   MetricFn get_metric_fn;
   bool reverse = false;
   std::optional<int64_t> n;
-  // Whether steps without metrics are kept as well.
+  // Whether steps without metrics are kept, too.
   bool keep_checkpoints_without_metrics = true;
 };
 
-// Keeps steps from the first one of at most this age on.
+// Keeps steps starting with the first one of at most this age.
 struct LatestDuration {
   double seconds = 0;
 };
@@ -77,7 +79,7 @@ struct PreservationContext {
   int64_t now_ns = 0;
 };
 
-// The caller's own: one answer a step.
+// The caller's own policy: returns one answer per step.
 struct CustomPreservationPolicy {
   std::function<std::vector<bool>(std::span<const StepRecord> steps,
                                   const PreservationContext& context)>
@@ -85,7 +87,7 @@ struct CustomPreservationPolicy {
 };
 
 struct PreservationPolicy;
-// Keeps what any one of them keeps.
+// Keeps the steps that any of the policies keeps.
 struct AnyPreservationPolicy {
   std::vector<PreservationPolicy> policies;
 };
@@ -103,15 +105,15 @@ struct PreservationPolicy {
   Rule rule;
 };
 
-// One answer a step; `steps` are sorted by step.
+// Returns one answer per step; `steps` are sorted by step.
 Result<std::vector<bool>> ShouldPreserve(const PreservationPolicy& policy,
                                          std::span<const StepRecord> steps,
                                          const PreservationContext& context);
 
-// The steps' indices from the worst to the best, without steps that have no
-// metrics. `reverse`: the lowest is the best. NaN is the worst either way, and
-// so never the best of several. The later of equal ones is
-// better.
+// The indices of the steps from worst to best, without steps that have no
+// metrics. `reverse`: the lowest metric is the best. NaN is always the worst,
+// so it is the best only if there is no other. Among equal steps, the later one
+// is better.
 std::vector<size_t> SortedByMetric(const MetricFn& get_metric_fn, bool reverse,
                                    std::span<const StepRecord> steps);
 

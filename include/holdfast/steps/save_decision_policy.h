@@ -1,11 +1,11 @@
-// Save-decision policies: whether a step is to be saved, as Orbax's policies of
-// the same names decide.
+// Save-decision policies: decide whether a step is saved, as Orbax's policies
+// of the same names do.
 //
 //   SaveDecisionPolicy policy = AnySavePolicy{{
 //       FixedIntervalPolicy{1000}, PreemptionCheckpointingPolicy{}}};
 //   ShouldSave(policy, {.step = 2000, .time_ns = now}, previous, context);
 //
-// Thread-safety: values and a pure function, but for functions of the caller's.
+// Thread-safety: values and a pure function, except for the caller's functions.
 // Units: steps; seconds; nanoseconds since 1970-01-01 UTC.
 // Errors: InvalidArgument for an interval of 0.
 #pragma once
@@ -25,7 +25,7 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// Steps that `interval` divides.
+// Saves steps that are divisible by `interval`.
 struct FixedIntervalPolicy {
   int64_t interval = 1;
 };
@@ -34,16 +34,16 @@ struct SpecificStepsPolicy {
   std::set<int64_t> steps;
 };
 
-// Saves as often as possible: when no save runs, and the last one is at least
-// this old.
+// Saves as often as possible: whenever no save is running, and the last save is
+// at least this old.
 struct ContinuousCheckpointingPolicy {
   std::optional<double> minimum_interval_secs;
 };
 
-// When the machine is about to be taken away.
+// Saves when the machine is about to be preempted.
 struct PreemptionCheckpointingPolicy {};
 
-// When there is no step yet.
+// Saves when no step exists yet.
 struct InitialSavePolicy {};
 
 struct DecisionContext {
@@ -51,7 +51,7 @@ struct DecisionContext {
   bool reached_preemption = false;
 };
 
-// The caller's own. `previous` is sorted by step.
+// The caller's own policy. `previous` is sorted by step.
 struct CustomSavePolicy {
   std::function<bool(const StepRecord& step,
                      std::span<const StepRecord> previous,
@@ -60,7 +60,8 @@ struct CustomSavePolicy {
 };
 
 struct SaveDecisionPolicy;
-// When one of them says so; asked in order until then.
+// Saves when any of the policies says so; they are asked in order until one
+// does.
 struct AnySavePolicy {
   std::vector<SaveDecisionPolicy> policies;
 };
@@ -78,8 +79,8 @@ struct SaveDecisionPolicy {
   Rule rule;
 };
 
-// `step` is the one to decide, with the present as its time; `previous` are
-// those that exist, sorted by step.
+// `step` is the step to decide on, with the current time as its time;
+// `previous` are the existing steps, sorted by step.
 Result<bool> ShouldSave(const SaveDecisionPolicy& policy,
                         const StepRecord& step,
                         std::span<const StepRecord> previous,

@@ -1,15 +1,15 @@
-// Names of the step directories of a manager's root: how they are called, and
-// finding them, by Orbax's rules.
+// Names of the step directories in a manager's root: builds and finds them by
+// Orbax's rules.
 //
 //   auto format = holdfast::StandardNameFormat({.step_prefix = "ckpt"});
 //   format->BuildName(7);             // "ckpt_7"
 //   format->FindAll("/run");          // the committed ones
 //
-// A directory that was never committed is not found. Which those are depends on
-// how saves commit (CommittedBy).
+// A directory that was never committed is not found. How a commit is recognized
+// depends on how saves commit (CommittedBy).
 // Thread-safety: formats are immutable; any thread.
 // Ownership: formats are shared.
-// Errors: InvalidArgument with Orbax's texts, NotFound (no such step), and
+// Errors: InvalidArgument with Orbax's messages, NotFound (no such step), and
 // those of the file system.
 #pragma once
 
@@ -27,12 +27,13 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// The rule by which a directory is a checkpoint rather than a part of one.
+// The rule by which a directory counts as a committed checkpoint.
 struct CommittedBy {
-  // kMarkerFile: commit_success.txt in it. Else its name, which a save gives it
-  // last: it lacks ".orbax-checkpoint-tmp".
+  // kMarkerFile: by commit_success.txt in it. Otherwise by its name, which a
+  // save sets last: it does not contain ".orbax-checkpoint-tmp".
   CommitMode mode = CommitMode::kAuto;
-  // With kMarkerFile: a directory without the file may count by its name, too.
+  // With kMarkerFile: a directory without the marker may also count by its
+  // name.
   bool allow_legacy_atomic_rename = false;
 
   bool operator==(const CommittedBy&) const = default;
@@ -42,8 +43,8 @@ struct CommittedBy {
 // one. Both are false for files; for symbolic links only the first can be true.
 bool IsPathFinalized(const std::string& path, const CommittedBy& rule = {});
 bool IsPathTemporary(const std::string& path, const CommittedBy& rule = {});
-// The same; an error where the device cannot tell, which the two above take for
-// no.
+// The same, but returns an error if the storage cannot be read, where the two
+// above return false.
 Result<bool> CheckPathFinalized(const std::string& path,
                                 const CommittedBy& rule = {});
 Result<bool> CheckPathTemporary(const std::string& path,
@@ -51,7 +52,7 @@ Result<bool> CheckPathTemporary(const std::string& path,
 
 struct FoundStep {
   int64_t step = 0;
-  std::string name;  // of its directory
+  std::string name;  // its directory's
 
   bool operator==(const FoundStep&) const = default;
 };
@@ -62,25 +63,27 @@ class StepNameFormat {
 
   // The name of the step's directory. REQUIRES: step >= 0.
   virtual std::string BuildName(int64_t step) const = 0;
-  // The step that a directory of this name would hold.
+  // The step that a directory with this name would hold.
   virtual std::optional<int64_t> StepOf(std::string_view name) const = 0;
-  // The committed steps in `root`, in no order; none when there is no `root`.
-  // With a group, and if the format says so, rank 0 looks for all.
+  // The committed steps in `root`, in no particular order; empty when there is
+  // no `root`. With a group, and if the format says so, rank 0 looks for all
+  // ranks.
   virtual Result<std::vector<FoundStep>> FindAll(
       const std::string& root, ProcessGroup* group = nullptr) const = 0;
-  // NotFound with Orbax's text, also when there is no `root`.
+  // NotFound with Orbax's message, also when there is no `root`.
   virtual Result<FoundStep> FindStep(const std::string& root,
                                      int64_t step) const = 0;
   virtual const CommittedBy& committed_by() const = 0;
   virtual bool single_host_load_and_broadcast() const { return false; }
   virtual bool is_standard() const { return false; }
-  // As Orbax prints it: `StandardNameFormat("ckpt_1234")`.
+  // The text that Orbax prints: `StandardNameFormat("ckpt_1234")`.
   virtual std::string ToString() const = 0;
 };
 
 struct StandardNameOptions {
   std::optional<std::string> step_prefix;  // "ckpt": names begin with "ckpt_"
-  // Least number of digits, with leading zeros; then only such names are found.
+  // Minimum number of digits, with leading zeros; then only such names are
+  // found.
   std::optional<int> step_format_fixed_length;
   bool single_host_load_and_broadcast = false;
   CommittedBy committed_by;
@@ -90,37 +93,37 @@ struct StandardNameOptions {
 std::shared_ptr<const StepNameFormat> StandardNameFormat(
     const StandardNameOptions& options = {});
 
-// Writes names of one format and finds those of several, in order of
+// Writes names in one format and finds names in several, in order of
 // preference. InvalidArgument unless `write` is one of `read`.
 Result<std::shared_ptr<const StepNameFormat>> CompositeNameFormat(
     std::shared_ptr<const StepNameFormat> write,
     std::vector<std::shared_ptr<const StepNameFormat>> read);
 
-// The same with single_host_load_and_broadcast; InvalidArgument unless it is
-// standard.
+// The same format with single_host_load_and_broadcast; InvalidArgument unless
+// it is a standard format.
 Result<std::shared_ptr<const StepNameFormat>>
 SingleHostLoadAndBroadcastNameFormat(const StepNameFormat& format);
 
-// `<root>/<name of the step>`, whether it exists or not.
+// `<root>/<step name>`, whether it exists or not.
 std::string BuildStepPath(const std::string& root, const StepNameFormat& format,
                           int64_t step);
-// The directory of a step. With `include_uncommitted` one that is not committed
-// yet is preferred.
+// The directory of a step. With `include_uncommitted`, an uncommitted directory
+// is preferred.
 Result<std::string> FindStepPath(const std::string& root,
                                  const StepNameFormat& format, int64_t step,
                                  bool include_uncommitted = false);
-// The step of the highest number; nullopt without steps.
+// The step with the highest number; nullopt without steps.
 Result<std::optional<FoundStep>> LatestStepIn(const std::string& root,
                                               const StepNameFormat& format);
 // The step whose directory `path` is.
 Result<FoundStep> StepOfCheckpointPath(const std::string& path,
                                        const StepNameFormat& format);
 
-// The step in a directory's name, committed or not, whatever its format:
-// "7", "a_b_07", "7.orbax-checkpoint-tmp-1712345678", "a_7.orbax-..."
+// The step in a directory's name, committed or not, in any format: "7",
+// "a_b_07", "7.orbax-checkpoint-tmp-1712345678", "a_7.orbax-..."
 // InvalidArgument `Unrecognized name format: <name>.`
 Result<int64_t> StepFromCheckpointName(std::string_view name);
-// Names of the directories that were never committed; none when there is no
+// Names of the directories that were never committed; empty when there is no
 // `root`.
 Result<std::vector<std::string>> TemporaryCheckpointNames(
     const std::string& root, const CommittedBy& rule = {});

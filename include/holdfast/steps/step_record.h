@@ -1,4 +1,4 @@
-// The facts that policies know of a step: its number, its time and its metrics.
+// The facts about a step that policies see: its number, time and metrics.
 //
 // Thread-safety: values. Units: nanoseconds since 1970-01-01 UTC.
 #pragma once
@@ -18,8 +18,8 @@ namespace holdfast HOLDFAST_EXPORT {
 
 // The metrics item of a step.
 struct Metrics {
-  std::string json;  // as it is stored
-  // Its numbers, by their keys joined with '.'; true is 1.
+  std::string json;  // as stored
+  // The numbers in it, by their keys joined with '.'; true counts as 1.
   std::map<std::string, double> values;
 
   std::optional<double> Find(std::string_view name) const {
@@ -29,12 +29,12 @@ struct Metrics {
   }
 };
 
-// A text other than a JSON object gives only `json`.
+// For text other than a JSON object, sets only `json`.
 Metrics MetricsOfJson(std::string_view json);
 
-// How good metrics are. NaN is worse than everything else.
+// Rates metrics: higher is better. NaN is worse than everything else.
 using MetricFn = std::function<double(const Metrics&)>;
-// The number of that name; not-a-number where it is missing.
+// The number with that name; NaN if it is missing.
 MetricFn MetricNamed(std::string name);
 
 struct StepRecord {

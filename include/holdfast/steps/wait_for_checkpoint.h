@@ -1,8 +1,8 @@
 // Waits for steps that another process saves: for programs that evaluate a run
-// while it trains.
+// during training.
 //
-// Thread-safety: one thread a call and an iterator.
-// Ownership: a PinnedStep keeps its files until it is gone.
+// Thread-safety: one thread per call and per iterator.
+// Ownership: a PinnedStep keeps its files for its lifetime.
 // Units: seconds.
 // Errors: Cancelled, those of the file system.
 #pragma once
@@ -21,24 +21,25 @@
 namespace holdfast HOLDFAST_EXPORT {
 
 struct WaitOptions {
-  // Null: every format, as Orbax's checkpoint_steps.
+  // Null: every format that Orbax's checkpoint_steps accepts.
   std::shared_ptr<const StepNameFormat> format;
-  std::optional<int64_t> until_step;  // at least this one
+  std::optional<int64_t> until_step;  // at least this step
   double poll_seconds = 1;
   std::optional<double> timeout_seconds;
-  // Called when the time is over: false means to wait on. Empty: gives up.
+  // Called when the time is up: false continues waiting. Empty: gives up.
   std::function<bool()> timeout_fn;
   // Keep the step's files while the caller reads them, by hard links below
-  // `<root>/_SNAPSHOTS`; where that cannot be, the step itself is given.
+  // `<root>/_SNAPSHOTS`; where that is not possible, the step itself is
+  // returned.
   bool snapshot = true;
   std::string snapshot_directory;             // empty: `<root>/_SNAPSHOTS`
   const std::atomic<bool>* cancel = nullptr;  // borrowed
-  // For tests: how time passes. Empty: the real clock, and sleep.
+  // For tests: replaces the clock and sleep. Empty: the real ones.
   std::function<double()> now_seconds;
   std::function<void(double seconds)> sleep;
 };
 
-// A step that stays readable while this exists.
+// A step that stays readable as long as this object exists.
 class PinnedStep {
  public:
   virtual ~PinnedStep() = default;
@@ -46,19 +47,19 @@ class PinnedStep {
   virtual const std::string& path() const = 0;
 };
 
-// Makes `snapshot`, an absolute path below a directory that exists, of the
-// files of the step at `source`: links, or copies where there are no links. It
-// appears whole. InvalidArgument with Orbax's texts; NotFound when the step
-// goes meanwhile.
+// Makes `snapshot`, an absolute path below an existing directory, from the
+// files of the step at `source`: links, or copies if links are not possible. It
+// appears complete. InvalidArgument with Orbax's messages; NotFound if the step
+// is removed meanwhile.
 Status CreateSnapshot(const std::string& source, const std::string& snapshot);
-// Removes one. NotFound.
+// Removes a snapshot. NotFound.
 Status ReleaseSnapshot(const std::string& snapshot);
 
-// Null when the time is over. Cancelled.
+// Null when the time is up. Cancelled.
 Result<std::unique_ptr<PinnedStep>> WaitForNewCheckpoint(
     const std::string& root, const WaitOptions& options = {});
 
-// Each new latest step as it comes; a caller that is slow misses some.
+// Returns each new latest step; a slow caller misses some.
 //
 //   CheckpointsIterator steps("/run", options);
 //   while (true) {
@@ -71,7 +72,7 @@ class CheckpointsIterator {
   CheckpointsIterator(std::string root, WaitOptions options,
                       double min_interval_seconds = 0);
 
-  // Null when the time is over. The step is the iterator's until the next call.
+  // Null when the time is up. The iterator owns the step until the next call.
   Result<PinnedStep*> Next();
 
  private:

@@ -1,29 +1,33 @@
-// Convert: a checkpoint written again in another format, chunking, compression
-// or sharding, without ever holding it in memory.
+// Convert: rewrites a checkpoint in another format, chunking, compression or
+// sharding, without ever holding it in memory.
 //
 //   holdfast::ConvertOptions options;
 //   options.format = holdfast::Format::kOrbaxV1;
 //   auto converted = holdfast::Convert("/ckpt/7", "/new/7", options);
 //
 // Reads what Open reads; writes what Save writes. Chunks are read in the order
-// in which they are written, as many at a time as the budget holds, each stored
-// chunk once for all that need some of it: a chunk that is larger than the
-// budget, or that is needed again later, is read and decoded again.
-// Names, values, typed empties, metadata and the items of a composite stay,
-// unless `map` says otherwise; what nobody can read (see LeafInfo::problem) is
-// an error that names the leaf. Facts that the new format cannot hold (key
-// paths, kinds, dtypes) go into a sidecar, so that converting back gives all of
-// it.
+// in which they are written, as many at a time as the memory limit allows. Each
+// stored chunk is read once for all output chunks that need it; only a chunk
+// that is larger than the limit, or is needed again later, is read and decoded
+// again. Names, values, typed empties, metadata and the items of a composite
+// are kept, unless `map` says otherwise; a leaf that cannot be read (see
+// LeafInfo::problem) is an error that names it. Facts that the new format
+// cannot hold (key paths, kinds, dtypes) are stored in a sidecar, so that
+// converting back restores everything.
 //
-// A conversion that was cut off leaves `<target>.holdfast-convert-tmp`; the
-// same call goes on from there. Another call, another source, or damage there
-// begins anew, and ConvertReport::resume_text says why. Not with a group. With
-// a group every rank makes the same call and sees both paths; each reads and
-// writes a share of the chunks. Orbax's formats only. Thread-safety: as Save.
-// Units: bytes, seconds. Errors: those of Open and Save; DataLoss when the new
-// checkpoint does not hold what was read, naming the leaf; Unimplemented for an
-// item that is neither a tree nor JSON; InvalidArgument for rules that
-// contradict each other or give two leaves one name, naming both.
+// An interrupted conversion leaves `<target>.holdfast-convert-tmp`; repeating
+// the same call continues from there. A different call, another source, or
+// damage there starts over, and ConvertReport::resume_text says why.
+// Conversions with a group are not continued.
+//
+// With a group, every rank makes the same call and must be able to access both
+// paths; each rank reads and writes a share of the chunks. Only for Orbax's
+// formats.
+// Thread-safety: as Save. Units: bytes, seconds.
+// Errors: those of Open and Save; DataLoss naming the leaf when the new
+// checkpoint does not hold what was read; Unimplemented for an item that is
+// neither a tree nor JSON; InvalidArgument for rules that contradict each
+// other, or that give two leaves the same name, naming both.
 #pragma once
 
 #include <cstdint>
@@ -43,32 +47,32 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// Which leaves of the source the new checkpoint has, and under which names.
+// Selects which leaves of the source the new checkpoint has, and their new
+// names.
 //
-// Globs are matched with a leaf's name (keys joined with "."), and select what
-// lies below a name too: `*` any characters, `?` one, `[a-z]`, `[!a]` one of a
-// set, `\` the next character as it is.
+// Globs are matched with a leaf's name (keys joined with "."), and also select
+// everything below a name: `*` matches any characters, `?` one, `[a-z]` and
+// `[!a]` one of a set; `\` takes the next character literally.
 struct LeafMap {
-  // A regular expression in Python's syntax, which must match the whole of a
-  // leaf's keys joined with "/", or else of its name; \1, \g<1> and \g<name> in
+  // A regular expression in Python's syntax, which must match all of a leaf's
+  // keys joined with "/", or else its complete name; \1, \g<1> and \g<name> in
   // the replacement stand for groups. The first rule that matches decides, and
-  // a leaf is renamed once. The new keys are the result split at "/"; at "."
-  // where it was a name of several keys that matched.
+  // a leaf is renamed only once. The result is split into the new keys at "/",
+  // or at "." if a name with several keys matched.
   struct Rename {
     std::string pattern;
     std::string replacement;
-    // Both are plain text.
+    // `pattern` and `replacement` are plain text.
     bool is_literal = false;
   };
-  // An element's dtype; of arrays, PRNG keys excepted. The last that matches
-  // counts.
+  // The element dtype of arrays, except PRNG keys. The last match counts.
   struct Cast {
     std::string glob;
     DType dtype = DType::kFloat32;
   };
   // The number of parts that each axis of an array is cut into, for arrays with
-  // as many axes. The last one that matches counts. For megatron-zarr, dcp and
-  // torch-dist; InvalidArgument with other formats (Orbax's:
+  // that many axes. The last match counts. For megatron-zarr, dcp and
+  // torch-dist; InvalidArgument with other formats (for Orbax's, see
   // ConvertOptions::sharding).
   struct Shards {
     std::string glob;
@@ -77,12 +81,12 @@ struct LeafMap {
 
   std::vector<std::string> select;  // empty: all
   std::vector<std::string> drop;    // wins over select
-  std::vector<Rename> renames;      // old names count for all the others
+  std::vector<Rename> renames;      // the other rules match old names
   std::vector<Cast> casts;
   std::vector<Shards> shards;
-  // Splits keys at their dots: "a.b" becomes b in a.
+  // Splits keys at their dots: key "a.b" becomes key b in a dict a.
   bool nest = false;
-  // A rule that matches no leaf is an error, and not a note of the report.
+  // A rule that matches no leaf is an error, instead of a note in the report.
   bool is_strict = false;
 
   bool is_empty() const {
@@ -91,124 +95,124 @@ struct LeafMap {
   }
 };
 
-// "PATTERN=REPLACEMENT"; "\=" is an equals sign in the pattern.
+// Parses "PATTERN=REPLACEMENT"; "\=" is an equals sign in the pattern.
 Result<LeafMap::Rename> ParseRename(std::string_view text);
-// A table: one such rule a line, lines that begin with # and empty ones
-// excepted; or a JSON object of old name to new name, both literal.
+// Parses a table: one such rule per line, ignoring empty lines and lines that
+// begin with #; or a JSON object from old names to new names, both literal.
 Result<std::vector<LeafMap::Rename>> ParseRenameTable(std::string_view text);
-// "GLOB=DTYPE".
+// Parses "GLOB=DTYPE".
 Result<LeafMap::Cast> ParseCast(std::string_view text);
-// "GLOB=N,N,...".
+// Parses "GLOB=N,N,...".
 Result<LeafMap::Shards> ParseShards(std::string_view text);
 
 struct ConvertOptions {
-  // Threads, progress ("write", then "check") and cancel flag; its
-  // in_flight_bytes_max bounds everything held at once: chunks that are read,
-  // wait, and are written.
+  // Threads, progress ("write", then "check") and cancel flag.
+  // in_flight_bytes_max limits everything held at the same time: chunks being
+  // read, waiting, and being written.
   RunOptions run;
   ProcessGroup* group = nullptr;  // borrowed; null: only this process
-  OpenOptions open;               // of the source
+  OpenOptions open;               // for the source
   // Only leaves with these names, or below them; empty: all.
   std::vector<std::string> names;
   LeafMap map;
-  // The leaves are those that a recipe makes of the source's; `names` and `map`
-  // are about these. Without a text of config.json the one beside the source's
-  // files is read.
+  // The leaves are those that the recipe makes from the source's; `names` and
+  // `map` apply to them. If no text of config.json is given, the file next to
+  // the source's files is read.
   std::optional<Recipe> recipe;
   RecipeOptions recipe_options;
 
-  // Absent: the format that the target's name says (".safetensors", ".npz"),
-  // else the source's. A source in a foreign format that nothing writes becomes
-  // Orbax's with zarr 2 and OCDBT. InvalidArgument for a target whose name says
-  // another format, or one that nothing writes (".pt").
+  // Absent: the format that the target's name implies (".safetensors", ".npz"),
+  // or else the source's. A source in a foreign format that holdfast cannot
+  // write becomes Orbax's with zarr 2 and OCDBT. InvalidArgument for a target
+  // whose name implies another format, or one that cannot be written (".pt").
   std::optional<Format> format;
-  // Orbax's formats take these, megatron-zarr the bytes of chunks; what is not
-  // the default is InvalidArgument with others.
+  // Orbax's formats use these, megatron-zarr only the bytes per chunk; with
+  // other formats, a value other than the default is InvalidArgument.
   std::optional<int> zarr_format;
   std::optional<bool> use_ocdbt;
-  // As SaveOptions has them.
+  // As in SaveOptions.
   Compression compression = Compression::kZstd;
   uint64_t chunk_bytes_target = uint64_t{8} << 20;
-  // As SaveOptions::also: for Orbax's formats, in one go, where zstd, the
-  // default, counts as no compression.
+  // As SaveOptions::also: for Orbax's formats, written in one go; zstd, the
+  // default, then means no compression.
   std::shared_ptr<const AlsoFormat> also;
   bool overwrite = false;
-  // Paths on this machine that the target is a copy of, beside the source: it
-  // gives nobody more permissions than all of these do.
+  // Local paths that the target is a copy of, in addition to the source: the
+  // target grants no permission that one of these lacks.
   std::vector<std::string> copies_of;
   bool write_digests = true;
   bool sync = true;
   std::function<uint64_t()> now_ns;
   std::function<std::string()> random_hex;
 
-  // The sharding that each array is to have: its entry of `_sharding`, and the
-  // chunks that a run with it would have written. Empty, or nullopt: as it was.
-  // The same on every rank.
+  // The sharding that each array should have: its entry in `_sharding`, and the
+  // chunks that a run with this sharding would have written. If empty or
+  // nullopt, the sharding is not changed. Must be the same on every rank.
   std::function<Result<std::optional<Sharding>>(const LeafInfo&)> sharding;
-  // With it: replicas write a slice each, as Orbax does by default.
+  // With `sharding`: each replica writes a slice, as Orbax does by default.
   bool use_replica_parallel = true;
 
-  // Read the new checkpoint and compare it with checksums of what was read.
+  // Read the new checkpoint and compare it with checksums of the source's data.
   bool check = true;
 
-  // Bound of one data file; 0: the format's own. For safetensors, dcp and
+  // Limit of one data file; 0: the format's own. For safetensors, dcp and
   // torch-dist, and Orbax's formats with `also`; InvalidArgument with others.
   uint64_t shard_bytes_max = 0;
-  // Do not go on with what an earlier conversion left; begin anew.
+  // Start over instead of continuing an earlier conversion.
   bool restart = false;
-  // Finished work is kept for a later run in units of this size. When one
-  // process writes one of Orbax's formats each unit is a part of its own, at
-  // most 256 of them. 0: Orbax's formats are written in one go, others keep
-  // their work now and then.
+  // Finished work is kept for a later run in units of this size. When a single
+  // process writes one of Orbax's formats, each unit is a separate part, at
+  // most 256 of them. 0: Orbax's formats are written in one go, and others keep
+  // their work from time to time.
   uint64_t part_bytes = uint64_t{1} << 30;
 };
 
-// The new places of the leaves, in the order of the source.
+// The result for each leaf, in the order of the source.
 struct ConvertReport {
   struct Entry {
     std::string leaf;      // its name in the source
-    std::string new_name;  // empty: it was left out
-    // Empty unless: "renamed", "cast to X", "left out", "stored as X",
-    // joined with "; ", each with why unless a rule of the caller's asked for
-    // it.
+    std::string new_name;  // empty if it was left out
+    // Empty, or a combination of "renamed", "cast to X", "left out", "stored as
+    // X", joined with "; ", each with the reason unless a rule of the caller
+    // asked for it.
     std::string what;
   };
-  std::vector<Entry> entries;      // only those of which there is something
+  std::vector<Entry> entries;      // only leaves with something to report
   std::vector<std::string> notes;  // rules that matched nothing, and the like
-  // "" when there was nothing to continue; else what was done with the earlier
-  // run's work, and why.
+  // "" if there was no earlier run to continue; otherwise what was done with
+  // its work, and why.
   std::string resume_text;
   bool is_resumed = false;
-  uint64_t kept_bytes = 0;  // decoded, of pieces that an earlier run left
+  uint64_t kept_bytes = 0;  // decoded bytes of pieces kept from an earlier run
 };
-// Several lines, or one JSON object.
+// The report as several lines, or as one JSON object.
 std::string ConvertReportText(const ConvertReport& report);
 std::string ConvertReportJson(const ConvertReport& report);
 
 struct ConvertResult {
   uint64_t leaf_count = 0;
-  // Sums over the ranks: decoded bytes of the tensors, bytes read from and
+  // Sums over the ranks: decoded bytes of the tensors, and bytes read from and
   // written to storage for them.
   uint64_t decoded_bytes = 0;
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
-  uint64_t checked_bytes = 0;  // decoded; 0 without check
+  uint64_t checked_bytes = 0;  // decoded; 0 without `check`
   double total_seconds = 0;
-  // Bytes of chunks that were read and not yet written: the largest number of
-  // any rank.
+  // Bytes of chunks that were read and not yet written: the largest peak of any
+  // rank.
   uint64_t waiting_bytes_peak = 0;
   Format format = Format::kOrbax;  // of the new checkpoint
   ConvertReport report;
 };
 
-// `target` is the exact place, as of Save.
+// `target` is the exact path, as in Save.
 Result<ConvertResult> Convert(const std::string& source,
                               const std::string& target,
                               const ConvertOptions& options = {});
 
-// The same for a checkpoint that is open already, or that lies nowhere. Nothing
-// tells whether it has changed, so no earlier conversion is continued. With a
-// group each rank has a checkpoint of its own.
+// The same for a checkpoint that is already open, or is not stored anywhere. It
+// cannot be determined whether it has changed, so no earlier conversion is
+// continued. With a group, each rank passes its own checkpoint.
 Result<ConvertResult> ConvertFrom(const Checkpoint& source,
                                   const std::string& target,
                                   const ConvertOptions& options = {});

@@ -1,15 +1,15 @@
-// Diff: what is different between two checkpoints of any formats.
+// Diff: the differences between two checkpoints of any formats.
 //
 //   auto a = holdfast::Open("/ckpt/7");
 //   auto b = holdfast::Open("/converted/7.safetensors");
 //   auto diff = holdfast::Diff(**a, **b);
 //   if (diff.ok() && diff->is_same()) ...
 //
-// Leaves are matched by name. For each pair the kind is compared first, then
-// shape, dtype, and at last the values: in the dtype itself, or exactly as
-// numbers where the dtypes differ. No value is ever rounded on the way:
-// integers of 64 bits are compared as such, all narrow floats in float64, which
-// holds them.
+// Leaves are matched by name. For each pair the kinds are compared first, then
+// shapes, dtypes, and finally the values: in their dtype if it is the same,
+// otherwise exactly, as numbers. No value is ever rounded for the comparison:
+// 64-bit integers are compared as integers, all narrow floats in float64, which
+// represents them exactly.
 //
 // Two elements a and b:
 //   equal      a == b, or both are NaN (unless DiffOptions::equal_nan is off);
@@ -19,19 +19,19 @@
 //              one is infinite: symmetric, and at most 2
 //   close      equal, or |a - b| <= atol + rtol * max(|a|, |b|) and both are
 //              finite (numpy.isclose with the larger of the two on the right)
-// An element that is NaN on one side only has neither error and is never
-// close; such are counted apart. Equal elements of different bits (-0.0, the
-// payload of a NaN) are counted too, and are a difference only with
+// An element that is NaN on only one side has neither error and is never close;
+// such elements are counted separately. Equal elements with different bits
+// (-0.0, the payload of a NaN) are counted too, and are a difference only with
 // DiffOptions::equal_bits.
 //
-// Reads pieces of both at the same time, by several threads; nothing but those
-// pieces is held, within RunOptions::in_flight_bytes_max.
+// Several threads read pieces of both checkpoints at the same time; only these
+// pieces are held in memory, within RunOptions::in_flight_bytes_max.
 // Thread-safety: may run concurrently on the same checkpoints.
 // Units: bytes, elements.
-// Errors: Cancelled; InvalidArgument for options that make no sense, two leaves
-// that get one name; FailedPrecondition where fingerprints are missing. A leaf
-// that cannot be read is in the result, with the reason, and stops nothing
-// else.
+// Errors: Cancelled; InvalidArgument for invalid options, and for two leaves
+// that get the same name; FailedPrecondition for missing fingerprints. A leaf
+// that cannot be read is listed in the result, with the reason, and does not
+// stop the comparison.
 #pragma once
 
 #include <cstdint>
@@ -55,38 +55,40 @@ struct DiffOptions {
   double atol = 0;
   double rtol = 0;
   bool equal_nan = true;    // NaN equals NaN
-  bool equal_bits = false;  // equal values of different bits are different
-  // Values of equal numbers are then equal whatever their dtypes are. Without,
-  // another dtype is a difference, though the values are still compared.
+  bool equal_bits = false;  // equal values with different bits differ
+  // Equal values are then the same whatever their dtypes. Otherwise a different
+  // dtype is a difference, though the values are still compared.
   bool ignore_dtype = false;
-  // Compare only structure, kinds, shapes and dtypes; no tensor is read.
+  // Compare only structure, kinds, shapes and dtypes; no tensors are read.
   bool only_structure = false;
-  // Compare LeafInfo::fingerprint instead of elements: none is read, and other
-  // bits are a difference (DiffVerdict::kBits). Both checkpoints have them and
-  // were opened with OpenOptions::fingerprints, or FailedPrecondition names
-  // whose leaves have none. Takes no tolerances, and finds nothing renamed.
+  // Compare LeafInfo::fingerprint instead of elements: no elements are read,
+  // and different bits are a difference (DiffVerdict::kBits). Both checkpoints
+  // must have fingerprints and be opened with OpenOptions::fingerprints;
+  // otherwise FailedPrecondition names the checkpoint whose leaves have none.
+  // Accepts no tolerances, and finds no renamed leaves.
   bool by_fingerprint = false;
-  // Look for leaves that were renamed: of one kind, dtype, shape and value.
-  // Costs a read of those that could be.
+  // Look for renamed leaves: of the same kind, dtype, shape and value. Costs a
+  // read of the candidates.
   bool find_renamed = true;
-  // Selects the leaves of each side that take part; empty: all.
+  // Selects the leaves to compare on each side; empty: all.
   std::function<bool(const LeafInfo&)> select;
-  // How a conversion made B's leaves of A's: their names, and which are left
-  // out. A dtype that it casts to is the one expected in B, and no difference.
+  // How a conversion made B's leaves from A's: their names, and which leaves
+  // are left out. A dtype that the conversion casts to is expected in B, and is
+  // not a difference.
   LeafMap map;
 };
 
-// The first thing that is different, in the order in which it is looked at.
+// The first difference, in the order in which leaves are compared.
 enum class DiffVerdict : uint8_t {
   kSame,
   kOnlyInA,
   kOnlyInB,
   kKind,
   kShape,
-  kDType,   // values may be different too
+  kDType,   // values may differ too
   kValues,  // some elements are not close
-  kBits,    // values are equal, and DiffOptions::equal_bits asked for more; or
-            // by_fingerprint asked for no less
+  kBits,    // values are equal but bits differ, with DiffOptions::equal_bits;
+            // or bits differ, with by_fingerprint
   kUnreadable,
 };
 // "same", "only in a", "only in b", "kind", "shape", "dtype", "values", "bits",
@@ -95,48 +97,48 @@ std::string_view DiffVerdictName(DiffVerdict verdict);
 
 struct LeafDiff {
   DiffVerdict verdict = DiffVerdict::kSame;
-  // Indices into leaves(); absent on the side that does not have it.
+  // Indices into leaves(); absent on a side that lacks the leaf.
   std::optional<size_t> a;
   std::optional<size_t> b;
-  std::string name;    // in A; in B where A does not have it
-  std::string name_b;  // in B, where it is another one
-  // For a leaf on one side only: the leaf of the other side that it may have
-  // become, as both hold the same value.
+  std::string name;    // in A; in B if A lacks it
+  std::string name_b;  // in B, if different
+  // For a leaf on one side only: a leaf on the other side that it may have been
+  // renamed to, as both hold the same value.
   std::optional<size_t> renamed;
 
-  // Elements; 0 where values were not compared.
+  // Counts of elements; 0 where values were not compared.
   uint64_t element_count = 0;
   uint64_t different_count = 0;     // not equal
   uint64_t beyond_count = 0;        // of these, not close
-  uint64_t nan_mismatch_count = 0;  // of these, for a NaN on one side
-  uint64_t bits_only_count = 0;     // equal, of different bits
-  // Over all elements without NaN on one side only.
+  uint64_t nan_mismatch_count = 0;  // of these, due to a NaN on one side
+  uint64_t bits_only_count = 0;     // equal, with different bits
+  // Over all elements except those with a NaN on one side only.
   double max_abs_error = 0;
   double max_rel_error = 0;
-  // The same exactly, for two integer tensors.
+  // The same, exact, for two integer tensors.
   std::optional<uint64_t> max_abs_error_exact;
-  // The first element in C order that is not equal (or, when all are equal,
-  // whose bits differ), and its value on both sides. Absent for leaves without
+  // The first element in C order that is not equal (or, if all are equal, whose
+  // bits differ), and its value on both sides. Absent for leaves without
   // elements.
   std::optional<Shape> first_index;
   Scalar first_a;
   Scalar first_b;
-  // For texts and objects: the first byte that differs.
+  // For strings and objects: the first byte that differs.
   std::optional<uint64_t> first_byte;
   Status problem;  // why it could not be compared
 };
 
 struct DiffResult {
-  // The leaves of A in its order, then those only in B.
+  // The leaves of A in its order, then those that only B has.
   std::vector<LeafDiff> leaves;
   uint64_t same_count = 0;
   uint64_t only_in_a_count = 0;
   uint64_t only_in_b_count = 0;
-  uint64_t different_count = 0;  // on both sides, and not the same
+  uint64_t different_count = 0;  // on both sides, and different
   uint64_t unreadable_count = 0;
   double max_abs_error = 0;  // over all leaves
   double max_rel_error = 0;
-  Stats stats;  // decoded_bytes of both sides
+  Stats stats;  // decoded_bytes counts both sides
 
   bool is_same() const {
     return only_in_a_count + only_in_b_count + different_count +
@@ -145,13 +147,13 @@ struct DiffResult {
   }
 };
 
-// `a` and `b` may be the same.
+// `a` and `b` may be the same checkpoint.
 Result<DiffResult> Diff(const Checkpoint& a, const Checkpoint& b,
                         const DiffOptions& options = {});
 
-// Indices into result.leaves of the leaves that are not the same, the worst
-// first: leaves that cannot be read, structure, kinds, shapes, dtypes, then
-// values by NaN on one side only, relative error and absolute error.
+// Indices into result.leaves of the leaves that differ, worst first: leaves
+// that cannot be read, structure, kinds, shapes, dtypes, then values by NaN on
+// one side only, relative error and absolute error.
 std::vector<size_t> WorstFirst(const DiffResult& result);
 
 }  // namespace holdfast

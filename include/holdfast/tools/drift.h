@@ -1,19 +1,21 @@
-// Drift: how far each tensor has moved since another checkpoint.
+// Drift: how far each tensor has moved from its value in another checkpoint.
 //
 //   auto before = holdfast::Open("/ckpt/6");
 //   auto now = holdfast::Open("/ckpt/7");
 //   auto drift = holdfast::ComputeDrift(**before, **now);
 //   for (const holdfast::LeafDrift& leaf : drift->leaves) leaf.relative();
 //
-// Arrays and scalars of one name and shape are compared, as numbers, whatever
-// their dtypes are; elements that are finite on both sides count, complex ones
-// as their two parts. Others are not in the result. Sums do not depend on the
-// number of threads. Reads pieces of both at the same time; nothing but those
-// pieces is held, within RunOptions::in_flight_bytes_max.
+// Arrays and scalars with the same name and shape are compared as numbers,
+// whatever their dtypes; other leaves are not in the result. Only elements that
+// are finite on both sides count, complex elements as their two parts. Sums do
+// not depend on the number of threads. Pieces of both checkpoints are read at
+// the same time; only these pieces are held in memory, within
+// RunOptions::in_flight_bytes_max.
 // Thread-safety: may run concurrently on the same checkpoints.
-// Units: bytes, elements. Errors: Cancelled; InvalidArgument for two leaves
-// that have one name. A leaf that cannot be read is in the result, with the
-// reason, and stops nothing else.
+// Units: bytes, elements.
+// Errors: Cancelled; InvalidArgument for two leaves with the same name. A leaf
+// that cannot be read is listed in the result, with the reason, and does not
+// stop the rest.
 #pragma once
 
 #include <cstddef>
@@ -33,22 +35,23 @@ class StatsCache;
 struct DriftOptions {
   // Threads, memory, progress (phase "drift", bytes of both sides), cancel.
   RunOptions run;
-  // Selects leaves of the checkpoint `now`; empty: all.
+  // Selects leaves in the checkpoint `now`; empty: all.
   std::function<bool(const LeafInfo&)> select;
-  // As StatsOptions has it; both identities, or none.
+  // As in StatsOptions; set both identities, or neither.
   StatsCache* cache = nullptr;
   std::string identity_before;
   std::string identity_now;
 };
 
 struct LeafDrift {
-  size_t before = 0;  // index into leaves() there
+  size_t before = 0;  // index into leaves() of `before`
   size_t now = 0;
   double moved = 0;  // l2 norm of the difference
-  double norm = 0;   // l2 norm of what was before
+  double norm = 0;   // l2 norm of the value before
   Status problem;
 
-  // moved / norm; 0 where nothing moved, infinity from zeros to others.
+  // moved / norm; 0 if nothing moved, infinity if `norm` is 0 and `moved` is
+  // not.
   double relative() const;
 };
 

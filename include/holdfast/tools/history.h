@@ -1,4 +1,5 @@
-// The history of a run: its steps as a log, and the first of them that is bad.
+// The history of a run: a log of its steps, and a search for the first bad
+// step.
 //
 //   auto log = holdfast::ReadStepLog("/run");
 //   for (const holdfast::LogEntry& entry : log->entries) ...
@@ -6,21 +7,22 @@
 //   auto found = holdfast::Bisect("/run", "nan(params.*) or metric(loss) > 9");
 //   if (found->first_bad) ...
 //
-// Bisect takes for granted that steps are good up to some step, and bad from
-// there on. It looks at the newest step first, which must be bad, then at the
-// oldest, which must be good, and then at the middle of what is left: of n
-// steps at no more than log2(n) + 2, beside those that can be judged neither
-// way (damaged, without the tensor): these are skipped, others near them are
-// taken, and when they are all that is left between good and bad the answer is
-// several candidates. In a step it reads only the tensors that a predicate
-// names (doc/history.md has its grammar), and the metrics file.
+// Bisect assumes that steps are good up to some step, and bad from there on. It
+// tests the newest step first, which must be bad, then the oldest, which must
+// be good, and then the middle of the remaining range: of n steps at most
+// log2(n) + 2, not counting steps that cannot be judged (damaged, or without
+// the tensor). Such steps are skipped and others near them are tested; if only
+// skipped steps remain between good and bad, the answer is several candidates.
+// In each step it reads only the tensors that the predicate names
+// (doc/history.md has its grammar), and the metrics file.
 // Thread-safety: any thread. Ownership: borrows everything for the call.
 // Units: bytes, seconds; nanoseconds since 1970-01-01 UTC.
-// Errors: NotFound (no root, no steps, none of the step asked for; a glob or a
-// metric that no step has), InvalidArgument (a malformed predicate: says
-// where), FailedPrecondition (the newest step is good, the oldest bad, or none
-// of either kind: says what was found), Cancelled; any other failure to read
-// except damage. Steps that cannot be read are in a log, with the reason.
+// Errors: NotFound (no root, no steps, no such step; a glob or a metric that no
+// step has), InvalidArgument (a malformed predicate; says where),
+// FailedPrecondition (the newest step is good, the oldest is bad, or too few
+// steps could be judged to find a good and a bad one; says what was found),
+// Cancelled; any other failure to read except damage. Steps that cannot be read
+// are listed in the log, with the reason.
 #pragma once
 
 #include <cstdint>
@@ -42,11 +44,12 @@ namespace holdfast HOLDFAST_EXPORT {
 
 struct LogOptions {
   RunOptions run;             // phase "drift", with `moved`
-  size_t step_count_max = 0;  // the newest; 0: all
-  // The tensors that moved most since the step before: reads both steps whole.
+  size_t step_count_max = 0;  // of the newest; 0: all
+  // List the tensors that moved most since the previous step: reads both steps
+  // completely.
   bool moved = false;
-  size_t moved_count_max = 3;  // leaves a step
-  // A file that keeps what was measured (holdfast/tools/stats_cache.h).
+  size_t moved_count_max = 3;  // leaves per step
+  // A file that keeps measurements (holdfast/tools/stats_cache.h).
   std::optional<std::string> cache;
 };
 
@@ -57,20 +60,22 @@ struct MovedLeaf {
 
 struct LogEntry {
   StepInfo step;
-  // Numbers of the step's metrics, by their keys joined with '.'.
+  // The numbers in the step's metrics, by their keys joined with '.'.
   std::map<std::string, double> metrics;
-  // From the beginning of the save to its commit, where both are recorded.
+  // Time from the start of the save to its commit, if both are recorded.
   std::optional<double> save_seconds;
-  // The committed step that `moved` is against; empty: none was compared.
+  // The committed step that `moved` compares with; empty if there was no
+  // comparison.
   std::string moved_against;
-  std::vector<MovedLeaf> moved;  // largest first; leaves that moved alone
-  std::string moved_problem;     // why the two could not be compared
+  std::vector<MovedLeaf> moved;  // largest first; only leaves that moved
+  std::string moved_problem;     // why the two steps could not be compared
 };
 
 struct StepLog {
-  // Newest step first; what is not committed before the step of its number.
+  // Newest step first; an uncommitted one comes before the committed step with
+  // the same number.
   std::vector<LogEntry> entries;
-  std::string cache_warning;  // why `cache` was left out, or not written
+  std::string cache_warning;  // why `cache` was ignored, or not written
 };
 
 Result<StepLog> ReadStepLog(const std::string& root,
@@ -81,12 +86,12 @@ Result<StepLog> ReadStepLog(const std::string& root,
 enum class StepVerdict : uint8_t {
   kGood,
   kBad,
-  kSkip,  // can be judged neither way
+  kSkip,  // cannot be judged
 };
 // "good", "bad", "skip".
 std::string_view StepVerdictName(StepVerdict verdict);
 
-// The answer of a test about one step.
+// The result of testing one step.
 struct StepAnswer {
   StepVerdict verdict = StepVerdict::kSkip;
   std::string why;          // in words; may be empty
@@ -107,43 +112,43 @@ struct BisectProbe {
 
 struct BisectOptions {
   RunOptions run;
-  // Only the steps from `good` to `bad` are looked at; both must be there.
+  // Only the steps from `good` to `bad` are tested; both must exist.
   std::optional<int64_t> good;
   std::optional<int64_t> bad;
-  // Told of each probe when it is done.
+  // Called after each probe.
   std::function<void(const BisectProbe&)> on_probe;
 };
 
 struct BisectResult {
-  // The first bad step; absent when skipped steps lie before it.
+  // The first bad step; absent if it is preceded by skipped steps.
   std::optional<BisectStep> first_bad;
   // The first bad step is one of these, oldest first; the last one is bad, all
   // others were skipped.
   std::vector<BisectStep> candidates;
   BisectStep last_good;
-  std::vector<BisectProbe> probes;  // in their order
-  uint64_t step_count = 0;          // of the range
-  uint64_t leaf_count = 0;          // read, all together
+  std::vector<BisectProbe> probes;  // in the order of testing
+  uint64_t step_count = 0;          // in the range
+  uint64_t leaf_count = 0;          // read by all probes together
   uint64_t bytes = 0;
 };
 
-// Given the path of a step; a failure ends the search.
+// Tests the step at a path; a failure ends the search.
 using StepTest = std::function<Result<StepAnswer>(const std::string& path)>;
 Result<BisectResult> BisectBy(const std::string& root, const StepTest& test,
                               const BisectOptions& options = {});
 
-// Asks `command`, which /bin/sh runs: with the step's path, as one argument,
-// wherever it says "{}", and in the environment variable HOLDFAST_STEP. The
-// path is never text for the shell; in single quotes, where it would be text of
-// another program, FailedPrecondition for one with more than letters, digits
-// and plain marks. Its exit status is as of `git bisect run`: 0 good, 125 skip,
-// else up to 127 bad; any other ends the search (Cancelled). The command's
-// output goes to standard error.
+// Tests with `command`, which /bin/sh runs with the step's path as one argument
+// in place of each "{}", and in the environment variable HOLDFAST_STEP. The
+// path is never parsed by the shell. Inside single quotes, where another
+// program would parse it, FailedPrecondition for a path with anything but
+// letters, digits and plain marks. The exit status is interpreted as by `git
+// bisect run`: 0 good, 125 skip, any other up to 127 bad; a higher status ends
+// the search (Cancelled). The command's output is written to standard error.
 Result<BisectResult> BisectByCommand(const std::string& root,
                                      std::string_view command,
                                      const BisectOptions& options = {});
 
-// Bad is a step of which `bad_if` is true.
+// A step is bad if `bad_if` is true for it.
 Result<BisectResult> Bisect(const std::string& root, std::string_view bad_if,
                             const BisectOptions& options = {});
 

@@ -1,11 +1,11 @@
-// ModuleTree: the leaves of a checkpoint by the modules that they lie in, with
-// what each module adds up to.
+// ModuleTree: the leaves of a checkpoint grouped by module, with the sums for
+// each module.
 //
 //   const holdfast::ModuleTree tree = holdfast::MakeModuleTree(leaves);
 //   for (const size_t child : tree.nodes[0].children) ...
 //
 // Thread-safety: a pure function of values. Units: bytes, elements.
-// Errors: none. Leaves deeper than 64 modules have their last keys joined.
+// Errors: none. The last keys of leaves deeper than 64 modules are joined.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// A module or a leaf; a key that is both has a node for each.
+// A module or a leaf; a key that is both has one node for each.
 struct ModuleNode {
   std::string key;               // "" at the root
-  size_t parent = 0;             // a smaller index; the root's is its own
+  size_t parent = 0;             // a smaller index; the root is its own parent
   std::vector<size_t> children;  // in the order of the leaves
   std::optional<size_t> leaf;    // index into leaves()
-  // Sums of a module's leaves, whatever depth they are at; a leaf's own.
+  // Sums over all leaves in a module, at any depth; for a leaf, its own values.
   uint64_t leaf_count = 0;
   uint64_t parameter_count = 0;  // elements of arrays
   uint64_t stored_bytes = 0;

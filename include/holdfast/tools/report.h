@@ -1,19 +1,20 @@
-// MakeReport: a checkpoint as one HTML file that needs nothing else.
+// MakeReport: a checkpoint as one self-contained HTML file.
 //
 //   holdfast::ReportOptions options;
 //   options.against = "/ckpt/6";
 //   auto report = holdfast::MakeReport("/ckpt/7", options);
 //   std::ofstream("r.html") << report->html;
 //
-// The page has a map of the modules by parameters or bytes, a table of what is
-// in each, and of every tensor its layout, statistics and a histogram; what
-// Verify found; what is different from another checkpoint; and of a root of
-// steps their sizes, times and metrics. It loads nothing from anywhere and runs
-// no text of the checkpoint's. Tensors are read once, in the memory of
-// RunOptions; the page is held whole: about 150 bytes a leaf, and 40 KiB.
+// The page has a map of the modules by parameters or bytes, a table of the
+// contents of each module, and for every tensor its layout, statistics and a
+// histogram; the findings of Verify; the differences from another checkpoint;
+// and for a root of steps their sizes, times and metrics. It loads nothing from
+// elsewhere and runs no text from the checkpoint. Tensors are read once, within
+// the memory limit of RunOptions; the complete page is held in memory: about
+// 150 bytes per leaf, and 40 KiB.
 // Thread-safety: any thread. Units: bytes, elements.
-// Errors: those of Open, ComputeStats, Diff and Verify; a leaf that
-// cannot be read is in the page, with the reason, and stops nothing else.
+// Errors: those of Open, ComputeStats, Diff and Verify; a leaf that cannot be
+// read is listed in the page, with the reason, and does not stop the report.
 #pragma once
 
 #include <cstdint>
@@ -30,28 +31,29 @@ namespace holdfast HOLDFAST_EXPORT {
 struct ReportOptions {
   RunOptions run;  // phases "stats", "compare" and "verify"
   OpenOptions open;
-  // Read the tensors; without, the page has what the metadata say.
+  // Read the tensors; otherwise, the page has only what the metadata say.
   bool statistics = true;
   // Check every byte, as Verify does.
   bool verify = false;
-  // Another checkpoint, or step, that this one is compared with.
+  // Another checkpoint or step to compare this one with.
   std::optional<std::string> against;
   // For a root: show how far each tensor moved from step to step, which reads
-  // all of the newest steps (64 at most).
+  // all of the newest steps (at most 64).
   bool moved = false;
-  // A file that keeps the statistics (holdfast/tools/stats_cache.h): a tensor
-  // that is in it is not read.
+  // A file that keeps the statistics (holdfast/tools/stats_cache.h): tensors
+  // that it contains are not read.
   std::optional<std::string> cache;
 };
 
 struct ReportResult {
   std::string html;  // UTF-8
   uint64_t leaf_count = 0;
-  uint64_t unreadable_count = 0;     // without those that are not supported
+  uint64_t unreadable_count = 0;     // without the unsupported leaves
   uint64_t not_supported_count = 0;  // leaves (IsNotSupported)
   uint64_t damage_count = 0;         // with `verify`
-  uint64_t different_count = 0;      // with `against`; only on one side, too
-  // Why the file of `cache` was left out, or could not be written; or empty.
+  uint64_t different_count = 0;      // with `against`; also one-sided leaves
+  // Why the file of `cache` was ignored, or could not be written; otherwise
+  // empty.
   std::string cache_warning;
   double total_seconds = 0;
 };

@@ -1,4 +1,4 @@
-// Server: checkpoints over HTTP, to look at and to read from, by ranges.
+// Server: serves checkpoints over HTTP, for viewing and for reading by ranges.
 //
 //   holdfast::ServeOptions options;
 //   options.paths = {"/ckpt"};
@@ -6,30 +6,31 @@
 //   std::puts((*server)->url().c_str());   // http://127.0.0.1:8017/
 //
 //   /                      the page of the newest step
-//   (holdfast/tools/report.h) /as/safetensors/…, /as/npz/…, /as/zarr/…,
-//   /files/…
+//                          (holdfast/tools/report.h)
+//   /as/safetensors/…, /as/npz/…, /as/zarr/…, /files/…
 //                          its virtual files (holdfast/tools/virtual_files.h)
-//   /at/NAME/STEP/…        the same of any step of any path that is served;
+//   /at/NAME/STEP/…        the same for any step of any served path;
 //                          `newest` for STEP
 //   /metrics               the counts of this process, as OpenMetrics
 //   /healthz               "ok"
-// An address of a root that names no step (/as/…, /files/…, newest) leads to
-// that of the step (307): the newest when it was first answered, until nobody
-// has read it for a minute. A part of a checkpoint that has just been replaced
-// is refused (412) unless the request says which it wants.
-// GET and HEAD, ranges, ETag, If-Match, If-None-Match, If-Range. A directory is
-// a page of links, or JSON to whoever accepts application/json. Nothing is ever
-// written. Other machines are served only where `host` says so, and then only
-// with a token, as `Authorization: Bearer TOKEN` or `?token=TOKEN`. On this
-// machine requests whose Host is not its own are refused, so that no page of
-// another site reads checkpoints through the user's browser.
+// A URL under a root that names no step (/as/…, /files/…, newest) redirects to
+// a step's URL (307): to the step that was newest on the first request, until
+// no client has read it for a minute. A request for a checkpoint that has just
+// been replaced is refused (412) unless it says which version it wants.
+// Supports GET and HEAD, ranges, ETag, If-Match, If-None-Match, If-Range. A
+// directory is a page of links, or JSON for clients that accept
+// application/json. The server never writes anything. Other machines are served
+// only if `host` allows it, and then only with a token, as `Authorization:
+// Bearer TOKEN` or `?token=TOKEN`. From this machine, requests with another
+// Host are refused, so that no page of another site can read checkpoints
+// through the user's browser.
 //
-// Thread-safety: any thread. Ownership: a Server stops when it goes.
+// Thread-safety: any thread. Ownership: destroying a Server stops it.
 // Units: bytes, seconds.
-// Errors: of Start: InvalidArgument (no path, no address), AlreadyExists (the
-// port is taken), PermissionDenied. A request's are its answer: 404 (no such
-// file), 416 (a range outside it), 500 (damage, in words), 503 (too many
-// clients; a store that cannot be reached).
+// Errors: Start returns InvalidArgument (no path, not an address),
+// AlreadyExists (the port is in use), PermissionDenied. Requests are answered
+// with 404 (no such file), 416 (a range outside the file), 500 (damage,
+// described in words), 503 (too many clients; an unreachable store).
 #pragma once
 
 #include <cstdint>
@@ -47,21 +48,21 @@ namespace holdfast HOLDFAST_EXPORT {
 struct ServeOptions {
   std::vector<std::string> paths;  // checkpoints, or roots of steps
   std::string host = "127.0.0.1";  // an address of this machine
-  uint16_t port = 0;               // 0: any that is free
-  // Empty: none is needed if only this machine can ask, else one is made
-  // (Server::token).
+  uint16_t port = 0;               // 0: any free port
+  // Empty: no token is needed if only this machine can connect; otherwise one
+  // is generated (Server::token).
   std::string token;
   OpenOptions open;
-  RunOptions run;                                 // of one read
-  uint64_t kept_bytes_max = uint64_t{256} << 20;  // of one checkpoint
-  // And no more than half of the descriptors that the process may have.
+  RunOptions run;                                 // of each read
+  uint64_t kept_bytes_max = uint64_t{256} << 20;  // for each checkpoint
+  // And at most half of the descriptors that the process may have.
   int client_count_max = 256;
   uint64_t header_bytes_max = 16 << 10;
   double header_seconds_max = 10;  // from the first byte to the last
   double idle_seconds_max = 30;    // between two requests
-  // For each piece of 256 KiB of an answer.
+  // For each piece of 256 KiB of a response.
   double write_seconds_max = 30;
-  // Called with a line for each answer, from any thread; may be empty.
+  // Called with a line for each response, from any thread; may be empty.
   std::function<void(const std::string& line)> log;
 };
 
@@ -70,8 +71,8 @@ class Server {
   static Result<std::unique_ptr<Server>> Start(const ServeOptions& options);
   virtual ~Server() = default;
   virtual uint16_t port() const = 0;
-  virtual const std::string& token() const = 0;  // empty: none is asked for
-  // With the token, if there is one.
+  virtual const std::string& token() const = 0;  // empty: none is required
+  // Includes the token, if there is one.
   virtual std::string url() const = 0;
 
  protected:

@@ -1,22 +1,23 @@
-// TensorStats: what the numbers of each tensor are like.
+// TensorStats: statistics of the elements of each tensor.
 //
 //   auto checkpoint = holdfast::Open("/ckpt/7");
 //   auto stats = holdfast::ComputeStats(**checkpoint);
 //   for (const holdfast::LeafStats& leaf : stats->leaves) ...
 //
-// Everything but the counts is over the finite elements; NaNs and infinities
-// are counted. In complex tensors absmax is the largest modulus, mean a complex
-// number, std the root of the mean squared modulus of the distance from it;
-// they have no min and no max. In bool tensors elements are 0 and 1.
+// Everything except the counts is computed over the finite elements; NaNs and
+// infinities are counted. For complex tensors absmax is the largest modulus,
+// mean is a complex number, and std is the root of the mean squared modulus of
+// the distance from the mean; they have no min or max. For bool tensors the
+// elements are 0 and 1.
 //
 // Sums are taken over runs of elements of a fixed length, each around its own
-// mean, which are joined in order (Chan, Golub and LeVeque, 1983), so that the
-// results do not depend on the number of threads, and are good to about 1e-15
-// of the spread whatever the mean is. Sums of integers are exact.
+// mean, and the runs are joined in order (Chan, Golub and LeVeque, 1983), so
+// that the results do not depend on the number of threads, and are accurate to
+// about 1e-15 of the spread whatever the mean. Sums of integers are exact.
 // Thread-safety: may run concurrently on the same checkpoint.
 // Units: bytes, elements.
-// Errors: Cancelled. A leaf that cannot be read is in the result, with the
-// reason, and stops nothing else.
+// Errors: Cancelled. A leaf that cannot be read is listed in the result, with
+// the reason, and does not stop the rest.
 #pragma once
 
 #include <array>
@@ -41,18 +42,18 @@ struct StatsOptions {
   RunOptions run;
   // Selects leaves; empty: all. Only arrays and scalars have statistics.
   std::function<bool(const LeafInfo&)> select;
-  // Fill in LeafStats::histogram.
+  // Fill LeafStats::histogram.
   bool histograms = false;
-  // Where what is known already is found, and what is measured is kept, for the
-  // checkpoint of this identity (holdfast/tools/stats_cache.h). Borrowed.
+  // Where known statistics are looked up, and new ones are kept, for the
+  // checkpoint with this identity (holdfast/tools/stats_cache.h). Borrowed.
   StatsCache* cache = nullptr;
-  std::string identity;  // empty: the cache is not asked
+  std::string identity;  // if empty, the cache is not used
 };
 
-// Counts, for a sample of a tensor's finite elements, how many have which sign
-// and which power of two. From the most negative bin to the most positive; in
-// the middle the zeros. A bin at an end has what lies beyond it, too; the two
-// beside the zeros what is smaller.
+// Counts a sample of a tensor's finite elements by sign and power of two. The
+// bins go from the most negative to the most positive, with zeros in the
+// middle. The bins at the ends include everything beyond them, and the two bins
+// next to the zeros everything smaller.
 struct MagnitudeHistogram {
   static constexpr int kExponentMin = -40;
   static constexpr int kExponentMax = 39;
@@ -68,26 +69,26 @@ struct LeafStats {
   DType dtype = DType::kUint8;
   Shape shape;
   uint64_t element_count = 0;
-  uint64_t bytes = 0;  // of the elements in memory
-  // The bytes they would take stored with Compression::kPlanes, in chunks of 8
-  // MiB: an estimate by samples.
+  uint64_t bytes = 0;  // the elements in memory
+  // An estimate, from samples, of the bytes when stored with
+  // Compression::kPlanes in chunks of 8 MiB.
   uint64_t planes_bytes = 0;
   uint64_t zero_count = 0;
   uint64_t nan_count = 0;
   uint64_t positive_infinity_count = 0;
   uint64_t negative_infinity_count = 0;
-  // Complex numbers with an infinite part and no NaN.
+  // Complex numbers with an infinite part and without a NaN.
   uint64_t complex_infinity_count = 0;
   uint64_t finite_count = 0;
-  // Exact: an int64, a uint64 or a float64. Absent when nothing is finite.
+  // Exact: an int64, a uint64 or a float64. Absent if no element is finite.
   std::optional<Scalar> min;
   std::optional<Scalar> max;
   std::optional<Scalar> absmax;  // uint64 or float64
-  // NaN when nothing is finite.
+  // NaN if no element is finite.
   double mean = 0;
   double mean_imaginary = 0;  // complex tensors
-  double std = 0;             // of the whole, not of a sample (ddof = 0)
-  double l2_norm = 0;         // 0 when nothing is finite
+  double std = 0;             // of the population, not a sample (ddof = 0)
+  double l2_norm = 0;         // 0 if no element is finite
   std::optional<MagnitudeHistogram> histogram;
   Status problem;
 
@@ -100,7 +101,7 @@ struct LeafStats {
 
 struct StatsResult {
   std::vector<LeafStats> leaves;  // in the checkpoint's order
-  // Sums over the leaves.
+  // Sums over all leaves.
   uint64_t element_count = 0;
   uint64_t bytes = 0;
   uint64_t planes_bytes = 0;
@@ -109,7 +110,7 @@ struct StatsResult {
   uint64_t infinity_count = 0;
   uint64_t non_finite_leaf_count = 0;
   uint64_t unreadable_count = 0;
-  double l2_norm = 0;  // of all elements together
+  double l2_norm = 0;  // over all elements together
   double absmax = 0;
   Stats stats;
 };

@@ -1,5 +1,5 @@
-// StatsCache: what was once measured of tensors, in one file that the user
-// names, so that nobody reads them again for it.
+// StatsCache: keeps measured statistics of tensors in one file that the user
+// names, so that the tensors need not be read again for them.
 //
 //   holdfast::StatsCache cache("/home/me/stats");
 //   holdfast::StatsOptions options;
@@ -8,15 +8,16 @@
 //   holdfast::ComputeStats(**checkpoint, options);   // also ComputeDrift
 //   cache.Write();
 //
-// An entry belongs to a checkpoint by the names, sizes and times (in object
-// stores: versions) of all of its files, and to a tensor by its name: a
-// checkpoint that has changed, in any file, is measured again. One whose files
-// cannot be told apart this way (of a web server) is never kept. A file that is
-// damaged, or is not a cache, is left out with a warning, and replaced by
-// Write. It holds kStatsCacheBytesMax at most: the checkpoints that were asked
-// for last. Thread-safety: any thread. Units: bytes. Errors: of Write those of
-// the file system; FailedPrecondition where an existing file of that name is
-// not a cache: it is never written over.
+// An entry is identified by the names, sizes and times (in object stores:
+// versions) of all files of its checkpoint, and by the tensor's name: a
+// checkpoint in which any file has changed is measured again. A checkpoint
+// whose files have no such identity (on a web server) is never kept. A damaged
+// file is ignored with a warning, and Write replaces it. The cache holds at
+// most kStatsCacheBytesMax, for the most recently used checkpoints.
+// Thread-safety: any thread. Units: bytes.
+// Errors: Write has those of the file system, and FailedPrecondition if an
+// existing file with that name is not a cache: such a file is ignored with a
+// warning, and never overwritten.
 #pragma once
 
 #include <cstdint>
@@ -40,18 +41,19 @@ class StatsCache {
   StatsCache(const StatsCache&) = delete;
   StatsCache& operator=(const StatsCache&) = delete;
 
-  // Why the file was left out; empty when it was not.
+  // Why the file was ignored; empty if it was not.
   const std::string& warning() const;
-  // Replaces the file, in one step, by what is known now; does nothing when
-  // that is what it holds.
+  // Atomically replaces the file with the current contents; does nothing if it
+  // already holds them.
   Status Write();
 
-  // Says which checkpoint this is: for StatsOptions and DriftOptions. Empty for
-  // one that cannot be told from others. Looks at every file, and reads none.
+  // Identifies the checkpoint, for StatsOptions and DriftOptions. Empty if it
+  // cannot be told apart from others. Looks up every file, but reads no
+  // contents.
   static std::string IdentityOf(const Checkpoint& checkpoint);
 
-  // Finds the statistics of a leaf by its name and shape, with the histogram if
-  // it is wanted.
+  // Finds the statistics of a leaf by its name and shape, including the
+  // histogram if requested.
   bool Find(const std::string& identity, bool with_histogram,
             LeafStats& leaf) const;
   void Put(const std::string& identity, const LeafStats& leaf);

@@ -1,5 +1,5 @@
 // Tools for finished checkpoints: convert, compare, measure, merge, copy
-// between stores and check them; and files of torch.save.
+// between stores, and check them; and torch.save files.
 #pragma once
 
 #include "holdfast/tools/convert.h"

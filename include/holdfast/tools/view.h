@@ -1,35 +1,37 @@
-// View: a checkpoint of any format as one of Orbax's, without copying it.
+// View: presents a checkpoint of any format as an Orbax checkpoint, without
+// copying it.
 //
 //   auto view = holdfast::View("/models/llama", "/ckpt/llama");
 //
 // The new checkpoint is a database of references: its chunks are ranges of the
-// source's files, which lie in it as links (or copies, as the caller chooses).
-// Stock Orbax and TensorStore restore from it; of a source in safetensors the
-// directory is a safetensors model as well. No byte of a tensor is read or
-// written, however large the source is. Only an array that cannot be a
-// reference (compressed, cast, or with elements that lie apart) is copied, in
-// bounded memory, and the result says which and why.
+// source's files, which are linked (or copied, if the caller chooses so) into
+// the view's directory. Stock Orbax and TensorStore can restore from it; if the
+// source is in safetensors, the directory is also a safetensors model. No
+// tensor bytes are read or written, however large the source is. Only an array
+// that cannot be a reference (compressed, cast, or with elements that are not
+// contiguous) is copied, in bounded memory, and the result lists it with the
+// reason.
 //
-// The other way, `format` safetensors: a model whose files are those of an
-// Orbax checkpoint that was saved so that it is both (SaveOptions::also), or
+// In the other direction, `format` safetensors makes a model whose files are
+// those of an Orbax checkpoint that was saved as both (SaveOptions::also), or
 // that is a view of safetensors.
 //
-// The source must stay as it is. A view records the size and the time of the
-// last change of each file, and every open compares them: DataLoss names a file
-// that has changed or is gone. With `checksums` each chunk's is recorded, too,
-// and checked whenever it is read, as in any checkpoint of holdfast; those of a
-// source that has them all are taken over without being asked for.
+// The source must not change. A view records the size and modification time of
+// each file, and every open compares them: DataLoss names a file that has
+// changed or is missing. With `checksums`, each chunk's checksum is recorded,
+// too, and checked whenever the chunk is read, as in any holdfast checkpoint;
+// if the source has checksums for everything, they are always taken over.
 //
-// Object stores have no links. There `link` must be kCopy, and both be in one
-// bucket: the server copies the files, while none of their bytes come here. A
-// source that changes meanwhile is DataLoss.
+// Object stores have no links. There `link` must be kCopy, and source and view
+// must be in the same bucket: the server copies the files, and their bytes are
+// not downloaded. DataLoss if the source changes in the meantime.
 // Thread-safety: as Save. Units: bytes, seconds.
-// Errors: those of Open and Save; Unimplemented where the file system cannot
-// link as asked, and for a source and a target that are not in one file system
-// or one bucket; InvalidArgument with `must_refer` for a leaf that would have
-// to be copied, in an object store for files that would be copied without kCopy
-// (it says how many, and their bytes), and for a target that is the source or
-// holds it.
+// Errors: those of Open and Save; Unimplemented if the file system cannot link
+// as requested, and if source and target are not in the same file system or
+// bucket; InvalidArgument with `must_refer` for a leaf that would have to be
+// copied, in an object store for files that would be copied without kCopy (it
+// says how many, and their bytes), and for a target that is the source or
+// contains it.
 #pragma once
 
 #include <cstdint>
@@ -46,11 +48,11 @@
 
 namespace holdfast HOLDFAST_EXPORT {
 
-// How the source's files come into the view's directory.
+// How the source's files are placed into the view's directory.
 enum class LinkKind : uint8_t {
-  kSymbolic,  // relative to the view, as long as both lie in one file system
+  kSymbolic,  // relative to the view, if both are in one file system
   kHard,
-  kReflink,  // copies that share their blocks, where the file system has them
+  kReflink,  // copies that share blocks, if the file system can
   kCopy,
 };
 // "symlink", "hard", "reflink", "copy".
@@ -58,28 +60,28 @@ std::string_view LinkKindName(LinkKind kind);
 std::optional<LinkKind> LinkKindFromName(std::string_view name);
 
 struct ViewOptions {
-  RunOptions run;  // of what is copied, and of checksums
+  RunOptions run;  // for copied data and for checksums
   OpenOptions open;
-  std::vector<std::string> names;  // as ConvertOptions
+  std::vector<std::string> names;  // as ConvertOptions::names
   LeafMap map;
   std::optional<Recipe> recipe;
   RecipeOptions recipe_options;
-  // kOrbax, kOrbaxV1, or kSafetensors, which takes `link`, `checksums`,
-  // `overwrite` and `sync` only: anything that leaves or files would change for
-  // is InvalidArgument.
+  // kOrbax, kOrbaxV1, or kSafetensors, which accepts only `link`, `checksums`,
+  // `overwrite` and `sync`: options that would change leaves or files are
+  // InvalidArgument.
   Format format = Format::kOrbax;
-  // 3 stores any order of axes; 2 only C and Fortran order.
+  // 3 supports any order of axes; 2 only C and Fortran order.
   int zarr_format = 3;
   LinkKind link = LinkKind::kSymbolic;
-  // Record the checksums of all that is referred to: read it, where the source
-  // has none.
+  // Record checksums of all data that is referred to; reads the data if the
+  // source has no checksums.
   bool checksums = false;
-  // Refuse what would have to be copied.
+  // Refuse leaves that would have to be copied.
   bool must_refer = false;
-  // The codec of copied arrays, as in ConvertOptions.
+  // The codec for copied arrays, as in ConvertOptions.
   Compression compression = Compression::kZstd;
-  // Larger tensors are referred to in chunks of at most this many bytes, where
-  // their rows can be divided so. Bytes in the file do not change.
+  // Larger tensors are referred to in chunks of at most this many bytes, if
+  // their rows can be divided that way. Bytes in the file do not change.
   uint64_t chunk_bytes_target = uint64_t{8} << 20;
   bool overwrite = false;
   bool sync = true;
@@ -99,19 +101,20 @@ struct ViewResult {
   uint64_t source_file_count = 0;
   std::vector<Copied> copied;  // arrays only
   double total_seconds = 0;
-  ConvertReport report;  // of the map
+  ConvertReport report;  // for the map
 };
 
-// `target` is the exact place, as of Save.
+// `target` is the exact path, as in Save.
 Result<ViewResult> View(const std::string& source, const std::string& target,
                         const ViewOptions& options = {});
 
-// Convert for a view (CheckpointInfo::sources) or a delta
-// (CheckpointInfo::bases): a checkpoint with bytes of its own, at `target`, or
-// when that is empty in the view's place, which it takes when it is whole and
-// has been compared (`overwrite` is implied). The files it refers to stay as
-// they are, and deltas that were made from it find their base. Errors: those of
-// Convert; InvalidArgument for a checkpoint that is neither.
+// Converts a view (CheckpointInfo::sources) or a delta (CheckpointInfo::bases)
+// into a checkpoint that has all its bytes itself, at `target`. If `target` is
+// empty, the new checkpoint replaces the view or delta, after it is complete
+// and has been compared (`overwrite` is implied). The files that the view or
+// delta refers to are not changed, and deltas that were made from it still find
+// their base. Errors: those of Convert; InvalidArgument for a checkpoint that
+// is neither.
 Result<ConvertResult> Materialize(const std::string& view,
                                   const std::string& target = "",
                                   const ConvertOptions& options = {});

@@ -43,7 +43,7 @@ void CheckedFiles::AddList(List list, std::string prefix) {
   if (list != nullptr) sums_.push_back({std::move(list), std::move(prefix)});
 }
 
-// A list that another save left would vouch for that save's files.
+// A list left by another save would vouch for that save's files.
 Status CheckedFiles::CheckOwnList(const Bytes& text) {
   if (own_ != nullptr) return Check(kDigestFile, text.view());
   const Status gone = CheckGone(kDigestFile);
@@ -67,11 +67,11 @@ Result<CheckedFiles> CheckedFiles::OfItem(const Place& directory) {
   Place above = directory;
   std::string prefix;
   List list = files.own_;
-  // The last list on the way, which the next one may vouch for.
+  // The last list found so far, which the next one may vouch for.
   Bytes below_text;
   std::string below_prefix;
-  // A list higher up may cover the item, so the search ends at the checkpoint's
-  // own root: the directory whose list has `_CHECKPOINT_METADATA`.
+  // A list higher up may cover the item, so the search continues to the
+  // checkpoint's own root: the directory whose list has `_CHECKPOINT_METADATA`.
   for (int level = 0; level < kLevelsAboveMax; ++level) {
     if (list != nullptr && list->HasFile(kCheckpointMetadataFile)) break;
     Place parent = above.parent();
@@ -80,7 +80,8 @@ Result<CheckedFiles> CheckedFiles::OfItem(const Place& directory) {
     above = std::move(parent);
     Bytes text;
     Result<List> read = files.ReadList(*above.OpenStore(), text);
-    // The right to read an item does not include the directories above it.
+    // A user who may read an item need not be allowed to read the directories
+    // above it.
     if (read.status().code() == StatusCode::kPermissionDenied) break;
     HF_ASSIGN_OR_RETURN(list, std::move(read));
     files.AddList(list, prefix);
@@ -101,7 +102,7 @@ Result<CheckedFiles> CheckedFiles::OfItem(const Place& directory) {
 
 Result<std::shared_ptr<const DigestIndex>> CheckedFiles::ListFor(
     const std::shared_ptr<Store>& store, const Place& directory) {
-  // Each look above is a request to a bucket.
+  // Each lookup above is a request to a bucket.
   const bool looks_above = store->requests_in_flight() <= 1;
   HF_ASSIGN_OR_RETURN(CheckedFiles files,
                       looks_above ? OfItem(directory) : OfDirectory(store));
@@ -133,7 +134,7 @@ Result<CheckedFiles> CheckedFiles::Below(std::string_view name,
 
 Result<Bytes> CheckedFiles::Read(std::string_view name) const {
   Result<Bytes> content = store_->Read(name);
-  // A listed file that is gone is damage, not "not found": a caller must not
+  // A listed file that is missing is damage, not "not found": a caller must not
   // fall back to a default.
   if (content.status().code() == StatusCode::kNotFound) {
     HF_RETURN_IF_ERROR(CheckGone(name));

@@ -17,12 +17,12 @@ constexpr uint64_t kWholeValueBytesMax = 256 << 10;
 // Only the blocks at the ends of larger reads go through scratch memory.
 constexpr uint64_t kSplitBytesMin = 1 << 20;
 constexpr uint64_t kRemoteSplitBytesMin = 8 << 20;
-// Bound of the memory for blocks.
+// Limit of the memory for blocks.
 constexpr uint64_t kScratchBytesMax = 8 << 20;
 
 }  // namespace
 
-// A range to be read, and the rows that reach into it.
+// A range to read, and the rows that overlap it.
 struct CheckedStore::Extent {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -31,8 +31,8 @@ struct CheckedStore::Extent {
   uint64_t byte_count() const { return end - begin; }
 };
 
-// One read of the inner store: straight into a request's memory, or into
-// scratch memory for requests that want some of it.
+// One read from the inner store: straight into a request's memory, or into
+// scratch memory for the requests that need a part of it.
 struct CheckedStore::Fetch {
   Extent extent;
   std::vector<RangeRead> requests;  // not empty; all of one key
@@ -57,7 +57,7 @@ CheckedStore::CheckedStore(std::shared_ptr<Store> inner,
       digests_(std::move(digests)),
       is_checked_(digests_->values().size()) {}
 
-// A listed file that is gone or was cut is damage, not a wrong question.
+// A listed file that is missing or truncated is damage, not a wrong request.
 Status CheckedStore::Explained(std::string_view key, const Status& status) {
   if (!digests_->Lists(key)) return status;
   if (status.code() == StatusCode::kOutOfRange) {
@@ -73,7 +73,7 @@ Status CheckedStore::Explained(std::string_view key, const Status& status) {
 Result<ObjectInfo> CheckedStore::Stat(std::string_view key) {
   const Result<ObjectInfo> info = inner_->Stat(key);
   if (!info.ok()) return Explained(key, info.status());
-  // A file that was cut is noticed here, before memory is taken for its
+  // A truncated file is noticed here, before memory is allocated for its
   // content.
   HF_RETURN_IF_ERROR(CheckNotCut(key, info->byte_count));
   return info;
@@ -105,7 +105,7 @@ Result<Bytes> CheckedStore::ReadWhole(std::string_view key) {
   }
   HF_RETURN_IF_ERROR(CheckNotCut(key, content->size()));
   const Rows rows = digests_->RowsOf(key);
-  // One row that covers the file: the value is a file.
+  // If a single row covers the file, the value is a complete file.
   if (rows.size() == 1 && rows[0].byte_count != content->size()) {
     HF_RETURN_IF_ERROR(
         described(DigestIndex::CheckValue(rows[0], content->view())));
@@ -145,12 +145,12 @@ Status CheckedStore::CheckBytes(const Extent& extent, std::string_view key,
       .Feed(bytes);
 }
 
-// Widens a range of a listed file to one that can be checked.
+// Extends a range of a listed file to one that can be checked.
 Result<CheckedStore::Extent> CheckedStore::Widen(std::string_view key,
                                                  uint64_t offset,
                                                  uint64_t byte_count,
                                                  const CancelToken* cancel) {
-  // Before the two are added, which could overflow.
+  // Before the addition, which could overflow.
   if (byte_count > kToEnd - offset) {
     return OutOfRangeError("read " + Describe(key) + ": bytes at offset " +
                            std::to_string(offset) + " are past the end");
@@ -177,8 +177,8 @@ Result<CheckedStore::Extent> CheckedStore::Widen(std::string_view key,
   return extent;
 }
 
-// Returns `offset`, or the nearest border at which a row that it would cut can
-// be checked.
+// Returns `offset`, or if it is inside a row, the nearest border at which the
+// row can be checked.
 Result<uint64_t> CheckedStore::Border(const ValueDigest& row, uint64_t offset,
                                       bool is_behind,
                                       const CancelToken* cancel) {
@@ -197,11 +197,12 @@ Result<uint64_t> CheckedStore::Border(const ValueDigest& row, uint64_t offset,
 
 Status CheckedStore::CheckWhole(const ValueDigest& row,
                                 const CancelToken* cancel) {
-  // A large value without blocks is read once as a whole; later reads trust
+  // A large value without blocks is read completely once; later reads rely on
   // that.
   std::atomic<bool>& is_checked =
       is_checked_[static_cast<size_t>(&row - digests_->values().data())];
-  // Threads that come here together all check: slower, and never wrong.
+  // If several threads get here at the same time, all of them check: slower,
+  // but correct.
   if (is_checked.load(std::memory_order_acquire)) return Status();
   Buffer step = Buffer::TryAllocate(kStepBytes);
   if (step.data() == nullptr) {
@@ -224,7 +225,8 @@ Status CheckedStore::CheckWhole(const ValueDigest& row,
   return Status();
 }
 
-// Listed files are small (metadata and manifests), so they are summed whole.
+// Listed files are small (metadata and manifests), so they are summed
+// completely.
 Status CheckedStore::CheckListedFile(const FileDigest& row) {
   const Result<FileDigest> sum = SumFile(*inner_, row.path);
   if (!sum.ok()) return Explained(row.path, sum.status());
@@ -232,8 +234,8 @@ Status CheckedStore::CheckListedFile(const FileDigest& row) {
   return checked.ok() ? checked : checked.WithContext(Describe(row.path));
 }
 
-// Adds the request. A large one is split from its ragged ends, so that its
-// middle is read in place.
+// Adds the request. A large request is split off from its unaligned ends, so
+// that its middle is read in place.
 Status CheckedStore::AddRequest(const RangeRead& request,
                                 const CancelToken* cancel,
                                 std::vector<Fetch>& fetches) {
@@ -248,7 +250,7 @@ Status CheckedStore::AddRequest(const RangeRead& request,
                         Border(extent.rows.front(), begin, true, cancel));
     HF_ASSIGN_OR_RETURN(const uint64_t rest,
                         Border(extent.rows.back(), end, false, cancel));
-    // The borders meet or cross where no whole block lies between them.
+    // The borders meet or cross if there is no complete block between them.
     if (begin <= middle && middle < rest && rest <= end) {
       for (const auto& [from, to] :
            {std::pair(begin, middle), std::pair(middle, rest),
@@ -267,7 +269,7 @@ Status CheckedStore::AddRequest(const RangeRead& request,
   return Status();
 }
 
-// Lets requests that want the same blocks share a read.
+// Merges requests for the same blocks into one read.
 void CheckedStore::AddFetch(const RangeRead& request, Extent extent,
                             std::vector<Fetch>& fetches) {
   if (!fetches.empty() && fetches.back().key() == request.key) {
@@ -275,7 +277,7 @@ void CheckedStore::AddFetch(const RangeRead& request, Extent extent,
     if (extent.begin >= last.begin && extent.begin < last.end &&
         extent.end - last.begin <= kScratchBytesMax) {
       if (extent.end > last.end) {
-        // Both are runs of the rows of one file.
+        // Both are consecutive rows of the same file.
         last.end = extent.end;
         if (!extent.rows.empty()) {
           last.rows =
@@ -317,7 +319,7 @@ Status CheckedStore::Reserve(uint64_t byte_count, Buffer& scratch) {
                                 " bytes of blocks");
 }
 
-// Goes step by step, so that bytes are summed while they are in the cache.
+// Works in steps, so that bytes are summed while they are in the cache.
 Status CheckedStore::RunAlone(const Fetch& fetch, const CancelToken* cancel,
                               Buffer& scratch) {
   const Extent& extent = fetch.extent;
@@ -343,8 +345,8 @@ Status CheckedStore::RunAlone(const Fetch& fetch, const CancelToken* cancel,
   return Status();
 }
 
-// Makes one batch of the inner store, or several where blocks would take too
-// much memory.
+// Makes one batch for the inner store, or several if blocks would need too much
+// memory.
 Status CheckedStore::RunTogether(std::span<const Fetch> fetches,
                                  const CancelToken* cancel) {
   while (!fetches.empty()) {
@@ -356,7 +358,8 @@ Status CheckedStore::RunTogether(std::span<const Fetch> fetches,
       char* target = fetch.requests[0].target.data();
       if (!fetch.is_direct()) {
         scratch_bytes += byte_count;
-        // One fetch goes whatever its size, so that the loop comes to an end.
+        // At least one fetch is included, whatever its size, so that the loop
+        // ends.
         if (!reads.empty() && scratch_bytes > kScratchBytesMax) break;
         HF_RETURN_IF_ERROR(Reserve(byte_count, scratch.emplace_back()));
         target = scratch.back().data();

@@ -1,17 +1,17 @@
-// CheckedStore: the files of a directory, whose bytes are given to a caller
-// only when they are those that `_HOLDFAST_DIGESTS` lists.
+// CheckedStore: the files of a directory, whose bytes are passed to a caller
+// only if they match `_HOLDFAST_DIGESTS`.
 //
-// This is the one place that compares bytes with the sidecar, so nobody who
-// reads through an Item's stores can forget to. Every part of a listed value
-// that a read touches is checked: the whole value, or its blocks, for which the
-// read grows to their borders. A value with a `tail` was checked by its
-// decoder, and only its identity is compared here. A value that has neither, as
-// in sidecars of release 0.1.0, is read as a whole once before the first part
-// of it is given. Values that the sidecar does not list pass unchecked.
+// This is the only place that compares bytes with the sidecar, so no reader of
+// an Item's stores can forget to. Every part of a listed value that a read
+// touches is checked: the complete value, or its blocks, to whose borders the
+// read is extended. A value with a `tail` is checked by its decoder, and only
+// its identity is compared here. A value with neither, as in sidecars of
+// release 0.1.0, is read completely once before the first part of it is
+// returned. Values that the sidecar does not list pass unchecked.
 // Thread-safety: any thread. Ownership: shares the store and the index.
 // Units: bytes.
 // Errors: those of the store; DataLoss with both checksums for bytes that
-// differ, and for a listed file that is not there.
+// differ, and for a listed file that is missing.
 #pragma once
 
 #include <atomic>
@@ -50,9 +50,9 @@ class CheckedStore final : public ReadOnlyStore {
   struct Extent;
   struct Fetch;
 
-  // A listed file that is not there is no absent one.
+  // A missing file that is listed is damage, not merely absent.
   Status Explained(std::string_view key, const Status& status);
-  // DataLoss for a file shorter than what the digests say is in it.
+  // DataLoss for a file shorter than the digests require.
   Status CheckNotCut(std::string_view key, uint64_t byte_count) const;
   Result<Bytes> ReadWhole(std::string_view key);
   Result<Extent> Widen(std::string_view key, uint64_t offset,
@@ -75,8 +75,7 @@ class CheckedStore final : public ReadOnlyStore {
 
   const std::shared_ptr<Store> inner_;
   const std::shared_ptr<const DigestIndex> digests_;
-  // True, by the number of a row, for values that were read whole and were
-  // right.
+  // By row index: true for values that were read completely and were correct.
   std::vector<std::atomic<bool>> is_checked_;
 };
 

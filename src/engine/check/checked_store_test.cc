@@ -23,7 +23,7 @@ std::string RandomText(size_t byte_count, uint32_t seed) {
   return text;
 }
 
-// Behaves like a store of a server: batches are told apart, and counted.
+// Behaves like a server's store: counts batches separately.
 class RemoteTwin final : public CountingStore {
  public:
   explicit RemoteTwin(Store* inner, int requests)
@@ -34,9 +34,9 @@ class RemoteTwin final : public CountingStore {
   const int requests_;
 };
 
-// A data file of a gap, a value of several blocks, a small one, a large one
-// without blocks, one with a tail, a node, and a file; on a store that is near
-// (1) or far (8).
+// A data file with a gap, a value of several blocks, a small value, a large
+// value without blocks, one with a tail, a node, and a file; in a store that is
+// local (1) or remote (8).
 class CheckedStoreTest : public testing::TestWithParam<int> {
  protected:
   CheckedStoreTest() : counted_(&memory_, GetParam()) {
@@ -102,7 +102,8 @@ class CheckedStoreTest : public testing::TestWithParam<int> {
     Write("d/x", damaged);
   }
 
-  // Reads [offset, +count) in each way; the code all of them end with.
+  // Reads [offset, +count) in every way; returns the code with which all of
+  // them end.
   StatusCode ReadAll(uint64_t offset, uint64_t byte_count) {
     const std::string want = data_.substr(offset, byte_count);
     const auto bytes = checked_->Read("d/x", {offset, byte_count});
@@ -144,7 +145,7 @@ TEST_P(CheckedStoreTest, GoodBytesOfAnyRangeAreGiven) {
 
 TEST_P(CheckedStoreTest, AFlipIsFoundByWhoeverReadsItsBlock) {
   Flip(blocks_ + 2 * kBlock + 5);
-  // In another byte of the same block, and in blocks beside it.
+  // In another byte of the same block, and in neighbouring blocks.
   EXPECT_EQ(ReadAll(blocks_ + 3 * kBlock - 1, 1), StatusCode::kDataLoss);
   EXPECT_EQ(ReadAll(blocks_ + 2 * kBlock, 1), StatusCode::kDataLoss);
   EXPECT_EQ(ReadAll(blocks_ + 2 * kBlock - 1, 1), StatusCode::kOk);
@@ -190,7 +191,8 @@ TEST_P(CheckedStoreTest, ATailTellsTheValueAndItsBytesAreForTheDecoder) {
     EXPECT_EQ(checked_->Read("d/x", {tail_, 3 * kBlock}).status().code(),
               StatusCode::kDataLoss);
   }
-  // Reads of the same size as asked for: nothing is read for its sake.
+  // Reads have the requested size: no extra bytes are read for an unlisted
+  // file.
   Write("d/x", data_);
   counted_.ResetCounters();
   ASSERT_TRUE(checked_->Read("d/x", {tail_ + 3, 50}).ok());
@@ -198,7 +200,7 @@ TEST_P(CheckedStoreTest, ATailTellsTheValueAndItsBytesAreForTheDecoder) {
 }
 
 TEST_P(CheckedStoreTest, ANodeIsKnownByAllButTheCrcAtItsEnd) {
-  // A stale node looks so: any CRC at the end may be its own.
+  // A stale node looks like this: any CRC at its end may be its own.
   Flip(node_ + 3);
   EXPECT_EQ(ReadAll(node_, 500), StatusCode::kDataLoss);
   Flip(node_ + 499);
@@ -241,7 +243,7 @@ TEST_P(CheckedStoreTest, AListedFileThatWasCutIsDamage) {
   }
 }
 
-// Spans of rows of a matrix: the blocks that they share are read once.
+// Spans of matrix rows: a block that they share is read once.
 TEST_P(CheckedStoreTest, ABatchReadsEachBlockOnce) {
   std::string target(64 * 16, '\0');
   std::vector<RangeRead> requests;
@@ -257,7 +259,7 @@ TEST_P(CheckedStoreTest, ABatchReadsEachBlockOnce) {
 }
 
 TEST_P(CheckedStoreTest, ALargeRaggedReadTakesOnlyItsEndsThroughScratch) {
-  // As the request's size: far stores split from 8 MiB on.
+  // By the request's size: remote stores split from 8 MiB on.
   const uint64_t value_bytes = 12 << 20;
   data_ = RandomText(value_bytes, 9);
   digests_ = {};
@@ -288,7 +290,7 @@ TEST_P(CheckedStoreTest, ItDoesNotWrite) {
             StatusCode::kUnimplemented);
 }
 
-// A slow twin: whatever is flipped, a read is right, or refused.
+// A slow model: whatever is flipped, a read is either right or refused.
 TEST_P(CheckedStoreTest, NoFlipIsEverGiven) {
   std::mt19937 random(11);
   for (int i = 0; i < 200; ++i) {

@@ -50,7 +50,7 @@ std::span<const Row> RowsBelow(const std::vector<Row>& rows,
   return {first, last};
 }
 
-// The same with paths from there on.
+// The same, with paths relative to `prefix`.
 template <typename Row>
 std::vector<Row> CutBelow(const std::vector<Row>& rows,
                           std::string_view prefix) {
@@ -76,8 +76,8 @@ Result<FileDigest> SumFile(Store& store, const std::string& path) {
 }
 
 DigestIndex::DigestIndex(DigestFile digests) : digests_(std::move(digests)) {
-  // Sorted by path and offset: lookups are binary searches, and the rows of a
-  // file lie together.
+  // Sorted by path and offset, so that lookups are binary searches and the rows
+  // of a file are adjacent.
   std::sort(
       digests_.files.begin(), digests_.files.end(),
       [](const FileDigest& a, const FileDigest& b) { return a.path < b.path; });

@@ -22,32 +22,32 @@ Result<FileDigest> SumFile(Store& store, const std::string& path);
 
 class DigestIndex {
  public:
-  // Nullopt when the directory has no such file.
+  // Nullopt if the directory has no such file.
   static Result<std::optional<DigestIndex>> Read(Store& store);
   // Parses the file's text. The caller adds the file's name to errors.
   static Result<DigestIndex> Parse(std::string_view text);
-  // The rows of files whose paths begin with `prefix`, with paths from there
-  // on; nullopt without any.
+  // The rows for files whose paths begin with `prefix`, with paths relative to
+  // it; nullopt if no path does.
   std::optional<DigestIndex> Below(const std::string& prefix) const;
 
   bool HasFile(std::string_view path) const {
     return FindFile(path) != nullptr;
   }
-  // Ok when the file is not listed.
+  // Ok if the file is not listed.
   Status CheckFile(std::string_view path, std::string_view content) const;
-  // Null when the file is not listed.
+  // Null if the file is not listed.
   const FileDigest* FindFile(std::string_view path) const;
-  // Null when the value is not listed.
+  // Null if the value is not listed.
   const ValueDigest* FindValue(std::string_view path, uint64_t offset) const;
-  // The values and nodes in one file, by offset.
+  // The rows for values and nodes in one file, by offset.
   std::span<const ValueDigest> RowsOf(std::string_view path) const;
-  // Whether anything of the file is listed.
+  // Whether any row is about the file.
   bool Lists(std::string_view path) const {
     return FindFile(path) != nullptr || !RowsOf(path).empty();
   }
   static Status CheckValue(const ValueDigest& row, std::string_view content);
   static Status CheckFile(const FileDigest& row, std::string_view content);
-  // Ok when `got` is what the row says.
+  // Ok if `got` matches the row.
   static Status CheckSum(const FileDigest& row, const FileDigest& got);
 
   const std::vector<SourceFile>& sources() const { return digests_.sources; }

@@ -12,8 +12,7 @@ namespace {
 
 constexpr uint64_t kTailBytes = sizeof(uint32_t);
 
-// The bytes of a row that are summed: those of a node without the CRC at its
-// end.
+// The bytes of a row that are summed: for a node, all but the CRC at its end.
 std::string_view Summed(const ValueDigest& row, uint64_t offset,
                         std::string_view bytes) {
   if (!row.is_node()) return bytes;
@@ -24,7 +23,7 @@ std::string_view Summed(const ValueDigest& row, uint64_t offset,
 }  // namespace
 
 uint64_t EndOf(const ValueDigest& row) {
-  // A row comes from a file: its end must not overflow.
+  // A row is read from a file, so its end must not overflow.
   const uint64_t room = std::numeric_limits<uint64_t>::max() - row.offset;
   return row.offset + std::min(room, row.byte_count);
 }
@@ -51,7 +50,8 @@ RowChecker::RowChecker(const Store& store, std::string_view key,
     const ValueDigest& row = rows[i];
     const bool has_end = EndOf(row) <= end;
     const bool is_inside = row.offset >= begin && has_end;
-    // A row that the read cuts can only be checked by its blocks or its tail.
+    // If the read covers only a part of a row, the row can be checked only by
+    // its blocks or its tail.
     if (row.tail) {
       const bool has_tail = has_end && EndOf(row) - kTailBytes >= begin;
       states_[i].way = has_tail ? Way::kTail : Way::kNone;
@@ -75,7 +75,7 @@ Status RowChecker::Feed(std::string_view bytes) {
       HF_RETURN_IF_ERROR(FeedRow(row, states_[i], from,
                                  bytes.substr(from - offset_, to - from)));
     }
-    // Rows that end here need not be looked at again.
+    // Rows that end here are finished.
     if (i == first_ && EndOf(row) <= end) ++first_;
   }
   offset_ = end;
@@ -111,7 +111,8 @@ Status RowChecker::FeedBlocks(const ValueDigest& row, State& state,
   while (!bytes.empty()) {
     const uint64_t number = (offset - row.offset) / block_bytes_;
     const uint64_t block = row.offset + number * block_bytes_;
-    // Behind the next byte: where a block begins, its border would be `offset`.
+    // The border after the next byte: at the start of a block, the border for
+    // `offset` would be `offset` itself.
     const uint64_t block_end =
         BlockBorder(row, block_bytes_, offset + 1, /*is_behind=*/true);
     const std::string_view part = bytes.substr(0, block_end - offset);

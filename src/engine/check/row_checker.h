@@ -1,9 +1,9 @@
-// RowChecker: compares the bytes of a range of a file, which come front to
-// back, with the rows of `_HOLDFAST_DIGESTS` about it.
+// RowChecker: compares the bytes of a range of a file, fed from front to back,
+// with the rows of `_HOLDFAST_DIGESTS` for it.
 //
-// A row is checked by its blocks, or by its tail, if that is inside the range;
-// one that has neither as a whole, if it lies inside. Other rows are not
-// judged.
+// A row is checked by its blocks, or by its tail if that is inside the range; a
+// row with neither is checked as a whole, if it is inside. Other rows are not
+// checked.
 // Thread-safety: one thread. Ownership: borrows rows and the store.
 // Units: bytes; offsets in the file.
 // Errors: DataLoss with file, offset and both checksums.
@@ -20,23 +20,23 @@
 
 namespace holdfast {
 
-// Behind the last byte of the row.
+// The offset after the last byte of the row.
 uint64_t EndOf(const ValueDigest& row);
-// The border of a block at or before `offset`, or at or behind it. REQUIRES:
-// the row has blocks, and `offset` is in it or at its end.
+// The block border at or before `offset`, or if `is_behind`, at or after it.
+// REQUIRES: the row has blocks, and `offset` is in it or at its end.
 uint64_t BlockBorder(const ValueDigest& row, uint64_t block_bytes,
                      uint64_t offset, bool is_behind);
 
 class RowChecker {
  public:
-  // `rows`: those that reach into [begin, end), by offset.
+  // `rows` are those that overlap [begin, end), by offset.
   RowChecker(const Store& store, std::string_view key,
              std::span<const ValueDigest> rows, uint64_t block_bytes,
              uint64_t begin, uint64_t end);
 
-  // Whether every byte of some row counts, and not only where it ends.
+  // Whether every byte of some row is needed, and not only its end.
   bool sums() const { return sums_; }
-  // The next bytes of the range.
+  // Checks the next bytes of the range.
   Status Feed(std::string_view bytes);
 
  private:
@@ -59,7 +59,7 @@ class RowChecker {
   const uint64_t block_bytes_;
   uint64_t offset_;
   bool sums_ = false;
-  size_t first_ = 0;  // rows before it have ended
+  size_t first_ = 0;  // rows before this one have ended
   std::vector<State> states_;
 };
 

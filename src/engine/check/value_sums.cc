@@ -21,7 +21,7 @@ void ValueSums::Add(std::string_view bytes) {
   row_.crc32c = ExtendCrc32c(row_.crc32c, bytes);
   const std::string_view end =
       bytes.substr(bytes.size() - std::min(bytes.size(), sizeof end_));
-  // The last four bytes of all that was added, in little-endian order.
+  // The last four of all bytes added so far, in little-endian order.
   for (const char byte : end) {
     end_ = end_ >> 8 | uint32_t{static_cast<uint8_t>(byte)} << 24;
   }
@@ -47,7 +47,7 @@ void ValueSums::EndBlock() {
 
 ValueDigest ValueSums::Finish() {
   if (in_block_bytes_ > 0) EndBlock();
-  // One block is the whole value, whose CRC the row has already.
+  // A single block is the complete value, whose CRC the row already has.
   if (row_.block_crcs.size() == 1) row_.block_crcs.clear();
   const bool has_end = known_by_ == ValueKnownBy::kCrc32cEnd
                            ? row_.byte_count >= sizeof end_

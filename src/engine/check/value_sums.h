@@ -1,7 +1,7 @@
-// The checksums by which `_HOLDFAST_DIGESTS` knows stored bytes again, made
-// while the bytes pass.
+// Computes the checksums by which `_HOLDFAST_DIGESTS` identifies stored bytes,
+// while the bytes pass through.
 //
-// Thread-safety: one thread an object; pure functions. Units: bytes.
+// Thread-safety: one thread per object; pure functions. Units: bytes.
 // Errors: those of the store.
 #pragma once
 
@@ -16,20 +16,20 @@
 
 namespace holdfast {
 
-// The facts by which a reader knows a value, beside the CRC of all of it.
+// The means to identify a value, besides the CRC of all its bytes.
 enum class ValueKnownBy : uint8_t {
-  kBlocks,    // the CRCs of its blocks: parts of it are read
-  kZstdEnd,   // its end: the checksum of a zstd frame
-  kCrc32cEnd  // its end: a CRC-32C, which makes the CRC of the whole a constant
+  kBlocks,    // the CRCs of its blocks, as parts of it are read
+  kZstdEnd,   // its end, which is the checksum of a zstd frame
+  kCrc32cEnd  // its end: a CRC-32C, so the CRC of all its bytes is constant
 };
 
 class ValueSums {
  public:
   explicit ValueSums(ValueKnownBy known_by) : known_by_(known_by) {}
 
-  // The next bytes of the value.
+  // Adds the next bytes of the value.
   void Add(std::string_view bytes);
-  // Covers all bytes added; the caller fills in the row's path and offset.
+  // Returns a row that covers all added bytes; the caller sets path and offset.
   ValueDigest Finish();
 
  private:
@@ -43,16 +43,17 @@ class ValueSums {
   uint32_t end_ = 0;  // the last four bytes
 };
 
-// The row of `bytes` that lie at `offset` of a file.
+// The row for `bytes` at `offset` in a file.
 ValueDigest SumValue(std::string path, uint64_t offset, std::string_view bytes,
                      ValueKnownBy known_by);
 
-// The rows of a manifest and of a node of a database. These end in a CRC of
-// their own, so that the CRC of all of it would be the same for all: the row of
-// a node has that of all but the last four bytes, and a manifest has one, too.
+// The rows for a manifest, and for a node of a database. Both end in a CRC of
+// their own, so the CRC of all their bytes would be the same for all: the row
+// of a node has the CRC of all but the last four bytes, and a manifest gets
+// such a row, too.
 Status AddManifestRows(Store& store, const std::string& path,
                        DigestFile& digests);
-// Adds rows for the nodes that a write into the directory of `digests` made.
+// Adds rows for the nodes that a write into the directory of `digests` created.
 void AddNodeRows(const ocdbt::BulkWriteSummary& summary, DigestFile& digests);
 
 }  // namespace holdfast

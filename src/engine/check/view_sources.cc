@@ -13,10 +13,11 @@
 namespace holdfast {
 namespace {
 
-// Sources by their links, everything else from the directory itself.
+// Reads sources through their links, and everything else from the directory
+// itself.
 class ViewStore final : public ReadOnlyStore {
  public:
-  // `sources`: by path, as a DigestIndex has them.
+  // `sources` are sorted by path, as in a DigestIndex.
   ViewStore(std::shared_ptr<Store> files, std::shared_ptr<Store> linked,
             const std::vector<SourceFile>& sources)
       : files_(std::move(files)), linked_(std::move(linked)) {
@@ -40,7 +41,7 @@ class ViewStore final : public ReadOnlyStore {
                   std::span<char> target) override {
     return Of(key).ReadInto(key, offset, target);
   }
-  // Neighbours of one store go there together.
+  // Consecutive requests to the same store are sent together.
   Status ReadBatch(std::span<const RangeRead> requests,
                    const CancelToken* cancel) override {
     while (!requests.empty()) {
@@ -94,7 +95,7 @@ Status CompareSource(const SourceFile& row, const Result<ObjectInfo>& now,
     return SourceError(row, "is gone");
   }
   HF_RETURN_IF_ERROR(now.status());
-  // Bytes that are read are summed then, and bytes behind them do not matter.
+  // Bytes that are read are also summed, and appended bytes do not matter.
   const bool is_summed = !list.RowsOf(row.path).empty();
   if (is_summed ? now->byte_count < row.byte_count
                 : now->byte_count != row.byte_count) {

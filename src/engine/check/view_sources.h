@@ -1,9 +1,9 @@
-// The files of others that a view refers to: read wherever their links lead,
-// and only while they are what the view was made of.
+// The files outside a view that it refers to: read wherever their links lead,
+// and only while they are unchanged since the view was made.
 //
 // Thread-safety: as Store. Ownership: the store shares `files`.
-// Errors: DataLoss for a source that is gone, or that has changed, naming it,
-// what it was, and what to do.
+// Errors: DataLoss for a source that is missing or has changed, naming it, its
+// recorded state, and what to do.
 #pragma once
 
 #include <memory>
@@ -17,27 +17,27 @@
 
 namespace holdfast {
 
-// The size and the time of the last change of the file at `place`, as a row of
-// `sources`; `path` is its name in the view.
+// The size and modification time of the file at `place`, as a row of `sources`;
+// `path` is its name in the view.
 Result<SourceFile> DescribeSource(const std::string& path, const Place& place);
 
-// Ok while the file that `row`, one of `list`, leads to from `directory` is
-// what the row says. Where the list has checksums of what is in it, its time
-// does not matter, nor what was added behind it: a view that was copied has
-// files of another time.
+// Ok while the file that `row` in `list` leads to from `directory` matches the
+// row. If the list has checksums for its contents, its time does not matter,
+// nor do bytes appended to it: a view that was copied has files with other
+// times.
 Status CheckSource(const Place& directory, const SourceFile& row,
                    const DigestIndex& list);
 
-// Where a view has files of formats other than safetensors, which lie in the
-// item's directory itself.
+// Where a view keeps files of formats other than safetensors; safetensors files
+// are in the item's directory itself.
 inline constexpr std::string_view kSourcesDirectory = "sources";
 
-// False only of a directory of which no source is a link; reads no file.
+// False only for a directory in which no source is a link; reads no file.
 bool MayHaveLinks(const Place& directory);
 
-// `files`, the store of `directory`, with the sources in its list as what their
-// links lead to. With `must_match` all of them are compared with their rows
-// now.
+// `files`, the store of `directory`, in which each source in its list stands
+// for the file that its link leads to. With `must_match`, all sources are
+// checked against their rows now.
 Result<std::shared_ptr<Store>> WithSources(std::shared_ptr<Store> files,
                                            const Place& directory,
                                            const DigestIndex& list,

@@ -1,4 +1,5 @@
-// Damage to files other than arrays: every reader of a checkpoint must see it.
+// Damage to files other than arrays, which every reader of a checkpoint must
+// notice.
 #include "engine/check/checked_files.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +15,7 @@
 #include "holdfast/detail/checked_file.h"
 #include "holdfast/pending_save.h"
 #include "stores/place/file_walk.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "twins/mem_bucket.h"
 #include "twins/scratch_directory.h"
 
@@ -37,7 +38,7 @@ void ReplaceFile(const fs::path& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// Another text of the same length that is as good JSON.
+// Replaces a word so that the length is the same and the JSON still valid.
 void ChangeWord(const fs::path& path, std::string_view word,
                 std::string_view other) {
   std::string text = TextOfFile(path);
@@ -59,7 +60,7 @@ Tree StateTree(int64_t number = 1) {
   });
 }
 
-// Steps of a root, each of a tree and of a document that its caller wrote.
+// Steps of a root, each with a tree and a document that its caller wrote.
 class DamagedFileTest : public testing::Test {
  protected:
   void SetUp() override { SaveStep(5); }
@@ -187,7 +188,7 @@ TEST_F(DamagedFileTest, AMissingItemIsNamed) {
     SCOPED_TRACE(item);
     fs::rename(FileOf(5, item), scratch_ / "aside");
     ExpectDamage(PathOf(5), "item \"" + std::string(item) + "\"");
-    // The remaining item can be had by its name.
+    // The other item can still be opened by its name.
     OpenOptions other;
     other.item = item == std::string("meta") ? "state" : "meta";
     EXPECT_TRUE(LoadStatus(PathOf(5), other).ok());
@@ -197,7 +198,7 @@ TEST_F(DamagedFileTest, AMissingItemIsNamed) {
   }
 }
 
-// Nothing in such a directory says any more that it was an item.
+// Nothing in such a directory shows any more that it was an item.
 TEST_F(DamagedFileTest, AnItemThatLostAllItsHeadsIsNotLeftOut) {
   for (const char* name : {"_METADATA", "manifest.ocdbt", "_sharding"}) {
     fs::remove(FileOf(5, "state/" + std::string(name)));
@@ -205,7 +206,7 @@ TEST_F(DamagedFileTest, AnItemThatLostAllItsHeadsIsNotLeftOut) {
   ExpectDamage(PathOf(5), "state/_METADATA");
 }
 
-// The arrays by themselves would be another tree than the one that was saved.
+// The arrays by themselves would be a different tree than the saved one.
 TEST_F(DamagedFileTest, ATreeThatLostItsMetadataIsNoBareDatabase) {
   fs::remove(FileOf(5, "state/_METADATA"));
   fs::remove(FileOf(5, "state/_sharding"));
@@ -246,7 +247,7 @@ TEST_F(DamagedFileTest, RemovedListsAreNotedAndAreDamage) {
   }
 }
 
-// As stock Orbax, and as holdfast before it said that there are lists.
+// As from stock Orbax, and from holdfast before its markers mentioned lists.
 TEST_F(DamagedFileTest, WithoutAWordOfListsNothingIsNoted) {
   fs::remove(FileOf(5, "_HOLDFAST_DIGESTS"));
   fs::remove(FileOf(5, "state/_HOLDFAST_DIGESTS"));
@@ -259,7 +260,7 @@ TEST_F(DamagedFileTest, WithoutAWordOfListsNothingIsNoted) {
   EXPECT_TRUE(LoadStatus(PathOf(5)).ok());
 }
 
-// Damage that the files give away by themselves, as stock Orbax leaves them.
+// Damage that the files themselves reveal, as in stock Orbax's checkpoints.
 class UnlistedFileTest : public DamagedFileTest {
  protected:
   void SetUp() override {
@@ -291,7 +292,7 @@ TEST_F(UnlistedFileTest, ADocumentThatIsNoTextIsDataLoss) {
 TEST_F(UnlistedFileTest, ATreeThatIsListedHasItsStructure) {
   ChangeWord(FileOf(5, "_CHECKPOINT_METADATA"), "\"s\"",
              R"("orbax.checkpoint.x.PyTreeCheckpointHandler")");
-  // Beside these the item's own directory says the same.
+  // Besides these, the item's own directory shows that it is an item.
   fs::remove(FileOf(5, "state/_METADATA"));
   fs::remove(FileOf(5, "state/_sharding"));
   fs::remove(FileOf(5, "state/commit_success.txt"));
@@ -334,7 +335,7 @@ TEST_F(DamagedFileTest, WithNoWholeStepTheErrorSaysSo) {
   EXPECT_THAT(status.message(), HasSubstr("no other step is whole"));
 }
 
-// Leftovers of a save that never ended, and directories that are not steps.
+// Leftovers of a save that never finished, and directories that are not steps.
 TEST_F(DamagedFileTest, WhatWasNeverCommittedIsPassedOver) {
   fs::create_directories(PathOf(6) + "/state/d");
   WriteBelow(PathOf(7), "_CHECKPOINT_METADATA",
@@ -347,7 +348,7 @@ TEST_F(DamagedFileTest, WhatWasNeverCommittedIsPassedOver) {
   EXPECT_EQ((*opened)->info().step, 5);
 }
 
-// An item that some steps do not have is not damage.
+// An item that some steps never had is not damage.
 TEST_F(DamagedFileTest, AnItemThatTheNewestStepNeverHadComesFromAnOlderOne) {
   ASSERT_TRUE(Save(PathOf(6), StateTree(), {.sync = false}).ok());
   SaveOptions v1;
@@ -385,14 +386,14 @@ class DamagedObjectTest : public DamagedFileTest {
   void SetUp() override {
     SaveStep(5);
     SaveStep(7);
-    const auto store = StoreAt(root_);
+    const auto store = Place(root_).OpenStore();
     ASSERT_TRUE(WalkFiles(root_, [&](const WalkedFile& file) {
                   const Bytes content = store->Read(file.path).value();
                   mem_.Put("run/" + file.path, content.view());
                 }).ok());
   }
   void Remove(const std::string& key) {
-    ASSERT_TRUE(StoreAt("mem://test/run")->Delete(key).ok());
+    ASSERT_TRUE(Place("mem://test/run").OpenStore()->Delete(key).ok());
   }
 
   MemBucketForTest mem_;
@@ -424,7 +425,8 @@ TEST_F(DamagedObjectTest, DamageIsSeenInABucket) {
   EXPECT_TRUE(LoadStatus(root, asked).ok());
 }
 
-// The lists of a checkpoint are read once each, with all that opens it.
+// The lists of a checkpoint are read once each, together with everything else
+// that opening reads.
 TEST_F(DamagedObjectTest, ChecksCostNoRoundTripsOfTheirOwn) {
   mem_.bucket->ResetCounters();
   ASSERT_TRUE(OpenCheckpoint("mem://test/run/7").ok());

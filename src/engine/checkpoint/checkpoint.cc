@@ -1,4 +1,4 @@
-// Checkpoint: what is the same for every format, before its own reading begins.
+// Checkpoint: the parts common to all formats, before a format's own reading.
 #include "holdfast/checkpoint.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Names close to the wanted one, for the error message.
+// Names similar to the wanted one, for the error message.
 std::string CloseNames(const std::vector<LeafInfo>& leaves,
                        std::string_view name) {
   std::string text;
@@ -68,7 +68,7 @@ Status CheckTarget(const LeafInfo& leaf, const ArrayView& target) {
                                 " strides, want " +
                                 std::to_string(target.shape.size()));
   }
-  // The one cast that TensorStore refuses, in its words.
+  // The only cast that TensorStore refuses, with its message.
   if (target.dtype == DType::kBool &&
       DTypeKindOf(*leaf.dtype) == DTypeKind::kComplex) {
     return InvalidArgumentError("Source does not support reading.");

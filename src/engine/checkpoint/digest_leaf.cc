@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// Memory of a digest.
+// Memory used by a digest.
 constexpr uint64_t kDigestSlabBytes = uint64_t{64} << 20;
 
 Status DigestArray(const Checkpoint& checkpoint, size_t leaf, Sha256& sha256) {

@@ -1,5 +1,5 @@
-// LoadCheckpoint: open, choose leaves, restore all arrays in one plan, rebuild
-// the tree.
+// LoadCheckpoint: opens, chooses leaves, restores all arrays in one plan, and
+// rebuilds the tree.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -16,14 +16,14 @@
 namespace holdfast {
 namespace {
 
-// Wanted leaves of one item, and the memory of those that are arrays.
+// The wanted leaves of one item, and the memory for those that are arrays.
 struct ItemLoad {
   const Item* item;
   std::vector<const StoredLeaf*> leaves;
   std::vector<Array> arrays;  // empty Array for leaves without a layout
 };
 
-// The arrays that must be read, without memory yet.
+// The arrays that must be read; memory is allocated later.
 Status AddTargets(const ItemLoad& load, std::vector<RestoreTarget>& targets) {
   for (const StoredLeaf* leaf : load.leaves) {
     HF_RETURN_IF_ERROR(leaf->problem);
@@ -33,7 +33,7 @@ Status AddTargets(const ItemLoad& load, std::vector<RestoreTarget>& targets) {
   return Status();
 }
 
-// Gives every target its memory; `arrays` keep it, one for each wanted leaf.
+// Allocates every target's memory; `arrays` own it, one for each wanted leaf.
 Status AllocateArrays(std::vector<ItemLoad>& loads,
                       std::vector<RestoreTarget>& targets) {
   size_t next = 0;
@@ -50,7 +50,7 @@ Status AllocateArrays(std::vector<ItemLoad>& loads,
   return Status();
 }
 
-// Makes the traits of jax arrays; leaves that were laid out alike share one.
+// Makes the traits of jax arrays; leaves with the same layout share one object.
 class TraitsPool {
  public:
   std::shared_ptr<const ArrayTraits> Get(const StoredLeaf& leaf) {
@@ -154,7 +154,7 @@ Result<LoadResult> LoadCheckpoint(const OpenedCheckpoint& checkpoint,
                                   const LoadOptions& options) {
   return CatchBadAlloc([&]() -> Result<LoadResult> {
     Result<LoadResult> result = LoadTree(checkpoint, options);
-    // It explains what failed.
+    // It explains the failure.
     if (!result.ok()) HF_RETURN_IF_ERROR(CheckStillThere(checkpoint.items()));
     return result;
   });

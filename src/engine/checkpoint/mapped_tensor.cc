@@ -1,4 +1,5 @@
-// MapTensors: what may be mapped, one mapping a file, and its check.
+// MapTensors: decides what can be mapped, makes one mapping per file, and
+// checks it.
 #include "holdfast/mapped_tensor.h"
 
 #include <algorithm>
@@ -11,22 +12,22 @@
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
 #include "ground/tensor/box.h"
+#include "stores/place/place.h"
 #include "stores/storage/file_mapping.h"
-#include "stores/storage/url_path.h"
 
 namespace holdfast {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Memory of a check.
+// Memory used by a check.
 constexpr uint64_t kCheckSlabBytes = uint64_t{64} << 20;
 
-// The range that is mapped of one file, and for which of the leaves.
+// The range of one file that is mapped, and the leaves that need it.
 struct FileRange {
   uint64_t begin = 0;
   uint64_t end = 0;
-  std::vector<size_t> places;  // in the list that was asked for
+  std::vector<size_t> places;  // indices into the requested list
 };
 
 class TensorMapper {
@@ -84,7 +85,8 @@ class TensorMapper {
     tensor.why_not = found.why_not;
     if (!tensor.why_not.empty()) return Status();
     PlainRun run = PlainRunOf(*info.dtype, info.shape, found.extents);
-    if (run.why_not.empty() && IsUrl(run.file)) {
+    if (run.why_not.empty() && !files_.contains(run.file) &&
+        Place(run.file).is_remote()) {
       run.why_not = "not in a file system";
     }
     tensor.why_not = std::move(run.why_not);
@@ -100,8 +102,8 @@ class TensorMapper {
     return Status();
   }
 
-  // Which links may lead out of a checkpoint, and whether a view's source is
-  // still what it was, the checkpoint's own reader knows.
+  // The checkpoint's own reader decides which links may lead out of a
+  // checkpoint, and whether a view's source is unchanged.
   Status CheckMayRead(const std::string& file, size_t i) const {
     std::error_code error, file_error;
     const fs::path root = fs::canonical(checkpoint_.info().path, error);
@@ -122,8 +124,8 @@ class TensorMapper {
     return Status();
   }
 
-  // A file that took the name of the one that was opened would be mapped in its
-  // place: whoever reads notices.
+  // A file that has replaced the opened one would be mapped in its place;
+  // reading notices that.
   Status CheckStillThere() const {
     const size_t i = files_.begin()->second.places.front();
     const size_t rank = InfoOf(i).shape.size();

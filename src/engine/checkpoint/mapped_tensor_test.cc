@@ -25,7 +25,7 @@ Extent At(Shape origin, Shape shape, uint64_t offset) {
   return {{std::move(origin), std::move(shape)}, "f", offset, {}, false};
 }
 
-// Values that tell each other apart.
+// Distinct values.
 Array Numbered(Shape shape) {
   std::vector<float> values(static_cast<size_t>(ElementCount(shape)));
   std::iota(values.begin(), values.end(), 0.0F);
@@ -49,7 +49,7 @@ TEST(PlainRun, OfOneExtentOrSeveralInAnyOrder) {
                   At({2, 0}, {2, 3}, 64 + 24)});
   EXPECT_EQ(rows.why_not, "");
   EXPECT_EQ(rows.offset, 64);
-  // Parts of a row, and axes of one element around them.
+  // Parts of a row, with axes of one element around them.
   EXPECT_EQ(WhyNotRun({1, 2, 4}, {At({0, 0, 0}, {1, 1, 4}, 0),
                                   At({0, 1, 0}, {1, 1, 2}, 16),
                                   At({0, 1, 2}, {1, 1, 2}, 24)}),

@@ -86,7 +86,7 @@ TEST_F(MarkerCommitTest, OverwriteKeepsTheOldUntilTheNewIsComplete) {
     EXPECT_EQ(ReadTestFile(aside_ + "/_METADATA"), "old");
     WriteTestFile(path_ + "/_METADATA", "half");
   }
-  EXPECT_EQ(Now(), "old");  // the abort gave it back
+  EXPECT_EQ(Now(), "old");  // the abort restored it
   auto pending = PendingCheckpoint::Begin(path_, kMarkerOver);
   ASSERT_TRUE(pending.ok());
   MakeFinished("new");
@@ -99,7 +99,7 @@ TEST_F(MarkerCommitTest, TheNextSaveRecoversWhatACrashPutAside) {
   WriteTestFile(aside_ + "/_METADATA", "old");
   WriteTestFile(path_ + "/_CHECKPOINT_METADATA", kBegun);
   EXPECT_EQ(PendingCheckpoint::Begin(path_, kMarker).status().code(),
-            StatusCode::kAlreadyExists);  // the old one is back
+            StatusCode::kAlreadyExists);  // the old one is restored
   EXPECT_EQ(Now(), "old");
 }
 
@@ -164,7 +164,7 @@ TEST_F(MarkerCommitTest, ReadersRefuseAnUnfinishedCheckpoint) {
       PendingSave::Begin(path_, {.commit_mode = CommitMode::kMarkerFile});
   ASSERT_TRUE(pending.ok()) << pending.status().ToString();
   ASSERT_TRUE((*pending)->SaveItem("", tree, {}).ok());
-  // All of its data is there; nobody has to be told the mode.
+  // All of its data exists, and readers need not be told the mode.
   EXPECT_EQ(LoadCheckpoint(path_).status().message(),
             "Found incomplete checkpoint at " + path_ + ".");
   EXPECT_EQ((*OpenCheckpoint(root_))->info().step, 6);
@@ -176,7 +176,7 @@ TEST_F(MarkerCommitTest, ReadersRefuseAnUnfinishedCheckpoint) {
   ASSERT_TRUE((*pending)->Commit({}).ok());
   EXPECT_EQ((*OpenCheckpoint(root_))->info().step, 7);
   EXPECT_TRUE(VerifyCheckpoint(path_)->damages.empty());
-  // Told that markers count, a reader wants one.
+  // If told that markers count, a reader requires one.
   fs::remove(path_ + "/commit_success.txt");
   EXPECT_EQ((*OpenCheckpoint(root_))->info().step, 7);
   EXPECT_EQ((*OpenCheckpoint(root_, {.commit_mode = CommitMode::kMarkerFile}))

@@ -35,7 +35,8 @@ bool IsBare(const ItemPlace& item) {
 }
 
 // The first look may have been at a directory that a save had just made, or at
-// one that a removal was emptying: what says so comes first, and goes last.
+// one that a removal was emptying: the files that identify a checkpoint are
+// written first, and removed last.
 Status CheckStillThat(const Place& place, const OpenOptions& options,
                       const FoundCheckpoint& found) {
   const std::vector<ItemPlace>& items = found.items;
@@ -69,7 +70,7 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
     const Place& place, const OpenOptions& options) {
   const PhaseScope scope(Phase::kOpen, place.path());
   const LookScope look(place, LookForOf(options));
-  BringBack(look.place().Absolute());  // before it is told from others
+  BringBack(look.place().Absolute());  // before it is classified
   std::string id;
   HF_ASSIGN_OR_RETURN(FoundCheckpoint found,
                       FindCheckpointAndId(look.place(), options, id));
@@ -89,7 +90,7 @@ Result<std::unique_ptr<OpenedCheckpoint>> OpenedCheckpoint::Open(
                                     : CheckStillThat(place, options, found);
   };
   const Status status = open_items();
-  // It explains what failed, too.
+  // It also explains a failure.
   HF_RETURN_IF_ERROR(CheckSamePlace(found.directory, id));
   HF_RETURN_IF_ERROR(status);
   return opened;
@@ -130,7 +131,7 @@ void OpenedCheckpoint::DescribeLeaves() {
   }
 }
 
-// Adds what `_METADATA` says beside its entries.
+// Adds the contents of `_METADATA` besides its entries.
 void OpenedCheckpoint::AddItemInfo(const Item& item) {
   if (item.digests() != nullptr) {
     for (const SourceFile& row : item.digests()->sources()) {
@@ -225,7 +226,7 @@ Result<Stats> OpenedCheckpoint::DoReadInto(
   Run run(run_options, RequestsInFlight(targets));
   Stats stats;
   Result<RestorePlan> planned = PlanRestore(std::move(targets), run);
-  // It explains what failed.
+  // It explains the failure.
   if (!planned.ok()) HF_RETURN_IF_ERROR(CheckStillThere(items_));
   HF_ASSIGN_OR_RETURN(RestorePlan plan, std::move(planned));
   stats.plan_seconds = watch.Lap();

@@ -1,7 +1,7 @@
-// OpenedCheckpoint: the Checkpoint behind Open for Orbax's formats, with what
-// loading and verifying need beyond the public face; and Open, Load and Verify
-// for only those formats. (The public ones, foreign/open/open.cc, know others
-// too.)
+// OpenedCheckpoint: the Checkpoint that Open returns for Orbax's formats, with
+// what loading and verifying need beyond the public interface; and Open, Load
+// and Verify for only those formats. (The public functions in
+// foreign/open/open.cc also support others.)
 //
 // Thread-safety, ownership, errors: as holdfast/checkpoint.h.
 #pragma once
@@ -22,24 +22,24 @@
 
 namespace holdfast {
 
-// Leaves of one item, ready to become its part of the tree.
+// The leaves of one item, ready to become its part of the tree.
 struct ItemEntries {
   const Item* item = nullptr;
   std::vector<UnflattenEntry> entries;
 };
 
-// The things to look for, for an opener with these options.
+// The things that an opener with these options must look for.
 LookFor LookForOf(const OpenOptions& options);
 
 class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
  public:
-  // leaves() stays empty, and so must be left alone what needs it, until
-  // DescribeLeaves: a load does without. LeafName, items and TreeOf work at
-  // once.
+  // leaves() stays empty until DescribeLeaves, so until then nothing that needs
+  // it may be called: a load does without it. LeafName, items and TreeOf work
+  // right away.
   static Result<std::unique_ptr<OpenedCheckpoint>> Open(
       const Place& place, const OpenOptions& options);
 
-  // Opens one item of which nothing but these arrays is read.
+  // Opens one item of which only these arrays are read.
   static std::unique_ptr<OpenedCheckpoint> OfItem(std::unique_ptr<Item> item);
 
   void DescribeLeaves();
@@ -55,7 +55,7 @@ class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
   }
   // leaves()[leaf].name.
   std::string_view LeafName(size_t leaf) const;
-  // One tree of some or all items: the item's own when it is the only one.
+  // One tree from some or all items; the item's own tree if there is only one.
   Result<Tree> TreeOf(std::vector<ItemEntries> items) const;
 
  protected:
@@ -68,12 +68,12 @@ class OpenedCheckpoint final : public Checkpoint, public StoredExtents {
   OpenedCheckpoint() = default;
   void AddItem(std::unique_ptr<Item> item, bool name_it);
   void AddItemInfo(const Item& item);
-  // The leaf has no layout: the old msgpack file holds the value in line.
+  // For a leaf without a layout: the old msgpack file holds its value inline.
   Result<ConstArrayView> ViewOfValue(size_t leaf) const;
 
   std::vector<std::unique_ptr<Item>> items_;
   std::vector<std::pair<const Item*, const StoredLeaf*>> leaves_;  // as infos_
-  std::vector<std::string> names_;  // of leaves_, when items have names
+  std::vector<std::string> names_;  // names of leaves_, if items have names
 };
 
 Result<std::unique_ptr<Checkpoint>> OpenCheckpoint(

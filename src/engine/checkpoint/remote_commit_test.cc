@@ -1,5 +1,5 @@
 // Saves to object stores: what is left when a process dies, a request fails or
-// somebody else saves to the same path, at every request of a save.
+// another process saves to the same path, at every request of a save.
 #include "engine/commit/remote_commit.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Sanitized, each point takes ten times as long: a sample will do.
+// With sanitizers each point takes ten times as long, so a sample must do.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kPointStep = 5;
 #else
@@ -36,7 +36,7 @@ constexpr uint64_t kPointStep = 1;
 
 constexpr int64_t kElements = 40 << 10;  // more than one part of an upload
 
-// A tree that tells its number in each of its leaves.
+// A tree with its number in each of its leaves.
 Tree NumberedTree(int number) {
   std::vector<float> values(kElements);
   for (int64_t i = 0; i < kElements; ++i) {
@@ -51,7 +51,7 @@ Tree NumberedTree(int number) {
                      {"w", Tree::JaxArray(array)}});
 }
 
-// Leaves in order, arrays by their checksums.
+// The leaves in order, arrays by their checksums.
 std::string TextOfTree(const Tree& tree) {
   if (!tree.is_leaf()) {
     std::string text = "{";
@@ -105,15 +105,15 @@ MemoryBucketOptions SmallParts(bool is_gcs) {
   return options;
 }
 
-// One bucket of two processes: mem://one/… and mem://two/… are the same
-// objects, each with faults of its own.
+// One bucket with two processes: mem://one/… and mem://two/… are the same
+// objects, each with its own faults.
 class RemoteCommitTest : public ::testing::TestWithParam<bool> {
  protected:
   RemoteCommitTest() {
     SetLeaseSleepForTest([this](double seconds) {
       memory_->AdvanceTime(static_cast<int64_t>(seconds * 1e9));
     });
-    // Files that come through a fresh client have to be asked for afresh.
+    // A fresh client has cached no files, so it must request them.
     BucketRegistry::Default().Register("mem", [this](const std::string& root,
                                                      const RemoteOptions&) {
       return Result<std::shared_ptr<Bucket>>(root == "mem://two" ? two_ : one_);
@@ -128,7 +128,7 @@ class RemoteCommitTest : public ::testing::TestWithParam<bool> {
     return "mem://two/run/" + name;
   }
 
-  // Names of all objects, those that are chosen by chance by their directory.
+  // Names of all objects; for objects with random names, their directory.
   std::multiset<std::string> Keys() const {
     std::multiset<std::string> keys;
     ListRequest request;
@@ -218,7 +218,7 @@ TEST_P(RemoteCommitTest, OverwritesAndClearsUp) {
   EXPECT_EQ(Keys(), keys);
 }
 
-// Beside those of its data file, which grows with the data.
+// Not counting requests for its data file, which grows with the data.
 TEST_P(RemoteCommitTest, CostsTheSameForAnyNumberOfLeaves) {
   const auto requests_of = [&](int leaf_count) {
     std::vector<Tree::Member> members;
@@ -239,9 +239,9 @@ TEST_P(RemoteCommitTest, CostsTheSameForAnyNumberOfLeaves) {
     }
     return requests;
   };
-  (void)requests_of(1);  // asks what the server honours
+  (void)requests_of(1);  // finds out what the server supports
   const auto few = requests_of(2);
-  const auto many = requests_of(60);  // more would need parts here
+  const auto many = requests_of(60);  // more would need several parts here
   EXPECT_EQ(few.size(), many.size())
       << ::testing::PrintToString(few) << ::testing::PrintToString(many);
   RecordProperty("requests", static_cast<int>(few.size()));
@@ -268,7 +268,7 @@ TEST_P(RemoteCommitTest, RefusesRenames) {
   EXPECT_THAT(std::string(saved.message()), HasSubstr("kMarkerFile"));
 }
 
-// A directory that other tools have copied there counts by its path, and is not
+// A directory that other tools have copied there opens by its path, but is not
 // a step.
 TEST_P(RemoteCommitTest, OpensByItsPathWhatHasNoMarker) {
   ASSERT_TRUE(SaveNumber(One("6"), 1).ok());
@@ -348,7 +348,8 @@ TEST_P(RemoteCommitTest, ADeadOverwriteLeavesTheOldOrTheNew) {
   RecordProperty("crash_points", static_cast<int>(point_count));
 }
 
-// Somebody takes over what has died at request j, and dies as well at k.
+// One process takes over from another that died at request j, and dies as well,
+// at k.
 TEST_P(RemoteCommitTest, ADeadTakeOverIsTakenOver) {
   ASSERT_TRUE(SaveNumber(One("7"), 2).ok());
   const auto whole = Keys();
@@ -380,8 +381,8 @@ TEST_P(RemoteCommitTest, ADeadTakeOverIsTakenOver) {
   RecordProperty("crash_points", static_cast<int>(point_count));
 }
 
-// One request fails, before it acts or with its answer lost, and the process
-// lives on: its save succeeds or says why not, and then nothing is left of it.
+// One request fails, before it acts or with its response lost, and the process
+// continues: its save succeeds or reports the reason, and then leaves nothing.
 TEST_P(RemoteCommitTest, AFailedRequestLeavesTheOldOrTheNew) {
   for (const bool acts : {false, true}) {
     for (const bool is_overwrite : {false, true}) {
@@ -418,7 +419,7 @@ TEST_P(RemoteCommitTest, AFailedRequestLeavesTheOldOrTheNew) {
   }
 }
 
-// A client that sends again what failed never notices.
+// A client that resends failed requests never notices.
 TEST_P(RemoteCommitTest, ResentRequestsAreNoConflicts) {
   for (const bool acts : {false, true}) {
     for (uint64_t k = 1; k < 40; ++k) {
@@ -432,7 +433,7 @@ TEST_P(RemoteCommitTest, ResentRequestsAreNoConflicts) {
 }
 
 // Another process saves, from its first request to its last, before the k-th
-// request of this one.
+// request of this process.
 TEST_P(RemoteCommitTest, OfTwoSaversOneWins) {
   uint64_t first_wins = 0;
   uint64_t second_wins = 0;
@@ -458,7 +459,7 @@ TEST_P(RemoteCommitTest, OfTwoSaversOneWins) {
                  " / " + second.ToString());
     EXPECT_FALSE(first.ok() && second.ok());
     if (!first.ok() && !second.ok()) {
-      // The first wrote a name in the very moment in which it lost the lease.
+      // The first wrote a name at the very moment when it lost the lease.
       EXPECT_EQ(second.code(), StatusCode::kAlreadyExists);
       EXPECT_FALSE(LoadCheckpoint(One("7")).ok());
       continue;
@@ -476,15 +477,15 @@ TEST_P(RemoteCommitTest, OfTwoSaversOneWins) {
   EXPECT_GT(first_wins, 0u);  // the second came while the first committed
 }
 
-// The same of two that replace a checkpoint: while the first moves and removes
-// objects, nobody takes over and has his own removed.
+// The same for two processes that replace a checkpoint: while the first moves
+// and removes objects, no other process takes over and loses its own objects.
 TEST_P(RemoteCommitTest, OfTwoOverwritersNoneDestroysTheOthers) {
   const std::string third = TextOfTree(NumberedTree(3));
   uint64_t refused_count = 0, second_wins = 0;
   for (uint64_t k = 1;; k += kPointStep) {
     StartOver();
     ASSERT_TRUE(SaveNumber(One("7"), 3).ok());
-    SetLeaseSleepForTest([](double) {});  // a minute does not pass meanwhile
+    SetLeaseSleepForTest([](double) {});  // a minute does not pass
     std::atomic<uint64_t> request_count = 0;
     Status second = CancelledError("it never began");
     one_->SetHook([&](BucketRequest, std::string_view) {
@@ -515,7 +516,7 @@ TEST_P(RemoteCommitTest, OfTwoOverwritersNoneDestroysTheOthers) {
   EXPECT_GT(second_wins, 5 / kPointStep);
 }
 
-// A removal that was marked goes on only while nobody saves there anew.
+// A removal that was marked continues only while no process saves there again.
 TEST_P(RemoteCommitTest, ARemovalLeavesWhatIsSavedThereSince) {
   ASSERT_TRUE(SaveNumber(One("7"), 1).ok());
   ASSERT_TRUE(MarkForDeletion(One("7")).ok());
@@ -523,7 +524,7 @@ TEST_P(RemoteCommitTest, ARemovalLeavesWhatIsSavedThereSince) {
   ASSERT_TRUE(RemoveMarked(One("7")).ok());
   EXPECT_EQ(TextOfLoaded(One("7")), new_);
   ASSERT_TRUE(MarkForDeletion(One("7")).ok());
-  // In the midst of it somebody comes, and has to wait.
+  // While it runs, another process arrives and has to wait.
   SetLeaseSleepForTest([](double) {});
   Status second;
   one_->SetHook([&](BucketRequest kind, std::string_view) {
@@ -536,7 +537,7 @@ TEST_P(RemoteCommitTest, ARemovalLeavesWhatIsSavedThereSince) {
   EXPECT_EQ(memory_->object_count(), 0u);
 }
 
-// The second begins before the k-th request of the first, and stops before its
+// The second begins before the k-th request of the first, and pauses before its
 // own j-th until the first has ended.
 TEST_P(RemoteCommitTest, OfTwoInterleavedSaversAtMostOneWins) {
   const uint64_t request_count =
@@ -627,8 +628,8 @@ TEST_P(RemoteCommitTest, RefusesServersThatIgnoreConditions) {
   EXPECT_EQ(TextOfLoaded(One("7")), old_);
 }
 
-// The question is asked with writes to the lease, which a rival may have by
-// then: with any version, or let go.
+// The query is made with writes to the lease, which a rival may hold by then,
+// with any version, or have released.
 TEST_P(RemoteCommitTest, AskingTheServerNeverTakesALeaseFromARival) {
   const std::string key = "run/7/_HOLDFAST_SAVE";
   for (int i = 0; i < 100; ++i) {
@@ -642,7 +643,7 @@ TEST_P(RemoteCommitTest, AskingTheServerNeverTakesALeaseFromARival) {
         });
     int put_count = 0;
     fresh->SetHook([&](BucketRequest kind, std::string_view at) {
-      // Taken, asked for its absence, and now with a version.
+      // Taken, tested for absence, and now with a version.
       if (kind != BucketRequest::kPut || at != key || ++put_count != 3) {
         return Status();
       }
@@ -673,7 +674,7 @@ TEST_P(RemoteCommitTest, AsksAgainWhenTheLeaseHasGoneWhileTheServerWasAsked) {
   const auto taken = SaveLease::Take(One("7"));
   one_->SetHook(nullptr);
   ASSERT_TRUE(taken.ok()) << taken.status().ToString();
-  EXPECT_EQ(put_count, 5);  // taken, asked, taken again, asked twice
+  EXPECT_EQ(put_count, 5);  // taken, tested, taken again, tested twice
   EXPECT_TRUE(taken->CheckHeld().ok());
 }
 
@@ -698,7 +699,7 @@ TEST_P(RemoteCommitTest, WaitsForWhoCommitsAndThenSeesTheMarker) {
   });
   const Status first = (*begun)->Finish({}, "{}", "marker");
   one_->SetHook(nullptr);
-  // It stood still for more than a minute: the other did not wait for ever.
+  // It paused for more than a minute, and the other did not wait forever.
   EXPECT_EQ(sleep_count, 60);
   EXPECT_TRUE(second.ok()) << second.ToString();
   EXPECT_FALSE(first.ok());
@@ -744,7 +745,7 @@ TEST_P(RemoteCommitTest, SaysWhatTheServerSays) {
   }
 }
 
-// For small files that came with the opening the old content would do.
+// For small files fetched during opening, the old content would be acceptable.
 TEST_P(RemoteCommitTest, WhatChangesWhileItIsReadIsDataLoss) {
   const std::vector<float> values(size_t{3} << 20, 0.5F);
   const Tree tree = Tree::Dict(

@@ -1,5 +1,5 @@
-// Counts the requests of opening and reading a checkpoint where each takes a
-// while.
+// Counts the requests for opening and reading a checkpoint when each takes some
+// time.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -13,7 +13,7 @@
 #include "stores/place/directory_ops.h"
 #include "stores/place/file_walk.h"
 #include "stores/place/look.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "twins/mem_bucket.h"
 #include "twins/scratch_directory.h"
 
@@ -42,7 +42,7 @@ class RemoteReadTest : public testing::Test {
     quick.sync = false;
     const auto saved = Save(path, tree, quick);
     ASSERT_TRUE(saved.ok()) << saved.status().ToString();
-    const auto store = StoreAt(path);
+    const auto store = Place(path).OpenStore();
     ASSERT_TRUE(WalkFiles(path, [&](const WalkedFile& file) {
                   const Bytes content = store->Read(file.path).value();
                   mem_.Put("ckpt/" + file.path, content.view());
@@ -99,8 +99,8 @@ TEST_F(RemoteReadTest, TwentyThousandLeavesOpenInThreeRoundTripsAndAList) {
       << testing::PrintToString(mem_.bucket->requests());
 }
 
-// Four files tell of the leaves, and each is checked; the rest can be read
-// afterwards.
+// Four files describe the leaves, and each is checked; the rest can be read
+// later.
 TEST_F(RemoteReadTest, LeavesAloneTakeFourRequestsAndAList) {
   const Tree tree = ManyLeaves(300);
   SaveToBucket(tree);
@@ -130,7 +130,7 @@ TEST_F(RemoteReadTest, WhatTellsOfTheLeavesIsChecked) {
               StatusCode::kDataLoss)
         << name;
   }
-  // A file that is not read is not checked, but must be there.
+  // A file that is not read is not checked, but must exist.
   SaveToBucket(ManyLeaves(3));
   mem_.Put("ckpt/_CHECKPOINT_METADATA", "{}");
   EXPECT_EQ(OpenCheckpoint(kUrl, {}).status().code(), StatusCode::kDataLoss);
@@ -157,14 +157,14 @@ TEST_F(RemoteReadTest, LoadsWhatWasSaved) {
       if (use_ocdbt) {
         EXPECT_LE(RoundTrips(), 6u);
       } else {
-        // Metadata and one chunk a leaf.
+        // Metadata and one chunk per leaf.
         EXPECT_LE(Gets(), 2 * 300u + 20);
       }
     }
   }
 }
 
-// Requests wait for each other: one after the other they would never end.
+// Requests wait for each other: if sent one by one they would never end.
 TEST_F(RemoteReadTest, ManyRequestsAreInFlight) {
   const Tree tree = ManyLeaves(64);
   SaveOptions options;
@@ -262,14 +262,14 @@ TEST_F(RemoteReadTest, AReplacedObjectIsNeverMixedIn) {
   SaveToBucket(ManyLeaves(5));
   const auto opened = OpenedCheckpoint::Open(kUrl, {});
   ASSERT_TRUE(opened.ok());
-  // Another save puts other data under the names that were seen.
+  // Another save stores other data under the names that were seen.
   const auto names = ListDirectory(std::string(kUrl) + "/d");
   ASSERT_TRUE(names.ok());
   for (const std::string& name : *names) {
     mem_.memory->Damage("ckpt/d/" + name, 0);
   }
   const auto loaded = LoadCheckpoint(**opened, {});
-  // Small data files came with the opening; whatever else is read is refused.
+  // Small data files were fetched during opening; all other reads are refused.
   if (!loaded.ok()) {
     EXPECT_EQ(loaded.status().code(), StatusCode::kDataLoss);
   } else {

@@ -1,4 +1,4 @@
-// Directories that an overwrite may replace, and those that it refuses to.
+// Directories that an overwrite may replace, and directories that it refuses.
 #include "engine/commit/replaceable.h"
 
 #include <gmock/gmock.h>
@@ -97,7 +97,7 @@ TEST_F(ReplaceableTest, WhatIsSavedIsReplacedAndNotesAreFound) {
     }
   }
   SaveTree();
-  fs::remove(path_ + "/_HOLDFAST_DIGESTS");  // as stock Orbax writes it
+  fs::remove(path_ + "/_HOLDFAST_DIGESTS");  // as written by stock Orbax
   ExpectReplaced();
   SaveTree();
   fs::remove(path_ + "/_HOLDFAST_DIGESTS");
@@ -115,7 +115,7 @@ TEST_F(ReplaceableTest, HandlersWriteWhatTheyLikeIntoTheirItems) {
   Put("state/x");
   Put("unknown/x");
   ExpectRefused("unknown/x");
-  // One item of such a handler.
+  // A single item of such a handler.
   Put("_CHECKPOINT_METADATA", R"({"item_handlers": "my.Handler"})");
   Put("anything.pb");
   ExpectReplaced();
@@ -147,7 +147,7 @@ TEST_F(ReplaceableTest, OldCheckpointsAreReplaced) {
   Put("a.b/.zarray", "{}");
   Put("a.b/README");
   ExpectRefused("a.b/README");
-  // A handler of types wrote files for its leaves.
+  // A TypeHandler wrote files for its leaves.
   Put("_METADATA",
       R"raw({"tree_metadata": {"('a', 'b')": {"key_metadata": [)raw"
       R"raw({"key": "a", "key_type": 2}, {"key": "b", "key_type": 2}], )raw"
@@ -172,7 +172,7 @@ TEST_F(ReplaceableTest, PruneTellsCheckpointsFromOthers) {
   Put("ckpt/_METADATA");
   Put("ckpt/_CHECKPOINT_METADATA");
   EXPECT_FALSE(holds());
-  Put("default/_METADATA");  // an old step of items
+  Put("default/_METADATA");  // an old step with items
   Put("metrics/metrics");
   EXPECT_TRUE(holds());
   Put("_CHECKPOINT_METADATA");

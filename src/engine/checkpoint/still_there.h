@@ -1,7 +1,7 @@
-// CheckStillThere of all items of a checkpoint.
+// Calls CheckStillThere for all items of a checkpoint.
 //
-// Thread-safety: any thread. Errors: Unavailable when one of them is not what
-// was opened any more.
+// Thread-safety: any thread.
+// Errors: Unavailable if one of them was replaced since it was opened.
 #pragma once
 
 #include <memory>

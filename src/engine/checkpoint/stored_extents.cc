@@ -14,8 +14,8 @@ namespace {
 
 LeafExtents WhyNot(std::string why) { return {std::move(why), {}}; }
 
-// The bytes that a shard of one raw chunk has behind it: a row of the index for
-// each chunk, and the index's checksums.
+// The bytes that follow the single raw chunk of a shard: one index row for each
+// chunk, and the index's checksums.
 std::optional<uint64_t> ShardIndexBytes(const zarr::ArrayMetadata& metadata) {
   const zarr::ShardingParams& sharding = *metadata.sharding;
   const Shape shard =
@@ -27,7 +27,8 @@ std::optional<uint64_t> ShardIndexBytes(const zarr::ArrayMetadata& metadata) {
   return 16 + 4 * static_cast<uint64_t>(sharding.index_crc32c_count);
 }
 
-// Between the elements of a whole chunk, in bytes, for the axes of the array.
+// Strides between the elements of a complete chunk, in bytes, by axes of the
+// array.
 Shape ChunkStrides(const zarr::ArrayMetadata& metadata) {
   const std::vector<int> order = ChunkPermutation(metadata);
   const Shape stored = ContiguousStrides(
@@ -39,7 +40,7 @@ Shape ChunkStrides(const zarr::ArrayMetadata& metadata) {
 
 PlainRun NoRun(std::string why) { return {std::move(why), "", 0}; }
 
-// Whether the box's elements follow each other in an array of `shape`.
+// Whether the box's elements are contiguous in an array of `shape`.
 bool IsRunOf(const Shape& shape, const Box& box) {
   size_t d = 0;
   while (d < shape.size() && box.shape[d] == 1) ++d;
@@ -48,7 +49,7 @@ bool IsRunOf(const Shape& shape, const Box& box) {
                     shape.begin() + d + 1);
 }
 
-// The number of the box's first element, in C order.
+// The index of the box's first element, in C order.
 uint64_t FirstElement(const Shape& shape, const Box& box) {
   uint64_t number = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -58,7 +59,7 @@ uint64_t FirstElement(const Shape& shape, const Box& box) {
   return number;
 }
 
-// Why an extent's elements are not in memory as they are in its file.
+// Why an extent's elements differ in memory from those in its file.
 std::string WhyNotPlain(DType dtype, const Shape& shape, const Extent& extent) {
   if (extent.is_big_endian && DTypeBytes(dtype) > 1) return "big endian";
   if (!IsPlainRange(extent, dtype, extent.box)) {
@@ -108,7 +109,7 @@ Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
         zarr::ChunkKey(std::string(array.prefix), metadata, index);
     Result<ObjectLocation> place = home.array_store().Locate(key);
     if (place.ok() && place->byte_count == kToEnd) {
-      // A file of its own, which may not be there.
+      // A separate file, which may not exist.
       const Result<ObjectInfo> file = place->store->Stat(place->key);
       if (!file.ok()) place = file.status();
       if (file.ok()) place->byte_count = file->byte_count - place->offset;
@@ -134,7 +135,7 @@ Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
 PlainRun RunOf(DType dtype, const Shape& shape,
                std::span<const Extent> extents) {
   if (DTypeBits(dtype) < 8) return NoRun("elements narrower than a byte");
-  // Only who reads bools looks at their bytes.
+  // The bytes of bools are checked only by readers.
   if (dtype == DType::kBool) dtype = DType::kUint8;
   const auto element_bytes = static_cast<uint64_t>(DTypeBytes(dtype));
   std::vector<std::pair<uint64_t, const Extent*>> parts;  // by first element

@@ -1,5 +1,5 @@
-// StoredExtents: what a Checkpoint also is whose arrays lie in files as they
-// are in memory: it tells where.
+// StoredExtents: an additional interface of Checkpoints whose arrays are stored
+// in files as they are in memory; it returns where.
 //
 // Views refer to those bytes instead of copying them.
 // Thread-safety, ownership: as the Checkpoint's.
@@ -18,9 +18,9 @@
 
 namespace holdfast {
 
-// Where the elements of one leaf lie.
+// Where the elements of one leaf are stored.
 struct LeafExtents {
-  // Why the elements cannot be referred to ("compressed with zstd"); empty:
+  // Why the elements cannot be referred to ("compressed with zstd"); empty if
   // they can.
   std::string why_not;
   // Disjoint boxes that cover the leaf. Extent::file is a path or URL here.
@@ -30,12 +30,12 @@ struct LeafExtents {
 class StoredExtents {
  public:
   virtual ~StoredExtents() = default;
-  // `leaf` is an array with elements, and can be read. Reads metadata at most.
-  // Errors: those of that metadata.
+  // `leaf` must be an array with elements that can be read. Reads at most
+  // metadata. Errors: those of that metadata.
   virtual Result<LeafExtents> ExtentsOf(size_t leaf) const = 0;
-  // The checksums that the checkpoint itself keeps of a range of one of its
-  // files; null where it has none of exactly these bytes, or was opened without
-  // them. Borrowed from the checkpoint.
+  // The checkpoint's own checksums for a range of one of its files; null if it
+  // has none for exactly these bytes, or was opened without checksums. Borrowed
+  // from the checkpoint.
   virtual const ValueDigest* DigestOf(const std::string& /*file*/,
                                       uint64_t /*offset*/,
                                       uint64_t /*byte_count*/) const {
@@ -43,28 +43,28 @@ class StoredExtents {
   }
 };
 
-// The extents of leaf `leaf` of any checkpoint; one that is no StoredExtents
-// says why not.
+// The extents of leaf `leaf` in any checkpoint; for a checkpoint that is not a
+// StoredExtents, says why not.
 Result<LeafExtents> ExtentsOf(const Checkpoint& checkpoint, size_t leaf);
 const ValueDigest* DigestOf(const Checkpoint& checkpoint,
                             const std::string& file, uint64_t offset,
                             uint64_t byte_count);
 
-// Those of a zarr array, a chunk each.
+// The extents of a zarr array, one per chunk.
 Result<LeafExtents> ExtentsOfChunks(const ArrayHome& home,
                                     const ReadableArray& array);
 
-// Where all elements of a leaf lie one after the other in one file, as they are
-// in memory.
+// The location of all elements of a leaf, if they are contiguous in one file,
+// as they are in memory.
 struct PlainRun {
-  std::string why_not;  // empty: they do
+  std::string why_not;  // empty: they are
   std::string file;
   uint64_t offset = 0;
 };
 // REQUIRES: an array with elements; extents that are disjoint boxes inside it.
 PlainRun RunOf(DType dtype, const Shape& shape,
                std::span<const Extent> extents);
-// Only those that can be used where they lie: aligned, and not of bools.
+// Only runs that can be used in place: aligned, and not of bools.
 PlainRun PlainRunOf(DType dtype, const Shape& shape,
                     std::span<const Extent> extents);
 

@@ -1,6 +1,6 @@
-// VerifyCheckpoint: reads every byte a restore could depend on and every
-// checksum there is, and keeps going after damage, so that one report names all
-// of it.
+// VerifyCheckpoint: reads every byte that a restore could depend on, and checks
+// every checksum. It continues after damage, so that one report lists all of
+// it.
 #include <algorithm>
 #include <functional>
 #include <mutex>
@@ -26,7 +26,7 @@
 #include "ground/base/status_macros.h"
 #include "stores/place/directory_ops.h"
 #include "stores/place/look.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
@@ -54,7 +54,7 @@ class Verifier {
     HF_ASSIGN_OR_RETURN(place_, std::move(found));
     (void)share_.Takes(place_.info.path, 0);
     const Status verified = VerifyAll();
-    // A checkpoint that was replaced meanwhile is not damaged for that.
+    // A checkpoint that was replaced during the verification is not damaged.
     if (!verified.ok() || !report_.damages.empty()) {
       HF_RETURN_IF_ERROR(CheckSamePlace(place_.directory, id));
     }
@@ -76,7 +76,7 @@ class Verifier {
     return Status();
   }
 
-  // Whether the only thing that was not found is the item that is asked for.
+  // Whether the requested item is the only thing that was not found.
   bool LacksItem(const Place& place, const Status& status) const {
     if (options_.item.empty() || status.code() != StatusCode::kNotFound) {
       return false;
@@ -87,7 +87,7 @@ class Verifier {
     return found.ok() && found->damage.ok();
   }
 
-  // Records what is found and returns ok for it; returns any other failure.
+  // Records a finding and returns ok for it; returns any other failure.
   Status Note(std::string leaf, std::string file, Status status,
               std::optional<uint64_t> offset = std::nullopt) {
     if (status.ok()) return status;
@@ -102,7 +102,7 @@ class Verifier {
     return text.starts_with(root) ? text.substr(root.size()) : text;
   }
 
-  // A checkpoint of items has files of its own beside them.
+  // A checkpoint of items also has files outside them.
   Status VerifyRootFiles() {
     const bool is_item =
         place_.items.size() == 1 && place_.items[0].name.empty();
@@ -118,21 +118,22 @@ class Verifier {
 
   Status VerifyIfThere(const Place& directory, std::string_view file,
                        const std::function<Status(std::string_view)>& parse) {
-    const Result<Bytes> text = StoreAt(directory)->Read(file);
+    const Result<Bytes> text = directory.OpenStore()->Read(file);
     if (text.status().code() == StatusCode::kNotFound) return Status();
     return Note("", Relative(directory, file),
                 text.ok() ? parse(text->view()) : text.status());
   }
 
-  // Checked by all lists that have the directory's files; for an item of a
-  // checkpoint only by its own, because the checkpoint's was checked before.
+  // Checked by all lists that include the directory's files; for an item of a
+  // checkpoint only by its own list, because the checkpoint's was checked
+  // before.
   Result<CheckedFiles> ListsOf(const Place& directory) const {
     return directory.path() == place_.info.path
                ? CheckedFiles::OfItem(directory)
-               : CheckedFiles::OfDirectory(StoreAt(directory));
+               : CheckedFiles::OfDirectory(directory.OpenStore());
   }
 
-  // The lists themselves are returned, if they can be trusted.
+  // Returns the lists, if they can be trusted.
   Result<std::optional<CheckedFiles>> VerifyListedFiles(
       const Place& directory) {
     Result<CheckedFiles> files = ListsOf(directory);
@@ -160,8 +161,8 @@ class Verifier {
     return std::optional<CheckedFiles>(std::move(files).value());
   }
 
-  // Checks that the nodes of databases are the saved ones: nodes of another
-  // save would have good checksums of their own.
+  // Checks that the nodes of databases are those that were saved: nodes of
+  // another save would have valid checksums of their own.
   Status VerifyNodes(const Place& directory, Store& store,
                      const DigestIndex& digests) {
     for (const ValueDigest& row : digests.values()) {
@@ -179,7 +180,7 @@ class Verifier {
     return Status();
   }
 
-  // The files of others that a view refers to.
+  // The files outside a view that it refers to.
   Status VerifySources(const Place& directory, const DigestIndex& digests) {
     for (const SourceFile& row : digests.sources()) {
       if (!share_.Takes(row.path, 0)) continue;
@@ -211,13 +212,14 @@ class Verifier {
       HF_RETURN_IF_ERROR(Note("", Relative(place.directory, kManifestFile),
                               (*item)->database()->CheckAll(&run_.cancel())));
     }
-    // Their values are in files that a list of checksums has, or nothing has.
+    // Their values are in files that are either in a list of checksums, or in
+    // none.
     const DigestIndex* const own = files ? files->own() : nullptr;
     if (!IsListed(place, own, kTreeMetadataFile)) NoteSmallUnchecked(**item);
     return VerifyLeaves(**item, own);
   }
 
-  // Whether the item's list, or the checkpoint's, has all bytes of the file.
+  // Whether the item's list, or the checkpoint's, covers all bytes of the file.
   bool IsListed(const ItemPlace& item, const DigestIndex* own,
                 std::string_view file) const {
     if (own != nullptr && own->HasFile(file)) return true;
@@ -235,8 +237,8 @@ class Verifier {
     }
   }
 
-  // As the checkpoint calls the leaf: with the item's name where there are
-  // several.
+  // With the leaf name of the checkpoint: it includes the item's name if there
+  // are several items.
   void NoteUnchecked(const ItemPlace& item, std::string_view leaf) {
     if (unchecked_ == nullptr) return;
     const bool is_named = place_.items.size() > 1;
@@ -247,7 +249,7 @@ class Verifier {
   }
 
   Status VerifyJsonItem(const ItemPlace& place) {
-    const std::shared_ptr<Store> store = StoreAt(place.directory);
+    const std::shared_ptr<Store> store = place.directory.OpenStore();
     const Result<Bytes> text = store->Read(place.json_file);
     Status status = text.status();
     if (text.ok() && !nlohmann::json::accept(text->view())) {
@@ -257,13 +259,13 @@ class Verifier {
     return Note(place.name, Relative(place.directory, place.json_file), status);
   }
 
-  // Files no value depends on, but a restore by Orbax does.
+  // Files on which no value depends, but a restore by Orbax does.
   Status VerifySideFiles(const Place& directory) {
     HF_RETURN_IF_ERROR(
         VerifyIfThere(directory, kShardingFile, [](std::string_view text) {
           return ParseShardingFile(text).status();
         }));
-    const std::shared_ptr<Store> store = StoreAt(directory);
+    const std::shared_ptr<Store> store = directory.OpenStore();
     const std::string prefix = std::string(kArrayMetadatasDirectory) + "/";
     const auto check = [&](std::string_view key, const ObjectInfo&) {
       const Result<Bytes> text = store->Read(key);
@@ -272,21 +274,22 @@ class Verifier {
                             : text.status());
     };
     const Status listed = store->List(prefix, check);
-    // A web server lists nothing.
+    // A web server cannot list.
     const bool can_list = listed.code() != StatusCode::kUnimplemented;
     return can_list ? Note("", Relative(directory, prefix), listed) : Status();
   }
 
-  // Each process's own database, which the merged one refers into.
+  // Each process's own database, which the merged one refers to.
   Status VerifyProcessDatabases(const Place& directory) {
     const Result<std::vector<std::string>> names = ListDirectory(directory);
-    // A web server lists nothing; that nothing is there is said by opening it.
+    // A web server cannot list; opening the path reports if nothing exists
+    // there.
     if (names.status().code() == StatusCode::kUnimplemented ||
         names.status().code() == StatusCode::kNotFound) {
       return Status();
     }
     if (!names.ok()) return Note("", Relative(directory, ""), names.status());
-    const std::shared_ptr<Store> store = StoreAt(directory);
+    const std::shared_ptr<Store> store = directory.OpenStore();
     for (const std::string& name : *names) {
       if (!ParseProcessDirectory(name) || !share_.Takes(name, 0)) continue;
       Status status;
@@ -331,8 +334,8 @@ class Verifier {
     return Status();
   }
 
-  // Its files are checked if they are listed; only its handler knows which they
-  // are.
+  // Its files are checked if they are listed; only its handler knows which
+  // files are its own.
   void NoteExternal(const Item& item, const StoredLeaf& leaf) {
     const std::string& item_name = item.place().name;
     report_.notes.push_back(
@@ -341,7 +344,7 @@ class Verifier {
         "\" stored it; only the digests of its files can be checked");
   }
 
-  // Chunks [first, last) of one array, in C order: a task of one worker.
+  // Chunks [first, last) of one array, in C order: one task for a worker.
   struct ChunkRun {
     const StoredLeaf* leaf = nullptr;
     int64_t first = 0;
@@ -349,7 +352,7 @@ class Verifier {
     uint64_t byte_count = 0;  // decoded, at most
   };
 
-  // Those of this process. Large arrays are shared by all workers.
+  // The runs of this process. Large arrays are divided among all workers.
   Result<std::vector<ChunkRun>> MakeChunkRuns(
       const std::vector<const StoredLeaf*>& arrays, const Item& item) {
     std::vector<ChunkRun> runs;
@@ -374,8 +377,8 @@ class Verifier {
     }
   }
 
-  // Metadata may claim a grid of any size, but storage holds only what was
-  // written: so the stored keys are read, not the grid.
+  // Metadata may claim a grid of any size, but only written chunks are stored:
+  // so the stored keys are read, not the grid.
   Status AddStoredChunks(const Item& item, const StoredLeaf& leaf,
                          std::vector<ChunkRun>& runs) {
     const ArrayLayout& layout = *leaf.layout;
@@ -492,7 +495,8 @@ class Verifier {
                 value->offset);
   }
 
-  // Whether decoding the chunk has compared it with a checksum inside it.
+  // Whether decoding the chunk has compared it with a checksum inside the
+  // chunk.
   static bool HasOwnChecksum(const ArrayLayout& layout,
                              std::string_view encoded) {
     if (layout.known_by == ValueKnownBy::kCrc32cEnd) return true;
@@ -502,8 +506,8 @@ class Verifier {
     return frame.ok() && frame->has_checksum;
   }
 
-  // No memory is taken for more than the stored bytes can become. A shard may
-  // leave out chunks that equal the fill value, so only the machine bounds it.
+  // Allocates no more memory than the stored bytes can decode to. A shard may
+  // leave out chunks that equal the fill value, so only the machine limits it.
   static Status CheckClaimedSize(const ArrayLayout& layout,
                                  uint64_t stored_bytes, uint64_t byte_count) {
     if (byte_count > PhysicalMemoryBytes()) {
@@ -548,7 +552,7 @@ class Verifier {
   }
 
   static constexpr int64_t kRunChunkCount = 16;
-  // For a larger grid the stored chunks are listed first.
+  // For a larger grid, the stored chunks are listed first.
   static constexpr int64_t kWalkedChunksMax = int64_t{1} << 16;
 
   const OpenOptions options_;
@@ -556,14 +560,14 @@ class Verifier {
   WorkerContexts contexts_{run_.executor().thread_count(), &run_.cancel()};
   Stopwatch watch_;
   FoundCheckpoint place_;
-  std::optional<CheckedFiles> root_files_;  // of a checkpoint of items
+  std::optional<CheckedFiles> root_files_;  // for a checkpoint of items
   WorkShare share_;
   std::set<std::string>* const unchecked_;  // may be null
   std::mutex mutex_;
   VerifyReport report_;
 };
 
-// Once, with the count: it is a property of the format, and no damage.
+// Noted once, with the count: it is a property of the format, not damage.
 void NoteUncheckedChunks(VerifyReport& report) {
   const uint64_t count = report.chunk_count - report.checksummed_chunk_count;
   if (count == 0) return;

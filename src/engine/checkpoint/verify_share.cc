@@ -98,7 +98,7 @@ bool SameDamage(const Damage& a, const Damage& b) {
 }
 
 void AddReport(VerifyReport report, VerifyReport& sum) {
-  // All count every leaf.
+  // All ranks count every leaf.
   sum.leaf_count = std::max(sum.leaf_count, report.leaf_count);
   sum.chunk_count += report.chunk_count;
   sum.checksummed_chunk_count += report.checksummed_chunk_count;
@@ -158,7 +158,7 @@ WorkShare::WorkShare(int64_t rank, int64_t rank_count)
 bool WorkShare::Takes(std::string_view unit, uint64_t byte_count) {
   const auto least =
       std::min_element(bytes_by_rank_.begin(), bytes_by_rank_.end());
-  *least += byte_count + 1;  // an empty one is some work too
+  *least += byte_count + 1;  // an empty unit is some work, too
   for (const char c : unit) {
     digest_ = (digest_ ^ static_cast<unsigned char>(c)) * kDigestFactor;
   }

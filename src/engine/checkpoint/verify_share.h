@@ -1,14 +1,14 @@
-// The share of a checkpoint that each of several processes checks, and one
-// report made of all their reports.
+// Divides the checks of a checkpoint among several processes, and merges their
+// reports into one.
 //
 // Each process goes through the same units of work in the same order and takes
-// some of them, so that their bytes are shared evenly. That all have seen the
-// same units is proved afterwards by a digest of them: damage that hides a unit
+// some of them, so that the bytes are divided evenly. A digest of the units
+// then proves that all processes saw the same ones: damage that hides a unit
 // from one process, or a checkpoint that changes meanwhile, would leave work
-// that nobody does.
-// Thread-safety: one thread a WorkShare; pure functions.
-// Units: bytes. Errors: DataLoss for bytes that are not a report;
-// FailedPrecondition naming the ranks that saw other units.
+// that no process does.
+// Thread-safety: one thread per WorkShare; pure functions. Units: bytes.
+// Errors: DataLoss for bytes that are not a report; FailedPrecondition naming
+// the ranks that saw different units.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class WorkShare {
   // REQUIRES: 0 <= rank < rank_count.
   WorkShare(int64_t rank, int64_t rank_count);
 
-  // Whether this process does the unit: the one with the least work so far
-  // does.
+  // Whether this process does the unit, which goes to the process with the
+  // least work so far.
   bool Takes(std::string_view unit, uint64_t byte_count);
   uint64_t digest() const { return digest_; }
 
@@ -45,22 +45,22 @@ struct ShareReport {
 std::string EncodeShareReport(const ShareReport& share);
 Result<ShareReport> DecodeShareReport(std::string_view bytes);
 
-// Merges the reports of all ranks, in order of rank. Damage that several found
-// counts once. `path` is for messages.
+// Merges the reports of all ranks, in the order of ranks. Damage that several
+// ranks found counts once. `path` is for messages.
 Result<VerifyReport> MergeShareReports(std::vector<ShareReport> shares,
                                        std::string_view path);
 
-// Calls `check` with this process's share, and puts the reports of all ranks of
-// the group (null: only this process) together.
+// Calls `check` with this process's share, and merges the reports of all ranks
+// in the group (null: only this process).
 Result<VerifyReport> VerifyInShares(
     const std::string& path, ProcessGroup* group,
     const std::function<Result<ShareReport>(WorkShare share)>& check);
 
-// Adds what was found to `damages` or `not_supported` of the report. A failure
-// that is neither comes back instead, and ends the verification.
+// Adds a finding to `damages` or `not_supported` in the report. A failure that
+// is neither is returned instead, and ends the verification.
 Status AddFinding(Damage finding, VerifyReport& report);
 
-// Sorts both by leaf, file and offset: workers find them in any order.
+// Sorts both by leaf, file and offset, since workers find them in any order.
 void SortFindings(VerifyReport& report);
 
 }  // namespace holdfast

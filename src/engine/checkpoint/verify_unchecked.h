@@ -1,4 +1,4 @@
-// VerifyCheckpoint, for who must know what it could not check.
+// VerifyCheckpoint for callers that must know what it could not check.
 //
 // Thread-safety, errors: of VerifyCheckpoint (opened_checkpoint.h).
 #pragma once
@@ -11,9 +11,8 @@
 
 namespace holdfast {
 
-// `unchecked`, unless it is null, gets the names of leaves of which some bytes
-// were compared with no checksum, as Open names them: those of this process's
-// share.
+// `unchecked`, unless null, receives the names, as in Open, of leaves with
+// bytes that no checksum covered; only those in this process's share.
 Result<VerifyReport> VerifyNotingUnchecked(const Place& place,
                                            const OpenOptions& options,
                                            const RunOptions& run,

@@ -10,17 +10,24 @@
 #include <utility>
 
 #include "engine/format/digest_file.h"
+#include "stores/place/place.h"
 #include "stores/storage/store.h"
 
 namespace holdfast {
 
 class FileWriter {
  public:
-  // `guarded_path`: where the store is, in an object store, if no file of the
-  // writer's is there yet. An existing file is then never replaced, and nothing
-  // is written when a lease above the path is lost (CheckLeasesAbove).
+  // `guarded_path`: where the store is, if an existing file must never be
+  // replaced, and nothing written when a lease above the path is lost
+  // (CheckLeasesAbove).
   FileWriter(Store& store, bool sync, std::string guarded_path = "")
       : store_(store), sync_(sync), guarded_path_(std::move(guarded_path)) {}
+  // `store` is that of `place`. Syncs only where the place needs it. Guarded
+  // where a save that was taken over may still be writing, unless the writer's
+  // files may be there already.
+  FileWriter(Store& store, const Place& place, bool sync, bool may_replace)
+      : FileWriter(store, sync && place.needs_sync(),
+                   place.can_rename() || may_replace ? "" : place.path()) {}
 
   // Also lists it, in place of what was listed under this name.
   Status Write(std::string_view name, std::string_view text);

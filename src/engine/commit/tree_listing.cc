@@ -14,14 +14,13 @@
 #include "engine/format/checkpoint_metadata.h"
 #include "engine/format/digest_file.h"
 #include "engine/format/directory_names.h"
-#include "formats/codec/xxh64.h"
 #include "formats/ocdbt/database.h"
 #include "ground/base/coding.h"
 #include "ground/base/executor.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/string_coding.h"
+#include "ground/base/xxh64.h"
 #include "holdfast/steps/steps.h"
-#include "stores/place/open_store.h"
 #include "stores/place/place.h"
 #include "stores/storage/directory_ops.h"
 #include "stores/storage/errno_status.h"
@@ -96,9 +95,10 @@ bool IsInUnfinishedSave(std::string_view prefix) {
 // take memory, and end the process when it is used up.
 Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
   std::error_code error;
-  const fs::path real_place = fs::canonical(listing.place, error);
-  if (error) return ErrnoStatus(error.value(), "list", listing.place);
-  const std::string top = listing.place == "/" ? "" : listing.place;
+  const std::string& place = listing.place.path();
+  const fs::path real_place = fs::canonical(place, error);
+  if (error) return ErrnoStatus(error.value(), "list", place);
+  const std::string top = place == "/" ? "" : place;
   std::vector<std::string> directories = {""};
   while (!directories.empty()) {
     const std::string prefix = std::move(directories.back());
@@ -128,11 +128,10 @@ Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
       }
       if (IsNoReadableFile(path, links)) continue;
       if (is_missing) return ErrnoStatus(ENOENT, "follow link", path);
-      if (error) return ErrnoStatus(error.value(), "list", listing.place);
+      if (error) return ErrnoStatus(error.value(), "list", place);
       if (fs::is_symlink(status) && links == LinkPolicy::kInside) {
         if (IsInUnfinishedSave(prefix)) continue;
-        HF_RETURN_IF_ERROR(
-            CheckLinkStaysInside(path, listing.place, real_place));
+        HF_RETURN_IF_ERROR(CheckLinkStaysInside(path, place, real_place));
       }
       const Status added = AddLocalFile(path, prefix + name, listing);
       if (!HasVanished(added, listing)) HF_RETURN_IF_ERROR(added);
@@ -142,14 +141,15 @@ Status AddLocalTree(TreeListing& listing, LinkPolicy links) {
 }
 
 Status ListLocal(TreeListing& listing, LinkPolicy links) {
+  const std::string& path = listing.place.path();
   struct stat info;
-  if (::stat(listing.place.c_str(), &info) != 0) {
+  if (::stat(path.c_str(), &info) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return Status();
-    return ErrnoStatus(errno, "stat", listing.place);
+    return ErrnoStatus(errno, "stat", path);
   }
   if (S_ISDIR(info.st_mode)) return AddLocalTree(listing, links);
   listing.is_file = true;
-  return AddLocalFile(listing.place, "", listing);
+  return AddLocalFile(path, "", listing);
 }
 
 // The object of exactly this key; absent when it does not exist.
@@ -299,7 +299,7 @@ class DigestedTree {
             name.substr(0, name.size() - kManifestFile.size()));
       }
     }
-    NameRecorder recorder(StoreAt(listing_.place));
+    NameRecorder recorder(listing_.place.OpenStore());
     for (const std::string& directory : directories) {
       HF_ASSIGN_OR_RETURN(const auto database,
                           ocdbt::Database::Open(&recorder, directory));
@@ -372,7 +372,7 @@ Status ListBucket(TreeListing& listing) {
   listing.is_file = file.has_value();
   if (file) listing.files.push_back(*std::move(file));
   if (listing.is_file || can_list) return Status();
-  return NotFoundError("list " + listing.place +
+  return NotFoundError("list " + listing.place.path() +
                        ": there is neither such a file nor a checkpoint with " +
                        std::string(kDigestFile) +
                        ", which names the files where nothing lists them");
@@ -384,7 +384,7 @@ Status CheckSizes(const TreeListing& listing) {
   uint64_t sum = 0;
   for (const ListedFile& file : listing.files) {
     if (file.byte_count > kBytesMax - sum) {
-      return DataLossError("list " + listing.place +
+      return DataLossError("list " + listing.place.path() +
                            ": the sizes up to that "
                            "of " +
                            file.name + " (" + std::to_string(file.byte_count) +
@@ -398,8 +398,9 @@ Status CheckSizes(const TreeListing& listing) {
 }  // namespace
 
 std::string TreeListing::PathOf(const ListedFile& file) const {
-  if (file.name.empty()) return place;
-  return place.ends_with('/') ? place + file.name : place + "/" + file.name;
+  const std::string& top = place.path();
+  if (file.name.empty()) return top;
+  return top.ends_with('/') ? top + file.name : top + "/" + file.name;
 }
 
 std::string TreeListing::KeyOf(const ListedFile& file) const {
@@ -426,14 +427,13 @@ std::string VersionOfFile(const struct stat& info) {
          std::to_string(info.st_mtim.tv_nsec);
 }
 
-Result<TreeListing> ListWholeTree(const std::string& place, LinkPolicy links) {
+Result<TreeListing> ListWholeTree(const Place& place, LinkPolicy links) {
   TreeListing listing;
-  listing.place = AbsolutePath(place);
-  const Place at(listing.place);
-  if (!at.is_remote()) {
+  listing.place = place.Absolute();
+  if (!place.is_remote()) {
     HF_RETURN_IF_ERROR(ListLocal(listing, links));
   } else {
-    HF_ASSIGN_OR_RETURN(BucketPlace found, at.InBucket());
+    HF_ASSIGN_OR_RETURN(BucketPlace found, place.InBucket());
     listing.bucket = std::move(found.bucket);
     listing.key = std::move(found.key);
     HF_RETURN_IF_ERROR(ListBucket(listing));

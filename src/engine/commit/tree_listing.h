@@ -17,6 +17,7 @@
 
 #include "holdfast/status.h"
 #include "stores/cloud/bucket.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 
@@ -29,7 +30,7 @@ struct ListedFile {
 };
 
 struct TreeListing {
-  std::string place;  // absolute
+  Place place;  // absolute
   bool is_file = false;
   std::vector<ListedFile> files;  // by name
   // Something that a directory named was gone when it was looked at.
@@ -62,7 +63,7 @@ enum class LinkPolicy : uint8_t {
 // An absent place has no files. Where nothing can be listed (http), the result
 // is a file, or the files that the `_HOLDFAST_DIGESTS` of a checkpoint there
 // names.
-Result<TreeListing> ListWholeTree(const std::string& place,
+Result<TreeListing> ListWholeTree(const Place& place,
                                   LinkPolicy links = LinkPolicy::kInside);
 
 // A local file's: another inode or time is another version.

@@ -20,14 +20,15 @@
 namespace holdfast {
 namespace {
 
-// Containers and tuples together; far above any real tree.
+// Counts containers and tuples; far above any real tree.
 constexpr int kDepthMax = 128;
 constexpr std::string_view kChunkedKey = "__msgpack_chunked_array__";
 constexpr std::string_view kReferencePrefixes[] = {"PLACEHOLDER://",
                                                    "AGGREGATED://"};
 
-// Calls visitor's events for the one value that is all of `data`. The visitor
-// stops the parse by returning false and says why in its `status`.
+// Calls the visitor's events for the single value that `data` consists of. The
+// visitor stops the parse by returning false, and sets its `status` to the
+// reason.
 template <typename Visitor>
 Status ParseMsgpack(std::string_view data, Visitor& visitor) {
   size_t offset = 0;
@@ -42,7 +43,7 @@ Status ParseMsgpack(std::string_view data, Visitor& visitor) {
                        ": not a msgpack value");
 }
 
-// Both visitors below share this: a parse error ends the parse.
+// Shared by both visitors below: a parse error ends the parse.
 struct VisitorBase : msgpack::null_visitor {
   Status status;
 
@@ -80,8 +81,8 @@ struct ArrayVisitor : VisitorBase {
   bool start_map(uint32_t) {
     return Fail(DataLossError("map inside an array"));
   }
-  // Inner integers are extents. Integers beside each other are numbers, as a
-  // packer may write 2.0 as 2.
+  // Inner integers are extents. Outer integers are numbers, as a packer may
+  // write 2.0 as 2.
   bool visit_positive_integer(uint64_t value) {
     if (depth == 1) return visit_float64(static_cast<double>(value));
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
@@ -100,7 +101,7 @@ struct ArrayVisitor : VisitorBase {
     numbers.push_back(value);
     return numbers.size() <= 2 || Fail(DataLossError("too many numbers"));
   }
-  // Python's raw=True reads both kinds of text as bytes.
+  // Python's raw=True reads both kinds of strings as bytes.
   bool visit_str(const char* text, uint32_t size) {
     return visit_bin(text, size);
   }
@@ -125,7 +126,7 @@ Result<Array> ParseArray(std::string_view payload) {
   }
   const int64_t element_count = ElementCount(visitor.shape);
   const size_t element_bytes = DTypeBytes(*dtype);
-  // Sizes must agree before memory is taken for the array.
+  // Sizes must agree before memory is allocated for the array.
   if (bytes.size() % element_bytes != 0 ||
       static_cast<uint64_t>(element_count) != bytes.size() / element_bytes) {
     return DataLossError("array: got " + std::to_string(bytes.size()) +
@@ -169,7 +170,7 @@ Result<Tree> ParseText(std::string_view text) {
   return Tree(text);
 }
 
-// Returns the children of {"0": a, "1": b, ...} in that order.
+// Returns the children of {"0": a, "1": b, ...} in numeric order.
 Result<std::vector<const Tree*>> Numbered(const Tree* dict) {
   if (dict == nullptr || dict->kind() != NodeKind::kDict) {
     return DataLossError("chunked array: want dicts 'shape' and 'chunks'");
@@ -203,7 +204,7 @@ Result<Shape> ChunkedShape(const Tree& dict) {
   return shape;
 }
 
-// Returns the arrays of "chunks", all of one dtype.
+// Returns the arrays in "chunks", all of the same dtype.
 Result<std::vector<const Array*>> ChunkedParts(const Tree& dict) {
   HF_ASSIGN_OR_RETURN(auto chunks, Numbered(dict.Find("chunks")));
   std::vector<const Array*> parts;
@@ -221,7 +222,7 @@ Result<std::vector<const Array*>> ChunkedParts(const Tree& dict) {
 Result<Tree> JoinChunks(const Tree& dict) {
   HF_ASSIGN_OR_RETURN(const Shape shape, ChunkedShape(dict));
   HF_ASSIGN_OR_RETURN(const auto parts, ChunkedParts(dict));
-  int64_t element_count = 0;  // bounded by the bytes of the file
+  int64_t element_count = 0;  // limited by the bytes of the file
   for (const Array* part : parts) element_count += part->element_count();
   if (element_count != ElementCount(shape)) {
     return DataLossError("chunked array: got " + std::to_string(element_count) +
@@ -309,7 +310,7 @@ class TreeVisitor : public VisitorBase {
  private:
   struct Frame {
     Tree node;
-    std::string key;  // of the member that comes next
+    std::string key;  // of the next member
   };
 
   bool Push(Tree container) {
@@ -353,8 +354,8 @@ class TreeVisitor : public VisitorBase {
     return std::adjacent_find(keys.begin(), keys.end()) == keys.end();
   }
 
-  // A tuple is a payload of its own, parsed by a new visitor: depth goes along
-  // so that nesting stays bounded.
+  // A tuple has its own payload, which a new visitor parses; the depth is
+  // passed on so that nesting stays limited.
   bool AddTuple(std::string_view payload) {
     const int depth = depth_ + static_cast<int>(frames_.size()) + 1;
     if (depth > kDepthMax) return Fail(DataLossError("nested too deep"));

@@ -1,4 +1,4 @@
-// msgpack's extension types in an aggregate file, read and written.
+// msgpack's extension types in an aggregate file, for reading and writing.
 #pragma once
 
 #include <cstdint>

@@ -17,14 +17,14 @@ namespace holdfast {
 
 struct ArrayMetadataRecord {
   std::string param_name;
-  Shape write_shape;  // the part one shard writes
+  Shape write_shape;  // the part that one shard writes
   Shape chunk_shape;
   // Null, or {"random_key_impl": "threefry2x32"} for a typed PRNG key.
   nlohmann::ordered_json ext_metadata;
 };
 
-// The implementation of a typed PRNG key as ext_metadata, and back; "" of all
-// other arrays, and of metadata that name none.
+// Convert the implementation of a typed PRNG key to ext_metadata and back; ""
+// for all other arrays, and for metadata that name no implementation.
 nlohmann::ordered_json ExtMetadataOf(const std::string& prng_impl);
 std::string PrngImplOf(const nlohmann::ordered_json& ext_metadata);
 

@@ -1,12 +1,12 @@
-// Arrays that a tree names by specs of TensorStore: T5X keeps a checkpoint so.
-// In its msgpack file `checkpoint` an array is a dict,
+// Arrays that a tree refers to by TensorStore specs, as in T5X checkpoints. In
+// their msgpack file `checkpoint`, an array is a dict,
 //
 //   {"driver": "zarr", "kvstore": {"driver": "file", "path": "target.w/"},
 //    "dtype": "float32", "metadata": {"shape": [2, 3], ...}}
 //
-// and lies in the zarr directory of that name, beside the file. The kvstore is
-// the one of the machine that saved, and only the end of its path counts; a
-// driver "cast" stands around the spec of what is stored.
+// and is stored in the zarr directory of that name, next to the file. The
+// kvstore is that of the machine that saved, so only the end of its path
+// counts. A "cast" driver may wrap the spec of the stored array.
 //
 // Thread-safety: pure functions. Ownership: results own their values.
 // Errors: as ArraySpec::problem.
@@ -23,19 +23,20 @@
 namespace holdfast {
 
 struct ArraySpec {
-  // Its directory below the checkpoint's; a text of the file, so far: any.
+  // Its directory below the checkpoint's. Not validated: any text from the
+  // file.
   std::string array;
-  std::optional<Shape> shape;  // of the array, as the spec says
-  Status problem;              // Unimplemented: another driver than zarr's
+  std::optional<Shape> shape;  // the shape in the spec
+  Status problem;              // Unimplemented: a driver other than zarr
 };
 
 using ArraySpecs = std::unordered_map<std::string, ArraySpec>;
 
-// Nullopt: not a spec.
+// Nullopt if the node is not a spec.
 std::optional<ArraySpec> ParseArraySpec(const Tree& node);
 
-// Puts a Reference in place of each spec in the tree; its text is the key of
-// what the spec says.
+// Replaces each spec in the tree by a Reference, whose text is the key of the
+// returned ArraySpec.
 ArraySpecs TakeArraySpecs(Tree& tree);
 
 }  // namespace holdfast

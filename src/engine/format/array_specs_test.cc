@@ -19,7 +19,7 @@ TEST(ArraySpecs, NamesAnArrayBelowTheCheckpoint) {
   EXPECT_EQ(spec->array, "target.w");
   EXPECT_EQ(spec->shape, (Shape{2, 3}));
   EXPECT_TRUE(spec->problem.ok());
-  // The checkpoint may have been moved since.
+  // The checkpoint may have been moved since it was saved.
   EXPECT_EQ(ParseArraySpec(SpecOf("zarr", "/old/run/target.w"))->array,
             "target.w");
   EXPECT_EQ(ParseArraySpec(SpecOf("zarr", "./a/b/"))->array, "a/b");

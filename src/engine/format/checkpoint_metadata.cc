@@ -59,7 +59,8 @@ Status WrongType(std::string_view member, std::string_view want,
                        got.type_name() + ", want " + std::string(want) + ")");
 }
 
-// Takes the member as an object; an empty one when it is absent or null.
+// Removes and returns the member as an object; an empty one if it is absent or
+// null.
 Result<ordered_json> TakeObject(ordered_json& document,
                                 std::string_view member) {
   const auto found = document.find(member);

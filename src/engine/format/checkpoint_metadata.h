@@ -1,10 +1,12 @@
-// `_CHECKPOINT_METADATA`: what a checkpoint root says about itself.
+// `_CHECKPOINT_METADATA`: the description of a checkpoint in its root
+// directory.
 //
 // Source: orbax-checkpoint 0.12.8,
-// _src/metadata/step_metadata_serialization.py. Thread-safety: pure functions.
-// Units: nanoseconds since the Unix epoch. Errors: DataLoss for text that is
-// not such a file. (Orbax then goes on as if the file were not there; whether
-// to do so is for the caller to decide.)
+// _src/metadata/step_metadata_serialization.py.
+// Thread-safety: pure functions.
+// Units: nanoseconds since the Unix epoch.
+// Errors: DataLoss for text that is not such a file. (Orbax then behaves as if
+// the file did not exist; the caller decides whether to do so.)
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,7 @@
 
 namespace holdfast {
 
-// Values of item_handlers: stock Orbax picks its handlers by these names.
+// Values of item_handlers: stock Orbax selects its handlers by these names.
 inline constexpr std::string_view kPyTreeHandlerTypestr =
     "orbax.checkpoint._src.handlers.pytree_checkpoint_handler."
     "PyTreeCheckpointHandler";
@@ -57,7 +59,7 @@ inline constexpr std::string_view kV1StatefulHandlerTypestr =
     "orbax.checkpoint.experimental.v1._src.handlers."
     "stateful_checkpointable_handler.StatefulCheckpointableHandler";
 
-// The type of item that a handler reads, under whichever of its names.
+// The type of item that a handler reads, whichever of its names is used.
 enum class ItemType : uint8_t {
   kUnknown,
   kPyTree,
@@ -69,23 +71,23 @@ enum class ItemType : uint8_t {
   kNumpyRandomKey,
   kStateful,
 };
-// Also knows the `orbax.checkpoint.v0._src.` spelling of the names above.
+// Also accepts the `orbax.checkpoint.v0._src.` spelling of the names above.
 ItemType ItemTypeFromTypestr(std::string_view typestr);
 
 // Item name and typestr, in file order; nullopt for a null typestr.
 using CompositeHandlers =
     std::vector<std::pair<std::string, std::optional<std::string>>>;
-// Null, the typestr of a bare item, or one typestr an item.
+// Null, the typestr of a bare item, or one typestr per item.
 using ItemHandlers =
     std::variant<std::monostate, std::string, CompositeHandlers>;
-// The handlers in null, a string, or an object of strings and nulls; DataLoss
-// for others.
+// Accepts null, a string, or an object of strings and nulls; DataLoss for
+// anything else.
 Result<ItemHandlers> ItemHandlersOf(const nlohmann::ordered_json& json);
 
 struct CheckpointMetadata {
   ItemHandlers item_handlers;
   nlohmann::ordered_json metrics = nlohmann::ordered_json::object();
-  // Only floats survive a read or a write.
+  // Only floats are read and written.
   nlohmann::ordered_json performance_metrics = nlohmann::ordered_json::object();
   std::optional<int64_t> init_timestamp_nsecs;
   std::optional<int64_t> commit_timestamp_nsecs;
@@ -95,8 +97,8 @@ struct CheckpointMetadata {
 // Byte for byte as Orbax 0.12.8 writes it.
 std::string SerializeCheckpointMetadata(const CheckpointMetadata& metadata);
 
-// Unknown members are added to custom_metadata. DataLoss when custom_metadata
-// has members of its own then, as in Orbax.
+// Unknown members are added to custom_metadata. As in Orbax, DataLoss if
+// custom_metadata then already has members of its own.
 Result<CheckpointMetadata> ParseCheckpointMetadata(std::string_view text);
 
 // `metadata/_ROOT_METADATA` of a manager's root.

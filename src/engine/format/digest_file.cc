@@ -15,9 +15,9 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kDigestFileVersion = 1;
-// A CRC of this size lies at the end of nodes, and of values with a tail.
+// The size of the CRC at the end of nodes, and of values with a tail.
 constexpr uint64_t kCrcBytes = 4;
-// A reader takes memory for one block, so its size is bounded.
+// A reader allocates memory for one block, so its size is limited.
 constexpr uint64_t kBlockBytesMax = 16 << 20;
 constexpr std::string_view kTrailerStart = ",\"crc32c\":\"";
 constexpr std::string_view kTrailerEnd = "\"}";
@@ -114,7 +114,7 @@ Status ReadSources(JsonScanner& in, std::vector<SourceFile>& sources) {
   });
 }
 
-// The CRCs of one value row, which its number names.
+// The CRCs for one value row, which is given by its index.
 struct NumberedCrcs {
   uint64_t number = 0;
   std::vector<uint32_t> crcs;
@@ -142,7 +142,7 @@ Status ReadNumberedCrcs(JsonScanner& in, std::vector<NumberedCrcs>& rows) {
   });
 }
 
-// Members as they stand in the text. Rows refer to each other by number, and
+// Members as they occur in the text. Rows refer to each other by index, and
 // members may come in any order.
 struct DigestMembers {
   std::vector<SourceFile> sources;
@@ -265,8 +265,8 @@ void AppendSources(std::string& out, const std::vector<SourceFile>& sources) {
   if (!sources.empty()) out += ']';
 }
 
-// Writes a row for each value, no node or other, that has CRCs of this kind,
-// which `crcs_of` gives; nothing when no value has any.
+// Writes a row for each value (not for nodes and others) for which `crcs_of`
+// returns CRCs of this kind; writes nothing if no value has any.
 template <typename CrcsOf>
 void AppendNumberedCrcs(std::string& out, std::string_view member,
                         const std::vector<ValueDigest>& values,

@@ -26,31 +26,33 @@ inline constexpr std::string_view kV1MarkerFile = "orbax.checkpoint";
 inline constexpr std::string_view kAggregateFile = "checkpoint";
 inline constexpr std::string_view kRootMetadataDirectory = "metadata";
 inline constexpr std::string_view kRootMetadataFile = "_ROOT_METADATA";
-// While it is there, an item of the checkpoint is being deleted on purpose.
+// While this file exists, an item of the checkpoint is being deleted on
+// purpose.
 inline constexpr std::string_view kDeletionRecordFile = "_CHECKPOINT_DELETION";
 // Holdfast's own; Orbax ignores it.
 inline constexpr std::string_view kDigestFile = "_HOLDFAST_DIGESTS";
 inline constexpr std::string_view kFingerprintsFile = "_HOLDFAST_FINGERPRINTS";
-// In the directory of a delta: the path of its base, or its name where it is a
-// neighbour. For those who remove steps; readers go by the item's metadata.
+// In the directory of a delta: the path of its base, or only its name if both
+// have the same parent. For programs that remove steps; readers use the item's
+// metadata.
 inline constexpr std::string_view kBaseFile = "_HOLDFAST_BASE";
 
 inline constexpr std::string_view kTemporarySuffix = ".orbax-checkpoint-tmp";
-// Behind the name of a step in the trash that nobody may bring back.
+// Suffix of a step in the trash that must not be restored.
 inline constexpr std::string_view kRemovingSuffix = ".removing";
 inline constexpr std::string_view kProcessDirectoryPrefix = "ocdbt.process_";
 
-// "state.orbax-checkpoint-tmp" and the older
-// "state.orbax-checkpoint-tmp-1712345678": anything that holds the suffix, as
-// Orbax decides it. `name` is one path element.
+// True for "state.orbax-checkpoint-tmp" and the older
+// "state.orbax-checkpoint-tmp-1712345678": any name that contains the suffix,
+// which is Orbax's rule. `name` is one path element.
 bool IsTemporaryName(std::string_view name);
 // "state.orbax-checkpoint-tmp".
 std::string TemporaryName(std::string_view name);
-// The name before the suffix; nullopt when it is not temporary.
+// The name before the suffix; nullopt if the name is not temporary.
 std::optional<std::string> FinalName(std::string_view temporary_name);
 
-// The content of commit_success.txt: no newline at the end. Its second line is
-// ours; no reader of Orbax's looks into the file.
+// The content of commit_success.txt, without a newline at the end. Its second
+// line is holdfast's; Orbax does not read the file.
 std::string CommitMarkerText(std::string_view path, bool has_digests);
 // Whether the text says that `_HOLDFAST_DIGESTS` belongs to the checkpoint.
 bool MarkerTellsOfDigests(std::string_view text);
@@ -60,22 +62,22 @@ std::string ArrayMetadatasPath(int64_t process_index);
 
 struct ProcessDirectory {
   std::string id;  // letters and digits: a process index, or a custom one
-  bool is_replica = false;  // arrays that all processes hold, saved apart
+  bool is_replica = false;  // arrays that all processes hold, saved separately
 };
 
-// Letters and digits, at least one.
+// True for one or more letters and digits.
 bool IsProcessId(std::string_view id);
 // "ocdbt.process_0", "ocdbt.process_replica_0"; nullopt for other names.
 std::optional<ProcessDirectory> ParseProcessDirectory(std::string_view name);
 // REQUIRES: IsProcessId of its id.
 std::string ProcessDirectoryName(const ProcessDirectory& directory);
 
-// Whether the parameter name may become a directory below the checkpoint, as
-// use_ocdbt=False makes it. A "/" in a name makes nested directories, which
+// Checks that the parameter name may become a directory below the checkpoint,
+// as with use_ocdbt=False. A "/" in a name makes nested directories, which
 // Orbax allows; the empty name is the checkpoint directory itself (a tree that
-// is one leaf).
-// InvalidArgument, naming the leaf: a leading "/", an empty, "." or ".."
-// element, a NUL byte, or a first element that is a file of the checkpoint.
+// is a single leaf). InvalidArgument, naming the leaf, for a leading "/", an
+// empty, "." or ".." element, a NUL byte, or a first element that is a file of
+// the checkpoint.
 Status CheckDirectoryParamName(std::string_view param_name);
 
 }  // namespace holdfast

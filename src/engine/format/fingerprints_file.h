@@ -1,13 +1,13 @@
-// `_HOLDFAST_FINGERPRINTS`: the fingerprint of each array of an item, by
-// parameter name: a number for its elements as they are stored, however they
-// are cut (ground/fingerprint/sum.h). Orbax ignores the file;
-// `_HOLDFAST_DIGESTS` lists it, and where it does not, it counts for nothing.
+// `_HOLDFAST_FINGERPRINTS`: the fingerprint of each array in an item, by
+// parameter name: a number computed from its elements as they are stored,
+// independent of how they are divided (ground/fingerprint/sum.h). Orbax ignores
+// the file; it is used only if `_HOLDFAST_DIGESTS` lists it.
 //
 // Compact JSON on one line, no newline:
 //   {"holdfast_fingerprints":1,"algorithm":"holdfast-linear-1",
 //    "tensors":{"params.w":"0123456789abcdef0123456789abcdef",...}}
-// Thread-safety: pure functions. Errors: DataLoss for a damaged file;
-// Unimplemented for a later version.
+// Thread-safety: pure functions.
+// Errors: DataLoss for a damaged file; Unimplemented for a later version.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ namespace holdfast {
 // 32 lower-case hex digits by name.
 using FingerprintTexts = std::map<std::string, std::string, std::less<>>;
 
-// An object of these.
+// Write and read them as a JSON object.
 void AppendFingerprintTexts(std::string& out, const FingerprintTexts& texts);
 Status ReadFingerprintTexts(JsonScanner& in, FingerprintTexts& texts);
 

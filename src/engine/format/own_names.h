@@ -1,5 +1,5 @@
-// Names that a checkpoint's own files and directories have, and no file of a
-// user beside its items.
+// Names that are reserved for a checkpoint's own files and directories, and
+// that users' files next to its items may not have.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -8,10 +8,10 @@
 
 namespace holdfast {
 
-// Whether a file at `path`, relative to a checkpoint of items and beside them,
-// would be one of those by which a checkpoint or an item is told or read, or
-// lie in a directory of such a name: "_METADATA", "x/_CHECKPOINT_METADATA",
-// "ocdbt.process_0/d/1".
+// Whether a file at `path`, relative to a checkpoint of items and outside these
+// items, would be a file by which a checkpoint or an item is recognized or
+// read, or would be in a directory with such a name: "_METADATA",
+// "x/_CHECKPOINT_METADATA", "ocdbt.process_0/d/1".
 bool IsOwnFilePath(std::string_view path);
 
 }  // namespace holdfast

@@ -96,7 +96,7 @@ Result<PartFile> ParsePartFile(std::string_view text) {
   const size_t body_bytes =
       text.size() < kCrcDigits ? 0 : text.size() - kCrcDigits;
   const std::string_view body = text.substr(0, body_bytes);
-  // Checked before a line is parsed: a part that is cut off must not pass.
+  // Checked before any line is parsed: a truncated part must not be accepted.
   if (!ParseCrcHex(text.substr(body_bytes), want) || Crc32c(body) != want) {
     return DataLossError("the file is damaged: its checksum does not match");
   }

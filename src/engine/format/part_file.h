@@ -1,11 +1,13 @@
-// `_HOLDFAST_PART_<rank>`: what one of several processes tells the one that
-// makes a checkpoint of their parts. Removed when that is done.
+// `_HOLDFAST_PART_<rank>`: the description that each of several processes
+// leaves for the process that combines their parts into a checkpoint. Removed
+// after that.
 //
 // Three lines: a JSON object {"holdfast_part":1,"rank":3,"is_primary":false,
 // "save_id":"...","database":"ocdbt.process_3/","manifest_checksum":1234,
 // "leaf_count":12,"leaf_checksums":"...","fingerprints":{"w":"..."}}, the text
-// of a DigestFile over all that the process wrote, and the CRC-32C of the two
-// (with their newlines) in eight hex digits. Thread-safety: pure functions.
+// of a DigestFile for everything that the process wrote, and the CRC-32C of
+// these two lines (with their newlines) in eight hex digits.
+// Thread-safety: pure functions.
 // Errors: DataLoss for a damaged file; Unimplemented for a later version.
 #pragma once
 
@@ -21,9 +23,10 @@
 
 namespace holdfast {
 
-// One CRC-32C over how the leaves in each of many buckets are to be stored;
-// a leaf's bucket follows from its name. Equal plans have equal checksums, and
-// where two differ, the bucket tells which leaves it may be about.
+// Describes how leaves are to be stored, as one CRC-32C for each of many
+// buckets; a leaf's bucket is derived from its name. Equal plans have equal
+// checksums, and where two plans differ, the bucket shows which leaves may be
+// affected.
 inline constexpr size_t kLeafBucketCount = 256;
 struct PlanChecksums {
   uint64_t leaf_count = 0;
@@ -36,17 +39,17 @@ struct PartFile {
   int64_t rank = 0;
   bool is_primary = false;
   std::string save_id;
-  std::string database;  // "ocdbt.process_3/"; empty: none was written
+  std::string database;  // "ocdbt.process_3/"; empty: no database was written
   uint32_t manifest_checksum = 0;  // ManifestChecksum of the database's
   PlanChecksums plan;
-  // With SaveOptions::fingerprints: sums of what this process wrote, which are
-  // added to those of the others.
+  // With SaveOptions::fingerprints: sums over the data that this process wrote,
+  // which are added to those of the other processes.
   std::optional<FingerprintTexts> fingerprints;
   DigestFile digests;
 };
 
-// Tells manifests apart: CRC-32C of all but the last four bytes. Those are a
-// CRC themselves, with which the CRC of a whole manifest is the same for all.
+// Distinguishes manifests: the CRC-32C of all but the last four bytes. These
+// are a CRC themselves, so the CRC of a complete manifest is the same for all.
 uint32_t ManifestChecksum(std::string_view manifest);
 
 std::string SerializePartFile(const PartFile& part);

@@ -39,7 +39,7 @@ void PackText(Packer& packer, std::string_view text) {
   packer.pack_str_body(text.data(), static_cast<uint32_t>(text.size()));
 }
 
-// The packer's own makes integers of 2.0 and -0.0.
+// The packer's own function turns 2.0 and -0.0 into integers.
 void PackDouble(Packer& packer, double value) {
   char bytes[9] = {static_cast<char>(0xcb)};
   const auto bits = std::bit_cast<uint64_t>(value);
@@ -68,7 +68,7 @@ void PackElements(Packer& packer, int8_t type, const Shape& shape, DType dtype,
   PackExtension(packer, type, body);
 }
 
-// Gathers the elements of a leaf in C order.
+// Copies the elements of a leaf in C order.
 Result<Array> Gather(const Tree& leaf) {
   HF_ASSIGN_OR_RETURN(Array whole,
                       Array::Allocate(leaf.array_dtype(), leaf.array_shape()));

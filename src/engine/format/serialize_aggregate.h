@@ -1,10 +1,10 @@
-// Writes what ParseAggregate reads (aggregate.h): a whole tree as one msgpack
-// text, byte for byte as orbax-checkpoint 0.12.8 and flax write it.
+// Writes the format that ParseAggregate reads (aggregate.h): a complete tree as
+// one msgpack text, byte for byte as orbax-checkpoint 0.12.8 and flax write it.
 //
 // Thread-safety: pure function. Ownership: the text owns copies of all values.
 // Units: bytes. Cost: the memory of every value, twice for arrays.
-// Errors: InvalidArgument, naming the path, for leaves that the format does not
-// have (objects, typed keys) and for texts that are not UTF-8.
+// Errors: InvalidArgument, naming the path, for leaves that the format cannot
+// hold (objects, typed keys) and for strings that are not UTF-8.
 #pragma once
 
 #include <string>

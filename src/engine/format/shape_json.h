@@ -1,7 +1,7 @@
 // Shapes as JSON arrays: [2, 3].
 //
 // Thread-safety: pure functions. Units: elements.
-// Errors: DataLoss for a negative extent or more than kRankMax of them.
+// Errors: DataLoss for a negative extent or more than kRankMax extents.
 #pragma once
 
 #include <string>

@@ -42,8 +42,8 @@ std::string SerializeShardingFile(const ShardingFile& shardings) {
 }
 
 Result<ShardingFile> ParseShardingFile(std::string_view text) {
-  // Orbax reads the file by TensorStore's driver of JSON files, to which a NUL
-  // is the end.
+  // Orbax reads the file with TensorStore's driver for JSON files, which stops
+  // at a NUL.
   JsonScanner in(text.substr(0, text.find('\0')));
   ShardingFile shardings;
   const Status status = ReadShardings(in, shardings);

@@ -1,7 +1,7 @@
 // `_sharding`: how each jax.Array of an item was laid out over devices.
 //
-// Compact JSON with sorted members: URL-safe base64 (padded) of the parameter
-// name -> a string that is JSON again, kept here as text.
+// Compact JSON with sorted members, from the URL-safe base64 (padded) of the
+// parameter name to a string that contains JSON, kept here as text.
 // Source: orbax-checkpoint 0.12.8, written through TensorStore's json driver.
 // Thread-safety: pure functions.
 // Errors: DataLoss with the byte offset.
@@ -22,7 +22,7 @@ using ShardingFile = std::map<std::string, std::string, std::less<>>;
 
 // REQUIRES: UTF-8 values.
 std::string SerializeShardingFile(const ShardingFile& shardings);
-// A name given twice is refused.
+// DataLoss for a name that occurs twice.
 Result<ShardingFile> ParseShardingFile(std::string_view text);
 
 }  // namespace holdfast

@@ -21,7 +21,7 @@ void AppendCrcHex(std::string& out, uint32_t crc);
 // False for any other text.
 bool ParseCrcHex(std::string_view text, uint32_t& crc);
 
-// A member that must be `want`.
+// Reads the version member; Unimplemented unless it is `want`.
 Status ReadSidecarVersion(JsonScanner& in, uint64_t want);
 
 }  // namespace holdfast

@@ -88,8 +88,8 @@ class StringsParser {
  private:
   Status ReadMember(std::string name, std::string_view member) {
     AppendElement(name, member);
-    // When two members have one name a parser keeps one, and we must not guess
-    // which.
+    // If two members have the same name, a parser keeps one of them, and
+    // guessing which one would be wrong.
     if (!names_.insert(name).second) return in_.Error("member is given twice");
     if (in_.Peek() == '{') {
       name += '/';
@@ -100,7 +100,7 @@ class StringsParser {
   }
 
   JsonScanner in_;
-  std::set<std::string> names_;  // of texts and of objects
+  std::set<std::string> names_;  // names of strings and of objects
 };
 
 }  // namespace

@@ -19,13 +19,14 @@
 
 namespace holdfast {
 
-// Parameter name -> text.
+// From parameter name to text.
 using StringsFile = std::map<std::string, std::string, std::less<>>;
 
-// InvalidArgument, naming the leaf, for: a "~" that is not "~0" or "~1"; a name
-// that is a path inside another ("a" and "a/b"); text that is not UTF-8.
+// InvalidArgument, naming the leaf, for a "~" that is not "~0" or "~1"; for a
+// name that is a path inside another ("a" and "a/b"); and for text that is not
+// UTF-8.
 Result<std::string> SerializeStringsFile(const StringsFile& strings);
-// Values by the parameter name that leads to them.
+// Returns the values by parameter name.
 Result<StringsFile> ParseStringsFile(std::string_view text);
 
 }  // namespace holdfast

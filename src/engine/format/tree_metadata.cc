@@ -15,10 +15,10 @@
 namespace holdfast {
 namespace {
 
-// The member of a key that says what it is in Python, where that is not a str.
+// The member of a key that gives its type in Python, if that is not str.
 constexpr std::string_view kKeyClass = "holdfast_key";
 constexpr std::string_view kKeyClassInt = "int";
-// The documents of the item's own in "custom_metadata".
+// The item's own documents in "custom_metadata".
 constexpr std::string_view kDocumentsMember = "holdfast_documents";
 // The values of "key_type".
 constexpr int64_t kKeyTypeSequence = 1;
@@ -137,7 +137,7 @@ class TreeMetadataParser {
     return in_.ReadDocument(document_names_);
   }
 
-  // Those that the file does not name are of another item.
+  // Documents that the file does not list belong to another item.
   void SplitDocuments() {
     nlohmann::ordered_json found = TakeOwnDocuments(metadata.custom_metadata);
     if (found.is_null()) return;
@@ -276,8 +276,9 @@ uint64_t HashKeys(const KeyPath& path) {
   return hash;
 }
 
-// Sorted hashes take 16 bytes a leaf, where a set of paths would take hundreds.
-// Ties are broken by the keys, so that made-up collisions cost no more.
+// Sorted hashes take 16 bytes per leaf, where a set of paths would take
+// hundreds. Ties are broken by the keys, so that deliberate collisions cost no
+// more.
 Status CheckUniquePaths(const std::vector<TreeMetadataEntry>& entries) {
   using HashedEntry = std::pair<uint64_t, size_t>;
   std::vector<HashedEntry> hashes(entries.size());
@@ -300,7 +301,7 @@ Status CheckUniquePaths(const std::vector<TreeMetadataEntry>& entries) {
   return Status();
 }
 
-// The user's metadata and the documents, as one object.
+// The user's metadata and the documents as one object.
 nlohmann::ordered_json AllMetadata(const TreeMetadata& metadata) {
   nlohmann::ordered_json all = metadata.custom_metadata;
   if (metadata.documents.is_null()) return all;

@@ -1,11 +1,11 @@
 // `_METADATA`: the structure of one pytree item, as Orbax writes and reads it.
 //
-// One line of JSON: "tree_metadata" with an entry a leaf, in JAX's order, then
-// the storage flags. Member names of the entries are for people; the path is
-// rebuilt only from "key_metadata". A key that is an integer in Python has the
-// type of a dict's key and one more member, which Orbax does not read:
-// "holdfast_key": "int". An item with documents of holdfast's own
-// (own_documents.h) names them in the last member, "holdfast_documents".
+// One line of JSON: "tree_metadata" with one entry per leaf, in JAX's order,
+// then the storage flags. Member names of the entries are for human readers;
+// the path is rebuilt only from "key_metadata". A key that is an integer in
+// Python has the type of a dict key and an additional member, which Orbax does
+// not read: "holdfast_key": "int". An item with documents of holdfast
+// (own_documents.h) lists them in the last member, "holdfast_documents".
 // Source: orbax-checkpoint 0.12.8, _src/metadata/tree.py; files of 0.5.3 have
 // only "tree_metadata" and "use_zarr3".
 // Thread-safety: pure functions.
@@ -26,24 +26,24 @@ namespace holdfast {
 
 struct TreeMetadataEntry {
   KeyPath path;
-  std::string value_type;  // ground/tree/value_type.h; other words pass through
-  // The value lies in the msgpack file `checkpoint`, or the leaf has none.
+  std::string value_type;  // ground/tree/value_type.h; others pass through
+  // The value is in the msgpack file `checkpoint`, or the leaf has no value.
   bool skip_deserialize = false;
   std::optional<Shape> write_shape;
 };
 
 struct TreeMetadata {
   std::vector<TreeMetadataEntry> entries;  // in file order
-  std::optional<bool> use_ocdbt;           // unset: look at the files
+  std::optional<bool> use_ocdbt;           // unset: determined from the files
   bool use_zarr3 = false;
   bool store_array_data_equal_to_fill_value = false;
-  nlohmann::ordered_json custom_metadata;  // the user's; null: not given
-  // Documents of holdfast's own, an object; null: it has none.
+  nlohmann::ordered_json custom_metadata;  // the user's; null: not present
+  // Holdfast's own documents as an object; null if the item has none.
   nlohmann::ordered_json documents;
-  // The file says that they are the item's. It was written by holdfast 0.2.0 or
-  // older, or by another library, if it does not.
+  // True if the file says that the documents are the item's own. Files written
+  // by holdfast 0.2.0 or older, or by another library, do not say so.
   bool names_documents = false;
-  // Rich types: the JSON text that is the value of "value_metadata_tree".
+  // With rich types: the JSON text in "value_metadata_tree".
   std::optional<std::string> value_metadata_tree;
 };
 
@@ -52,9 +52,8 @@ struct TreeMetadata {
 // REQUIRES: keys and texts in UTF-8.
 std::string SerializeTreeMetadata(const TreeMetadata& metadata);
 
-// Accepts every version; members it does not know are skipped. Paths longer
-// than kTreeDepthMax, two entries with the same keys, and members given twice
-// are refused.
+// Accepts every version; unknown members are skipped. Refuses paths longer than
+// kTreeDepthMax, two entries with the same keys, and members that occur twice.
 Result<TreeMetadata> ParseTreeMetadata(std::string_view text);
 
 }  // namespace holdfast

@@ -120,7 +120,7 @@ TEST(TreeMetadata, RefusesBadEntries) {
 }
 
 TEST(TreeMetadata, TwoEntriesForOnePathAreNamed) {
-  // The kinds of the keys differ, the parameter is the same.
+  // The kinds of the keys differ, but the parameter is the same.
   const std::string text = File(
       Entry("x", "{\"key\": \"0\", \"key_type\": 1}", kScalarValue) + ", " +
       Entry("y", "{\"key\": \"0\", \"key_type\": 2}", kScalarValue));
@@ -162,7 +162,8 @@ TEST(TreeMetadata, IntegerKeysAreMarkedBesideWhatOrbaxReads) {
   EXPECT_EQ(
       with_key(R"("1", "key_type": 2, "holdfast_key": 1)").status().code(),
       StatusCode::kDataLoss);
-  // A kind of a later version is a name to this one; an index stays one.
+  // This version reads a key kind from a later version as a name; an index
+  // stays an index.
   const auto later = with_key(R"("1", "key_type": 2, "holdfast_key": "float")");
   ASSERT_TRUE(later.ok());
   EXPECT_EQ(later->entries[0].path[0].kind, KeyKind::kName);
@@ -181,7 +182,7 @@ TEST(TreeMetadata, UnknownMembersAreSkipped) {
   EXPECT_EQ(metadata->entries.size(), 1u);
 }
 
-// A program that reads custom metadata and saves them along saves documents of
+// A program that reads custom metadata and saves them again saves documents of
 // another item.
 TEST(TreeMetadata, OnlyNamedDocumentsAreTheItemsOwn) {
   TreeMetadata metadata;
@@ -206,7 +207,7 @@ TEST(TreeMetadata, OnlyNamedDocumentsAreTheItemsOwn) {
   EXPECT_EQ(parsed->custom_metadata, metadata.custom_metadata);
   EXPECT_TRUE(parsed->documents.is_null());
 
-  // Written by an older holdfast, or by another library: its reader judges.
+  // Written by an older holdfast, or by another library: the reader decides.
   other = text.substr(0, text.rfind(", \"holdfast_documents\"")) + "}";
   parsed = ParseTreeMetadata(other);
   ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();

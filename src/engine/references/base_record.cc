@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using RecordJson = nlohmann::ordered_json;
 
-// Metadata of which the end is looked at before all of it is read: in both
-// Orbax's and our files custom metadata comes last.
+// The end of the metadata, which is read first, before all of it: custom
+// metadata come last in both Orbax's and holdfast's files.
 constexpr uint64_t kTailBytes = uint64_t{64} << 10;
 
 Result<std::string> RecordText(const RecordJson& from, const char* name) {
@@ -31,7 +31,7 @@ Result<std::string> RecordText(const RecordJson& from, const char* name) {
   return at->get<std::string>();
 }
 
-// With the links in it resolved, as far as it exists; nullopt for a URL.
+// The path with its links resolved, as far as it exists; nullopt for a URL.
 std::optional<fs::path> RealPath(const Place& place) {
   if (place.is_remote()) return std::nullopt;
   std::error_code error;
@@ -46,35 +46,35 @@ void AddPlace(Place place, std::vector<Place>& places) {
   if (!is_known) places.push_back(std::move(place));
 }
 
-// False only where the end of the metadata shows that there is no delta: text
-// inside a string has its quotes escaped, so this key is the document's own.
+// False only if the end of the metadata shows that there is no delta: inside a
+// string quotes are escaped, so this key is the document's own.
 bool MayNameDelta(std::string_view tail) {
   const size_t at = tail.rfind("\"custom_metadata\":");
   return at == tail.npos ||
          tail.substr(at).find(kDeltaKey) != std::string_view::npos;
 }
 
-// Larger than any delta's; what is larger is not read.
+// Larger than any delta's metadata; a larger file is not read.
 constexpr uint64_t kMetadataBytesMax = uint64_t{1} << 30;
 constexpr uint64_t kBaseFileBytesMax = uint64_t{64} << 10;
 
-// A file that no reader takes (it is not there, or a link that leads out) makes
-// no delta of the directory that it is in.
+// A file that readers do not accept (it is missing, or a link out of the
+// directory) does not make its directory a delta.
 bool IsTakenByNobody(const Status& status) {
   return status.code() == StatusCode::kNotFound ||
          status.code() == StatusCode::kInvalidArgument ||
          status.code() == StatusCode::kFailedPrecondition;
 }
 
-// The documents about deltas in the metadata; null when they are missing or
-// unreadable, which a load of the step tells.
+// The documents about deltas in the metadata; null if they are missing or
+// unreadable, which a load of the step reports.
 Result<RecordJson> DocumentsIn(Store& store) {
   const RecordJson none;
   const Result<ObjectInfo> info = store.Stat(kTreeMetadataFile);
   if (IsTakenByNobody(info.status())) return none;
   HF_RETURN_IF_ERROR(info.status());
   if (info->byte_count > kMetadataBytesMax) return none;
-  // The metadata may be large, and mostly their end tells that there is no
+  // The metadata may be large, and usually their end shows that there is no
   // delta.
   if (info->byte_count > kTailBytes) {
     const uint64_t offset = info->byte_count - kTailBytes;
@@ -84,14 +84,14 @@ Result<RecordJson> DocumentsIn(Store& store) {
   const Result<Bytes> text = store.Read(kTreeMetadataFile);
   if (IsTakenByNobody(text.status())) return none;
   HF_RETURN_IF_ERROR(text.status());
-  // The key of a result's id begins alike.
+  // The key of a result's id has the same beginning.
   if (text->view().find(kDeltaKey) == std::string_view::npos) return none;
   auto metadata = ParseTreeMetadata(text->view());
   if (!metadata.ok() || !metadata->documents.is_object()) return none;
   return std::move(metadata->documents);
 }
 
-// Null where there is no such member, or it is of another kind.
+// Null if there is no such member, or it has another type.
 const RecordJson* MemberOf(const RecordJson& object, std::string_view name,
                            RecordJson::value_t kind) {
   if (!object.is_object()) return nullptr;
@@ -99,7 +99,7 @@ const RecordJson* MemberOf(const RecordJson& object, std::string_view name,
   return found != object.end() && found->type() == kind ? &*found : nullptr;
 }
 
-// The record in the metadata; nullopt when it names no base.
+// The record in the metadata; nullopt if it names no base.
 Result<std::optional<BaseRecord>> RecordInMetadata(Store& store) {
   std::optional<BaseRecord> none;
   HF_ASSIGN_OR_RETURN(const RecordJson documents, DocumentsIn(store));
@@ -114,7 +114,7 @@ Result<std::optional<BaseRecord>> RecordInMetadata(Store& store) {
   return std::optional(*std::move(record));
 }
 
-// A step, and the directories in it, of which some are its items.
+// A step, and the directories in it, some of which are its items.
 Result<std::vector<Place>> StepAndItems(const Place& step) {
   std::vector<Place> places = {step};
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -159,7 +159,8 @@ void NameBase(const Place& step, const Place& base, BaseRecord& record) {
     record.path = real->filename().string();
     return;
   }
-  // A link in the root, to a step elsewhere, is one of the root's names.
+  // If the step is reached by a link in this root, the link is one of the
+  // root's names.
   const bool is_linked_in = root && RealPath(absolute.parent()) == root;
   if (is_linked_in || absolute.parent().path() == beside.path()) {
     record.path = absolute.name();
@@ -186,10 +187,11 @@ std::vector<Place> PlacesOfBase(const Place& step, const BaseRecord& record) {
       const fs::path base = fs::path(from.path()) / record.relative;
       AddPlace(Place(AbsolutePath(base.string())), places);
     }
-    // A base that was elsewhere may have been moved beside the step since.
+    // A base that was elsewhere may since have been moved next to the step.
     AddPlace(from.parent() / name, places);
   }
-  // A step of the same number in another root: no step is its own base.
+  // The path may lead to the step itself, e.g. one with the same number in
+  // another root: no step is its own base.
   std::erase_if(places, [&](const Place& place) {
     return std::ranges::any_of(steps, [&](const Place& step) {
       return place.path() == step.path();

@@ -1,16 +1,17 @@
-// How a delta names the step that it was made from: by what that step is, and
-// by where it was.
+// How a delta identifies the step that it was made from: by its content, and by
+// its location.
 //
-// Its content decides (`id`, `content_hash`); where it was (`path`, `relative`)
-// only says where to look first, since roots are moved, mounted elsewhere and
-// reached through links. Links are resolved when a record is written.
-// doc/deltas.md has the format. A delta has its record twice: in the item's
-// custom metadata under kDeltaKey, which is the truth, and only the path in the
-// file kBaseFile, by which a directory shows without being parsed that it
-// refers to another.
+// The content is decisive (`id`, `content_hash`); the location (`path`,
+// `relative`) only says where to look first, since roots are moved, mounted
+// elsewhere and reached through links. Links are resolved when a record is
+// written. doc/deltas.md has the format. A delta has its record twice: in the
+// item's custom metadata under kDeltaKey, which is authoritative, and, only
+// with the path, in the file kBaseFile, by which a directory shows without
+// being parsed that it refers to another.
 //
-// Thread-safety: values, pure functions; those of places read directories.
-// Errors: DataLoss for a record that no delta has.
+// Thread-safety: values and pure functions; functions on places read
+// directories.
+// Errors: DataLoss for an invalid record.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -25,49 +26,50 @@
 namespace holdfast {
 
 struct BaseRecord {
-  // A name beside the step, or an absolute path or URL.
+  // The name of a step in the same root, or an absolute path or URL.
   std::string path;
-  // From the step's directory to a base that is not beside it; else empty.
+  // The path from the step's directory to a base elsewhere; otherwise empty.
   std::string relative;
   // ContentHash of the base when the delta was made.
   std::string content_hash;
-  // DeltaInfo::id of the base where it is a delta, or was one; else empty.
+  // DeltaInfo::id of the base if it is, or was, a delta; otherwise empty.
   std::string id;
 
-  // False for a record of kBaseFile, which only says where the base is.
+  // False for a record from kBaseFile, which has only the location.
   bool is_known() const { return !content_hash.empty() || !id.empty(); }
 };
 
 nlohmann::ordered_json BaseRecordToJson(const BaseRecord& record);
 Result<BaseRecord> ParseBaseRecord(const nlohmann::ordered_json& document);
 
-// Fills in where `base` is, for the step that will be at `step`.
+// Sets the location of `base`, for the step that will be at `step`.
 void NameBase(const Place& step, const Place& base, BaseRecord& record);
 
-// Where the base of the step at `step` may be, the likeliest first. A step that
-// a link leads to has neighbours in two directories.
+// Where the base of the step at `step` may be, the likeliest place first. If a
+// link leads to the step, the directories of both the link and its target are
+// searched.
 std::vector<Place> PlacesOfBase(const Place& step, const BaseRecord& record);
 
-// Whether both lead to one directory or file, by whatever names.
+// Whether both lead to the same directory or file, whatever their names.
 bool IsSamePlace(const Place& a, const Place& b);
 
-// The records in the directory of a step or of an item: of its metadata, and of
-// kBaseFile where that says something else or the metadata cannot be read.
-// Empty for what is not a delta. Errors: those of reading.
+// The records in the directory of a step or item: from its metadata, and from
+// kBaseFile if that says something else or the metadata cannot be read. Empty
+// if it is not a delta. Errors: those of reading.
 Result<std::vector<BaseRecord>> BaseRecordsIn(const Place& directory);
 // The records of a step: in its directory and in those of its items.
 Result<std::vector<BaseRecord>> BaseRecordsOfStep(const Place& step);
-// Whether the result of this id is what the step, or one of its items, holds.
+// Whether the step, or one of its items, holds the result with this id.
 bool HasResult(const Place& step, const std::string& id);
-// Whether what is at `place` is the base that the record means. REQUIRES: it
-// is_known.
+// Whether `place` holds the base that the record identifies. REQUIRES:
+// record.is_known().
 Result<bool> IsBaseAt(const Place& place, const BaseRecord& record);
-// The places of PlacesOfBase that hold the base; all of them where none is
+// The places of PlacesOfBase that hold the base, or all of them if none is
 // known to.
 std::vector<Place> PlacesThatHoldBase(const Place& step,
                                       const BaseRecord& record);
-// Whether the base is at one of the places where it may be, and is the one that
-// the record means.
+// Whether one of the places where the base may be holds the base that the
+// record identifies.
 Result<bool> IsBaseThere(const Place& step, const BaseRecord& record);
 
 }  // namespace holdfast

@@ -11,7 +11,7 @@ namespace holdfast {
 namespace {
 
 // A process that holds it longer is stopped, or has locked the directory for
-// purposes of its own.
+// its own purposes.
 constexpr std::chrono::seconds kWaitMax(5);
 constexpr std::chrono::milliseconds kWaitStep(2);
 
@@ -33,8 +33,8 @@ ReferenceLock::ReferenceLock(const Place& root) {
   }
 }
 
-// A forked child shares the lock, and closing the descriptor here would leave
-// it held there.
+// A forked child shares the lock, so closing the descriptor here would leave
+// the lock held there.
 void ReferenceLock::Unlock() {
   if (fd_.valid()) (void)::flock(fd_.get(), LOCK_UN);
   fd_.Reset();

@@ -1,16 +1,16 @@
-// ReferenceLock: whoever lets steps of a root go, and whoever commits a step
-// that refers to another, take turns.
+// ReferenceLock: makes removals of steps in a root, and commits of steps that
+// refer to others, take turns.
 //
-// Held from the question whether anything refers to a step until it has gone or
-// was replaced; and from the last look at a base until the delta, or the view,
-// made from it is committed. So none of the two can come between the question
-// and the deed of the other. Nothing slow happens meanwhile.
-// In object stores, and on file systems without locks, it does nothing, and
-// nobody waits longer than five seconds: a guard against what happens in
-// moments must not stop a run.
+// A remover holds it from the check that nothing refers to a step until the
+// step is removed or replaced; a saver, from the last check of a base until the
+// delta or view made from it is committed. So neither can interfere between the
+// other's check and action. No slow work is done while it is held. It does
+// nothing in object stores and on file systems without locks, and nobody waits
+// longer than five seconds: it guards against a short race, which must not stop
+// a run.
 // Thread-safety: one owner; another thread of the process waits like another
-// process. Not to be taken twice. Ownership: the lock.
-// Errors: none; a root that is not there is not locked.
+// process. May not be taken twice. Ownership: the lock.
+// Errors: none; a missing root is not locked.
 #pragma once
 
 #include "stores/place/place.h"
@@ -20,9 +20,9 @@ namespace holdfast {
 
 class ReferenceLock {
  public:
-  // Holds nothing.
+  // Holds no lock.
   ReferenceLock() = default;
-  // Waits a while until nobody else holds the lock of `root`.
+  // Waits a limited time until nobody else holds the lock of `root`.
   explicit ReferenceLock(const Place& root);
   ReferenceLock(ReferenceLock&&) noexcept = default;
   ReferenceLock& operator=(ReferenceLock&&) noexcept = default;

@@ -52,8 +52,8 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-// On a disk the kinds come with the names: a root has thousands of them. (The
-// iterators of std::filesystem end the process when there is no memory.)
+// On disk, file types are returned with the names, as a root has thousands.
+// (The iterators of std::filesystem end the process when memory runs out.)
 Result<std::vector<DirectoryEntry>> LocalEntriesOf(const Place& directory) {
   std::vector<DirectoryEntry> entries;
   const std::unique_ptr<DIR, CloseDirectory> opened(
@@ -75,7 +75,8 @@ Result<std::vector<DirectoryEntry>> LocalEntriesOf(const Place& directory) {
   return entries;
 }
 
-// Empty for anything but a directory, or when it has gone meanwhile.
+// Empty for anything but a directory, and for a directory that no longer
+// exists.
 Result<std::vector<DirectoryEntry>> EntriesOf(const Place& directory) {
   if (!directory.is_remote()) return LocalEntriesOf(directory);
   std::vector<DirectoryEntry> entries;
@@ -95,6 +96,13 @@ bool HasName(const std::vector<DirectoryEntry>& entries,
       entries, [&](const DirectoryEntry& entry) { return entry.name == name; });
 }
 
+// Whether the process that writes this directory is alive.
+bool IsBeingWritten(const Place& directory) {
+  if (!directory.can_rename()) return true;
+  const auto lock = DirectoryLock::Take(directory.path());
+  return lock.status().code() == StatusCode::kAlreadyExists;
+}
+
 class ReferenceFinder {
  public:
   explicit ReferenceFinder(const Place& root) : root_(root) {
@@ -102,12 +110,12 @@ class ReferenceFinder {
     if (!root.is_remote()) real_root_ = fs::canonical(root.path(), error);
   }
 
-  // The references of the root's entry `name` to others there, itself left out.
+  // The references of the root's entry `name` to other entries there.
   Result<std::vector<Reference>> Find(const std::string& name) {
     found_.clear();
     step_ = directory_ = root_ / name;
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(step_));
-    // A link to a step of this root is that step by another name.
+    // A link to a step of this root is another name for that step.
     const bool is_other_name =
         kind == PathKind::kSymlink && NameInRoot(step_).has_value();
     if (name == kTrashDirectoryName) {
@@ -118,7 +126,7 @@ class ReferenceFinder {
     return OthersThan(name);
   }
 
-  // The same of what lies at `directory`, and is to be the entry `name`.
+  // The same for the contents of `directory`, which will be the entry `name`.
   Result<std::vector<Reference>> FindIn(const Place& directory,
                                              const std::string& name) {
     found_.clear();
@@ -136,14 +144,14 @@ class ReferenceFinder {
     return std::move(found_);
   }
 
-  // A step that may come back needs what it needed.
+  // A step that may be restored needs what it needed before.
   Status LookIntoTrash() {
     const Place trash = step_;
     HF_ASSIGN_OR_RETURN(const auto steps, EntriesOf(trash));
     for (const DirectoryEntry& step : steps) {
       if (step.kind != PathKind::kDirectory) continue;
       if (step.name.ends_with(kRemovingSuffix)) continue;
-      // Its references are meant from where it was.
+      // Its references are relative to where it was.
       step_ = root_ / step.name;
       directory_ = trash / step.name;
       HF_RETURN_IF_ERROR(LookIntoStep(directory_));
@@ -151,8 +159,8 @@ class ReferenceFinder {
     return Status();
   }
 
-  // A view's links lie in its items, of which only those with a list of their
-  // own are views.
+  // A view's links are in its items, and only items with their own list can be
+  // views.
   Status LookIntoStep(const Place& directory) {
     HF_ASSIGN_OR_RETURN(const auto entries, EntriesOf(directory));
     HF_RETURN_IF_ERROR(AddBases(directory, entries));
@@ -160,6 +168,7 @@ class ReferenceFinder {
       const Place below = directory / entry.name;
       if (entry.kind == PathKind::kSymlink) AddLink(below);
       if (entry.kind != PathKind::kDirectory) continue;
+      if (IsLeftover(below)) continue;
       if (entry.name == kSourcesDirectory) {
         HF_RETURN_IF_ERROR(LookBelow(below));
       } else if (MayBeItem(below)) {
@@ -169,8 +178,16 @@ class ReferenceFinder {
     return Status();
   }
 
-  // On a disk beside a step there may be anything, of any size, which is not to
-  // be listed.
+  // Left by a killed save in a root next to the step. (The items of an
+  // unfinished step are locked with it.)
+  static bool IsLeftover(const Place& directory) {
+    return IsTemporaryName(directory.name()) &&
+           !IsTemporaryName(directory.parent().name()) &&
+           !IsBeingWritten(directory);
+  }
+
+  // On disk, a step may contain anything, of any size, which must not be
+  // listed.
   bool MayBeItem(const Place& directory) const {
     return root_.is_remote() || IsThere(directory / kTreeMetadataFile) ||
            IsThere(directory / kBaseFile) || IsThere(directory / kDigestFile);
@@ -203,7 +220,7 @@ class ReferenceFinder {
   Status AddBases(const Place& directory,
                   const std::vector<DirectoryEntry>& entries) {
     const bool has_file = HasName(entries, kBaseFile);
-    // In a bucket each look into metadata would be a request.
+    // In a bucket, each read of metadata would be a request.
     const bool may_be_delta =
         has_file || (!root_.is_remote() && HasName(entries, kTreeMetadataFile));
     if (!may_be_delta) return Status();
@@ -221,8 +238,8 @@ class ReferenceFinder {
     return Status();
   }
 
-  // Also where it leads to nothing any more. In the trash it is meant from
-  // where its step was.
+  // Also for a link whose target no longer exists. A link in the trash is
+  // relative to where its step was.
   void AddLink(const Place& link) {
     std::error_code error;
     const fs::path target = fs::read_symlink(link.path(), error);
@@ -242,7 +259,7 @@ class ReferenceFinder {
     found_.push_back({std::move(target), what, base});
   }
 
-  // The entry of the root that a place leads to, or into, by the real path.
+  // The entry of the root that a place leads to, or into, by its real path.
   std::optional<std::string> NameInRoot(const Place& place) const {
     if (place.is_remote() || real_root_.empty()) return std::nullopt;
     std::error_code error;
@@ -257,19 +274,12 @@ class ReferenceFinder {
 
   const Place root_;
   fs::path real_root_;
-  Place step_;       // from which what is found is meant
-  Place directory_;  // where it is
+  Place step_;       // the path that references are relative to
+  Place directory_;  // where the files are
   std::vector<Reference> found_;
 };
 
-// Whether the process that writes this directory is alive.
-bool IsBeingWritten(const Place& directory) {
-  if (!directory.can_rename()) return true;
-  const auto lock = DirectoryLock::Take(directory.path());
-  return lock.status().code() == StatusCode::kAlreadyExists;
-}
-
-// Decides for an entry beside a step that is to be replaced.
+// Decides whether an entry next to a step counts when the step is replaced.
 bool CountsBesideReplaced(const Place& root, const std::string& name,
                           const std::string& replaced) {
   if (name == kTrashDirectoryName) return false;
@@ -287,7 +297,7 @@ Status NeededError(const Place& place, const Reference& reference,
       "` gives it bytes of its own, or remove it first");
 }
 
-// The list of checksums of a step tells of those of its items.
+// The step's list of checksums covers those of its items.
 Status CheckIsNoItem(const Place& place) {
   const Place step = place.parent();
   const std::shared_ptr<Store> store = step.OpenStore();
@@ -312,10 +322,10 @@ Result<std::map<std::string, std::string>> NeededByOthers(
     const Place& root, const std::vector<std::string>& names) {
   std::map<std::string, std::string> needed;
   if (names.empty()) return needed;
-  const LookScope look(root);  // in a bucket one list tells of all steps
+  const LookScope look(root);  // in a bucket one listing covers all steps
   HF_ASSIGN_OR_RETURN(const auto entries, EntriesOf(look.place()));
   std::set<std::string> going(names.begin(), names.end());
-  std::vector<std::string> staying;  // that nobody has looked into
+  std::vector<std::string> staying;  // not searched yet
   for (const DirectoryEntry& entry : entries) {
     const bool may_refer =
         entry.kind == PathKind::kDirectory || entry.kind == PathKind::kSymlink;
@@ -327,8 +337,8 @@ Result<std::map<std::string, std::string>> NeededByOthers(
     staying.pop_back();
     HF_ASSIGN_OR_RETURN(const auto found, finder.Find(step));
     for (const Reference& reference : found) {
-      // A step that stays for another's sake keeps what it refers to as well:
-      // it is looked into in its turn, and once.
+      // A step that is kept for another step also keeps what it refers to: it
+      // is searched in turn, and only once.
       if (going.erase(reference.target) == 0) continue;
       needed.emplace(reference.target,
                      std::string(reference.what) + " " + step);
@@ -351,7 +361,7 @@ std::vector<std::string> ReferrersFirst(const Place& root,
       targets[name].push_back(reference.target);
     }
   }
-  std::vector<std::string> order;  // what is referred to first
+  std::vector<std::string> order;  // steps that others refer to come first
   std::set<std::string> left(names.begin(), names.end());
   std::vector<std::string> path;
   for (const std::string& name : names) {
@@ -363,8 +373,8 @@ std::vector<std::string> ReferrersFirst(const Place& root,
         path.pop_back();
         continue;
       }
-      // A step follows all that it refers to. A circle ends, since each step
-      // leaves `left` once.
+      // A step comes after all steps that it refers to. A cycle ends, since
+      // each step leaves `left` once.
       std::string next = std::move(below.back());
       below.pop_back();
       if (left.erase(next) != 0) path.push_back(std::move(next));
@@ -392,7 +402,7 @@ Status CheckNothingNeeds(const Place& bare, const std::string& result_id) {
         entry.kind == PathKind::kDirectory || entry.kind == PathKind::kSymlink;
     if (!may_refer || entry.name == place.name()) continue;
     const auto found = finder.Find(entry.name);
-    // A directory that nobody here can read is not a step of this run.
+    // A directory that cannot be read here is not a step of this run.
     if (found.status().code() == StatusCode::kPermissionDenied) continue;
     if (found.status().code() == StatusCode::kNotFound) continue;
     HF_RETURN_IF_ERROR(found.status());
@@ -400,13 +410,14 @@ Status CheckNothingNeeds(const Place& bare, const std::string& result_id) {
       if (reference.target != place.name()) continue;
       const BaseRecord& base = reference.base;
       // The new checkpoint has the content that the delta was made from. A
-      // damaged delta that tells no more than the place means what is there.
+      // damaged delta that records only a path refers to whatever is there.
       const bool stays_good =
           !result_id.empty() && (base.is_known() ? base.id == result_id
                                                  : HasResult(place, result_id));
       if (stays_good) continue;
       if (!CountsBesideReplaced(root, entry.name, place.name())) continue;
-      // A delta of another checkpoint that was here before loses nothing.
+      // A delta of another checkpoint that was at this path before loses
+      // nothing.
       if (!base.content_hash.empty()) {
         const auto is_base = IsBaseAt(place, base);
         if (is_base.ok() && !*is_base) continue;

@@ -1,11 +1,12 @@
-// Finds who needs a step: the deltas and views beside it that refer to it, by
-// whatever name. They are found by what they say of themselves, with all links
-// on both sides resolved; whoever removes or replaces a step asks here.
+// Finds what needs a step: the deltas and views in the same root that refer to
+// it, under whatever name. They are found by their own records, with all links
+// on both sides resolved. Callers that remove or replace a step must check here
+// first.
 //
-// For views only links count: hard links and copies hold what they need.
-// Checkpoints in other directories than the step's are not known.
+// For views only links count: hard links and copies hold their own data.
+// Checkpoints in directories other than the step's are not found.
 // Thread-safety: pure functions of the file system, or of a bucket.
-// Errors: those of looking: who cannot look must not remove.
+// Errors: those of reading; a caller that cannot read must not remove.
 #pragma once
 
 #include <map>
@@ -19,14 +20,15 @@
 
 namespace holdfast {
 
-// Those of `names`, directories of `root`, that a directory outside `names`
-// refers to, be it by way of another; and by which: "the view 7".
+// Returns those of `names`, directories of `root`, that a directory outside
+// `names` refers to, directly or through another one; and which directory that
+// is: "the view 7".
 Result<std::map<std::string, std::string>> NeededByOthers(
     const Place& root, const std::vector<std::string>& names);
 
-// `names`, directories of `root`, in an order in which they may be removed:
-// each after all others of them that refer to it. One that cannot be read
-// counts as referring to nothing.
+// Returns `names`, directories of `root`, in an order in which they may be
+// removed: each after all others that refer to it. A directory that cannot be
+// read counts as referring to nothing.
 std::vector<std::string> ReferrersFirst(const Place& root,
                                         const std::vector<std::string>& names);
 
@@ -34,21 +36,22 @@ std::vector<std::string> ReferrersFirst(const Place& root,
 struct Reference {
   std::string target;     // a name in the root
   std::string_view what;  // "the delta", "the view"
-  BaseRecord base;        // of a delta
+  BaseRecord base;        // for a delta
 };
 
-// The references to others in `root` that what lies at `directory` would have
-// as its entry `name`. A delta has one to each place where its base may be.
+// The references to other entries of `root` that the contents of `directory`
+// would have as its entry `name`. A delta has one reference to each place where
+// its base may be.
 Result<std::vector<Reference>> ReferencesOf(const Place& root,
                                             const std::string& name,
                                             const Place& directory);
 
-// Ok when what is at `place` may be replaced by a checkpoint with other files:
-// no other directory beside it refers to it. Deltas made from the result
-// `result_id` do not count, where the new checkpoint has the same.
-// FailedPrecondition names what would be lost, and the way on; also for an item
-// of a step, whose list of checksums tells of it. Saves that have
-// not ended count while their process lives.
+// Ok if the checkpoint at `place` may be replaced by one with other files: no
+// other directory in the same root refers to it. Deltas made from the result
+// `result_id` do not count, if the new checkpoint has the same result.
+// FailedPrecondition names what would be lost, and what to do; also for an item
+// of a step whose list of checksums covers the item. Unfinished saves count
+// while their process is alive.
 Status CheckNothingNeeds(const Place& place, const std::string& result_id = "");
 
 }  // namespace holdfast

@@ -1,11 +1,11 @@
-// ArrayHome: where the arrays of one place lie, and what is promised of their
-// bytes; ReadableArray: one of them. An Item is a home, and so is whatever else
-// keeps arrays: a Megatron checkpoint, the key-value store of a spec, the files
-// of a foreign format.
+// ArrayHome: where the arrays of one place are stored, and how their bytes are
+// verified; ReadableArray: one such array. An Item is a home, and so is
+// everything else that stores arrays: a Megatron checkpoint, the key-value
+// store of a spec, the files of a foreign format.
 //
 // Thread-safety: const methods from any thread. Ownership: a ReadableArray
-// borrows; the home outlives what reads from it.
-// Errors: of CheckStillThere: Unavailable.
+// borrows; the home outlives its readers.
+// Errors: CheckStillThere returns Unavailable.
 #pragma once
 
 #include <optional>
@@ -17,21 +17,22 @@
 
 namespace holdfast {
 
-// How the bytes of a home are known to be those that were saved.
+// How the bytes of a home are verified to be those that were saved.
 enum class ByteCheck : uint8_t {
-  // Its store compares all that it gives with the list of the save.
+  // Its store compares everything it returns with the save's list of checksums.
   kListed,
-  // Nobody listed them: only what a codec keeps in the bytes themselves tells.
+  // No list exists: only checksums that a codec stores in the bytes verify
+  // them.
   kByCodecAlone,
 };
 
-// A zarr array has a layout; any other is raw.
+// A zarr array has a layout; any other array is raw.
 struct ReadableArray {
   std::string_view name;    // of the leaf, for messages
   std::string_view prefix;  // of its keys in the home's store
   const ArrayLayout* layout = nullptr;
   const RawArray* raw = nullptr;
-  std::string_view fingerprint = {};  // to be checked; empty: none
+  std::string_view fingerprint = {};  // to be checked; empty: no check
 
   DType dtype() const {
     return raw != nullptr ? raw->dtype : layout->format.metadata.dtype;
@@ -47,12 +48,12 @@ class ArrayHome {
   virtual ~ArrayHome() = default;
   virtual Store& array_store() const = 0;
   virtual ByteCheck byte_check() const = 0;
-  // Absent chunks are errors; otherwise they are the fill value.
+  // If true, absent chunks are errors; otherwise they have the fill value.
   virtual bool refuses_missing_chunks() const = 0;
-  // Whether what was read can still be what was opened.
+  // Whether the data that was read can still belong to what was opened.
   virtual Status CheckStillThere() const { return Status(); }
-  // The words of the home's own world for a chunk that cannot be read; nullopt
-  // where it has none. `failure` names the place of the chunk.
+  // The home's own message for a chunk that cannot be read; nullopt if it has
+  // no such message. `failure` names the place of the chunk.
   virtual std::optional<Status> Explain(const ReadableArray& /*array*/,
                                         std::string_view /*key*/,
                                         const Status& /*failure*/) const {

@@ -17,7 +17,8 @@ int FormatOfMetadataKey(std::string_view key) {
 
 }  // namespace
 
-// A database may claim any size; so much memory is taken at its word.
+// A database may claim any size; up to this much, memory is allocated as
+// claimed.
 constexpr uint64_t kMetadataBytesMax = 64 << 20;
 
 Status CheckMetadataBytes(std::string_view key, uint64_t byte_count) {
@@ -28,7 +29,7 @@ Status CheckMetadataBytes(std::string_view key, uint64_t byte_count) {
 }
 
 // Keys arrive in byte order, so an array's metadata may come after some of its
-// chunks ("w/c/0" < "w/zarr.json"); bytes are given out at the end.
+// chunks ("w/c/0" < "w/zarr.json"); bytes are assigned to arrays at the end.
 struct ArrayIndex::Builder {
   struct Sized {
     std::string key;
@@ -37,7 +38,7 @@ struct ArrayIndex::Builder {
   std::vector<StoredArray> arrays;
   std::vector<Sized> values;
 
-  // True when the key is that of metadata, whose text the caller then sets.
+  // True if the key is that of metadata, whose text the caller must then set.
   bool Add(std::string_view key, uint64_t byte_count) {
     const size_t slash = key.rfind('/');
     const std::string_view last =
@@ -53,9 +54,9 @@ struct ArrayIndex::Builder {
     return true;
   }
 
-  // Metadata that is read when the walk is over, all at once.
+  // Metadata that is read after the walk, all in one batch.
   struct Aside {
-    size_t array;  // its number in `arrays`
+    size_t array;  // its index in `arrays`
     std::string key;
   };
   Status ReadAside(Store& store, const std::vector<Aside>& aside) {
@@ -85,7 +86,7 @@ struct ArrayIndex::Builder {
     return index;
   }
 
-  // The array with the longest name that leads to `key`.
+  // The array with the longest name that is a prefix of `key`.
   static StoredArray* OwnerOf(ArrayIndex& index, std::string_view key) {
     size_t slash = key.rfind('/');
     while (true) {
@@ -104,7 +105,7 @@ Result<ArrayIndex> ArrayIndex::FromDatabase(ocdbt::Database& database,
                                             Store& store) {
   Builder builder;
   const bool is_remote = store.requests_in_flight() > 1;
-  std::vector<size_t> aside;  // numbers of arrays
+  std::vector<size_t> aside;  // indices of arrays
   std::vector<JoinedRange> ranges;
   HF_RETURN_IF_ERROR(database.ForEach(
       "", "", "",

@@ -1,5 +1,5 @@
 // ArrayIndex: the zarr arrays of a store by parameter name, found in one pass
-// over its keys (OCDBT) or one look at each name (directories).
+// over its keys (OCDBT) or by one lookup per name (directories).
 //
 // Thread-safety: immutable after construction.
 // Errors: those of the store.
@@ -27,12 +27,12 @@ class ArrayIndex {
  public:
   static Result<ArrayIndex> FromDatabase(ocdbt::Database& database,
                                          Store& store);
-  // Walks the whole directory.
+  // Walks the complete directory.
   static Result<ArrayIndex> FromDirectory(Store& store);
 
   // Sorted by name.
   const std::vector<StoredArray>& arrays() const { return arrays_; }
-  // Null when no array has this name.
+  // Null if no array has this name.
   const StoredArray* Find(std::string_view name) const;
 
  private:
@@ -40,18 +40,19 @@ class ArrayIndex {
   std::vector<StoredArray> arrays_;
 };
 
-// One array by name; NotFound when neither metadata file exists.
+// Finds one array by name; NotFound if neither metadata file exists.
 Result<StoredArray> ReadStoredArray(Store& store, const std::string& name);
-// Many arrays, asked for at once where the store is a server; in the order of
-// the names. `prefers_zarr3`: which of the two files is looked for first.
+// Finds many arrays, with concurrent requests if the store is a server; in the
+// order of the names. `prefers_zarr3` says which of the two files is tried
+// first.
 std::vector<Result<StoredArray>> ReadStoredArrays(
     Store& store, const std::vector<std::string>& names, bool prefers_zarr3);
-// Reads an array whose metadata file has this name; its text says its format.
+// Reads an array by the name of its metadata file; the text gives its format.
 Result<StoredArray> ReadStoredArray(Store& store, const std::string& name,
                                     const std::string& metadata_key);
 
-// "name/", or "" for a bare array. A name that ends in '/' gets no second one,
-// as in TensorStore.
+// "name/", or "" for a bare array. A name that already ends in '/' gets no
+// second one, as in TensorStore.
 std::string ArrayPrefix(std::string_view name);
 
 }  // namespace holdfast

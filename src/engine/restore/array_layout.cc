@@ -42,7 +42,7 @@ std::string CodecsText(const zarr::ArrayMetadata& metadata) {
   return text.empty() ? "none" : text;
 }
 
-// A shard ends in its index, which says nothing of what is in it.
+// A shard ends in its index, which does not identify the shard's contents.
 ValueKnownBy KnownBy(const zarr::ArrayMetadata& metadata) {
   if (metadata.sharding || metadata.bytes_codecs.empty()) {
     return ValueKnownBy::kBlocks;

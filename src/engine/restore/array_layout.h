@@ -1,5 +1,5 @@
-// ArrayLayout: everything about how one array is stored that its metadata text
-// says, parsed once and shared by all arrays with the same text.
+// ArrayLayout: everything that an array's metadata text says about its storage,
+// parsed once and shared by all arrays with the same text.
 //
 // Thread-safety: layouts are immutable; the cache may be used from any thread.
 // Errors: those of zarr's metadata parser, with the place as context.
@@ -25,7 +25,7 @@ struct ArrayLayout {
   ValueKnownBy known_by = ValueKnownBy::kBlocks;  // a stored chunk
   std::string codecs_text;  // "zstd", "blosc lz4 bitshuffle", "none"
   size_t codec_count = 0;   // bytes->bytes codecs, inner ones included
-  size_t chunk_bytes = 0;   // decoded bytes of one whole chunk
+  size_t chunk_bytes = 0;   // decoded bytes of one complete chunk
   std::string text;         // of .zarray or zarr.json, when it was parsed
 };
 
@@ -34,7 +34,7 @@ Result<std::shared_ptr<const ArrayLayout>> MakeArrayLayout(
 
 class ArrayLayoutCache {
  public:
-  // `missing` is what absent inner chunks mean.
+  // `missing` says how absent inner chunks are treated.
   explicit ArrayLayoutCache(MissingChunks missing) : missing_(missing) {}
 
   Result<std::shared_ptr<const ArrayLayout>> Get(std::string_view text);
@@ -42,7 +42,7 @@ class ArrayLayoutCache {
  private:
   const MissingChunks missing_;
   std::mutex mutex_;
-  // Ordered, because only that can be searched by a string_view here.
+  // Ordered, because only an ordered map can be searched by string_view here.
   std::map<std::string, std::shared_ptr<const ArrayLayout>, std::less<>>
       layouts_;
 };

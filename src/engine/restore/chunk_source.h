@@ -1,7 +1,8 @@
 // ChunkSource: the stored bytes of one located chunk, read in windows.
 //
 // Thread-safety: one thread. Ownership: borrows the chunk and the token.
-// Units: bytes. Errors: those of the store; Cancelled.
+// Units: bytes.
+// Errors: those of the store; Cancelled.
 #pragma once
 
 #include "engine/restore/restore_plan.h"
@@ -12,7 +13,7 @@ namespace holdfast {
 
 class ChunkSource final : public EncodedSource {
  public:
-  // `byte_count` of the stored chunk.
+  // `byte_count` is that of the stored chunk.
   ChunkSource(const ObjectLocation& location, uint64_t byte_count,
               const CancelToken& cancel)
       : location_(location), byte_count_(byte_count), cancel_(cancel) {}
@@ -20,7 +21,7 @@ class ChunkSource final : public EncodedSource {
   uint64_t byte_count() const override { return byte_count_; }
   Status ReadAt(uint64_t offset, std::span<char> target) override;
 
-  // The failure of a read, which says nothing about the bytes.
+  // The failure of a read, as opposed to damage in the bytes.
   const Status& read_status() const { return read_status_; }
 
  private:
@@ -30,8 +31,9 @@ class ChunkSource final : public EncodedSource {
   Status read_status_;
 };
 
-// Decodes a chunk in pieces. False, with nothing taken, when it must be decoded
-// whole. A read that fails is the error, whatever the codec says.
+// Decodes a chunk in pieces. Returns false, with nothing consumed, if the chunk
+// must be decoded in one go. If a read fails, its error is returned, whatever
+// the codec says.
 Result<bool> DecodeInPieces(ChunkSource& source, const ChunkCodec& codec,
                             size_t piece_bytes, const DecodedTarget& target,
                             CodecContext& context);

@@ -7,7 +7,7 @@
 
 namespace holdfast {
 
-// Bytes count when they have been read.
+// Bytes are counted after they have been read.
 class CountedStores::Counted final : public ReadOnlyStore {
  public:
   Counted(Store* inner, const CountedStores& stores)
@@ -43,8 +43,8 @@ class CountedStores::Counted final : public ReadOnlyStore {
     }
     return Status();
   }
-  // Objects that lie in another store (the values of a database in its data
-  // files) are located in the counted one of it.
+  // Objects stored in another store (a database's values in its data files) are
+  // located in that store's counting wrapper.
   Result<ObjectLocation> Locate(std::string_view key) override {
     HF_ASSIGN_OR_RETURN(ObjectLocation location, inner_->Locate(key));
     const auto it = stores_.stores_.find(location.store);

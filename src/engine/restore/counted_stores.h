@@ -1,7 +1,7 @@
-// CountedStores: the stores that one restore reads from, each behind a counter,
-// so that its statistics count real reads, not planned ones.
+// CountedStores: wraps each store that one restore reads from in a counter, so
+// that its statistics count actual reads, not planned ones.
 //
-// Thread-safety: Add before other threads come; then any thread.
+// Thread-safety: call Add before other threads start; the rest from any thread.
 // Ownership: borrows the stores; owns what it returns. Units: bytes.
 #pragma once
 
@@ -16,7 +16,7 @@ class CountedStores {
  public:
   CountedStores();
   ~CountedStores();
-  // The counted one of `store`.
+  // The counting wrapper of `store`.
   Store* Add(Store* store);
   // REQUIRES: Add(&store) was called.
   Store& Of(Store& store) const;

@@ -9,14 +9,15 @@
 namespace holdfast {
 namespace {
 
-// Reading this much more costs less than another call.
+// Reading this many extra bytes costs less than another call.
 constexpr uint64_t kGapBytesMax = 16 << 10;
-// Rows of this size are worth a call each if that saves copying them.
+// Rows of this size are worth one call each if that avoids copying them.
 constexpr uint64_t kInPlaceBytesMin = 256 << 10;
-// One call; no cancel interrupts it.
+// The size of one call, which a cancel cannot interrupt.
 constexpr uint64_t kCallBytesMax = 64 << 20;
 
-// The axis with the largest stride among those longer than 1; -1: none.
+// The axis with the largest stride among those longer than 1; -1 if none is
+// longer.
 int OuterAxis(const Shape& shape, const Shape& strides) {
   int outer = -1;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -40,11 +41,12 @@ uint64_t BytesIn(const Shape& shape, size_t element_bytes) {
   return static_cast<uint64_t>(ElementCount(shape)) * element_bytes;
 }
 
-// The elements lie in the target as in the file, without gaps.
+// True if the target has the elements in the same order as the file, without
+// gaps.
 bool LiesAlike(const Shape& shape, const Shape& strides,
                const Shape& target_strides, size_t element_bytes) {
   for (size_t d = 0; d < shape.size(); ++d) {
-    // The stride of an axis of one element does not matter.
+    // The stride of an axis with one element does not matter.
     if (shape[d] > 1 && strides[d] != target_strides[d]) return false;
   }
   return SpanOf(shape, strides, element_bytes) == BytesIn(shape, element_bytes);
@@ -75,7 +77,7 @@ class BoxReader {
   }
 
  private:
-  // `box` in the extent.
+  // `box` is inside the extent.
   Status ReadPart(const Box& box, const ArrayView& target) {
     HF_RETURN_IF_ERROR(cancel_.Check());
     if (IsInPlace(box.shape, target)) return ReadStraight(box, target);
@@ -98,7 +100,8 @@ class BoxReader {
         stride > 0) {
       row_count = (scratch_bytes_max_ - row_span) / stride + 1;
     }
-    // This ends: the rows fit the scratch, or one more axis is down to 1.
+    // The recursion ends: the rows fit the scratch, or one more axis is down to
+    // 1.
     return ReadRows(box, target, axis, row_count);
   }
 
@@ -116,7 +119,7 @@ class BoxReader {
     return Status();
   }
 
-  // `box` in the extent.
+  // `box` is inside the extent.
   uint64_t OffsetOf(const Box& box) const {
     return OffsetInFile(*read_.extent, read_.dtype,
                         Absolute(box, read_.extent->box.origin));
@@ -130,7 +133,7 @@ class BoxReader {
                                          {target + done, piece}));
       done += piece;
     }
-    // Files of others may have bits above a sub-byte value; equal values must
+    // Foreign files may have bits set above a sub-byte value; equal values must
     // have equal bytes here.
     ClearUnusedBits(read_.dtype, target, byte_count);
     read_bytes_ += byte_count;
@@ -144,7 +147,7 @@ class BoxReader {
 
   static Status Reserve(Buffer& buffer, uint64_t byte_count) {
     if (buffer.size() >= byte_count) return Status();
-    // The old buffer goes first, so that both never exist at once.
+    // The old buffer is freed first, so that both never exist at the same time.
     buffer = Buffer();
     buffer = Buffer::TryAllocate(byte_count);
     if (buffer.data() != nullptr) return Status();

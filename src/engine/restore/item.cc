@@ -21,7 +21,7 @@
 #include "ground/tree/flatten.h"
 #include "ground/tree/value_type.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "stores/storage/url_path.h"
 
 namespace holdfast {
@@ -57,7 +57,7 @@ ValueKind KindOfValue(const Tree& value) {
 
 }  // namespace
 
-// Opens one item, step by step; each step fills in part of the Item.
+// Opens one item step by step; each step fills in a part of the Item.
 class ItemOpener {
  public:
   ItemOpener(const ItemPlace& place, const OpenOptions& options)
@@ -103,7 +103,7 @@ class ItemOpener {
     if (item_->place_.checked != nullptr) {
       item_->checked_ = *item_->place_.checked;
     } else {
-      // The lists above it too, where a look at them costs no request.
+      // Also the lists above it, if reading them costs no request.
       const bool is_near =
           item_->place_.store == nullptr && files().requests_in_flight() <= 1;
       HF_ASSIGN_OR_RETURN(item_->checked_,
@@ -122,8 +122,8 @@ class ItemOpener {
     return Status();
   }
 
-  // Nothing of the list counts but where a view's files are, and the list may
-  // be long.
+  // Only the locations of a view's files are used from the list, which may be
+  // long.
   Status OpenSources() {
     if (!MayHaveLinks(item_->place_.directory)) return Status();
     const auto list = DigestIndex::Read(files());
@@ -134,7 +134,8 @@ class ItemOpener {
     return Status();
   }
 
-  // The item's own; of one array of an item, opened by itself, the item's.
+  // The item's own list; also for a single array of an item that is opened by
+  // itself.
   Result<std::shared_ptr<const DigestIndex>> ListOfFiles() {
     const ItemPlace& place = item_->place_;
     const bool is_part = place.kind == ItemKind::kZarr && !place.store;
@@ -151,7 +152,7 @@ class ItemOpener {
   Result<bool> Exists(std::string_view name) {
     const Status found = files().Stat(name).status();
     if (found.ok()) return true;
-    // A file that cannot be looked for may be there.
+    // A file whose existence cannot be checked may exist.
     if (found.code() != StatusCode::kNotFound) return found;
     HF_RETURN_IF_ERROR(checked().CheckGone(name));
     return false;
@@ -240,8 +241,8 @@ class ItemOpener {
       if (has_database) HF_RETURN_IF_ERROR(OpenDatabase());
       if (!has_database) HF_RETURN_IF_ERROR(CheckIsMerged());
     }
-    // From a server it is faster to read all nodes in a few batches than those
-    // that are needed one by one.
+    // From a server it is faster to read all nodes in a few batches than only
+    // the needed ones one by one.
     const bool is_remote = files().requests_in_flight() > 1;
     if (options_.stored_sizes || (is_remote && item_->use_ocdbt())) {
       HF_RETURN_IF_ERROR(BuildIndex());
@@ -262,7 +263,7 @@ class ItemOpener {
     return Status();
   }
 
-  // Without the database the arrays would be looked for as directories.
+  // Without the database the arrays would be searched as directories.
   Status CheckIsMerged() {
     if (item_->place_.store != nullptr) return Status();
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -287,8 +288,8 @@ class ItemOpener {
     }
   }
 
-  // Before `_METADATA` existed the msgpack file held the structure; T5X's holds
-  // specs, too.
+  // Before `_METADATA` existed the msgpack file held the structure; T5X's file
+  // also holds specs.
   Status AddLeavesOfAggregate() {
     HF_RETURN_IF_ERROR(Aggregate().status());
     Tree tree = *std::move(*aggregate_);
@@ -457,7 +458,7 @@ class ItemOpener {
     return ReadArrayMetadata(name);  // for its error
   }
 
-  // An empty key: of either format.
+  // An empty key stands for either format.
   Result<StoredArray> ReadArrayMetadata(const std::string& name,
                                         const std::string& key = {}) {
     HF_ASSIGN_OR_RETURN(StoredArray array,
@@ -482,8 +483,9 @@ class ItemOpener {
     return ahead->second;
   }
 
-  // TensorStore's FailedPrecondition about metadata that do not parse: of a
-  // leaf it would say that a TypeHandler is missing and nothing is damaged.
+  // TensorStore's FailedPrecondition for metadata that cannot be parsed: for a
+  // leaf that status would mean that a TypeHandler is missing and nothing is
+  // damaged.
   static Status DamageOfLayout(const Status& status) {
     const bool does_not_parse =
         status.code() == StatusCode::kFailedPrecondition;
@@ -522,7 +524,7 @@ class ItemOpener {
     return Status();
   }
 
-  // A file that no list of the save has may be older than the arrays.
+  // A file that is in no list of the save may be older than the arrays.
   Status ReadFingerprints() {
     if (!checked().Lists(kFingerprintsFile)) return Status();
     const Result<Bytes> text = ReadFile(kFingerprintsFile);
@@ -542,8 +544,8 @@ class ItemOpener {
   }
 
   void Add(StoredLeaf leaf) {
-    // A lack of memory is not a property of the leaf: the open fails, for the
-    // next may succeed.
+    // Running out of memory is not a property of the leaf, so the open fails,
+    // and the next one may succeed.
     if (leaf.problem.code() == StatusCode::kResourceExhausted) {
       exhausted_ = leaf.problem;
     }
@@ -579,9 +581,9 @@ class ItemOpener {
     return strings.status().WithContext(files().Describe(kStringsFile));
   }
 
-  // Empty when none is recorded. A file that differs from its digest is
-  // DataLoss; one that never had a digest and makes no sense is Verify's
-  // business, because no value depends on it.
+  // Empty if no sharding is recorded. A file that differs from its digest is
+  // DataLoss; an invalid file that never had a digest is reported only by
+  // Verify, because no value depends on it.
   Result<std::string_view> ShardingOf(const std::string& array_name) {
     if (!shardings_status_) shardings_status_ = ReadShardings();
     if (!shardings_status_->ok()) return *shardings_status_;
@@ -599,9 +601,9 @@ class ItemOpener {
     return Status();
   }
 
-  // Every process leaves a file, as a rule about all arrays: then one of
-  // perhaps thousands is enough. A damaged file is a problem of all leaves that
-  // may be keys.
+  // Every process leaves a file, usually about all arrays, so one of perhaps
+  // thousands is enough. A damaged file is a problem of all leaves that may be
+  // keys.
   void ReadPrngImpls(const TreeMetadata& metadata) {
     std::unordered_set<std::string> unknown;
     for (const TreeMetadataEntry& entry : metadata.entries) {
@@ -630,7 +632,7 @@ class ItemOpener {
       return unknown.empty() ? CancelledError("all are known") : Status();
     });
     if (unknown.empty()) {
-      prng_impls_status_ = Status();  // the other files have said it all
+      prng_impls_status_ = Status();  // the other files were sufficient
       return;
     }
     checked().ForEachListed(prefix, [&](const FileDigest& row) {
@@ -645,7 +647,7 @@ class ItemOpener {
     if (is_damage && prng_impls_status_.ok()) prng_impls_status_ = problem;
   }
 
-  // 2^46 bytes of address space, at one byte an element or more.
+  // 2^46 bytes of address space, at one byte or more per element.
   static constexpr int64_t kElementCountMax = int64_t{1} << 46;
 
   std::unique_ptr<Item> item_;
@@ -659,7 +661,7 @@ class ItemOpener {
   std::unordered_map<std::string, std::string> prng_impls_;
   Status prng_impls_status_;
   FingerprintTexts fingerprints_;  // of the arrays
-  Status exhausted_;               // what left a leaf without its description
+  Status exhausted_;               // left a leaf without its description
 };
 
 Store& Item::array_store() const {

@@ -1,12 +1,12 @@
-// Item: one opened item of a checkpoint: its leaves, and where each lies.
+// Item: one opened item of a checkpoint: its leaves, and where each is stored.
 //
 // Opening reads metadata only. A leaf whose own metadata is missing or damaged
 // keeps its place in the list with the reason in `problem`; reading it fails
-// with that reason, and the others stay readable.
+// with that reason, and the other leaves stay readable.
 // Thread-safety: immutable after Open; const methods may run concurrently.
 // Ownership: an Item shares the store of its files.
-// Errors: of Open: NotFound, DataLoss, FailedPrecondition for the item as a
-// whole, naming the file.
+// Errors: Open returns NotFound, DataLoss, FailedPrecondition for the complete
+// item, naming the file.
 #pragma once
 
 #include <memory>
@@ -27,17 +27,17 @@
 namespace holdfast {
 
 struct StoredLeaf {
-  // Without the members that only Open needs and that can be made from the
+  // Without the members that only Open needs and that can be derived from the
   // rest: key, key_kinds, sharding_json, array_metadata, problem.
   LeafInfo info;
   KeyPath path;
-  // An array: keys of its zarr array start with `prefix`.
+  // For an array: keys of its zarr array start with `prefix`.
   std::string prefix;
-  std::shared_ptr<const ArrayLayout> layout;  // null when it is not an array
-  // Strings, empties, values of the msgpack file.
+  std::shared_ptr<const ArrayLayout> layout;  // null if it is not an array
+  // For strings, empties, and values from the msgpack file.
   Tree value;
-  std::string_view sharding_json;  // in the Item; empty unless recorded
-  // Only a TypeHandler of the caller's own can read it, as `problem` says.
+  std::string_view sharding_json;  // owned by the Item; empty unless recorded
+  // Only a TypeHandler of the caller can read it, as `problem` says.
   bool is_external = false;
   Status problem;
 
@@ -52,10 +52,10 @@ class Item final : public ArrayHome {
   static Result<std::unique_ptr<Item>> Open(const ItemPlace& place,
                                             const OpenOptions& options);
 
-  // Opens only the arrays asked for, in that order, by their own metadata: a
-  // missing one keeps its place with the reason.
+  // Opens only the requested arrays, in that order, by their own metadata: a
+  // missing array keeps its place with the reason.
   struct ArrayRequest {
-    std::string name;          // of the parameter
+    std::string name;          // the parameter's
     std::string metadata_key;  // ".zarray", "zarr.json", or another name
   };
   // REQUIRES: options.missing_chunks is not kAsRecorded.
@@ -67,26 +67,27 @@ class Item final : public ArrayHome {
   const std::vector<StoredLeaf>& leaves() const { return leaves_; }
   bool use_ocdbt() const { return ocdbt_store_ != nullptr; }
   int zarr_format() const { return zarr_format_; }
-  // `_METADATA` without its entries; null when it is missing.
+  // `_METADATA` without its entries; null if it is missing.
   const TreeMetadata* tree_metadata() const {
     return tree_metadata_ ? &*tree_metadata_ : nullptr;
   }
-  // Holds the arrays: the OCDBT database, or the files.
+  // The store with the arrays: the OCDBT database, or the files.
   Store& array_store() const override;
-  // Null when the arrays are files.
+  // Null if the arrays are files.
   ocdbt::Database* database() const {
     return use_ocdbt() ? &ocdbt_store_->database() : nullptr;
   }
-  // The item's own list of checksums, of values too; null when it has none, or
+  // The item's own list of checksums, including values; null if it has none, or
   // nothing is to be checked.
   const DigestIndex* digests() const { return checked_.own(); }
   ByteCheck byte_check() const override {
     return digests() != nullptr ? ByteCheck::kListed : ByteCheck::kByCodecAlone;
   }
-  // Unavailable when the item's directory on disk is not that which was opened:
-  // what was read may be of another, and what was missing no fill value.
+  // Unavailable if the item's directory on disk is no longer the one that was
+  // opened: data that was read may belong to another item, and missing data
+  // need not mean the fill value.
   Status CheckStillThere() const override;
-  // Absent chunks are errors.
+  // If true, absent chunks are errors.
   bool refuses_missing_chunks() const override { return refuses_missing_; }
 
  private:
@@ -99,7 +100,7 @@ class Item final : public ArrayHome {
   ItemPlace place_;
   std::string directory_id_;
   std::shared_ptr<Store> files_;
-  CheckedFiles checked_;  // the same, and their checksums
+  CheckedFiles checked_;  // the item's files with their checksums
   std::unique_ptr<ocdbt::OcdbtStore> ocdbt_store_;
   std::optional<TreeMetadata> tree_metadata_;
   ShardingFile shardings_;

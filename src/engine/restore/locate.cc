@@ -12,24 +12,24 @@
 namespace holdfast {
 namespace {
 
-// Chunks up to this size are not worth a look at their file.
+// For chunks up to this size, their file's size is not looked up.
 constexpr size_t kSmallChunkBytes = 1 << 20;
 
-// No list of checksums wants the chunk whole, and no server makes each piece of
-// it a request that waits.
+// True if no list of checksums needs the complete chunk, and no server would
+// turn each piece of it into a request that waits.
 bool CanCut(const PlannedChunk& chunk, const RestoreTarget& target) {
   return target.home->byte_check() == ByteCheck::kByCodecAlone &&
          chunk.location.store->requests_in_flight() <= 1;
 }
 
-// Raw parts above this are cut, so that many threads share them.
+// Raw parts larger than this are cut, so that many threads share them.
 constexpr uint64_t kRawPieceBytes = uint64_t{8} << 20;
 
-// Whether the part of the chunk that all wants lie in is read by itself:
-// because that saves something, or because a whole raw chunk is large enough
-// that a file of it is better read straight to where it goes, and a range of
-// one by several threads. Smaller ones stay whole, so that neighbours can be
-// joined.
+// Whether to read by itself the part of the chunk that contains all wanted
+// elements: because that saves reading, or because a complete raw chunk is so
+// large that a file is better read straight to its target, and a range of a
+// file by several threads. Smaller chunks are read completely, so that
+// neighbours can be joined.
 bool ReadsPart(const PlannedChunk& chunk, const RestoreTarget& target,
                const Box& wanted) {
   const zarr::ChunkFormat& format = target.array.layout->format;
@@ -74,11 +74,11 @@ Result<PlannedChunk> LocateChunk(const RestoreTarget& target, uint32_t number,
   return chunk;
 }
 
-// Sizes come from a file: a chunk must be explained by its stored bytes before
-// memory is taken for it.
+// Sizes come from a file: a chunk's stored bytes must account for its size
+// before memory is allocated for it.
 Status CheckStoredSize(const PlannedChunk& chunk, const RestoreTarget& target) {
   const ArrayLayout& layout = *target.array.layout;
-  // A shard may leave out what equals the fill value.
+  // A shard may leave out chunks that equal the fill value.
   const bool may_be_sparse =
       layout.format.shard != nullptr && !target.home->refuses_missing_chunks();
   if (chunk.is_missing || may_be_sparse ||
@@ -89,20 +89,20 @@ Status CheckStoredSize(const PlannedChunk& chunk, const RestoreTarget& target) {
   if (chunk.location.inline_value) {
     stored_bytes = chunk.location.inline_value->size();
   } else if (stored_bytes == kToEnd) {
-    // A request for each would cost more than it saves; the decoder checks.
+    // One request per chunk would cost more than it saves; the decoder checks.
     if (chunk.location.store->requests_in_flight() > 1) return Status();
     const Result<ObjectInfo> info =
         chunk.location.store->Stat(chunk.location.key);
-    if (!info.ok()) return Status();  // absent: found out when it is read
+    if (!info.ok()) return Status();  // absent: noticed when it is read
     stored_bytes = info->byte_count;
   }
   return zarr::CheckExpansion(stored_bytes, layout.chunk_bytes,
                               layout.codec_count);
 }
 
-// Finds the parts of extents that one target wants of a raw array. A part is
-// what one worker reads at a time: enough that a call costs nothing, and little
-// enough that all have work.
+// Finds the parts of extents that one target needs from a raw array. A part is
+// what one worker reads at a time: large enough that the cost of a call does
+// not matter, and small enough that all workers are busy.
 class RawLocator {
  public:
   RawLocator(const RestoreTarget& target, uint32_t target_number,
@@ -121,7 +121,7 @@ class RawLocator {
       Add(box).part_bytes = BytesOf(box, target_.array);
       return Status();
     }
-    // Extents are disjoint, so that a count tells whether elements are missing.
+    // Extents are disjoint, so a count shows whether elements are missing.
     int64_t found_count = 0;
     raw_.ForEachExtent(box, [&](const Extent& extent, const Box& common) {
       found_count += ElementCount(common.shape);
@@ -192,7 +192,7 @@ class Locator {
   }
 
  private:
-  // Chunks that several targets touch are taken once.
+  // Chunks that several targets need are located once.
   Status LocateShared() {
     HF_ASSIGN_OR_RETURN(
         const std::vector<int64_t> numbers,
@@ -233,7 +233,7 @@ class Locator {
     return Status();
   }
 
-  // REQUIRES: some target wants some of the chunk.
+  // REQUIRES: some target overlaps the chunk.
   Box WantedBox(const Box& chunk_box) const {
     std::optional<Box> wanted;
     ForEachUse(targets_, group_, chunk_box,
@@ -288,7 +288,7 @@ Result<std::vector<int64_t>> WantedChunks(std::string_view leaf_name,
       numbers.push_back(number);
       return cancel.Check();
     }));
-    // Many wholes of one array take no more memory than one.
+    // Many targets that are the complete array use no more memory than one.
     if (numbers.size() > 2 * unique_count + kUniqueSlack) {
       HF_RETURN_IF_ERROR(make_unique());
     }
@@ -335,7 +335,7 @@ Result<RestorePlan> PlanRestore(std::vector<RestoreTarget> targets, Run& run) {
       },
       &run.cancel()));
   std::vector<PlannedChunk> chunks;
-  // In the order of the groups, whatever thread has located which.
+  // In the order of the groups, whichever thread has located them.
   for (std::vector<PlannedChunk>& part : parts) {
     std::move(part.begin(), part.end(), std::back_inserter(chunks));
   }

@@ -1,7 +1,7 @@
-// PlanRestore: which stored chunks the targets of a restore need, where they
-// lie, and how they are read. Reads metadata only.
+// PlanRestore: determines which stored chunks the targets of a restore need,
+// where they are, and how they are read. Reads metadata only.
 //
-// Thread-safety: one call a Run at a time.
+// Thread-safety: one call per Run at a time.
 // Errors: DataLoss, NotFound and ResourceExhausted, naming leaf and chunk;
 // Cancelled.
 #pragma once
@@ -15,27 +15,27 @@
 
 namespace holdfast {
 
-// More chunks than this in one array are refused: the plan itself would not fit
-// in memory, and no checkpoint has them. Slices have no such limit.
+// Arrays with more chunks are refused: the plan itself would not fit in memory,
+// and no real checkpoint has them. Slices have no such limit.
 inline constexpr int64_t kChunkCountMax = int64_t{1} << 22;
 // ResourceExhausted, naming the leaf.
 Status CheckChunkCount(std::string_view leaf_name, int64_t chunk_count);
 
-// The numbers of the chunks that some of the boxes touch, ascending, each once.
-// Takes no more memory than these need, however often boxes overlap.
+// The indices of the chunks that the boxes touch, ascending, each once. Uses
+// only the memory for these indices, however much the boxes overlap.
 Result<std::vector<int64_t>> WantedChunks(std::string_view leaf_name,
                                           const ChunkGrid& grid,
                                           const BoxIndex& boxes,
                                           const CancelToken& cancel);
 
-// The bytes that a worker reads of a raw array at a time.
+// The bytes of a raw array that a worker reads at a time.
 uint64_t RawPartBytes(Run& run);
 
-// The chunks of all targets, located, each once, and joined into reads; the
-// views of whole arrays are not needed yet. Reads metadata only. DataLoss when
+// Locates the chunks of all targets, each once, and joins them into reads;
+// views of complete arrays are not needed yet. Reads metadata only. DataLoss if
 // an array claims more elements than its stored bytes can hold: call it before
-// taking memory for them. REQUIRES: targets of one array are neighbours, and
-// not empty.
+// allocating memory for them. REQUIRES: targets of the same array are adjacent,
+// and not empty.
 Result<RestorePlan> PlanRestore(std::vector<RestoreTarget> targets, Run& run);
 
 }  // namespace holdfast

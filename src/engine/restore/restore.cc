@@ -18,13 +18,14 @@
 namespace holdfast {
 namespace {
 
-// A read that no cancel interrupts.
+// The size of a read that a cancel cannot interrupt.
 constexpr size_t kReadPieceBytes = 64 << 20;
 
-// The same of a server, where it is cut into many requests at once.
+// The same for a server, where it is cut into many concurrent requests.
 constexpr size_t kRemotePieceBytes = 256 << 20;
 
-// So much memory is taken without a look at the size of a server's file.
+// Up to this size, memory is allocated without looking up the size of a
+// server's file.
 constexpr size_t kUncheckedBytesMax = 16 << 20;
 
 bool IsRemote(const Store& store) { return store.requests_in_flight() > 1; }
@@ -44,7 +45,7 @@ class Restorer {
         contexts_(run.executor().thread_count(), &run.cancel()),
         workers_(run.executor().thread_count()) {}
 
-  // The bytes that readers of raw arrays gave, which no store counts.
+  // The bytes that readers of raw arrays returned, which no store counts.
   uint64_t reader_bytes() const { return reader_bytes_; }
 
   Status Execute(size_t read_index, int worker_index) {
@@ -64,15 +65,15 @@ class Restorer {
 
  private:
   // Memory that one thread reuses from chunk to chunk, so that its pages are
-  // touched once and not once a chunk.
+  // touched once, not once per chunk.
   struct Worker {
     CodecContext* context = nullptr;
     Buffer encoded;
-    Buffer decoded;  // what is then cast, or goes to several targets
+    Buffer decoded;  // decoded elements to cast, or to copy to several targets
     ExtentScratch extent;
   };
 
-  // The scratch that idle threads keep is not more than the budget.
+  // Limits the scratch that idle threads keep to the budget.
   static size_t KeptScratchBytesMax(Run& run) {
     const size_t budget_bytes = run.budget().bytes_max();
     if (budget_bytes == 0) return kKeptScratchBytesMax;
@@ -88,7 +89,7 @@ class Restorer {
     worker.context->TrimScratch(kept_scratch_bytes_max_);
   }
 
-  // A thread that waits for others keeps nothing meanwhile.
+  // A thread that waits for others holds no scratch in the meantime.
   ByteBudget::Lease Acquire(uint64_t byte_count, Worker& worker) {
     if (auto lease = run_.budget().TryAcquire(byte_count)) {
       return *std::move(lease);
@@ -102,7 +103,7 @@ class Restorer {
   const TargetGroup& GroupOf(const PlannedChunk& chunk) const {
     return groups_[chunk.group];
   }
-  // The first of its targets: home and array are those of all.
+  // The first of its targets, whose home and array are those of all.
   const RestoreTarget& TargetOf(const PlannedChunk& chunk) const {
     return targets_[GroupOf(chunk).first];
   }
@@ -119,14 +120,14 @@ class Restorer {
             chunk.location.byte_count == LayoutOf(target).chunk_bytes);
   }
 
-  // The uses of a chunk's elements.
+  // How a chunk's elements are used.
   struct ChunkUses {
     size_t count = 0;
     const RestoreTarget* target = nullptr;  // one of them
     const Box* chunk_box = nullptr;
     bool is_all = false;  // every element is wanted
-    Box part;             // unless is_all: what all their wants lie in
-    // One target, in the stored dtype: the elements need no scratch.
+    Box part;             // unless is_all: the box around all wanted parts
+    // One target, in the stored dtype: the elements need no scratch memory.
     bool is_direct = false;
 
     const Box& hull() const { return is_all ? *chunk_box : part; }
@@ -163,13 +164,13 @@ class Restorer {
     holdfast::ForEachUse(targets_, GroupOf(chunk), chunk.box, fn);
   }
 
-  // The place of `part`, a box of the leaf, in the memory of a target.
+  // The memory of a target for `part`, a box of the leaf.
   static ArrayView ViewOf(const RestoreTarget& target, const Box& part) {
     if (target.origin.empty()) return Subview(target.view, part);
     return Subview(target.view, Relative(part, target.origin));
   }
 
-  // The target's memory is that of a whole decoded chunk.
+  // True if the target's memory is exactly that of a complete decoded chunk.
   static bool FillsTarget(const PlannedChunk& chunk, const ChunkUses& uses) {
     return uses.is_direct && uses.is_all &&
            (chunk.extent != nullptr ||
@@ -177,7 +178,7 @@ class Restorer {
            IsContiguous(ViewOf(*uses.target, chunk.box));
   }
 
-  // The stored bytes are the wanted bytes, in the wanted order.
+  // True if the stored bytes are the wanted bytes, in the wanted order.
   static bool ReadsInPlace(const PlannedChunk& chunk, const ChunkUses& uses) {
     return IsRaw(chunk, *uses.target) && FillsTarget(chunk, uses);
   }
@@ -185,7 +186,7 @@ class Restorer {
   Status ReadInPlace(const PlannedChunk& chunk, const ChunkUses& uses) {
     const ArrayView view = ViewOf(*uses.target, chunk.box);
     const size_t byte_count = chunk.location.byte_count;
-    // A store that checks its bytes cuts the read by itself.
+    // A store that checks its bytes divides the read by itself.
     const bool is_checked =
         TargetOf(chunk).home->byte_check() == ByteCheck::kListed;
     const size_t piece_bytes_max = is_checked ? byte_count
@@ -204,7 +205,7 @@ class Restorer {
     return Status();
   }
 
-  // A batch of one: what can be cancelled is.
+  // A batch of one request, since batches can be cancelled.
   Status ReadPiece(const ObjectLocation& where, uint64_t at,
                    std::span<char> target) const {
     const RangeRead request{where.key, where.offset + at, target};
@@ -236,7 +237,7 @@ class Restorer {
     return Status();
   }
 
-  // Elements of a raw array, which one target wants.
+  // Copies elements of a raw array, which exactly one target needs.
   Status CopyOut(const PlannedChunk& chunk, const ChunkUses& uses,
                  std::string_view elements) {
     const DType dtype = StoredDType(*uses.target);
@@ -250,7 +251,7 @@ class Restorer {
     return Status();
   }
 
-  // Decodes what is wanted once, and hands it out.
+  // Decodes the wanted part once, and distributes it.
   Status DecodeToScratch(const PlannedChunk& chunk, const ChunkUses& uses,
                          std::string_view encoded, Worker& worker) {
     const ArrayLayout& layout = LayoutOf(*uses.target);
@@ -276,7 +277,8 @@ class Restorer {
     const RestoreTarget& target = TargetOf(chunk);
     const size_t byte_count = BytesOf(wanted, target.array);
     if (worker.decoded.size() < byte_count) {
-      // The old one goes first, so that both are never held together.
+      // The old buffer is freed first, so that both are never held at the same
+      // time.
       worker.decoded = Buffer();
       worker.decoded = Buffer::TryAllocate(byte_count);
       if (worker.decoded.data() == nullptr) {
@@ -289,11 +291,12 @@ class Restorer {
                      ContiguousStrides(wanted.shape, DTypeBytes(dtype))};
   }
 
-  // Copies or casts `source`, the elements at `box` of the leaf, to all that
-  // want some.
+  // Copies or casts `source`, the elements at `box` of the leaf, to all targets
+  // that overlap it.
   void HandOut(const PlannedChunk& chunk, const Box& box,
                const ConstArrayView& source) {
-    // A chunk at the array's edge is stored whole: `box` may reach beyond it.
+    // A chunk at the array's edge is stored with its full shape, so `box` may
+    // extend past the array.
     const auto inside = Intersect(box, chunk.box);
     if (!inside) return;
     const PhaseScope scope(Phase::kPlace, TargetOf(chunk).array.name,
@@ -306,7 +309,8 @@ class Restorer {
     holdfast::ForEachUse(targets_, GroupOf(chunk), *inside, copy);
   }
 
-  // For a chunk too large to be held: false when it must be, all the same.
+  // For a chunk too large to hold in memory; returns false if it must be held
+  // after all.
   Result<bool> Stream(const PlannedChunk& chunk, const ChunkUses& uses,
                       uint64_t stored_bytes, Worker& worker) {
     const RestoreTarget& target = TargetOf(chunk);
@@ -349,7 +353,7 @@ class Restorer {
     const RestoreTarget& first = TargetOf(chunk);
     const std::string& fill = LayoutOf(first).format.metadata.fill_element;
     ForEachUse(chunk, [&](const RestoreTarget& target, const Box& common) {
-      // As large as the largest dtype, complex128.
+      // Fits the largest dtype, complex128.
       char element[16];
       ConvertStrided({StoredDType(first), fill.data(), {}, {}},
                      {target.view.dtype, element, {}, {}});
@@ -357,7 +361,7 @@ class Restorer {
     });
   }
 
-  // Bytes of scratch that decoding the chunk takes.
+  // Bytes of scratch memory that decoding the chunk needs.
   uint64_t ScratchBytes(const PlannedChunk& chunk,
                         const ChunkUses& uses) const {
     if (chunk.extent != nullptr) return 0;
@@ -367,7 +371,8 @@ class Restorer {
     const bool is_packed = uses.is_direct
                                ? FillsTarget(chunk, uses)
                                : uses.hull().shape == layout.grid.chunk_shape;
-    // Where the elements do not lie as in the chunk, it is decoded aside first.
+    // If the target's layout differs from the chunk's, the chunk is decoded to
+    // scratch first.
     const uint64_t aside_bytes = is_packed ? 0 : AsideBytes(layout);
     return aside_bytes +
            (uses.is_direct ? 0 : BytesOf(uses.hull(), target.array));
@@ -407,7 +412,7 @@ class Restorer {
     return decoded;
   }
 
-  // An absent file is found out about when it is read.
+  // An absent file is noticed when it is read.
   Status FillIfAbsent(const PlannedChunk& chunk, const Status& read) {
     const RestoreTarget& target = TargetOf(chunk);
     const bool is_absent = read.code() == StatusCode::kNotFound;
@@ -418,7 +423,7 @@ class Restorer {
     return Failed(chunk, read);
   }
 
-  // A part of a raw array that is not a plain range of a file.
+  // Reads a part of a raw array that is not a plain range of a file.
   Status ReadRaw(const PlannedChunk& chunk, Worker& worker) {
     const RestoreTarget& target = targets_[chunk.raw_target];
     if (chunk.extent == nullptr) {
@@ -442,7 +447,7 @@ class Restorer {
     return Status();
   }
 
-  // Piece after piece in C order, as a stream gives them.
+  // Reads piece after piece in C order, as a stream provides them.
   Status ReadByReader(const PlannedChunk& chunk, const RestoreTarget& target,
                       Worker& worker) {
     const DType dtype = target.array.dtype();
@@ -469,7 +474,7 @@ class Restorer {
     return Status();
   }
 
-  // Moves only the bytes of the wanted part.
+  // Transfers only the bytes of the wanted part.
   Status ReadPart(const PlannedChunk& chunk, Worker& worker) {
     const ChunkUses uses = UsesOf(chunk);
     const uint64_t scratch_bytes = uses.is_direct ? 0 : chunk.part_bytes;
@@ -481,8 +486,8 @@ class Restorer {
     return read;
   }
 
-  // Reads what is wanted of the chunk by boxes: at once, or, where it is to be
-  // handed out and more than a piece, piece by piece.
+  // Reads the wanted part of the chunk by boxes: in one go, or, if it is to be
+  // distributed and larger than a piece, piece by piece.
   Status ReadBoxes(const PlannedChunk& chunk, const ChunkUses& uses,
                    Worker& worker) {
     if (uses.is_direct) {
@@ -542,13 +547,13 @@ class Restorer {
     });
   }
 
-  // A file a chunk: its size is not known before it is opened.
+  // One file per chunk, whose size is not known before it is opened.
   Status ReadWholeObject(const PlannedChunk& chunk, Worker& worker) {
     const ChunkUses uses = UsesOf(chunk);
     const uint64_t held_bytes =
         LayoutOf(TargetOf(chunk)).chunk_bytes + ScratchBytes(chunk, uses);
     if (run_.budget().WantsPieces(held_bytes)) {
-      // The read below meets a failure again, and explains it.
+      // If this fails, the read below fails in the same way and explains it.
       const Result<ObjectInfo> info =
           chunk.location.store->Stat(chunk.location.key);
       if (info.ok()) {
@@ -569,7 +574,8 @@ class Restorer {
     return decoded;
   }
 
-  // Sizes come from a file: memory only for what the data file holds.
+  // Sizes come from a file: memory is allocated only for what the data file
+  // holds.
   static Status CheckFileHolds(const PlannedRead& read,
                                const ObjectLocation& where) {
     HF_ASSIGN_OR_RETURN(const ObjectInfo info, where.store->Stat(where.key));
@@ -584,7 +590,7 @@ class Restorer {
   Status ReadToScratch(const PlannedRead& read, const ObjectLocation& where,
                        Buffer& scratch) const {
     if (scratch.size() < read.byte_count) {
-      // To ask for the size would cost as much as the read.
+      // Asking for the size would cost as much as the read.
       const bool is_small =
           IsRemote(*where.store) && read.byte_count <= kUncheckedBytesMax;
       if (!is_small) HF_RETURN_IF_ERROR(CheckFileHolds(read, where));
@@ -594,9 +600,9 @@ class Restorer {
                      {scratch.data(), read.byte_count});
   }
 
-  // After the failure of a joined read: each chunk by itself. The one that is
-  // damaged fails in its own name; what lies damaged between the chunks, which
-  // nobody wants, fails none.
+  // After the failure of a joined read, reads each chunk by itself. A damaged
+  // chunk fails under its own name; damage between the chunks, in bytes that no
+  // target needs, fails nothing.
   Status ExecuteAlone(const PlannedRead& read,
                       const std::vector<ChunkUses>& uses, const Status& failure,
                       Worker& worker) {
@@ -619,7 +625,7 @@ class Restorer {
     const PlannedChunk& first = plan_.chunks[read.first];
     std::vector<ChunkUses> uses;
     uses.reserve(read.last - read.first);
-    uint64_t scratch_bytes = 0;  // one buffer for all of them
+    uint64_t scratch_bytes = 0;  // one buffer for all chunks
     for (size_t i = read.first; i < read.last; ++i) {
       const PlannedChunk& chunk = plan_.chunks[i];
       uses.push_back(UsesOf(chunk));
@@ -654,7 +660,7 @@ class Restorer {
   const RestorePlan& plan_;
   const CountedStores& stores_;
   Run& run_;
-  std::vector<AbsentChunk>* const absent_;  // null: nobody asks
+  std::vector<AbsentChunk>* const absent_;  // null: not requested
   std::mutex absent_mutex_;
   const size_t kept_scratch_bytes_max_;
   std::atomic<uint64_t> reader_bytes_ = 0;
@@ -672,7 +678,7 @@ Status CheckStillThere(const std::vector<RestoreTarget>& targets) {
   return Status();
 }
 
-// Whether the boxes have each element of the array once, in its own dtype.
+// Whether the boxes contain each element of the array once, in its own dtype.
 bool HaveAllElements(const RestoreTarget* first, const RestoreTarget* last) {
   // Comparing all pairs would be too slow beyond this.
   constexpr int64_t kBoxesMax = 256;
@@ -688,8 +694,8 @@ bool HaveAllElements(const RestoreTarget* first, const RestoreTarget* last) {
   return count == ElementCount(first->array.shape());
 }
 
-// Compares what lies in the targets' memory with what was saved: the last look
-// at it before the caller's.
+// Compares the contents of the targets' memory with what was saved: the last
+// check of it before the caller gets it.
 Status CheckFingerprints(const RestorePlan& plan, Run& run, Stats& stats) {
   std::vector<FingerprintPart> parts;
   std::vector<const ReadableArray*> arrays;  // as parts
@@ -749,7 +755,7 @@ Status Restore(RestorePlan plan, Run& run, Stats& stats,
         return restorer.Execute(read, worker);
       },
       &run.cancel());
-  // It explains what failed, too.
+  // It also explains a failure.
   HF_RETURN_IF_ERROR(CheckStillThere(plan.targets));
   HF_RETURN_IF_ERROR(restored);
   HF_RETURN_IF_ERROR(CheckFingerprints(plan, run, stats));

@@ -1,7 +1,7 @@
 // Restore: fills host arrays with the values of stored arrays, reading each
-// needed byte once, in file order, within a byte budget.
+// needed byte once, in file order, within a memory limit.
 //
-// Thread-safety: one call a Run at a time.
+// Thread-safety: one call per Run at a time.
 // Errors: DataLoss or NotFound naming leaf, file and offset; Cancelled.
 #pragma once
 
@@ -13,18 +13,18 @@
 
 namespace holdfast {
 
-// A chunk that was not there and gave a target the fill value.
+// A missing chunk, for which a target got the fill value.
 struct AbsentChunk {
-  size_t target = 0;  // its number among the targets
+  size_t target = 0;  // its index among the targets
   std::string key;    // of the chunk in the home's store
 };
 
-// Runs the plan, whose targets have their views. From an uncompressed chunk
-// only the wanted bytes are read. Whether they are those that were saved is for
-// the homes' stores to find out (ArrayHome::byte_check). The bytes read from
-// the stores, and from values in line, are added to stats.stored_bytes;
-// progress is told to the run's phase, which the caller has started. `absent`,
-// unless null, gets the chunks that were not there, sorted by target and key.
+// Runs the plan, whose targets must have their views. From an uncompressed
+// chunk only the wanted bytes are read. The homes' stores verify the bytes
+// (ArrayHome::byte_check). Bytes read from the stores, and from inline values,
+// are added to stats.stored_bytes; progress is reported to the run's phase,
+// which the caller has started. `absent`, unless null, receives the missing
+// chunks, sorted by target and key.
 Status Restore(RestorePlan plan, Run& run, Stats& stats,
                std::vector<AbsentChunk>* absent = nullptr);
 

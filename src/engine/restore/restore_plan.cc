@@ -6,7 +6,7 @@
 namespace holdfast {
 namespace {
 
-// Whether the chunk's extent in a file is known, so that it can be joined.
+// Whether the chunk's range in a file is known, so that it can be joined.
 bool IsRanged(const PlannedChunk& chunk) {
   return !chunk.is_missing && !chunk.location.inline_value &&
          chunk.location.byte_count != kToEnd;
@@ -55,8 +55,7 @@ bool IsObject(const PlannedChunk& chunk) {
   return !chunk.is_missing && !chunk.location.inline_value;
 }
 
-// A chunk in its own file is a task of its own; chunks without a read share
-// one.
+// A chunk with its own file is its own task; chunks without a read share tasks.
 void BatchUnranged(size_t count, RestorePlan& plan) {
   for (size_t first = 0; first < count;) {
     size_t last = first + 1;

@@ -1,9 +1,9 @@
 // RestorePlan: which stored bytes to read, in which order, and where each
-// chunk's elements go. A plan is a value: it can be printed and tested without
+// chunk's elements go. A plan is a value: it can be printed, and tested without
 // a disk.
 //
 // Chunks are sorted by file and offset and joined into reads of neighbours, so
-// that many small values cost one read, and large ones a read each.
+// that many small values cost one read, and large values one read each.
 // Thread-safety: values. Units: bytes; chunks by their index in the grid.
 #pragma once
 
@@ -15,35 +15,35 @@
 
 namespace holdfast {
 
-// Chunks [first, last) read together.
+// Chunks [first, last) are read together.
 struct PlannedRead {
   size_t first = 0;
   size_t last = 0;
   uint64_t offset = 0;
-  uint64_t byte_count = 0;  // 0 for inline, missing, whole objects, parts
+  uint64_t byte_count = 0;  // 0 for inline, missing, complete objects, parts
 };
 
 struct RestorePlan {
-  // The wanted boxes; their views may be set, or moved, until the plan is run.
+  // The wanted boxes; their views may be set, or moved, until the plan runs.
   std::vector<RestoreTarget> targets;
-  std::vector<TargetGroup> groups;   // of the targets
+  std::vector<TargetGroup> groups;   // groups of the targets
   std::vector<PlannedChunk> chunks;  // inline first, then by file and offset
   std::vector<PlannedRead> reads;
 };
 
-// Neighbours closer than this are read through rather than skipped.
+// Gaps smaller than this between neighbours are read rather than skipped.
 inline constexpr uint64_t kReadGapBytesMax = 16 << 10;
 // A joined read is closed at this size, to keep every thread busy.
 inline constexpr uint64_t kJoinedReadBytesMax = 1 << 20;
-// The same where each read is a request to a server. Larger chunks are read by
-// themselves, and often in place.
+// The same limit where each read is a request to a server. Larger chunks are
+// read by themselves, and often in place.
 inline constexpr uint64_t kRemoteGapBytesMax = 1'000'000;
 inline constexpr uint64_t kRemoteJoinedBytesMax = 8 << 20;
 inline constexpr uint64_t kRemoteAloneBytesMin = 4 << 20;
-// Inline and missing chunks handed to a thread at a time.
+// How many inline and missing chunks a thread gets at a time.
 inline constexpr size_t kInlineBatchCount = 128;
 
-// Sorts `chunks` and joins them into reads, for no targets.
+// Sorts `chunks` and joins them into reads; the plan has no targets yet.
 RestorePlan JoinChunks(std::vector<PlannedChunk> chunks);
 
 }  // namespace holdfast

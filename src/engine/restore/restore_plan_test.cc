@@ -97,7 +97,7 @@ TEST(RestorePlan, FromServersNeighboursAreJoinedOverWiderGaps) {
     chunks.push_back(Ranged(21, "d/b", 5 << 20, 10));
     for (PlannedChunk& chunk : chunks) chunk.location.store = store;
     const RestorePlan plan = JoinChunks(std::move(chunks));
-    // 8 MiB hold nine chunks a megabyte apart.
+    // 8 MiB hold nine chunks that are a megabyte apart.
     EXPECT_EQ(plan.reads.size(), store == &far ? 3u + 2 : 20u + 2);
     for (const PlannedRead& read : plan.reads) {
       EXPECT_LE(read.byte_count, kRemoteJoinedBytesMax);

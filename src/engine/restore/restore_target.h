@@ -1,5 +1,5 @@
-// RestoreTarget: what is wanted of a stored array, and where it goes; and the
-// few questions that planning and reading both ask about many of them.
+// RestoreTarget: a wanted part of a stored array, and where it goes; and
+// queries about many targets that planning and reading share.
 //
 // Thread-safety: values and pure functions. Ownership: homes, arrays and the
 // memory behind views are borrowed. Units: elements; bytes where named so.
@@ -15,46 +15,46 @@
 
 namespace holdfast {
 
-// A part of a stored array, and the memory it goes to.
+// A part of a stored array, and the memory that receives it.
 struct RestoreTarget {
   const ArrayHome* home = nullptr;
   ReadableArray array;
-  // Where the part starts in the array; empty: it is the whole array.
+  // Where the part starts in the array; empty if it is the complete array.
   Shape origin;
-  ArrayView view;  // of the part's shape; elements are cast to its dtype
+  ArrayView view;  // has the part's shape; elements are cast to its dtype
 };
 
-// One stored chunk that is wanted.
+// A stored chunk that is needed.
 struct PlannedChunk {
-  uint32_t group = 0;  // of targets: the number of the wanted array
+  uint32_t group = 0;  // index of its group of targets
   Box box;             // the part of the array it covers
   ObjectLocation location;
   bool is_missing = false;  // filled with the fill value
-  // Decoded bytes of the part that is wanted and can be read by itself; 0: the
-  // whole chunk is read.
+  // Decoded bytes of the wanted part, if it can be read by itself; 0 if the
+  // complete chunk is read.
   uint64_t part_bytes = 0;
-  // For a raw array: the extent that it is a part of (null: its reader gives
-  // it), and the number of the one target that it is for.
+  // For a raw array: the extent that the chunk is part of (null: its reader
+  // returns it), and the index of its only target.
   const Extent* extent = nullptr;
   uint32_t raw_target = 0;
 };
 
-// The targets [first, last) of one array.
+// The targets [first, last), which belong to one array.
 struct TargetGroup {
   size_t first = 0;
   size_t last = 0;
-  // Their boxes, when there are several.
+  // The targets' boxes, if there are several.
   std::unique_ptr<const BoxIndex> boxes;
 };
 
-// In order. REQUIRES: targets of one array are neighbours, and not empty.
+// In order. REQUIRES: targets of one array are adjacent, and not empty.
 std::vector<TargetGroup> GroupTargets(
     const std::vector<RestoreTarget>& targets);
 
 // The part of the array that the target wants.
 Box BoxOfTarget(const RestoreTarget& target);
 
-// Calls fn(target, common part) for each target of the group that wants some of
+// Calls fn(target, common part) for each target in the group that overlaps
 // `chunk_box`.
 using UseFn =
     std::function<void(const RestoreTarget& target, const Box& common)>;
@@ -62,26 +62,26 @@ void ForEachUse(const std::vector<RestoreTarget>& targets,
                 const TargetGroup& group, const Box& chunk_box,
                 const UseFn& fn);
 
-// How many requests at once are worth having for what holds the targets.
+// How many concurrent requests suit the stores that hold the targets.
 int RequestsInFlight(const std::vector<RestoreTarget>& targets);
 
-// Bytes of all that the targets want, as they are stored decoded.
+// Bytes that the targets need in total, decoded in the stored dtype.
 uint64_t WantedBytes(const std::vector<RestoreTarget>& targets);
 
-// The least box that holds both.
+// The smallest box that contains both.
 Box Hull(const Box& a, const Box& b);
 // Bytes of the stored elements in a box of the array.
 uint64_t BytesOf(const Box& box, const ReadableArray& array);
 
-// The chunk that `box`, a chunk or a part of one, lies in: its index in the
-// grid, and its first element.
+// For the chunk that `box`, a chunk or a part of one, belongs to: its index in
+// the grid, and its first element.
 Shape ChunkIndexOf(const ReadableArray& array, const Box& box);
 Shape ChunkOriginOf(const ReadableArray& array, const Box& box);
 std::string ChunkKeyOf(const ReadableArray& array, const Box& box);
 
-// Says what could not be done with the chunk, in the words of its home, or
-// ours: "leaf a.b: chunk [0:4]: " and the failure, which names the place; with
-// `adds_place` it does not, and is told where: "/ckpt/d/7a28 at 0".
+// A message that says what failed with the chunk, from its home, or else our
+// own: "leaf a.b: chunk [0:4]: " and the failure. The failure names the place;
+// if it does not, `adds_place` adds it: "/ckpt/d/7a28 at 0".
 Status ChunkFailure(const PlannedChunk& chunk, const RestoreTarget& target,
                     const Status& failure, bool adds_place);
 

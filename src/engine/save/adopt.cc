@@ -151,7 +151,7 @@ AdoptRules RulesOfItem(bool use_ocdbt, const FileWriter& files) {
           .has_arrays = true};
 }
 
-Status AdoptFiles(const std::string& directory, bool write_digests,
+Status AdoptFiles(const Place& directory, bool write_digests,
                   const AdoptRules& rules, FileWriter& files) {
   HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory));
   std::set<std::string, std::less<>> arrays;
@@ -160,7 +160,7 @@ Status AdoptFiles(const std::string& directory, bool write_digests,
   for (const std::string& path : tree.files) {
     if (rules.is_known(path)) continue;
     touched.insert(ParentKey(path));
-    if (files.sync()) HF_RETURN_IF_ERROR(SyncFile(directory + "/" + path));
+    if (files.sync()) HF_RETURN_IF_ERROR(SyncFile(directory / path));
     // Names that the list cannot spell, or that no reader would find.
     // Nobody vouches for fingerprints that are found: they may be older than
     // the arrays.
@@ -182,7 +182,7 @@ Status AdoptFiles(const std::string& directory, bool write_digests,
     if (rules.is_synced && rules.is_synced(path) && !touched.contains(path)) {
       continue;
     }
-    HF_RETURN_IF_ERROR(SyncDirectory(directory + "/" + path));
+    HF_RETURN_IF_ERROR(SyncDirectory(directory / path));
   }
   return Status();
 }

@@ -18,6 +18,7 @@
 #include "engine/format/sharding_file.h"
 #include "engine/format/strings_file.h"
 #include "formats/ocdbt/merge.h"
+#include "stores/place/place.h"
 #include "stores/storage/store.h"
 
 namespace holdfast {
@@ -66,7 +67,7 @@ AdoptRules RulesOfItem(bool use_ocdbt, const FileWriter& files);
 
 // Files that came into `directory` without `files`, its writer: made durable
 // where that syncs, and listed there with `write_digests`.
-Status AdoptFiles(const std::string& directory, bool write_digests,
+Status AdoptFiles(const Place& directory, bool write_digests,
                   const AdoptRules& rules, FileWriter& files);
 
 // True for data files and nodes, whose bytes have rows or checksums of their

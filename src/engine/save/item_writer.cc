@@ -20,7 +20,6 @@
 #include "engine/save/save_options.h"
 #include "ground/base/status_macros.h"
 #include "ground/tree/value_type.h"
-#include "stores/storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -208,10 +207,10 @@ SaveResult SaveCall::Result() {
   return {stats};
 }
 
-Status CheckFreeSpace(const SavePlan& plan, const std::string& directory) {
-  if (IsUrl(directory)) return Status();
+Status CheckFreeSpace(const SavePlan& plan, const Place& directory) {
+  if (directory.is_remote()) return Status();
   struct statvfs info;
-  if (statvfs(directory.c_str(), &info) != 0) return Status();
+  if (statvfs(directory.path().c_str(), &info) != 0) return Status();
   const uint64_t free_bytes = uint64_t{info.f_bavail} * info.f_frsize;
   // Compressed data may take less; only the hopeless case is refused.
   const bool is_compressed =
@@ -219,7 +218,7 @@ Status CheckFreeSpace(const SavePlan& plan, const std::string& directory) {
   if (is_compressed || free_bytes >= plan.decoded_bytes) {
     return Status();
   }
-  return ResourceExhaustedError("save to " + directory +
+  return ResourceExhaustedError("save to " + directory.path() +
                                 ": not enough free space (got " +
                                 std::to_string(free_bytes) + " bytes, want " +
                                 std::to_string(plan.decoded_bytes) + ")");
@@ -305,7 +304,7 @@ Status WriteItem(const ProcessPart* part, FileWriter& files, SaveCall& call) {
   return fingerprints ? WriteFingerprints(*fingerprints, files) : Status();
 }
 
-Status CloseItem(const std::string& directory, const FinishItemOptions& options,
+Status CloseItem(const Place& directory, const FinishItemOptions& options,
                  FileWriter& files) {
   if (options.adopt_existing) {
     HF_RETURN_IF_ERROR(AdoptFiles(directory, options.write_digests,

@@ -18,6 +18,7 @@
 #include "ground/fingerprint/sum.h"
 #include "ground/run/run.h"
 #include "holdfast/pending_save.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 
@@ -40,7 +41,7 @@ struct SaveCall {
 
 // An early, clear refusal when the values cannot fit on the disk of
 // `directory`; running out later is handled as well.
-Status CheckFreeSpace(const SavePlan& plan, const std::string& directory);
+Status CheckFreeSpace(const SavePlan& plan, const Place& directory);
 
 // How the plan's values go into the store of `files`, unless a caller changes
 // it.
@@ -58,7 +59,7 @@ Status WriteItem(const ProcessPart* part, FileWriter& files, SaveCall& call);
 
 // Finishes the item: adopts the directory's files that `files` has not written,
 // if options say so; then the digests; then the names.
-Status CloseItem(const std::string& directory, const FinishItemOptions& options,
+Status CloseItem(const Place& directory, const FinishItemOptions& options,
                  FileWriter& files);
 
 // Those of the whole item.

@@ -7,7 +7,7 @@
 #include "ground/base/bytes.h"
 #include "ground/base/status_macros.h"
 #include "holdfast/detail/aggregate_handlers.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "stores/storage/url_path.h"
 
 namespace holdfast {
@@ -20,7 +20,7 @@ struct FilePlace {
 
 FilePlace PlaceOf(const std::string& path) {
   const std::string parent = ParentDirectory(path);
-  return {StoreAt(parent.empty() ? "." : parent), FileNameOf(path)};
+  return {Place(parent.empty() ? "." : parent).OpenStore(), FileNameOf(path)};
 }
 
 }  // namespace

@@ -13,11 +13,9 @@
 #include "ground/base/status_macros.h"
 #include "ground/base/utf8.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
 #include "stores/place/well_known_names.h"
 #include "stores/storage/new_file.h"
 #include "stores/storage/path_parts.h"
-#include "stores/storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -63,18 +61,18 @@ Result<ParsedRootRecord> ParseRootRecord(const RootRecord& record) {
 }
 
 PendingSaver::PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
-                           std::string final_path, std::string save_id,
+                           Place final_place, std::string save_id,
                            const PendingSaveOptions& options, GroupCall call,
                            std::shared_ptr<CallRecord> record)
     : pending_(std::move(pending)),
-      final_path_(std::move(final_path)),
-      directory_(PendingDirectory(final_path_, options.commit_mode).path()),
+      final_place_(std::move(final_place)),
+      directory_(PendingDirectory(final_place_, options.commit_mode)),
       save_id_(std::move(save_id)),
       options_(options),
       init_time_ns_(options.now_ns()),
-      root_store_(StoreAt(directory_)),
-      root_files_(*root_store_, options.sync,
-                  IsUrl(directory_) ? directory_ : ""),
+      root_store_(directory_.OpenStore()),
+      root_files_(*root_store_, directory_, options.sync,
+                  /*may_replace=*/false),
       call_(std::move(call)),
       record_(std::move(record)),
       live_(CallRecord::OfThread(), directory_) {}
@@ -107,49 +105,44 @@ Result<SaveAnnouncement> Announce(ProcessGroup& group, const Meeting& meeting,
 
 // Checks that this process sees the directory that rank 0 has made.
 Status CheckAnnouncement(const SaveAnnouncement& announced,
-                         const std::string& path, CommitMode mode) {
-  if (announced.final_path != path) {
-    return FailedPreconditionError("save to " + path +
+                         const Place& place, CommitMode mode) {
+  if (announced.final_path != place.path()) {
+    return FailedPreconditionError("save to " + place.path() +
                                    ": rank 0 saves to another path (" +
                                    announced.final_path + ")");
   }
-  const std::string directory = PendingDirectory(path, mode).path();
+  const Place directory = PendingDirectory(place, mode);
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
   if (kind == PathKind::kDirectory) return Status();
   return FailedPreconditionError(
-      "save to " + path + ": " + directory +
+      "save to " + place.path() + ": " + directory.path() +
       ", which rank 0 has made, is not here; all ranks must see one disk");
 }
 
 // Writes the file that says, while the directory has its final name, that it is
 // not a checkpoint yet.
-Status WriteBegun(const std::string& directory,
-                  const PendingSaveOptions& options) {
+Status WriteBegun(const Place& directory, const PendingSaveOptions& options) {
   CheckpointMetadata metadata;
   metadata.init_timestamp_nsecs = options.now_ns();
-  const std::shared_ptr<Store> store = StoreAt(directory);
-  return store->Write(kCheckpointMetadataFile,
-                      SerializeCheckpointMetadata(metadata),
-                      {.sync = options.sync, .atomic = true});
+  return directory.OpenStore()->Write(kCheckpointMetadataFile,
+                                      SerializeCheckpointMetadata(metadata),
+                                      {.sync = options.sync, .atomic = true});
 }
 
 }  // namespace
 
 Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
-    const std::string& path, const PendingSaveOptions& options,
-    const Status& mine) {
+    const Place& place, const PendingSaveOptions& options, const Status& mine) {
   PendingSaveOptions own = options;
   if (!own.now_ns) own.now_ns = WithSources({}).now_ns;
   if (own.group != nullptr && own.group->size() == 1) own.group = nullptr;
-  // An object store has made every accepted object durable already.
-  if (IsUrl(path)) own.sync = false;
-  const auto record = BeginCallRecord(CallKind::kSave, path);
+  const auto record = BeginCallRecord(CallKind::kSave, place.path());
   const OnCall on(record.get());
   if (CallRecord* whole = CallRecord::OfThread(); whole && own.group) {
     whole->SetRank(own.group->rank(), own.group->size());
   }
   GroupCall call(own.group);
-  auto begun = BeginInCall(path, own, mine, call, record);
+  auto begun = BeginInCall(place, own, mine, call, record);
   if (begun.ok()) return begun;
   call.End(begun.status());
   if (record != nullptr) record->End(begun.status());
@@ -157,43 +150,44 @@ Result<std::unique_ptr<PendingSaver>> PendingSaver::Begin(
 }
 
 Result<std::unique_ptr<PendingSaver>> PendingSaver::BeginInCall(
-    const std::string& path, const PendingSaveOptions& own, const Status& mine,
+    const Place& place, const PendingSaveOptions& own, const Status& mine,
     GroupCall& call, const std::shared_ptr<CallRecord>& record) {
   ProcessGroup* const group = own.group;
-  Status status = mine.ok() ? CheckPath(path) : mine;
-  const std::string final_path = status.ok() ? AbsolutePath(path) : path;
+  Status status = mine.ok() ? CheckPath(place.path()) : mine;
+  const Place final_place = status.ok() ? place.Absolute() : place;
   std::unique_ptr<PendingCheckpoint> pending;
   if (status.ok() && (group == nullptr || group->rank() == 0)) {
     auto begun = PendingCheckpoint::Begin(
-        final_path, {own.overwrite, own.commit_mode, own.directory_mode,
-                     own.takes_empty_directory, own.result_id, own.may_commit,
-                     own.keeps_other_files});
+        final_place, {own.overwrite, own.commit_mode, own.directory_mode,
+                      own.takes_empty_directory, own.result_id, own.may_commit,
+                      own.keeps_other_files});
     status = begun.status();
     if (begun.ok()) pending = std::move(begun).value();
     if (status.ok() && pending->remote() != nullptr) {
       status = pending->remote()->WriteBegun(own.now_ns());
     } else if (status.ok() && pending->is_committed_by_marker()) {
-      status = WriteBegun(pending->directory(), own);
+      status = WriteBegun(final_place, own);
     }
   }
   std::string save_id;
   if (group != nullptr) {
-    const Meeting meeting{"begin", final_path};
+    const Meeting meeting{"begin", final_place.path()};
     HF_RETURN_IF_ERROR(group->Agree(meeting, status));
     HF_ASSIGN_OR_RETURN(SaveAnnouncement announced,
-                        Announce(*group, meeting, final_path));
+                        Announce(*group, meeting, final_place.path()));
     HF_RETURN_IF_ERROR(group->Agree(
-        meeting, CheckAnnouncement(announced, final_path, own.commit_mode)));
+        meeting, CheckAnnouncement(announced, final_place, own.commit_mode)));
     save_id = std::move(announced.save_id);
   }
   HF_RETURN_IF_ERROR(status);
   return std::unique_ptr<PendingSaver>(
-      new PendingSaver(std::move(pending), final_path, std::move(save_id), own,
+      new PendingSaver(std::move(pending), final_place, std::move(save_id), own,
                        std::move(call), record));
 }
 
 Status PendingSaver::Agree(std::string_view phase, const Status& mine) const {
-  return is_shared() ? options_.group->Agree({phase, final_path_}, mine) : mine;
+  return is_shared() ? options_.group->Agree({phase, final_place_.path()}, mine)
+                     : mine;
 }
 
 void PendingSaver::EndCall(const Status& failure) {
@@ -214,7 +208,7 @@ T PendingSaver::CallUnlessFailed(T result) {
 
 Status PendingSaver::CheckOpen() const {
   if (!is_done_) return Status();
-  return FailedPreconditionError("save to " + final_path_ +
+  return FailedPreconditionError("save to " + final_place_.path() +
                                  ": it is committed, or has failed");
 }
 
@@ -257,7 +251,7 @@ Status PendingSaver::Explained(const Status& failure) const {
 
 Status PendingSaver::Write(const std::string& name, SaveCall& call) {
   const auto write = [&]() -> Status {
-    if (!is_shared()) HF_RETURN_IF_ERROR(CheckLeasesAbove(directory_, 0));
+    if (!is_shared()) HF_RETURN_IF_ERROR(CheckLeasesAbove(directory(), 0));
     const bool is_taken = name.empty()
                               ? has_root_item_
                               : std::any_of(items_.begin(), items_.end(),
@@ -281,7 +275,7 @@ Status PendingSaver::Write(const std::string& name, SaveCall& call) {
 // With several ranks first every one's part, then on rank 0 the whole.
 Status PendingSaver::WriteItemOfAll(FileWriter& files, SaveCall& call) {
   const auto write = [&](const ProcessPart* part, FileWriter& own) -> Status {
-    HF_RETURN_IF_ERROR(CheckFreeSpace(call.plan, directory()));
+    HF_RETURN_IF_ERROR(CheckFreeSpace(call.plan, directory_));
     return WriteItem(part, own, call);
   };
   if (!is_shared()) return write(nullptr, files);
@@ -300,13 +294,12 @@ Status PendingSaver::WriteItemOfAll(FileWriter& files, SaveCall& call) {
 
 Status PendingSaver::WriteItemBelow(const std::string& name, SaveCall& call) {
   const SaveOptions& options = *call.plan.options;
-  const std::string path = directory() + "/" + name;
-  const std::shared_ptr<Store> store = StoreAt(path);
-  const bool is_guarded = IsUrl(path) && !options.adopt_existing;
-  FileWriter files(*store, options_.sync, is_guarded ? path : "");
+  const Place place = directory_ / name;
+  const std::shared_ptr<Store> store = place.OpenStore();
+  FileWriter files(*store, place, options_.sync, options.adopt_existing);
   HF_RETURN_IF_ERROR(WriteItemOfAll(files, call));
   if (!is_primary()) return Status();
-  HF_RETURN_IF_ERROR(CloseItem(path, FinishOptionsOf(options, "", 1), files));
+  HF_RETURN_IF_ERROR(CloseItem(place, FinishOptionsOf(options, "", 1), files));
   SavedItem item{name, {}, files.digest_text(), options_.sync};
   if (options.write_digests) item.digests = std::move(files.digests());
   items_.push_back(std::move(item));
@@ -380,12 +373,12 @@ Status PendingSaver::BoundAccess(const std::vector<std::string>& sources) {
 // names serves all. With a marker, everything else must be durable before the
 // files that say that the checkpoint is complete.
 Status PendingSaver::Publish(const ParsedRootRecord& root) {
-  const PhaseScope scope(Phase::kCommit, final_path_);
+  const PhaseScope scope(Phase::kCommit, final_place_.path());
   if (CallRecord* call = CallRecord::OfThread()) call->StartPhase("commit", 0);
   if (root.is_v1) HF_RETURN_IF_ERROR(root_files_.Write(kV1MarkerFile, ""));
   const std::string metadata = RootMetadataText(root);
   const std::string marker =
-      CommitMarkerText(final_path_, options_.write_digests);
+      CommitMarkerText(final_place_.path(), options_.write_digests);
   ListDigestFiles();
   root_files_.List(kCheckpointMetadataFile, metadata);
   root_files_.List(kCommitMarkerFile, marker);
@@ -406,7 +399,7 @@ Status PendingSaver::Publish(const ParsedRootRecord& root) {
   // In marker mode once more, for these two files.
   HF_RETURN_IF_ERROR(SetModesBelow());
   if (options_.directory_mode) {
-    HF_RETURN_IF_ERROR(SetPermissions(directory(), *options_.directory_mode));
+    HF_RETURN_IF_ERROR(SetPermissions(directory_, *options_.directory_mode));
   }
   HF_RETURN_IF_ERROR(root_files_.SyncNames());
   return pending_->Commit();
@@ -461,10 +454,10 @@ Status PendingSaver::WriteMetadata(const std::string& text) {
 Status PendingSaver::SetModesBelow() {
   HF_RETURN_IF_ERROR(pending_->SetAccess(options_.sync));
   if (!options_.directory_mode) return Status();
-  HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory()));
+  HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(directory_));
   for (const std::string& path : tree.directories) {
     HF_RETURN_IF_ERROR(
-        SetPermissions(directory() + "/" + path, *options_.directory_mode));
+        SetPermissions(directory_ / path, *options_.directory_mode));
   }
   return Status();
 }
@@ -538,7 +531,7 @@ Status PendingSaver::AdoptCallerFiles() {
       .is_synced =
           [&](const std::string& path) { return IsInSyncedItem(path); },
   };
-  return AdoptFiles(directory(), options_.write_digests, rules, root_files_);
+  return AdoptFiles(directory_, options_.write_digests, rules, root_files_);
 }
 
 std::string PendingSaver::RootMetadataText(const ParsedRootRecord& root) {

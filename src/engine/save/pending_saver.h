@@ -17,6 +17,7 @@
 #include "ground/run/run.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/process_group.h"
+#include "stores/place/place.h"
 #include "stores/storage/store.h"
 
 namespace holdfast {
@@ -38,7 +39,7 @@ class PendingSaver final : public PendingSave {
   // `mine`: a failure that this process has had already, and that the others of
   // the group must hear of.
   static Result<std::unique_ptr<PendingSaver>> Begin(
-      const std::string& path, const PendingSaveOptions& options,
+      const Place& place, const PendingSaveOptions& options,
       const Status& mine = {});
 
   // For a copy of, or of parts of, what is at `sources`: it will give nobody
@@ -46,7 +47,10 @@ class PendingSaver final : public PendingSave {
   Status BoundAccess(const std::vector<std::string>& sources);
   // The part of an item that this process writes, planned as SaveItem wants it.
   Result<SavePlan> Plan(const Tree& tree, const SaveOptions& options) const;
-  const std::string& directory() const override { return directory_; }
+  const std::string& directory() const override {
+    return directory_.path();
+  }
+  const Place& place() const { return directory_; }  // of directory()
   Result<SaveResult> SaveItem(const std::string& name, const Tree& tree,
                               const SaveOptions& options) override;
   Status WriteFile(std::string_view name, std::string_view content) override;
@@ -74,12 +78,12 @@ class PendingSaver final : public PendingSave {
   };
 
   PendingSaver(std::unique_ptr<PendingCheckpoint> pending,
-               std::string final_path, std::string save_id,
+               Place final_place, std::string save_id,
                const PendingSaveOptions& options, GroupCall call,
                std::shared_ptr<CallRecord> record);
   // REQUIRES: what PendingSaver::Begin makes of its arguments.
   static Result<std::unique_ptr<PendingSaver>> BeginInCall(
-      const std::string& path, const PendingSaveOptions& options,
+      const Place& place, const PendingSaveOptions& options,
       const Status& mine, GroupCall& call,
       const std::shared_ptr<CallRecord>& record);
   Status CheckOpen() const;
@@ -111,8 +115,8 @@ class PendingSaver final : public PendingSave {
   Status Publish(const ParsedRootRecord& root);
 
   const std::unique_ptr<PendingCheckpoint> pending_;  // null: rank 0 has it
-  const std::string final_path_;
-  const std::string directory_;
+  const Place final_place_;
+  const Place directory_;
   const std::string save_id_;
   const PendingSaveOptions options_;  // group: null when there is but one rank
   const uint64_t init_time_ns_;

@@ -31,7 +31,7 @@ Result<ParsedRootRecord> RootOf(const SaveOptions& options) {
   return root;
 }
 
-Result<SaveResult> SaveTree(const std::string& path, const Tree& tree,
+Result<SaveResult> SaveTree(const Place& place, const Tree& tree,
                             const SaveOptions& options,
                             const Stopwatch& begun) {
   SavePlan plan;
@@ -45,7 +45,7 @@ Result<SaveResult> SaveTree(const std::string& path, const Tree& tree,
   };
   HF_ASSIGN_OR_RETURN(
       const auto pending,
-      PendingSaver::Begin(path,
+      PendingSaver::Begin(place,
                           {options.group, options.overwrite, options.sync,
                            options.write_digests, options.now_ns,
                            options.commit_mode, options.directory_mode},
@@ -65,7 +65,8 @@ Result<SaveResult> Save(const std::string& path, const Tree& tree,
   return InCall(CallKind::kSave, path, [&] {
     return InGroupCall(options.group, [&] {
       return CatchBadAlloc([&] {
-        return SaveTree(path, tree, OptionsFor(path, options), begun);
+        const Place place(path);
+        return SaveTree(place, tree, OptionsFor(place, options), begun);
       });
     });
   });

@@ -11,13 +11,13 @@
 #include "engine/save/save_options.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
-#include "stores/place/open_store.h"
 
 namespace holdfast {
 namespace {
 
-Status CheckDirectory(const std::string& directory) {
-  if (!directory.empty() && directory.find('\0') == std::string::npos) {
+Status CheckDirectory(const Place& directory) {
+  const std::string& path = directory.path();
+  if (!path.empty() && path.find('\0') == std::string::npos) {
     return Status();
   }
   return InvalidArgumentError("item directory is empty or holds a NUL byte");
@@ -32,7 +32,7 @@ Status CheckProcessPart(const ProcessPart& part) {
                               "\" (want letters and digits)");
 }
 
-Result<SaveResult> SaveIn(const std::string& directory, const Tree& tree,
+Result<SaveResult> SaveIn(const Place& directory, const Tree& tree,
                           const SaveOptions& options, const ProcessPart* part) {
   const Stopwatch begun;
   return CatchBadAlloc([&]() -> Result<SaveResult> {
@@ -50,8 +50,7 @@ PlanPart PlanPartOf(const ProcessPart* part) {
   return {.is_partial = true, .is_primary = part->is_primary};
 }
 
-Result<SaveResult> SavePlannedItem(const std::string& directory,
-                                   const SavePlan& plan,
+Result<SaveResult> SavePlannedItem(const Place& directory, const SavePlan& plan,
                                    const ProcessPart* part,
                                    const Stopwatch& begun) {
   HF_RETURN_IF_ERROR(CheckDirectory(directory));
@@ -63,18 +62,17 @@ Result<SaveResult> SavePlannedItem(const std::string& directory,
   }
   SaveCall call(plan, begun);
   const SaveOptions& options = *plan.options;
-  const std::string path = AbsolutePath(directory);
-  HF_RETURN_IF_ERROR(CheckFreeSpace(plan, path));
-  HF_RETURN_IF_ERROR(CheckLeasesAbove(path, 0));
-  const std::shared_ptr<Store> store = StoreAt(path);
+  const Place place = directory.Absolute();
+  HF_RETURN_IF_ERROR(CheckFreeSpace(plan, place));
+  HF_RETURN_IF_ERROR(CheckLeasesAbove(place.path(), 0));
+  const std::shared_ptr<Store> store = place.OpenStore();
   HF_RETURN_IF_ERROR(RemoveEarlierItem(part != nullptr ? *part : ProcessPart(),
                                        options.adopt_existing, *store));
-  // In an object store a save that was taken over may still be writing.
-  const bool is_guarded = IsUrl(path) && !options.adopt_existing;
-  FileWriter files(*store, options.sync, is_guarded ? path : "");
+  FileWriter files(*store, place, options.sync, options.adopt_existing);
   HF_RETURN_IF_ERROR(WriteItem(part, files, call));
   if (part == nullptr) {
-    HF_RETURN_IF_ERROR(CloseItem(path, FinishOptionsOf(options, "", 1), files));
+    HF_RETURN_IF_ERROR(
+        CloseItem(place, FinishOptionsOf(options, "", 1), files));
   }
   return call.Result();
 }
@@ -98,12 +96,12 @@ Status FinishItem(const std::string& directory,
     const SaveOptions sources = WithSources({});
     if (!complete.now_ns) complete.now_ns = sources.now_ns;
     if (!complete.random_hex) complete.random_hex = sources.random_hex;
-    const std::string path = AbsolutePath(directory);
-    HF_RETURN_IF_ERROR(CheckLeasesAbove(path, 0));
-    const std::shared_ptr<Store> store = StoreAt(path);
-    FileWriter files(*store, complete.sync && !IsUrl(path));
+    const Place place = Place(directory).Absolute();
+    HF_RETURN_IF_ERROR(CheckLeasesAbove(place.path(), 0));
+    const std::shared_ptr<Store> store = place.OpenStore();
+    FileWriter files(*store, place, complete.sync, /*may_replace=*/true);
     HF_RETURN_IF_ERROR(FinishItemParts(complete, files));
-    return CloseItem(path, complete, files);
+    return CloseItem(place, complete, files);
   });
 }
 

@@ -3,11 +3,10 @@
 // Thread-safety, ownership, units, errors: as holdfast/pending_save.h.
 #pragma once
 
-#include <string>
-
 #include "engine/save/save_plan.h"
 #include "ground/run/run.h"
 #include "holdfast/pending_save.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 
@@ -16,8 +15,7 @@ PlanPart PlanPartOf(const ProcessPart* part);
 
 // SaveItem, or SaveItemPart where `part` is not null. `begun` when the caller
 // called. REQUIRES: a plan as PlanPartOf says, of ItemOptions for `directory`.
-Result<SaveResult> SavePlannedItem(const std::string& directory,
-                                   const SavePlan& plan,
+Result<SaveResult> SavePlannedItem(const Place& directory, const SavePlan& plan,
                                    const ProcessPart* part,
                                    const Stopwatch& begun);
 

@@ -5,7 +5,6 @@
 #include "ground/base/clock.h"
 #include "ground/base/sha256.h"
 #include "ground/json/text.h"
-#include "stores/storage/url_path.h"
 
 namespace holdfast {
 
@@ -15,25 +14,23 @@ SaveOptions WithSources(SaveOptions options) {
   return options;
 }
 
-SaveOptions ItemOptions(const std::string& path, SaveOptions options) {
+SaveOptions ItemOptions(const Place& place, SaveOptions options) {
   options.format = Format::kOrbax;
-  return OptionsFor(path, std::move(options));
+  return OptionsFor(place, std::move(options));
 }
 
-SaveOptions OptionsFor(const std::string& path, SaveOptions options) {
-  if (!IsUrl(path)) return options;
-  options.sync = false;
+SaveOptions OptionsFor(const Place& place, SaveOptions options) {
   if (options.ocdbt_target_data_file_bytes ==
       SaveOptions().ocdbt_target_data_file_bytes) {
-    options.ocdbt_target_data_file_bytes = DefaultDataFileBytes(path);
+    options.ocdbt_target_data_file_bytes = DefaultDataFileBytes(place);
   }
   return options;
 }
 
-int64_t DefaultDataFileBytes(const std::string& directory) {
+int64_t DefaultDataFileBytes(const Place& directory) {
   constexpr int64_t kRemoteDataFileBytes = int64_t{400} << 20;
-  return IsUrl(directory) ? kRemoteDataFileBytes
-                          : SaveOptions().ocdbt_target_data_file_bytes;
+  return directory.is_remote() ? kRemoteDataFileBytes
+                               : SaveOptions().ocdbt_target_data_file_bytes;
 }
 
 Result<nlohmann::ordered_json> ParseJsonOption(const std::string& text,

@@ -1,5 +1,5 @@
-// MeasureDiskUsage: which step, item and kind of file the bytes on disk belong
-// to.
+// MeasureDiskUsage: assigns the bytes on disk to steps, items and kinds of
+// files.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 #include "holdfast/steps/steps.h"
 #include "stores/place/directory_ops.h"
 #include "stores/place/file_walk.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "stores/storage/path_parts.h"
 #include "stores/storage/url_path.h"
 
@@ -58,8 +58,8 @@ std::string_view KindOfFile(std::string_view path) {
   return is_array_metadata ? "metadata" : "data";
 }
 
-// The directory of an item of a composite; "" for files of the step itself, and
-// for a step that is one item.
+// The directory of an item in a composite; "" for files directly in the step,
+// and for a step that is a single item.
 std::string_view ItemOfFile(std::string_view path, bool is_one_item) {
   const size_t slash = path.find('/');
   if (is_one_item || slash == path.npos) return "";
@@ -92,8 +92,8 @@ Result<std::vector<RootEntry>> EntriesOf(const std::string& root) {
       entries.push_back(std::move(entry));
     }
   }
-  // Steps come first and by number, so that shared files count for the oldest
-  // step.
+  // Steps come first and are sorted by number, so that shared files count for
+  // the oldest step.
   std::stable_sort(entries.begin(), entries.end(),
                    [](const RootEntry& a, const RootEntry& b) {
                      if (a.kind != b.kind) return a.kind < b.kind;
@@ -102,7 +102,7 @@ Result<std::vector<RootEntry>> EntriesOf(const std::string& root) {
   return entries;
 }
 
-// A file in the root itself.
+// A file directly in the root.
 Status AddLooseFile(const Place& root, RootEntry& entry) {
   if (root.is_remote()) {
     const Result<ObjectInfo> object = root.OpenStore()->Stat(entry.name);
@@ -116,7 +116,8 @@ Status AddLooseFile(const Place& root, RootEntry& entry) {
   return Status();
 }
 
-// A checkpoint that is not a root counts as its only step, named ".".
+// A checkpoint that is not a root is treated as the only step of one, named
+// ".".
 Result<std::vector<RootEntry>> EntriesOfPath(const std::string& path) {
   const auto place = FindCheckpoint(path, {});
   if (!place.ok() || place->info.path != path) return EntriesOf(path);
@@ -130,7 +131,7 @@ Status WalkEntry(const std::string& root, RootEntry& entry) {
   if (!entry.is_directory) return AddLooseFile(root, entry);
   const Status walked =
       WalkFiles(entry.name == "." ? root : root + "/" + entry.name, keep);
-  // Another process removed it meanwhile.
+  // Another process removed it in the meantime.
   return walked.code() == StatusCode::kNotFound ? Status() : walked;
 }
 
@@ -140,7 +141,7 @@ class UsageCounter {
     const bool is_one_item = IsOneItem(entry.files);
     std::vector<UsageRow> rows;
     for (const WalkedFile& file : entry.files) {
-      // A file with several names is counted where it is first seen.
+      // A file with several names is counted where it is seen first.
       const bool is_new =
           file.link_count == 1 ||
           counted_.insert(Inode{file.device, file.inode}).second;

@@ -1,4 +1,4 @@
-// How the steps that are not kept leave a root.
+// Removes the steps that are not kept from a root.
 #include <cstdio>
 #include <ctime>
 
@@ -19,7 +19,8 @@
 namespace holdfast {
 namespace {
 
-// As Orbax names directories that it moves: "20260131-235959-123456", in UTC.
+// Orbax's format for names of directories that it moves:
+// "20260131-235959-123456", in UTC.
 std::string TimeText() {
   const int64_t now_ns = SystemNowNs();
   const auto seconds = static_cast<std::time_t>(now_ns / kNsASecond);
@@ -34,7 +35,7 @@ std::string TimeText() {
   return std::string(text, size) + micros;
 }
 
-// Ok, too, when another process has deleted the step.
+// Also ok if another process has deleted the step.
 Status MoveStep(const Place& source, const Place& target) {
   DirectoryLock lock;  // a save that writes there must not lose the step
   if (source.can_rename()) {
@@ -74,7 +75,7 @@ Status MoveInBucket(const Place& root, const std::vector<std::string>& names,
   return Status();
 }
 
-// In an object store: directories that a save or a removal has not finished.
+// In an object store: directories of unfinished saves or removals.
 std::vector<std::string> UncommittedLeases(const Place& root) {
   std::vector<std::string> paths;
   if (root.can_rename()) return paths;
@@ -98,20 +99,20 @@ Result<DisposedSteps> DisposeOfSteps(const std::string& root,
   const Place at = Place(root).Absolute();
   std::vector<std::string> names = given;
   DisposedSteps disposed;
-  // Somebody's links lead to steps; only he knows what for.
+  // Links to steps belong to a user, and their purpose is unknown.
   std::erase_if(names, [&](const std::string& name) {
     const auto kind = GetPathKind(at / name);
     return kind.ok() && *kind == PathKind::kSymlink;
   });
-  // Held until the steps have left their names, so that no delta commits on one
-  // of them after the look.
+  // Held until the steps have left their names, so that no delta based on one
+  // of them is committed after the check.
   const ReferenceLock lock(at);
   HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(at, given));
   for (const auto& [name, by] : needed) {
     std::erase(names, name);
     disposed.needed.push_back(name);
   }
-  // Cut off midway, this leaves no delta without its base.
+  // In this order, an interruption leaves no delta without its base.
   names = ReferrersFirst(at, names);
   if (options.todelete_full_path) {
     HF_RETURN_IF_ERROR(MoveInBucket(at, names, *options.todelete_full_path));
@@ -129,10 +130,10 @@ Result<DisposedSteps> DisposeOfSteps(const std::string& root,
 std::vector<std::string> DisposalLeftovers(const std::string& root) {
   std::vector<std::string> left;
   const auto trash = ListTrash(root);
-  // A root that cannot be read has said so elsewhere.
+  // A root that cannot be read is reported elsewhere.
   if (!trash.ok()) return left;
   for (const TrashedStep& step : *trash) {
-    // In the trash of an object store a step may just be on its way in.
+    // In the trash of an object store, a step may still be on its way in.
     const bool must_go = Place(step.path).can_rename()
                              ? step.is_being_removed
                              : IsMarkedForDeletion(step.path);

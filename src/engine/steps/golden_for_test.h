@@ -1,4 +1,5 @@
-// Reads the answers of the real Orbax in tests/golden/manager. For tests only.
+// Reads the recorded answers of the real Orbax in tests/golden/manager. For
+// tests only.
 #pragma once
 
 #include <gtest/gtest.h>

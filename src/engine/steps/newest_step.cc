@@ -1,4 +1,4 @@
-// CheckNewestStep: what to say in place of the error of a damaged step.
+// CheckNewestStep: the error to report in place of a damaged step's own.
 #include <algorithm>
 #include <optional>
 #include <utility>

@@ -1,4 +1,4 @@
-// Against the real Orbax: tests/golden/manager.
+// Compared with the real Orbax: tests/golden/manager.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

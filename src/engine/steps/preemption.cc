@@ -15,7 +15,8 @@ std::atomic<bool> g_is_preempted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 constexpr int kSignalCount = 65;
-// Written before the handler that reads it is installed, and never again.
+// Written before the handler that reads it is installed, and never changed
+// after that.
 std::array<struct sigaction, kSignalCount> g_previous;
 std::array<bool, kSignalCount> g_is_watched;
 

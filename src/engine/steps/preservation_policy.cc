@@ -20,8 +20,8 @@ size_t TailStart(int64_t n, size_t count) {
   return static_cast<size_t>(std::max<int64_t>(size - n, 0));
 }
 
-// Keeps only the last `max_to_keep` of those kept. 0 means no bound, because
-// Python's slice [:-0] is empty.
+// Keeps only the last `max_to_keep` of the kept steps. 0 means no limit,
+// because Python's slice [:-0] is empty.
 void KeepLast(const std::optional<int64_t>& max_to_keep, Answer& keep) {
   if (!max_to_keep || *max_to_keep == 0) return;
   const auto kept =
@@ -92,7 +92,7 @@ struct Preserver {
     std::map<double, std::pair<size_t, double>> nearest;
     for (size_t i = 0; i < steps.size(); ++i) {
       const auto step = static_cast<double>(steps[i].step);
-      // Half-way goes to the even multiple, as Python rounds.
+      // A tie is rounded to the even multiple, as in Python.
       const double multiple = std::nearbyint(step / interval);
       const double distance = std::abs(step - multiple * interval);
       const auto found = nearest.find(multiple);
@@ -139,8 +139,8 @@ struct Preserver {
       const auto age_ns = static_cast<double>(context.now_ns - step.time_ns);
       const bool is_young =
           age_ns <= policy.seconds * static_cast<double>(kNsASecond);
-      // A step older than the duration stays when the one before it stays, as
-      // in Orbax.
+      // As in Orbax, a step older than the duration is kept if the step before
+      // it is kept.
       keep.push_back(is_young || (!keep.empty() && keep.back()));
     }
     return keep;
@@ -176,7 +176,7 @@ std::vector<size_t> SortedByMetric(const MetricFn& get_metric_fn, bool reverse,
   }
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const auto& a, const auto& b) {
-                     // NaN orders with nothing; it is the worst.
+                     // NaN is unordered; it counts as the worst.
                      if (std::isnan(a.first) || std::isnan(b.first)) {
                        return std::isnan(a.first) && !std::isnan(b.first);
                      }

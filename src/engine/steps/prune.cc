@@ -1,4 +1,4 @@
-// PlanPrune and Prune: which steps go, and how they are removed.
+// PlanPrune and Prune: decide which steps are removed, and remove them.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -27,8 +27,8 @@ std::string PrefixOf(const std::string& name) {
   return name.substr(0, name.rfind('_') + 1);  // npos + 1 is 0
 }
 
-// The format of names with this prefix. Zeros fill them up to the length that
-// most of the names that begin with a zero have.
+// The format for names with this prefix. The length is that of most names that
+// begin with a zero, and zeros pad names to it.
 std::shared_ptr<const StepNameFormat> FormatWithPrefix(
     const std::string& prefix, const std::vector<ScannedStep>& steps) {
   std::map<size_t, size_t> counts;
@@ -50,7 +50,7 @@ std::shared_ptr<const StepNameFormat> FormatWithPrefix(
   return StandardNameFormat(options);
 }
 
-// The format that most of the steps have.
+// The format that most steps have.
 Result<std::shared_ptr<const StepNameFormat>> FormatOf(
     const std::string& root, const std::vector<ScannedStep>& steps) {
   struct Candidate {
@@ -79,7 +79,8 @@ Result<std::shared_ptr<const StepNameFormat>> FormatOf(
     }
   }
   if (best == nullptr) return StandardNameFormat();
-  // Two formats with as many steps each: a guess would remove the wrong ones.
+  // If two formats have equally many steps, a guess could remove the wrong
+  // ones.
   if (second == nullptr || second->step_count < best->step_count) {
     return best->format;
   }
@@ -90,9 +91,9 @@ Result<std::shared_ptr<const StepNameFormat>> FormatOf(
       ", so it is unclear which of them are its steps");
 }
 
-// Leaves out directories that are named like steps and are not checkpoints, and
-// among Orbax's steps those of other formats: a run does not resume from them,
-// so none of its steps may go for their sake.
+// Leaves out directories that are named like steps but are not checkpoints, and
+// among Orbax's steps those in other formats: a run does not resume from them,
+// so none of its own steps may be removed because of them.
 Status LeaveOutStrangers(const Place& root, std::vector<ScannedStep>& steps,
                          std::vector<LeftAlone>& left_alone) {
   std::vector<ScannedStep> checkpoints;
@@ -123,7 +124,7 @@ Status LeaveOutStrangers(const Place& root, std::vector<ScannedStep>& steps,
   return Status();
 }
 
-// Lists the directories that belong to no row and that no save or prune made.
+// Lists the directories that have no row and that no save or prune made.
 Status ListOthers(const Place& root, const std::vector<PruneRow>& rows,
                   std::vector<LeftAlone>& left_alone) {
   std::set<std::string> known = {std::string(kTrashDirectoryName),
@@ -147,7 +148,7 @@ Status ListOthers(const Place& root, const std::vector<PruneRow>& rows,
 }
 
 // The files of each step, and whether it may refer to others; all steps are
-// walked at once.
+// walked concurrently.
 Result<std::vector<std::vector<WalkedFile>>> FilesOf(
     const Place& root, std::vector<PruneRow>& rows) {
   std::vector<std::vector<WalkedFile>> files(rows.size());
@@ -162,13 +163,13 @@ Result<std::vector<std::vector<WalkedFile>>> FilesOf(
           files[i].push_back(file);
         },
         [&](const std::string&) { row.may_refer = true; });
-    // Another process removed it meanwhile: nothing to count.
+    // Another process removed it in the meantime, so there is nothing to count.
     return walked.code() == StatusCode::kNotFound ? Status() : walked;
   }));
   return files;
 }
 
-// A file is freed when all of its names go.
+// A file is freed when all of its names are removed.
 uint64_t FreedBytes(const std::vector<PruneRow>& rows,
                     const std::vector<std::vector<WalkedFile>>& files) {
   struct Names {
@@ -209,14 +210,14 @@ Status LabelRows(const PruneOptions& options, std::vector<PruneRow>& rows) {
       if (keep[i]) rows[i].kept_by.push_back(rule.label);
     }
   }
-  // The newest step always stays: a run that resumes looks for it.
+  // The newest step is always kept, as a resuming run looks for it.
   if (!rows.empty() && rows.back().kept_by.empty()) {
     rows.back().kept_by.emplace_back(kNewestLabel);
   }
   return Status();
 }
 
-// A step that a view or a delta refers to stays as long as that does.
+// A step that a view or a delta refers to is kept as long as that one is.
 Status KeepReferred(const Place& root, std::vector<PruneRow>& rows) {
   std::vector<std::string> going;
   for (const PruneRow& row : rows) {
@@ -230,7 +231,7 @@ Status KeepReferred(const Place& root, std::vector<PruneRow>& rows) {
   return Status();
 }
 
-// Another process may prune the same root.
+// Another process may be pruning the same root.
 Status CheckSomethingStays(const std::string& root, const PrunePlan& plan) {
   for (const PruneRow& row : plan.rows) {
     if (row.kept_by.empty()) continue;
@@ -298,8 +299,8 @@ Result<std::vector<std::string>> Prune(const std::string& root,
   HF_ASSIGN_OR_RETURN(const auto needed, NeededByOthers(base, names));
   for (const auto& [name, by] : needed) std::erase(names, name);
   HF_RETURN_IF_ERROR(CheckSomethingStays(base, plan));
-  // Cut off midway, this leaves no delta without its base: steps that refer to
-  // others go first, in their own order, and then those that refer to none.
+  // In this order, an interruption leaves no delta without its base: steps that
+  // refer to others are removed first, in their own order, and then the rest.
   std::vector<std::string> order;
   std::vector<std::string> last;
   for (const std::string& name : names) {

@@ -23,10 +23,10 @@
 namespace holdfast {
 namespace {
 
-// Tells our snapshots from anything else in the directory.
+// Distinguishes holdfast's snapshots from everything else in the directory.
 constexpr std::string_view kSnapshotInfix = ".snapshot_";
 
-// Not valid while another process has the lock.
+// Not valid while another process holds the lock.
 UniqueFd LockSnapshot(const std::string& path) {
   UniqueFd fd(
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
@@ -34,7 +34,7 @@ UniqueFd LockSnapshot(const std::string& path) {
   return fd;
 }
 
-// Removes what dead processes left.
+// Removes snapshots of dead processes.
 void RemoveAbandoned(const std::string& directory) {
   const auto names = ListDirectory(directory);
   if (!names.ok()) return;
@@ -46,8 +46,8 @@ void RemoveAbandoned(const std::string& directory) {
   }
 }
 
-// Files of a committed step never change, so a link is as good as a copy.
-// A view's links lead to the same files from anywhere.
+// Files of a committed step never change, so a link is as good as a copy. A
+// view's links lead to the same files from anywhere.
 Status LinkOrCopy(const std::string& from, const std::string& to) {
   std::error_code none;
   if (std::filesystem::is_symlink(from, none)) {
@@ -75,7 +75,7 @@ Status CheckIsWhole(const std::string& source) {
 Status LinkInto(const std::string& source, const std::string& target) {
   HF_RETURN_IF_ERROR(CheckIsWhole(source));
   HF_ASSIGN_OR_RETURN(const DirectoryTree tree, ListTree(source));
-  // The list has parents last.
+  // The list has parents after their children.
   for (auto directory = tree.directories.rbegin();
        directory != tree.directories.rend(); ++directory) {
     HF_RETURN_IF_ERROR(CreateDirectoryNew(target + "/" + *directory));
@@ -84,8 +84,9 @@ Status LinkInto(const std::string& source, const std::string& target) {
   for (const std::string& file : files) {
     HF_RETURN_IF_ERROR(LinkOrCopy(source + "/" + file, target + "/" + file));
   }
-  // A listing that ran while the step was removed would miss files. A step goes
-  // as a whole, so it is enough that its directory is still there.
+  // A listing that ran while the step was being removed would miss files. A
+  // step is removed in one rename, so checking that its directory still exists
+  // is enough.
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(source));
   if (kind == PathKind::kDirectory) return Status();
   return NotFoundError("link " + source + ": it is gone");
@@ -139,13 +140,13 @@ Result<std::unique_ptr<Snapshot>> Snapshot::Make(const std::string& source,
                            std::to_string(::getpid()) + "_" +
                            std::to_string(made_count.fetch_add(1));
   HF_RETURN_IF_ERROR(CreateDirectoryNew(path));
-  // Another process may have taken the new directory for an abandoned one.
+  // Another process may have mistaken the new directory for an abandoned one.
   UniqueFd lock = LockSnapshot(path);
   if (!lock.valid()) {
     (void)RemoveTree(path);
     return UnavailableError("snapshot " + path + ": it cannot be locked");
   }
-  // From here on the destructor removes it when the links fail.
+  // From here on, the destructor removes it if linking fails.
   std::unique_ptr<Snapshot> snapshot(new Snapshot(path, std::move(lock)));
   HF_RETURN_IF_ERROR(LinkInto(source, path));
   return snapshot;

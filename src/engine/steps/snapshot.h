@@ -1,11 +1,10 @@
 // Snapshot: a step's files under other names, by hard links (or copies, where
-// there are no links), so that they outlive the step.
+// links are not possible), so that they outlive the step.
 //
-// A snapshot is locked while it is in use; one that a dead process has left is
-// removed when the next is made beside it.
+// A snapshot is locked while it is in use; a snapshot left by a dead process is
+// removed when the next one is made in the same directory.
 // Thread-safety: any thread, any process. Ownership: owns its directory.
-// Errors: those of the file system; a file system without hard links among
-// them.
+// Errors: those of the file system, including a lack of hard links.
 #pragma once
 
 #include <memory>
@@ -18,8 +17,8 @@ namespace holdfast {
 
 class Snapshot {
  public:
-  // Makes one of the directory `source`, in `directory`, under a name that
-  // begins with `name`.
+  // Makes a snapshot of the directory `source`, in `directory`, under a name
+  // that begins with `name`.
   static Result<std::unique_ptr<Snapshot>> Make(const std::string& source,
                                                 const std::string& directory,
                                                 const std::string& name);

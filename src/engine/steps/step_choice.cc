@@ -25,7 +25,7 @@ Result<std::string> ChooseByNumber(const std::vector<ScannedStep>& steps,
                                    const StepAddress& address) {
   const ScannedStep* below = nullptr;
   const ScannedStep* above = nullptr;
-  // When a step has two directories the last one counts, as Open takes it.
+  // If a step has two directories the last one counts, as in Open.
   for (const ScannedStep& step : steps) {
     if (step.step <= address.step) below = &step;
     if (step.step > address.step && above == nullptr) above = &step;
@@ -47,7 +47,7 @@ Result<std::string> ChooseByTime(const std::vector<ScannedStep>& steps,
   const ScannedStep* newest = nullptr;
   const ScannedStep* oldest = nullptr;
   for (const ScannedStep& step : steps) {
-    if (step.commit_time_ns == 0) continue;  // nothing says when
+    if (step.commit_time_ns == 0) continue;  // its time is not known
     if (oldest == nullptr || step.commit_time_ns < oldest->commit_time_ns) {
       oldest = &step;
     }
@@ -80,7 +80,7 @@ Result<std::string> ChooseByMetric(const std::vector<ScannedStep>& steps,
     if (!value) continue;
     is_known = true;
     const double rank = address.is_largest ? -*value : *value;
-    // Among equals the newest wins.
+    // Among equal steps the newest wins.
     if (std::isnan(rank) || (best != nullptr && rank > best_value)) continue;
     best = &step;
     best_value = rank;

@@ -1,7 +1,8 @@
-// Which of a root's steps an address means.
+// Determines which step of a root an address means.
 //
-// Thread-safety: pure functions. Errors: NotFound (no such step, none that old,
-// no metric of that name: says what there is).
+// Thread-safety: pure functions.
+// Errors: NotFound (no such step, no step that old, no metric with that name;
+// lists the existing ones).
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@
 
 namespace holdfast {
 
-// The name of the step's directory. `steps`: as ScanSteps gives them, with
-// their metadata unless the address is a number. REQUIRES: not kLatest.
+// The name of the step's directory. `steps` are the result of ScanSteps, with
+// metadata unless the address is a number. REQUIRES: not kLatest.
 Result<std::string> ChooseStep(const std::vector<ScannedStep>& steps,
                                const StepAddress& address);
 

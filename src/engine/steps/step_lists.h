@@ -1,7 +1,7 @@
-// Lists of found steps as one text, to travel between processes.
+// Serializes lists of found steps, to send them between processes.
 //
-// Thread-safety: pure functions. Errors: Internal for a text that PackSteps did
-// not make.
+// Thread-safety: pure functions.
+// Errors: Internal for text that PackSteps did not make.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 namespace holdfast {
 
 std::string PackSteps(const std::vector<FoundStep>& steps);
-// The names are those that `format` gives the steps, as Orbax has it.
+// Names are built by `format` from the steps, as in Orbax.
 Result<std::vector<FoundStep>> UnpackSteps(std::string_view text,
                                            const StepNameFormat& format);
 

@@ -23,7 +23,7 @@ bool AreDigits(std::string_view text) {
   });
 }
 
-// Also nullopt for a number that no int64 holds.
+// Also nullopt for a number that does not fit an int64.
 std::optional<int64_t> NumberOf(std::string_view digits) {
   if (!AreDigits(digits)) return std::nullopt;
   int64_t number = 0;
@@ -38,7 +38,7 @@ std::string_view LastElement(std::string_view path) {
   return slash == path.npos ? path : path.substr(slash + 1);
 }
 
-// Names of entries; none when there is no such directory.
+// Names of the entries; empty if the directory does not exist.
 Result<std::vector<std::string>> NamesIn(const Place& root) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(root));
   return is_directory ? ListBroughtBack(root) : std::vector<std::string>();
@@ -81,7 +81,7 @@ class StandardFormat : public StepNameFormat {
     if (!name.starts_with(prefix_)) return std::nullopt;
     name.remove_prefix(prefix_.size());
     if (!AreDigits(name)) return std::nullopt;
-    // A leading zero only fills up to the fixed length.
+    // A leading zero is allowed only as padding to the fixed length.
     const size_t length = static_cast<size_t>(std::max(fixed_length(), 1));
     if (name.size() < length) return std::nullopt;
     if (name.size() > length && name[0] == '0') return std::nullopt;
@@ -217,7 +217,7 @@ class CompositeFormat : public StepNameFormat {
   const std::vector<std::shared_ptr<const StepNameFormat>> read_;
 };
 
-// Two objects are one format when they make and find the same names.
+// Two objects are the same format if they make and find the same names.
 bool IsSameFormat(const StepNameFormat& a, const StepNameFormat& b) {
   if (&a == &b) return true;
   if (!a.is_standard() || !b.is_standard()) return false;
@@ -318,7 +318,7 @@ Result<std::string> FindStepPath(const std::string& root,
 Result<std::optional<FoundStep>> LatestStepIn(const std::string& root,
                                               const StepNameFormat& format) {
   HF_ASSIGN_OR_RETURN(const std::vector<FoundStep> found, format.FindAll(root));
-  // When one step has two spellings the later name wins, as in Orbax's sort.
+  // If one step has two spellings, the later name wins, as in Orbax's sort.
   const auto latest = std::max_element(
       found.begin(), found.end(), [](const FoundStep& a, const FoundStep& b) {
         return a.step != b.step ? a.step < b.step : a.name < b.name;
@@ -352,7 +352,7 @@ Result<int64_t> StepFromCheckpointName(std::string_view name) {
     const auto step = NumberOf(name.substr(underscore + 1));
     if (step) return *step;
   }
-  // Takes the digits before the first suffix that has some.
+  // Takes the digits before the first suffix that is preceded by digits.
   for (size_t suffix = name.find(kTemporarySuffix); suffix != name.npos;
        suffix = name.find(kTemporarySuffix, suffix + 1)) {
     size_t start = suffix;

@@ -1,4 +1,4 @@
-// Against the real Orbax: tests/golden/manager/names.json.
+// Compared with the real Orbax: tests/golden/manager/names.json.
 #include "holdfast/steps/step_names.h"
 
 #include <gmock/gmock.h>
@@ -150,7 +150,7 @@ TEST(StepNames, OneRankLooksForAll) {
       *StandardNameFormat({.step_format_fixed_length = 3}));
   ASSERT_TRUE(format.ok());
   const auto transports = MakeThreadTransports(2);
-  // Rank 1 sees another directory, without steps.
+  // Rank 1 sees another directory, which has no steps.
   std::vector<FoundStep> seen;
   std::thread other([&] {
     const auto group = MakeProcessGroup(transports[1]);

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// Metrics nested deeper are ignored; the parser has bounds of its own.
+// Metrics nested deeper are ignored; the parser has its own limits.
 constexpr int kMetricDepthMax = 64;
 
 void CollectNumbers(const nlohmann::ordered_json& value,

@@ -19,18 +19,18 @@ namespace holdfast {
 namespace {
 
 constexpr std::string_view kMetricsItem = "metrics";
-// Reading fewer steps than this costs less than a thread.
+// Reading fewer steps than this costs less than starting a thread.
 constexpr size_t kStepsAThread = 128;
 constexpr size_t kThreadCountMax = 8;
 
-// The Look answers what is there; through its store it would fetch every small
-// object of the step, of which two or three are wanted.
+// The Look answers which files exist; reading through its store would fetch
+// every small object of the step, of which only two or three are needed.
 std::shared_ptr<Store> BareStore(const Place& place) {
   return place.WithLook(nullptr).OpenStore();
 }
 
-// nullopt for a file that is missing or damaged, or may not be read: one bad
-// step must not stop a run.
+// nullopt for a file that is missing, damaged or not readable: one bad step
+// must not stop a run.
 Result<std::optional<std::string>> TextOf(const Result<Bytes>& file) {
   if (file.ok()) return std::optional<std::string>(file->ToString());
   switch (file.status().code()) {
@@ -44,7 +44,7 @@ Result<std::optional<std::string>> TextOf(const Result<Bytes>& file) {
   }
 }
 
-// Damaged metrics would choose the wrong steps: their step has none.
+// Damaged metrics would select the wrong steps, so they count as absent.
 Result<std::optional<std::string>> ReadMetrics(const Place& step,
                                                const CheckedFiles& files) {
   const Place item = step / kMetricsItem;
@@ -58,7 +58,7 @@ Result<std::optional<std::string>> ReadMetrics(const Place& step,
   return text;
 }
 
-// Takes the times from `_CHECKPOINT_METADATA`.
+// Sets the times from `_CHECKPOINT_METADATA`.
 Status TakeTimes(const Place& place, const std::optional<std::string>& text,
                  ScannedStep& step) {
   const auto metadata = text ? ParseCheckpointMetadata(*text)
@@ -67,19 +67,19 @@ Status TakeTimes(const Place& place, const std::optional<std::string>& text,
   if (metadata->commit_timestamp_nsecs) {
     step.commit_time_ns = *metadata->commit_timestamp_nsecs;
   } else if (metadata->init_timestamp_nsecs && step.committed) {
-    // The save began and never finished, unless the marker says otherwise.
+    // The save began and never finished, unless the marker exists.
     HF_ASSIGN_OR_RETURN(step.committed,
                         LeadsToAnything(place / kCommitMarkerFile));
   }
   return Status();
 }
 
-// Reads what the step's own files say.
+// Reads the step's own metadata files.
 Status DescribeFiles(const Place& place, ScannedStep& step) {
   const Result<CheckedFiles> files =
       CheckedFiles::OfDirectory(BareStore(place));
   if (!files.ok()) {
-    // Nothing can be checked.
+    // No file can be checked.
     return TextOf(Result<Bytes>(files.status())).status();
   }
   HF_ASSIGN_OR_RETURN(step.metrics_json, ReadMetrics(place, *files));
@@ -88,14 +88,14 @@ Status DescribeFiles(const Place& place, ScannedStep& step) {
   return TakeTimes(place, text, step);
 }
 
-// Returns false when the step is gone.
+// Returns false if the step no longer exists.
 Result<bool> DescribeStep(const Place& at, const CommittedBy& rule,
                           ScannedStep& step) {
   const LookScope scope(at, LookFor::kStep);
   const Place& place = scope.place();
   HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(place));
   if (!is_there) return false;
-  // Objects have no directory whose time could stand in for the commit's.
+  // Directories in object stores have no time that could replace the commit's.
   struct stat info = {};
   if (!place.is_remote() && ::stat(place.path().c_str(), &info) == 0) {
     step.commit_time_ns = int64_t{info.st_mtim.tv_sec} * kNsASecond;
@@ -105,7 +105,7 @@ Result<bool> DescribeStep(const Place& at, const CommittedBy& rule,
   return true;
 }
 
-// The step that a directory's name stands for; nullopt when it is not wanted.
+// The step that a directory name stands for; nullopt if it is not wanted.
 std::optional<int64_t> WantedStep(const std::string& name,
                                   const ScanOptions& options) {
   const std::optional<std::string> final_name = FinalName(name);
@@ -120,7 +120,8 @@ std::optional<int64_t> WantedStep(const std::string& name,
   return *step;
 }
 
-// Fills in everything but step and name, and leaves out steps that are gone.
+// Sets everything except step and name, and leaves out steps that no longer
+// exist.
 Status DescribePlaces(const std::vector<Place>& places, const CommittedBy& rule,
                       int thread_count, std::vector<ScannedStep>& steps) {
   if (steps.empty()) return Status();
@@ -129,7 +130,7 @@ Status DescribePlaces(const std::vector<Place>& places, const CommittedBy& rule,
       std::min(steps.size() / steps_a_thread + 1, kThreadCountMax);
   Executor executor(thread_count > 0 ? thread_count
                                      : static_cast<int>(suitable));
-  // Bytes, not bits, since threads write to neighbours at the same time.
+  // Bytes, not bits, since threads write to neighbouring elements concurrently.
   std::vector<uint8_t> is_there(steps.size());
   HF_RETURN_IF_ERROR(executor.ParallelFor(steps.size(), [&](size_t i, int) {
     HF_ASSIGN_OR_RETURN(const bool is_here,
@@ -153,7 +154,7 @@ StepRecord RecordOf(const ScannedStep& step) {
 
 Status DescribeSteps(const Place& root, const CommittedBy& rule,
                      int thread_count, std::vector<ScannedStep>& steps) {
-  // Each step has a Look of its own: one for all would fetch step after step.
+  // Each step has its own Look: a shared one would fetch step after step.
   const Place bare = root.WithLook(nullptr);
   std::vector<Place> places;
   for (const ScannedStep& step : steps) places.push_back(bare / step.name);

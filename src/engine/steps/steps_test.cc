@@ -1,4 +1,4 @@
-// Scanning, the trash, pruning and disk usage, on directories of steps.
+// Tests scanning, the trash, pruning and disk usage on directories of steps.
 #include "holdfast/steps/steps.h"
 
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ TEST_F(Steps, ADamagedNewestStepNamesOneThatIsWhole) {
 TEST_F(Steps, ScanTellsTimesAndMetrics) {
   PutStep(root_, "20", 5, R"({"loss": 0.5})");
   PutStep(root_, "3", 7);
-  WriteTestFile(root_ + "/10/anything", "");  // an old one, without metadata
+  WriteTestFile(root_ + "/10/anything", "");  // an old step, without metadata
   fs::last_write_time(root_ + "/10", fs::file_time_type::clock::now());
   fs::create_directory(root_ + "/4.orbax-checkpoint-tmp");
   fs::create_directory(root_ + "/metadata");
@@ -121,7 +121,7 @@ TEST_F(Steps, BegunAndNeverFinishedIsNotCommitted) {
   EXPECT_THAT(Numbers(), ElementsAre(1, 2));
 }
 
-// The slow twin: one thread, and any number of them.
+// A slow model: one thread, compared with any number of threads.
 TEST_F(Steps, ScanIsTheSameOnManyThreads) {
   for (int i = 0; i < 300; ++i) {
     PutStep(root_, std::to_string(i), i,
@@ -230,7 +230,7 @@ TEST_F(Steps, NoStepStaysWhileTheTrashComesAndGoes) {
   constexpr int kCount = 20;
   for (int i = 0; i < kCount; ++i) PutStep(root_, std::to_string(i), i);
   std::atomic<bool> is_done{false};
-  // As another program that removes the last step again and again.
+  // Acts like another program that removes the last step again and again.
   std::thread other([&] {
     while (!is_done) ::rmdir(TrashPath(root_).c_str());
   });
@@ -305,8 +305,8 @@ TEST_F(Steps, PruneStopsWhenWhatItKeepsIsGone) {
   EXPECT_THAT(Numbers(), ElementsAre(1));
 }
 
-// A project that bears the name of a step, and a copy of a step that somebody
-// keeps beside the others.
+// A project with the name of a step, and a copy of a step that a user keeps
+// next to the others.
 TEST_F(Steps, PruneLeavesAloneWhatIsNoStepOfTheRoot) {
   for (const char* step : {"1", "2", "3"}) PutStep(root_, step, 1);
   PutStep(root_, "best_9", 1);

@@ -1,4 +1,4 @@
-// Directories that look like steps. For tests only.
+// Makes directories that look like steps. For tests only.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace holdfast {
 
-// A step of one item "default" of JSON, committed at `time_ns`; with metrics
-// unless empty.
+// Makes a step with one JSON item "default", committed at `time_ns`, with
+// metrics unless they are empty.
 inline void PutStep(const std::string& root, const std::string& name,
                     int64_t time_ns, const std::string& metrics = "") {
   const std::string step = root + "/" + name;

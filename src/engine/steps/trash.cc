@@ -43,7 +43,7 @@ Status CheckPlainName(const std::string& name) {
                               "\" is not the name of a step");
 }
 
-// Makes the trash, and its name durable.
+// Creates the trash, and makes its name durable.
 Status MakeTrash(const std::string& root) {
   const std::string trash = TrashPath(root);
   const Status made = CreateDirectoryNew(trash);
@@ -53,12 +53,12 @@ Status MakeTrash(const std::string& root) {
   return kind == PathKind::kDirectory ? Status() : made;
 }
 
-// The place to which steps go.
+// The place to which steps are moved.
 struct TrashTarget {
   std::string directory;
   TrashUse use = TrashUse::kKeep;
-  // True when there is no trash and none can be made: the disk may be full, and
-  // the removal must make room. A temporary name hides a step as well.
+  // True if there is no trash and it cannot be created: the disk may be full,
+  // and the removal must make room. A temporary name hides a step as well.
   bool is_temporary_name = false;
 
   std::string PathOf(const std::string& name, int64_t time_ns) const {
@@ -91,7 +91,7 @@ int RenameIntoTrash(const std::string& source, const std::string& target) {
   return RenameNew(AT_FDCWD, source.c_str(), target.c_str());
 }
 
-// Returns the path in the trash, or nullopt when the step was gone already.
+// Returns the path in the trash, or nullopt if the step was already removed.
 Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
                                                  const std::string& name,
                                                  const TrashTarget& target) {
@@ -101,13 +101,13 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
   if (kind != PathKind::kDirectory) {
     return FailedPreconditionError("trash " + source + ": not a directory");
   }
-  // A save that writes there, or replaces the step, must not lose it meanwhile.
+  // A save that is writing there, or replacing the step, must not lose it.
   const Result<DirectoryLock> lock = DirectoryLock::Take(source);
   if (lock.status().code() == StatusCode::kNotFound) {
     return std::optional<std::string>();
   }
   HF_RETURN_IF_ERROR(lock.status());
-  // A name that is taken is never replaced: the next nanosecond's is tried.
+  // An existing name is never replaced: the next nanosecond is tried.
   for (int64_t time_ns = SystemNowNs();; ++time_ns) {
     const std::string path = target.PathOf(name, time_ns);
     const int error = RenameIntoTrash(source, path);
@@ -115,7 +115,7 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
     const bool has_no_name =
         error == ENOSYS || error == EOPNOTSUPP || error == EXDEV;
     if (has_no_name && target.use == TrashUse::kRemove) {
-      // It goes where it is; the trash is not needed.
+      // It is removed where it is; the trash is not needed.
       (void)::rmdir(target.directory.c_str());
       HF_RETURN_IF_ERROR(MarkBegunOnly(source));
       return std::optional<std::string>(source);
@@ -123,8 +123,8 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
     if (error == ENOENT) {
       HF_ASSIGN_OR_RETURN(const PathKind still, GetPathKind(source));
       if (still == PathKind::kMissing) return std::optional<std::string>();
-      // The trash directory is gone: another process removed it with its last
-      // step.
+      // The trash directory is missing: another process removed it with its
+      // last step.
       HF_RETURN_IF_ERROR(MakeTrash(root));
       continue;
     }
@@ -136,15 +136,15 @@ Result<std::optional<std::string>> MoveIntoTrash(const std::string& root,
 
 uint64_t BytesBelow(const std::string& path) {
   uint64_t bytes = 0;
-  // A directory that cannot be counted is removed all the same.
+  // A directory whose files cannot be counted is still removed.
   (void)WalkFiles(path,
                   [&](const WalkedFile& file) { bytes += file.byte_count; });
   return bytes;
 }
 
-// A new name would mean a copy of all files in an object store. A step that is
-// to go at once therefore stays where it is, marked as no checkpoint; only a
-// step that may come back is copied.
+// In an object store, a new name would mean copying all files. So a step that
+// is to be removed right away stays where it is, marked as not a checkpoint;
+// only a step that may be restored is copied.
 Result<std::optional<std::string>> TrashRemoteStep(const std::string& root,
                                                    const std::string& name,
                                                    TrashUse use) {
@@ -175,7 +175,7 @@ Result<std::vector<std::string>> TrashRemoteSteps(
   return paths;
 }
 
-// Marks the steps first, so that no half-removed step can be brought back.
+// Marks the steps first, so that a partly removed step is never restored.
 Result<std::vector<std::string>> MarkForRemoval(
     const std::string& root, const std::vector<TrashedStep>& steps) {
   const Place at(root);
@@ -193,7 +193,7 @@ Result<std::vector<std::string>> MarkForRemoval(
     }
     const std::string target = step.path + std::string(kRemovingSuffix);
     const int error = RenameIntoTrash(step.path, target);
-    if (error == ENOENT) continue;  // somebody else was quicker
+    if (error == ENOENT) continue;  // another process was faster
     if (error != 0) {
       return ErrnoStatus(error, "rename " + step.path + " to", target);
     }
@@ -204,8 +204,7 @@ Result<std::vector<std::string>> MarkForRemoval(
   return marked;
 }
 
-// Something that was once taken for a step, and is not one, must not be removed
-// for good.
+// A directory that was once mistaken for a step must not be deleted for good.
 Status LeaveStrangers(std::vector<TrashedStep>& steps,
                       std::vector<std::string>& left_alone) {
   std::vector<TrashedStep> checkpoints;
@@ -224,7 +223,7 @@ Status LeaveStrangers(std::vector<TrashedStep>& steps,
   return Status();
 }
 
-// The one that came last, of those that may come back; or null.
+// The one that was added last, among those that may be restored; or null.
 template <typename IsWanted>
 const TrashedStep* FindTrashed(const std::vector<TrashedStep>& trash,
                                const IsWanted& is_wanted) {
@@ -235,15 +234,15 @@ const TrashedStep* FindTrashed(const std::vector<TrashedStep>& trash,
   return found == trash.rend() ? nullptr : &*found;
 }
 
-// Collects a step of the trash and the steps there that it refers to (the bases
-// of a delta, the sources of a view), each after those that it refers to: so
-// that whoever is cut off midway leaves no step without its base.
+// Collects a step in the trash and the steps there that it refers to (the bases
+// of a delta, the sources of a view), each after those that it refers to, so
+// that an interruption leaves no step without its base.
 class ComingBack {
  public:
   ComingBack(const std::string& root, const std::vector<TrashedStep>& trash)
       : root_(root), trash_(trash) {}
 
-  // As deep as the chain of deltas.
+  // The recursion is as deep as the chain of deltas.
   Status Add(const TrashedStep& step) {
     seen_.insert(step.name);
     HF_ASSIGN_OR_RETURN(
@@ -263,7 +262,7 @@ class ComingBack {
   const std::vector<const TrashedStep*>& order() const { return order_; }
 
  private:
-  // The trash may hold several steps of the name, none of which is the base.
+  // The trash may hold several steps with the name, and none need be the base.
   const TrashedStep* Find(const Reference& reference) const {
     return FindTrashed(trash_, [&](const TrashedStep& trashed) {
       if (trashed.name != reference.target) return false;
@@ -279,7 +278,8 @@ class ComingBack {
   std::vector<const TrashedStep*> order_;
 };
 
-// That the bases of a delta in the trash are those that it was made from.
+// Checks that the bases of a delta in the trash are those that it was made
+// from.
 Status CheckBasesAreThere(const Place& trashed, const Place& step) {
   HF_ASSIGN_OR_RETURN(const auto records, BaseRecordsOfStep(trashed));
   for (const BaseRecord& record : records) {
@@ -294,8 +294,8 @@ Status CheckBasesAreThere(const Place& trashed, const Place& step) {
   return Status();
 }
 
-// In the trash of an object store the marker says whether a step is whole: it
-// is the last file to come and the first to go.
+// In the trash of an object store the marker shows whether a step is complete:
+// it is the last file to be copied and the first to be removed.
 bool IsHalfGone(const std::string& path) {
   return !Place(path).can_rename() && !HasCommitMarker(path);
 }
@@ -340,7 +340,7 @@ Result<std::vector<std::string>> TrashSteps(
   }
   if (!Place(base).can_rename()) return TrashRemoteSteps(base, names, use);
   std::vector<std::string> paths;
-  // No trash is made when all steps are gone already.
+  // The trash is not created if all steps are already removed.
   HF_ASSIGN_OR_RETURN(const bool is_any_there, IsAnyThere(base, names));
   if (!is_any_there) return paths;
   HF_ASSIGN_OR_RETURN(const TrashTarget target, PrepareTrash(base, use));
@@ -354,9 +354,9 @@ Result<std::vector<std::string>> TrashSteps(
     if (*path) paths.push_back(std::move(**path));
   }
   if (!paths.empty()) {
-    // The new names first: nothing may be removed before both are durable.
+    // The new names first: nothing may be deleted before both are durable.
     const Status synced = SyncDirectory(target.directory);
-    // A trash that is gone held nothing any more.
+    // A missing trash held nothing any more.
     if (synced.code() != StatusCode::kNotFound) HF_RETURN_IF_ERROR(synced);
     if (target.directory != base) HF_RETURN_IF_ERROR(SyncDirectory(base));
   }
@@ -417,7 +417,7 @@ Result<std::string> UndeleteStep(const std::string& root, int64_t step) {
     back.push_back(step);
   }
   if (done.ok()) return base + "/" + found->name;
-  // All go back, so that a refusal changes nothing.
+  // Moves all of them back, so that a refusal changes nothing.
   for (const TrashedStep* step : std::views::reverse(back)) {
     HF_RETURN_IF_ERROR(PublishDirectory(base + "/" + step->name, step->path));
   }

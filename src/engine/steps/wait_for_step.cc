@@ -1,5 +1,5 @@
-// WaitForNewCheckpoint and CheckpointsIterator: steps that other processes
-// save.
+// WaitForNewCheckpoint and CheckpointsIterator: wait for steps that other
+// processes save.
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -51,7 +51,7 @@ class Pinned : public PinnedStep {
   const std::unique_ptr<Snapshot> snapshot_;
 };
 
-// Pins the step; null when it is gone again.
+// Pins the step; null if it was removed.
 Result<std::unique_ptr<PinnedStep>> Pin(const std::string& root,
                                         const ScannedStep& step,
                                         const WaitOptions& options) {
@@ -68,7 +68,7 @@ Result<std::unique_ptr<PinnedStep>> Pin(const std::string& root,
   return std::unique_ptr<PinnedStep>(std::make_unique<Pinned>(step.step, path));
 }
 
-// Pins the latest step when it is far enough; else null.
+// Pins the latest step if it has reached the wanted one; otherwise null.
 Result<std::unique_ptr<PinnedStep>> LookForStep(const std::string& root,
                                                 const WaitOptions& options) {
   ScanOptions scan;

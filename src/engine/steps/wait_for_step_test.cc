@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Time that passes when somebody sleeps, and what happens then.
+// Time that passes only during sleep, and actions that happen then.
 struct FakeTime {
   double now = 0;
   std::function<void(double now)> on_sleep;
@@ -116,7 +116,7 @@ TEST(CreateSnapshot, RefusesInTheWordsOfOrbax) {
                 (scratch / "8") + "'.");
   EXPECT_EQ(refusal(ReleaseSnapshot(mine)),
             "NOT_FOUND: Snapshot does not exist: " + mine);
-  // Nothing is left where it cannot appear.
+  // A snapshot that cannot appear leaves nothing behind.
   WriteTestFile(mine + "/file", "");
   EXPECT_EQ(CreateSnapshot(scratch / "7", mine).code(),
             StatusCode::kAlreadyExists);

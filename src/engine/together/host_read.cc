@@ -5,9 +5,9 @@
 
 #include "engine/commit/layout.h"
 #include "engine/restore/locate.h"
-#include "formats/codec/xxh64.h"
 #include "ground/base/coding.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 
 namespace holdfast {
 namespace {

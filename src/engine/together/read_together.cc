@@ -16,7 +16,7 @@
 #include "ground/base/coding.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
-#include "stores/storage/url_path.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
@@ -93,7 +93,8 @@ class SharedRead {
     result_.note = neighbours_.note;
     RunOptions run_options = options_.run;
     // Threads that wait for a server take no processor: Run counts those.
-    if (run_options.thread_count == 0 && !IsUrl(checkpoint_.info().path)) {
+    if (run_options.thread_count == 0 &&
+        !Place(checkpoint_.info().path).is_remote()) {
       run_options.thread_count = ShareOfCpus(neighbours_.ranks.size());
     }
     const std::string call = "read " + std::to_string(neighbours_.call_number);

@@ -20,15 +20,15 @@
 namespace holdfast {
 namespace {
 
-// Beside the caller's memory a batch of chunks takes at most this part of the
-// budget; the readers below have the rest.
+// A batch of chunks uses at most this fraction of the budget, in addition to
+// the caller's memory; the readers below use the rest.
 constexpr uint64_t kBatchPart = 2;
 
 struct Layer {
   Place place;
   OpenedStep step;
-  // The state of each array that it has, and of those not as in the base where
-  // their bytes are.
+  // The state of each array of the layer and, if it differs from the base, the
+  // place of its bytes.
   struct Stored {
     ArrayState state = ArrayState::kSame;
     DType dtype = DType::kUint8;
@@ -38,16 +38,16 @@ struct Layer {
   std::unordered_map<std::string, Stored> arrays;
 };
 
-// One array's delta in a layer.
+// The delta of one array in a layer.
 struct ArrayStep {
   const Layer* layer = nullptr;
   size_t leaf = 0;  // of the layer's checkpoint
 };
 
-// How an array of the newest step comes to be.
+// The origin of an array of the newest step.
 struct ArrayOrigin {
-  std::optional<size_t> anchor_leaf;  // else zeros
-  std::vector<ArrayStep> steps;       // the oldest first
+  std::optional<size_t> anchor_leaf;  // if absent, zeros
+  std::vector<ArrayStep> steps;       // oldest first
   uint64_t hash = 0;
 };
 
@@ -55,7 +55,7 @@ struct ArrayHeads {
   std::vector<std::vector<ChunkDeltaEntry>> of_steps;
 };
 
-// A chunk that is wanted, and by whom.
+// A wanted chunk, and the requests for it.
 struct WantedChunk {
   size_t leaf = 0;
   int64_t number = 0;
@@ -64,12 +64,12 @@ struct WantedChunk {
   std::vector<const ReadRequest*> requests;
 };
 
-// A chunk on its way.
+// A chunk being processed.
 struct ChunkWork {
   const WantedChunk* wanted = nullptr;
   char* words = nullptr;  // the target's memory, or `scratch`
   Buffer scratch;
-  std::vector<Buffer> deltas;  // of each step
+  std::vector<Buffer> deltas;  // for each step
 };
 
 uint64_t ChunkBytes(const WantedChunk& chunk, DType dtype) {
@@ -82,8 +82,8 @@ ArrayView BytesView(Buffer& buffer, uint64_t byte_count) {
       DType::kUint8, buffer.data(), {static_cast<int64_t>(byte_count)}, {1}};
 }
 
-// For as many bytes as a file says: the reader refuses what the stored bytes do
-// not explain before the memory is touched.
+// Allocates as many bytes as a file claims: the reader refuses what the stored
+// bytes do not justify before the memory is touched.
 Result<Buffer> BufferOf(uint64_t byte_count) {
   if (byte_count == 0) return Buffer();
   Buffer buffer = Buffer::TryAllocate(byte_count);
@@ -152,13 +152,13 @@ class DeltaArrays final : public Checkpoint {
     return {infos_[leaf].shape, infos_[leaf].chunk_shape};
   }
 
-  const std::vector<std::unique_ptr<Layer>> layers_;  // the newest first
+  const std::vector<std::unique_ptr<Layer>> layers_;  // newest first
   const std::unique_ptr<Checkpoint> anchor_;
   std::vector<std::string> paths_;
   std::vector<ArrayOrigin> origins_;  // as infos_
 };
 
-// The head's range of an array of a delta, and the part behind it.
+// The range of the head of a delta's array, and of the part after it.
 struct DeltaRange {
   uint64_t first = 0;
   uint64_t byte_count = 0;
@@ -179,7 +179,7 @@ void DeltaArrays::AddArray(
   info.shape = leaf.shape;
   info.chunk_shape =
       DeltaChunkShape(leaf.shape, *leaf.dtype, newest.chunk_bytes);
-  info.codecs = "delta";  // kUnchangedCodecs where no step has anything of it
+  info.codecs = "delta";  // kUnchangedCodecs if no step changes it
   info.decoded_bytes =
       static_cast<uint64_t>(ElementCount(leaf.shape)) * DTypeBytes(*leaf.dtype);
   info.chunk_count = static_cast<uint64_t>(
@@ -198,7 +198,7 @@ void DeltaArrays::AddArray(
   origins_.push_back(std::move(origin));
 }
 
-// From the newest step down to the one that has the whole array.
+// Goes from the newest step down to the step that has the complete array.
 Status DeltaArrays::FindSteps(
     const LeafInfo& leaf, ArrayOrigin& origin,
     const std::unordered_map<std::string_view, size_t>& of_anchor) const {
@@ -248,7 +248,7 @@ Status DeltaArrays::ReadHeads(std::map<size_t, ArrayHeads>& heads,
     for (size_t i = 0; i < of.of_steps.size(); ++i) {
       const ArrayStep& step = origins_[leaf].steps[i];
       const LeafInfo& stored = step.layer->step.checkpoint->leaves()[step.leaf];
-      // Nothing is allocated that the file does not have.
+      // Nothing larger than the file is allocated.
       if (stored.shape[0] < static_cast<int64_t>(head_bytes)) {
         return DataLossError(step.layer->place.path() + ": leaf " +
                              stored.name + ": a delta of " +
@@ -287,8 +287,8 @@ Status DeltaArrays::ReadHeads(std::map<size_t, ArrayHeads>& heads,
   return Status();
 }
 
-// That each step leads from where the one before led to, and the last to what
-// the newest delta says.
+// Checks that each step starts from the result of the previous step, and that
+// the last result is the one that the newest delta states.
 Status DeltaArrays::CheckHash(size_t leaf, const ArrayHeads& heads) const {
   const auto& steps = heads.of_steps;
   for (size_t i = 1; i < steps.size(); ++i) {
@@ -366,7 +366,7 @@ Result<Stats> DeltaArrays::DoReadInto(const std::vector<ReadRequest>& requests,
   }
   Run run(options);
   run.StartPhase("read", total_bytes);
-  RunOptions quiet = options;  // chunks are counted when they are finished
+  RunOptions quiet = options;  // chunks are counted when finished
   quiet.progress = nullptr;
   std::map<size_t, ArrayHeads> heads;
   HF_ASSIGN_OR_RETURN(const std::vector<WantedChunk> chunks,
@@ -398,8 +398,8 @@ uint64_t DeltaArrays::WorkBytes(const WantedChunk& chunk) const {
   return bytes;
 }
 
-// The part of the caller's memory that is all of the chunk and nothing else, in
-// the array's own dtype; or null.
+// The part of the caller's memory that covers exactly the chunk, in the array's
+// own dtype; null if there is no such part.
 char* DirectTarget(const WantedChunk& chunk, DType dtype) {
   if (chunk.requests.size() != 1) return nullptr;
   const ReadRequest& request = *chunk.requests[0];
@@ -459,7 +459,7 @@ Status DeltaArrays::FetchBatch(std::vector<ChunkWork>& works,
   return Status();
 }
 
-// Applies all steps, and compares the hash of what comes out.
+// Applies all steps, and compares the hash of the result.
 Status DeltaArrays::MakeChunk(ChunkWork& work, ChunkDelta& delta) const {
   const WantedChunk& chunk = *work.wanted;
   const LeafInfo& leaf = infos_[chunk.leaf];
@@ -551,7 +551,7 @@ bool IsBase(const BaseRecord& record, const std::string& result_id,
   return content_hash == record.content_hash;
 }
 
-// That the step at `place` is the one that the delta was made from.
+// Checks that the step at `place` is the one from which the delta was made.
 Status CheckBase(const Place& place, const OpenedStep& step,
                  const Layer& layer) {
   const BaseRecord& record = layer.step.delta->base;
@@ -572,8 +572,8 @@ struct FoundBase {
   OpenedStep step;
 };
 
-// The first of the places where the base may be that has it. Otherwise the
-// failure at the likeliest place where there is something.
+// Returns the base from the first of its possible places that has it; otherwise
+// the failure at the likeliest place that holds anything.
 Result<FoundBase> FindBase(const Layer& layer, const OpenStepFn& open_step) {
   const DeltaInfo& info = *layer.step.delta;
   Status failure =

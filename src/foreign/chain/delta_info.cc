@@ -63,7 +63,7 @@ Status TakeArrays(const DeltaJson& document, DeltaInfo& info) {
     if (leaf.kind != ValueKind::kArray) {
       return BadDelta("a stored leaf is not an array");
     }
-    // No sum of bytes overflows, whatever the dtype.
+    // With this limit, no sum of bytes overflows for any dtype.
     if (ElementCount(leaf.shape) > kElementCountMax) {
       return BadDelta("an array of " + ShapeToString(leaf.shape) + " elements");
     }

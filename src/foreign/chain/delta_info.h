@@ -1,12 +1,13 @@
-// The statements of a delta about itself: the step that it was made from, the
+// The information in a delta about itself: the step from which it was made, the
 // arrays that it changes, and the tree of the result.
 //
-// A delta is an ordinary checkpoint whose arrays are uint8 (array_delta.h), one
-// for each array that is not as in the base, under the array's own name; this
-// document is one of the item's own (own_documents.h), under kDeltaKey.
+// A delta is an ordinary checkpoint with one uint8 array (array_delta.h) for
+// each array that differs from the base, under the array's own name. This
+// information is one of the item's own documents (own_documents.h), under
+// kDeltaKey.
 //
 // Thread-safety: values, pure functions.
-// Errors: DataLoss for a document that no delta has.
+// Errors: DataLoss for a document that does not belong to a delta.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,13 @@
 
 namespace holdfast {
 
-// The stored name of an array that is the whole tree, or has an empty key.
+// The stored name of an array that is the complete tree, or has an empty key.
 inline constexpr std::string_view kNamelessArray = "array";
 
-// Longer chains are refused: they would take ages to read.
+// Longer chains are refused, because reading them would take too long.
 inline constexpr uint64_t kChainLengthMax = 10'000;
 
-// More than any writer has used; a reader takes as much memory for a chunk.
+// More than any writer has used. A reader allocates this much memory per chunk.
 inline constexpr uint64_t kDeltaChunkBytesMax = uint64_t{64} << 20;
 
 enum class ArrayState : char {
@@ -38,17 +39,17 @@ enum class ArrayState : char {
 };
 
 struct DeltaInfo {
-  // Where the delta is an item of a step, as managers write them, its name: the
-  // base is then that item of a step.
+  // If the delta is an item of a step, as managers write it, the item's name.
+  // The base is then the item with this name in another step.
   std::string item;
   BaseRecord base;
-  // The id of the result's content: a sha256 over names, dtypes, shapes and
-  // hashes.
+  // The identity of the result's content: a sha256 over names, dtypes, shapes
+  // and hashes.
   std::string id;
   uint64_t order = 1;  // deltas from the anchor to here
   uint64_t chunk_bytes = 0;
-  // For each leaf of the tree that names a stored array, in their order: the
-  // ChunkHash of the hashes of its chunks, and what the delta has of it.
+  // For each leaf of the tree with a stored array, in order: the ChunkHash of
+  // the hashes of its chunks, and how the delta stores it.
   std::vector<uint64_t> hashes;
   std::vector<ArrayState> states;
   TreeSidecar tree;
@@ -56,9 +57,9 @@ struct DeltaInfo {
 
 nlohmann::ordered_json DeltaInfoToJson(const DeltaInfo& info);
 Result<DeltaInfo> ParseDeltaInfo(const nlohmann::ordered_json& document);
-// The id that belongs to the tree and the hashes.
+// The id for the tree and the hashes of `info`.
 std::string DeltaResultId(const DeltaInfo& info);
-// The chunks in which an array's differences are coded.
+// The shape of the chunks in which an array's differences are coded.
 Shape DeltaChunkShape(const Shape& shape, DType dtype, uint64_t chunk_bytes);
 
 }  // namespace holdfast

@@ -25,10 +25,10 @@ namespace {
 constexpr std::string_view kShardedBackendFile = "metadata.json";
 constexpr std::string_view kCommonFile = "common.pt";
 constexpr std::string_view kCommonRecord = "common_state/shard_0_1";
-// Objects up to this size are looked at when the checkpoint is opened.
+// Objects up to this size are examined when the checkpoint is opened.
 constexpr uint64_t kSmallObjectBytesMax = uint64_t{1} << 20;
 
-// Whether a checkpoint with this metadata.json is Megatron's.
+// Whether a checkpoint with this metadata.json was written by Megatron.
 Result<bool> NamesBackend(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   return json.is_object() && json.contains("sharded_backend");
@@ -67,7 +67,7 @@ class DcpOpener {
   }
 
  private:
-  // Two names for the same bytes would be a lie about one of them.
+  // If two names have the same bytes, one of them is wrong.
   Status CheckOverlaps() const {
     std::vector<std::pair<const DcpRecord*, const std::string*>> records;
     for (const DcpEntry& entry : metadata_.entries) {
@@ -114,7 +114,7 @@ class DcpOpener {
     leaves_.push_back(std::move(leaf));
   }
 
-  // A record as bytes that can be read in parts; its length is checked.
+  // A record as a source that can be read in parts; its length is checked.
   Result<pickle::StoreSource> SourceOf(const DcpRecord& record) const {
     HF_ASSIGN_OR_RETURN(const ObjectInfo file, store_->Stat(record.file));
     if (record.byte_count > file.byte_count ||
@@ -175,7 +175,7 @@ class DcpOpener {
     return Status();
   }
 
-  // `stored` is the chunk as it lies: cells of the grid, then elements.
+  // `stored` is the chunk in its stored form: cells of the grid, then elements.
   Status AddFlattened(const DcpEntry& entry, const DcpChunk& chunk,
                       const Extent& stored, ExtentLeaf& leaf) const {
     const Shape& shape = *entry.flattened_shape;
@@ -233,7 +233,8 @@ class DcpOpener {
     HF_ASSIGN_OR_RETURN(const pickle::StoreSource source,
                         SourceOf(entry.record));
     const bool is_small = source.size() <= kSmallObjectBytesMax;
-    // The sidecar may know that it was an object, whatever is in it.
+    // According to the sidecar it may have been an object, whatever it
+    // contains.
     if (!is_megatron_ && is_small && !objects_.contains(leaf.info.name)) {
       HF_ASSIGN_OR_RETURN(const std::string text,
                           source.ReadString(0, source.size()));
@@ -262,7 +263,7 @@ class DcpOpener {
     return info;
   }
 
-  // Before July 2026 the common state was a file of its own.
+  // Before July 2026, the common state was a separate file.
   Status AddCommonFile() {
     if (!is_megatron_) return Status();
     const Result<ObjectInfo> file = store_->Stat(kCommonFile);
@@ -293,7 +294,7 @@ class DcpOpener {
     return Status();
   }
 
-  // Drops leaves that only stand in for a leaf of the sidecar.
+  // Drops leaves that are only placeholders for a leaf of the sidecar.
   void DropStandIns() {
     if (!sidecar_ || sidecar_->is_partial) return;
     std::unordered_set<std::string_view> stored;
@@ -312,7 +313,7 @@ class DcpOpener {
   bool is_megatron_ = false;
   std::vector<ExtentLeaf> leaves_;
   std::optional<TreeSidecar> sidecar_;
-  std::unordered_set<std::string> objects_;  // names, by the sidecar
+  std::unordered_set<std::string> objects_;  // names, from the sidecar
 };
 
 }  // namespace

@@ -1,16 +1,16 @@
 // Checkpoints of torch.distributed.checkpoint (`.metadata`, `*.distcp`), and of
-// Megatron's torch_dist, which adds metadata.json and, in older ones,
+// Megatron's torch_dist, which adds metadata.json and, in older versions,
 // common.pt.
 //
-// Tensors are read where they lie; nothing is unpickled but inert values.
-// Names and key paths are those of the planner ("model.layers.0.w"); objects
-// that are a number, a string, bytes, None or an empty container are leaves of
-// those kinds, others are kObject. Megatron's objects are all kObject, by their
+// Tensors are read in place; only inert values are unpickled. Names and key
+// paths are those of the planner ("model.layers.0.w"). Objects that are a
+// number, a string, bytes, None or an empty container are leaves of those
+// kinds; others are kObject. Megatron's objects are all kObject, under their
 // unique key; the common state is the leaf "common_state".
 // Thread-safety: as holdfast/checkpoint.h.
-// Errors: as dcp_metadata.h, and: DataLoss for records that overlap; what is
-// wrong with one leaf (a file that is missing or cut, a record that does not
-// hold what `.metadata` says) is that leaf's problem.
+// Errors: as dcp_metadata.h, and DataLoss for records that overlap. An error of
+// one leaf (a missing or truncated file, a record that does not hold what
+// `.metadata` says) is that leaf's `problem`.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ namespace holdfast {
 // The leaf of Megatron's common state.
 inline constexpr std::string_view kCommonStateLeaf = "common_state";
 
-// Whether a record of these bytes is read as a plain value (None, a number, a
-// string, an empty container), and not as an object.
+// Whether a record with these bytes is read as a plain value (None, a number, a
+// string, an empty container) instead of an object.
 bool IsReadAsValue(std::string_view torch_file);
 
 Result<std::unique_ptr<Checkpoint>> OpenDcp(const Place& directory,

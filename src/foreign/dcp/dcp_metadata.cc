@@ -65,7 +65,8 @@ std::optional<uint64_t> CountOf(const PickleValue* value) {
   return static_cast<uint64_t>(*value->int_value());
 }
 
-// Records by name and offset ("-" for objects and unsharded values).
+// The key of a record: its name and offset ("-" for objects and unsharded
+// values).
 std::string RecordKey(const std::string& name,
                       const std::optional<Shape>& offset) {
   return name + '\n' + (offset ? ShapeToString(*offset) : "-");

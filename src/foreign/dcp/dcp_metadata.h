@@ -1,11 +1,11 @@
 // The `.metadata` file of torch.distributed.checkpoint, as plain structs.
 //
-// It is a pickle; it is read without running anything, and written as one that
-// torch loads.
+// The file is a pickle. It is read without running anything, and written so
+// that torch loads it.
 // Thread-safety: pure functions. Units: elements, bytes.
 // Errors: DataLoss (not such a pickle, parts that contradict each other, paths
-// that lead out of the directory), Unimplemented (records that went through an
-// extension, a compressor say), naming the leaf.
+// that lead out of the directory), Unimplemented (records that were transformed
+// by an extension, such as a compressor), with the name of the leaf.
 #pragma once
 
 #include <cstdint>
@@ -39,29 +39,31 @@ struct DcpChunk {
 
 struct DcpEntry {
   std::string name;  // torch calls it fqn
-  // The keys of its path in the state dict; empty if the file does not say.
+  // The keys of its path in the state dict; empty if the file does not record
+  // them.
   std::vector<std::string> key;
   std::vector<KeyKind> key_kinds;
   bool is_object = false;
   DcpRecord record;  // objects
 
   std::string torch_dtype;     // tensors: "torch.float32"
-  std::optional<DType> dtype;  // when holdfast has it
+  std::optional<DType> dtype;  // if holdfast supports it
   Shape shape;
   std::vector<DcpChunk> chunks;
-  // Megatron: `shape` is the grid of shards and then the elements of one; this
-  // is the true shape.
+  // Megatron: the real shape. `shape` is then the grid of shards followed by
+  // the number of elements of one shard.
   std::optional<Shape> flattened_shape;
 };
 
 struct DcpMetadata {
   std::vector<DcpEntry> entries;  // in the order of the file
-  std::string checkpoint_id;      // for writing: where it is
+  std::string checkpoint_id;      // for writing: its final path
 };
 
 Result<DcpMetadata> ParseDcpMetadata(std::string_view pickle);
 
-// REQUIRES: dtypes that torch has. `with_mcore`: as Megatron's are.
+// REQUIRES: torch has the dtypes. With `with_mcore`, writes metadata as
+// Megatron's are.
 Result<std::string> DcpMetadataBytes(const DcpMetadata& metadata,
                                      bool with_mcore);
 

@@ -28,13 +28,13 @@ constexpr std::string_view kMegatronJson =
     R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1, )"
     R"("common_backend": "torch", "common_backend_version": 1})";
 
-// One tensor of torch.save.
+// One tensor file of torch.save.
 struct PlannedRecord {
   Box box;
   size_t file = 0;
   uint64_t offset = 0;      // of the record
   uint64_t head_bytes = 0;  // before the elements
-  size_t number = 0;        // of all records
+  size_t number = 0;        // index in all records
 };
 
 struct PlannedLeaf {
@@ -46,7 +46,8 @@ struct PlannedLeaf {
   bool is_stored = false;
 };
 
-// (prefix, ..., step, whole...) of the box that at most bytes_max bytes fit in.
+// The shape (1, ..., count, full extents...) of a box of at most bytes_max
+// bytes.
 Shape RecordShape(const TargetLeaf& leaf, uint64_t bytes_max) {
   if (!leaf.chunk_shape.empty()) return leaf.chunk_shape;
   Shape shape = leaf.shape;
@@ -66,7 +67,7 @@ bool IsUniqueKey(std::string_view name) {
          name.substr(slash + 1).starts_with("shard_");
 }
 
-// The value of a leaf other than an array; nullopt where torch has none.
+// The value of a leaf other than an array; nullopt if torch has no such value.
 std::optional<PickleValue> ValueOfLeaf(const TargetLeaf& leaf) {
   switch (leaf.kind) {
     case ValueKind::kString:
@@ -150,8 +151,8 @@ class DcpTarget final : public FormatTarget {
     return SyncDirectory(directory_);
   }
 
-  // Metadata come last: without them nobody takes the directory for a
-  // checkpoint.
+  // Metadata are written last: without them, no reader takes the directory for
+  // a checkpoint.
   Status Finish() override {
     return CatchBadAlloc([&]() -> Status {
       for (size_t i = 0; i < planned_.size(); ++i) {
@@ -185,7 +186,7 @@ class DcpTarget final : public FormatTarget {
     return Refuse(plan_.leaves[leaf], BoxToString(box) + " is not part of it");
   }
 
-  // A record as a leaf of its own, for what target_pieces.h does.
+  // A record as a separate leaf, for the functions of target_pieces.h.
   TargetLeaf PartOf(size_t leaf, const PlannedRecord& record) const {
     TargetLeaf part;
     part.name = plan_.leaves[leaf].name;
@@ -217,7 +218,7 @@ class DcpTarget final : public FormatTarget {
     return "__0_" + std::to_string(number) + ".distcp";
   }
 
-  // Room for a record at the end of the last file.
+  // Reserves room for a record at the end of the last file.
   DcpRecord Place(uint64_t byte_count) {
     const uint64_t bytes_max = plan_.options.shard_bytes_max != 0
                                    ? plan_.options.shard_bytes_max
@@ -232,7 +233,7 @@ class DcpTarget final : public FormatTarget {
     return record;
   }
 
-  // The name of a leaf in the format.
+  // The leaf's name in the format.
   std::string StoredName(const TargetLeaf& leaf) const {
     if (!is_megatron_ || leaf.kind == ValueKind::kArray ||
         IsUniqueKey(leaf.name)) {
@@ -300,7 +301,7 @@ class DcpTarget final : public FormatTarget {
     return Status();
   }
 
-  // The record of a leaf that is not an array; empty when it has none.
+  // The record of a leaf that is not an array; empty if it has no record.
   Result<std::string> ObjectBytes(const TargetLeaf& leaf) const {
     if (leaf.kind == ValueKind::kObject) {
       if (!is_megatron_) return leaf.text;
@@ -311,7 +312,7 @@ class DcpTarget final : public FormatTarget {
       }
       return listed;
     }
-    // Megatron's readers look for such values in the common state.
+    // Megatron's readers expect such values in the common state.
     if (is_megatron_) return std::string();
     const auto value = ValueOfLeaf(leaf);
     return value ? WriteTorchFile(*value) : std::string();
@@ -354,13 +355,13 @@ class DcpTarget final : public FormatTarget {
                                           std::to_string(data_bytes) + ")");
   }
 
-  // A name was given to it for the format's sake; the sidecar has its keys.
+  // True if the leaf's name was made up for the format; the sidecar has its
+  // keys.
   static bool HasNoName(const TargetLeaf& leaf) {
     return leaf.key.empty() || (leaf.key.size() == 1 && leaf.key[0].empty());
   }
 
-  // Whether the format without a sidecar tells a reader everything about the
-  // leaf.
+  // Whether the format records everything about the leaf without a sidecar.
   bool IsPlainLeaf(size_t i) const {
     const TargetLeaf& leaf = plan_.leaves[i];
     if (HasTraits(leaf) || HasNoName(leaf)) return false;
@@ -382,7 +383,7 @@ class DcpTarget final : public FormatTarget {
     return leaf.kind != ValueKind::kJson && planned_[i].is_stored;
   }
 
-  // The name of the leaf that a reader without the sidecar sees.
+  // The name of the leaf for a reader without the sidecar.
   std::string SidecarName(size_t i) const {
     const TargetLeaf& leaf = plan_.leaves[i];
     if (IsEmptyKind(leaf.kind)) return "";

@@ -23,7 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// ---- what real writers left
+// ---- files from real writers
 
 class DcpGolden : public testing::TestWithParam<std::string> {
  protected:
@@ -109,7 +109,7 @@ TEST(DcpGoldenTwins, HaveTheValuesOfTheZarrCheckpoint) {
   }
 }
 
-// ---- flattened runs, against a walk over every element
+// ---- flattened runs, compared with a walk over every element
 
 TEST(ForEachBoxOfRun, CoversTheRunOnceInOrder) {
   for (const Shape& shape :
@@ -142,7 +142,7 @@ TEST(ForEachBoxOfRun, CoversTheRunOnceInOrder) {
   }
 }
 
-// ---- what we write ourselves
+// ---- our own files
 
 struct DcpSource {
   TargetPlan plan;
@@ -226,8 +226,8 @@ std::string ElementsOf(const DcpSource& source, size_t leaf, const Box& box) {
   return {packed.view().data, packed.byte_count()};
 }
 
-// Writes all pieces, in another order than they lie; with `cut` the second half
-// by a second target that goes on where the first was cut off.
+// Writes all pieces, in an order other than that of storage. With `cut`, a
+// second target, which resumes after the interruption, writes the second half.
 void WriteDcp(const DcpSource& source, const std::string& directory,
               bool is_megatron, bool cut) {
   auto target = MakeDcpTarget(is_megatron);
@@ -310,7 +310,7 @@ TEST(DcpTarget, MissingPiecesAreNoticed) {
   EXPECT_THAT(target->Finish().ToString(), HasSubstr("got 8 bytes, want 16"));
 }
 
-// ---- lies
+// ---- false claims
 
 struct MetadataLie {
   std::string what;
@@ -387,7 +387,7 @@ TEST(DcpMetadataTest, OtherPicklesAreRefused) {
                         "run"));
 }
 
-// A checkpoint whose metadata say what `change` makes of them.
+// A checkpoint whose metadata were modified by `change`.
 std::string OpenedWith(const std::function<void(DcpMetadata&)>& change,
                        bool cut_file = false) {
   const ScratchDirectory directory;

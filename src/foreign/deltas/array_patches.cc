@@ -18,7 +18,7 @@ struct PatchWork {
   size_t array = 0;
   Box box;
   uint64_t byte_count = 0;
-  Buffer* elements = nullptr;  // of the batch's place
+  Buffer* elements = nullptr;  // of this task's slot in the batch
   ChunkPatch patch;
 };
 

@@ -1,6 +1,6 @@
-// Chunks that are worked on at once: enough for the threads, and few enough
-// that the same memory is used again and again (touching new memory took as
-// long as all the rest).
+// Batches of chunks to process concurrently: large enough for all threads, and
+// small enough that the same memory is reused (touching new memory took as long
+// as everything else).
 //
 // Thread-safety: pure functions. Units: bytes.
 #pragma once
@@ -16,8 +16,9 @@ namespace holdfast {
 
 inline constexpr uint64_t kBatchBytesMax = uint64_t{64} << 20;
 
-// Calls do_batch(batch) for runs of items whose byte_counts come to at most
-// kBatchBytesMax and half of the call's budget, or that are one item.
+// Calls do_batch(batch) for runs of items whose byte_counts add up to at most
+// kBatchBytesMax and to half of the call's budget; a larger item is a batch by
+// itself.
 template <typename Item, typename DoBatch>
 Status ForEachBatch(std::span<Item> items, const RunOptions& options,
                     DoBatch do_batch) {

@@ -31,7 +31,7 @@ Result<ChosenBase> ChooseBase(const std::string& step, const std::string& item,
   }
   Place target = Place(step).Absolute();
   if (const auto final_name = FinalName(target.name())) {
-    target = target.parent() / *final_name;  // where it will be
+    target = target.parent() / *final_name;  // its final place
   }
   const std::string root = target.parent().path();
   ScanOptions scan;

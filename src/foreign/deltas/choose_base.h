@@ -1,6 +1,7 @@
-// Which step a delta is made from, and when a whole step is due.
+// Chooses the step from which a delta is made, or decides that a full step is
+// due.
 //
-// Thread-safety: reads directories. Errors: InvalidArgument for anchor_every of
+// Thread-safety: reads directories. Errors: InvalidArgument if anchor_every is
 // 0; those of listing the root.
 #pragma once
 
@@ -12,18 +13,18 @@
 namespace holdfast {
 
 struct ChosenBase {
-  std::string path;  // empty: the step is to be whole
-  // Why a step could not be the base that would have been one; empty where a
-  // whole step is due, or there is no step before.
+  std::string path;  // empty: write a full step
+  // Why the step that would have been the base cannot be it; empty if a full
+  // step is due, or there is no earlier step.
   std::string why_whole;
 };
 
-// The base for the step that is to be written at `step` (or, with a name,
-// for that item of it), in a run that is whole once in `anchor_every` steps:
-// the newest committed step before it, by number where `step` has one, so that
-// a run that went back does not build on what it has abandoned; never a step
-// that is itself made from what `step` replaces. A base that cannot be opened
-// counts as missing: a run goes on beside damage.
+// The base for the step that is to be written at `step` (or for its item, if it
+// has a name), in a run that writes a full step once in `anchor_every` steps.
+// It is the newest committed step before it, by number if `step` has a number,
+// so that a run that went back does not build on steps that it abandoned. It is
+// never a step that itself depends on the step that `step` replaces. A base
+// that cannot be opened counts as missing, so a run continues despite damage.
 Result<ChosenBase> ChooseBase(const std::string& step, const std::string& item,
                               uint64_t anchor_every);
 

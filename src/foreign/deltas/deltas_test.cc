@@ -1,5 +1,5 @@
-// Chains of deltas: every kind of leaf and change, every way to read, bases
-// that are gone, changed or of another run, damage anywhere, and followers.
+// Chains of deltas: every kind of leaf and change, every reader, bases that
+// were deleted, changed or from another run, damage anywhere, and followers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// The array with some of its elements changed a little.
+// The array with some of its elements changed slightly.
 Array Changed(const Array& array, int per_mille, uint64_t seed) {
   std::mt19937_64 random(seed);
   const size_t bytes = array.byte_count();
@@ -48,10 +48,10 @@ Result<std::string> ChosenPath(const std::string& step, uint64_t anchor_every) {
 
 struct Change {
   int per_mille = 20;
-  bool has_extra = false;  // an array that other steps do not have
+  bool has_extra = false;  // adds an array that other steps do not have
 };
 
-// The steps of a run, one after the other. "big" has several chunks.
+// The steps of a run, in order. "big" has several chunks.
 class SomeRun {
  public:
   SomeRun() {
@@ -99,7 +99,8 @@ class ChainTest : public ::testing::Test {
   }
   std::string Root() const { return directory_.path() + "/run"; }
 
-  // An anchor, and deltas of the changes given, each made from the one before.
+  // Saves an anchor, and a delta for each change, each made from the previous
+  // step.
   void SaveChain(const std::vector<Change>& changes) {
     trees_ = {run_.Next({})};
     ASSERT_TRUE(Save(Path(0), trees_[0]).ok());
@@ -112,7 +113,7 @@ class ChainTest : public ::testing::Test {
     }
   }
 
-  // Compares with Load's tree: tuples and order are as saved here already.
+  // Compares with the tree that Load returns for a full save.
   void ExpectLoads(int64_t step) {
     const auto loaded = Load(Path(step));
     ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
@@ -195,7 +196,7 @@ TEST_F(ChainTest, ABaseThatIsGoneOrAnotherStepIsNamed) {
   auto loaded = Load(Path(2));
   EXPECT_EQ(loaded.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(loaded.status().message(), HasSubstr(Path(1)));
-  // Another delta of the same name.
+  // Another delta with the same name.
   ASSERT_TRUE(SaveDelta(Path(1), run_.Next({}), Path(0)).ok());
   loaded = Load(Path(2));
   EXPECT_EQ(loaded.status().code(), StatusCode::kFailedPrecondition);
@@ -203,7 +204,7 @@ TEST_F(ChainTest, ABaseThatIsGoneOrAnotherStepIsNamed) {
   fs::remove_all(Path(1));
   fs::rename(Path(1) + "x", Path(1));
   ExpectLoads(2);
-  // The anchor, with the same elements, written again.
+  // The anchor is written again, with the same elements.
   fs::remove_all(Path(0));
   ASSERT_TRUE(Save(Path(0), trees_[0]).ok());
   for (const int64_t step : {1, 2}) {
@@ -225,7 +226,7 @@ TEST_F(ChainTest, AStepThatHasMovedWithItsBaseIsRead) {
   EXPECT_TRUE(loaded->tree == SavedAndLoaded(trees_[2]));
 }
 
-// The steps of a manager: items beside each other, of which some are deltas.
+// The steps of a manager: several items per step, some of which are deltas.
 TEST_F(ChainTest, ItemsOfStepsAreDeltas) {
   std::vector<Tree> others;
   for (int64_t step = 0; step < 5; ++step) {
@@ -237,12 +238,12 @@ TEST_F(ChainTest, ItemsOfStepsAreDeltas) {
     ASSERT_TRUE(pending.ok());
     const std::string directory = (*pending)->directory();
     for (const bool is_other : {false, true}) {
-      if (is_other && step == 3) continue;  // this step does not have it
+      if (is_other && step == 3) continue;  // this step has no such item
       const std::string name = is_other ? "other" : "default";
       const auto saved = SaveItemInChain(
           directory + "/" + name, is_other ? others.back() : trees_.back(), 4);
       ASSERT_TRUE(saved.ok()) << saved.status().ToString();
-      // Step 3 has no "other" for that of step 4 to be made from.
+      // Step 3 has no "other" from which that of step 4 could be made.
       const bool is_whole = is_other && step == 4;
       EXPECT_EQ(saved->order, is_whole ? 0U : static_cast<uint64_t>(step % 4));
       ASSERT_TRUE((*pending)->AdoptItem(name).ok());
@@ -385,7 +386,7 @@ TEST_F(ChainTest, WholeStepsComeOnceInSoMany) {
   SaveChain({{1}});
   EXPECT_EQ(*ChosenPath(Path(2), 3), Path(1));
   EXPECT_EQ(*ChosenPath(Path(2), 2), "");
-  // The step itself, which is written again, cannot be the base.
+  // The step itself, which is overwritten, cannot be the base.
   EXPECT_EQ(*ChosenPath(Path(1), 2), Path(0));
   fs::remove_all(Path(0));
   EXPECT_EQ(*ChosenPath(Path(2), 3), "");
@@ -485,15 +486,15 @@ TEST_F(FollowerTest, FailuresLeaveMemoryAsItWas) {
   SaveChain({{20}});
   Follow();
   ASSERT_TRUE(follower_->Poll().ok());
-  // Memory no longer holds the step, and the delta does not fit: the step is
-  // read whole.
+  // Memory no longer holds the step, so the delta does not fit, and the
+  // complete step is read.
   memory_.at("w").mutable_view().data[100] ^= 1;
   ASSERT_TRUE(SaveDelta(Path(2), run_.Next({20}), Path(1)).ok());
   const auto mended = follower_->Poll();
   ASSERT_TRUE(mended.ok() && *mended) << mended.status().ToString();
   EXPECT_EQ((*mended)->delta_count, 0U);
   ExpectHolds(2);
-  // A flip in each file of the delta in turn.
+  // Flips a byte in each file of the delta in turn.
   ASSERT_TRUE(SaveDelta(Path(3), run_.Next({20}), Path(2)).ok());
   const std::string whole = Memory();
   for (const auto& entry : fs::recursive_directory_iterator(Path(3))) {

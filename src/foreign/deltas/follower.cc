@@ -1,4 +1,4 @@
-// Follower: what is new is read, made and checked beside the memory first, and
+// Follower: new data are first read, built and checked next to the memory, and
 // then copied into it.
 #include <algorithm>
 #include <cstring>
@@ -21,7 +21,7 @@
 namespace holdfast {
 namespace {
 
-// The elements of a chunk, which is one range of a contiguous array.
+// The elements of a chunk, which is a contiguous range of the array.
 char* ChunkIn(const ArrayView& memory, const Box& box) {
   return Subview(memory, box).data;
 }
@@ -59,13 +59,13 @@ struct FollowedMemory {
   std::string root;
   std::vector<Target> targets;
   RunOptions run;
-  // The number of the step that memory holds.
+  // The number of the step in memory.
   std::optional<int64_t> step;
   std::string path;
   std::string result_id;     // or empty
-  std::string content_hash;  // another save of the step has another
+  std::string content_hash;  // differs in another save of the step
 
-  // The leaf of each target.
+  // The leaf for each target.
   Result<std::vector<size_t>> FindLeaves(const Checkpoint& checkpoint) const {
     std::vector<size_t> leaves;
     for (const Target& target : targets) {
@@ -110,7 +110,7 @@ struct FollowedMemory {
           patches.push_back(std::move(patch));
           return Status();
         }));
-    // From here on nothing fails.
+    // Nothing fails from here on.
     Run writing(run);
     const Status written = writing.executor().ParallelFor(
         patches.size(), [&](size_t i, int) -> Status {
@@ -155,8 +155,8 @@ struct FollowedMemory {
     return open;
   }
 
-  // Nullopt where the chain does not come to what memory holds, or what its
-  // deltas make of memory is not what was saved.
+  // Nullopt if the chain does not contain the step in memory, or if applying
+  // its deltas to memory does not yield what was saved.
   Result<std::optional<Update>> TryChain(const std::string& at) const {
     std::optional<Update> none;
     if (!step) return none;
@@ -165,7 +165,7 @@ struct FollowedMemory {
         content_hash};
     const auto over = OpenOver(at, std::move(memory), HowToOpen());
     if (over.status().code() == StatusCode::kCancelled) return over.status();
-    // The step that memory holds may have gone, or be another now.
+    // The step in memory may have been deleted or replaced on disk.
     if (!over.ok()) return none;
     const CheckpointInfo& info = (*over)->info();
     if (info.bases.empty() || info.bases.back() != path) return none;
@@ -202,7 +202,7 @@ struct FollowedMemory {
                      [](const ScannedStep& found) { return found.committed; });
     if (newest == steps.rend()) return std::optional<Follower::Update>();
     const std::string at = root + "/" + newest->name;
-    // Taken first: what is written meanwhile is news to the next call.
+    // Computed first, so that later writes are news to the next call.
     HF_ASSIGN_OR_RETURN(std::string hash, ContentHash(at));
     if (newest->step == step && hash == content_hash) {
       return std::optional<Follower::Update>();

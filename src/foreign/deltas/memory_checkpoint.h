@@ -1,4 +1,4 @@
-// Arrays in memory as a checkpoint, for the reader of a chain to start from.
+// Arrays in memory as a checkpoint, on which the reader of a chain can start.
 //
 // Thread-safety: as the memory's. Ownership: borrows the memory. Errors: none.
 #pragma once
@@ -13,7 +13,7 @@ namespace holdfast {
 
 class MemoryCheckpoint final : public Checkpoint {
  public:
-  // `result_id`: of the step that the memory holds, or empty.
+  // `result_id` is that of the step in memory, or empty.
   MemoryCheckpoint(const std::vector<Follower::Target>& arrays,
                    std::string path, std::string result_id);
 

@@ -1,4 +1,4 @@
-// A delta given out as the elements that it changes, array by array.
+// Returns the elements that a delta changes, array by array.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -14,8 +14,8 @@
 namespace holdfast {
 namespace {
 
-// Puts the patches of one array's chunks together. Chunks are runs of whole
-// rows, so that each is one range of the array in C order.
+// Joins the patches of one array's chunks. Chunks are runs of complete rows, so
+// each is one range of the array in C order.
 class PatchJoiner {
  public:
   PatchJoiner(const LeafInfo& leaf) : leaf_(leaf) {}

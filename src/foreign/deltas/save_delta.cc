@@ -36,14 +36,14 @@ namespace {
 
 constexpr uint64_t kDeltaChunkBytes = uint64_t{8} << 20;
 constexpr size_t kNoLeaf = ~size_t{0};
-// How often a run looks for a base that others write meanwhile.
+// The most attempts to find a base while other writers change it.
 constexpr int kBaseAttempts = 3;
 
-// An array of the new tree, and what becomes of it.
+// An array of the new tree, with its differences.
 struct NewArray {
   std::string name;
   ArraySource source;
-  DType dtype = DType::kUint8;  // as it is stored
+  DType dtype = DType::kUint8;  // as stored
   size_t base_leaf = kNoLeaf;
   ChunkGrid grid;
   std::vector<std::string> deltas;  // of the chunks
@@ -62,10 +62,10 @@ struct ChunkTask {
   int64_t number = 0;
   Box box;
   uint64_t byte_count = 0;
-  Buffer* base = nullptr;  // of the batch's place
+  Buffer* base = nullptr;  // of this task's slot in the batch
 };
 
-// Nullopt for what a delta cannot hold.
+// Nullopt for leaves that a delta cannot hold.
 std::optional<ValueKind> KindOfLeaf(const FlatLeaf& flat) {
   if (flat.leaf->is_leaf()) {
     switch (flat.leaf->leaf_kind()) {
@@ -82,8 +82,8 @@ std::optional<ValueKind> KindOfLeaf(const FlatLeaf& flat) {
   return KindOfValueType(flat.value_type);
 }
 
-// The name that the item will have: until it is committed a directory may have
-// another.
+// The final name of the item; until it is committed, its directory may have
+// another name.
 std::string ItemNameOf(const std::string& directory) {
   if (directory.empty()) return directory;
   const std::string name = Place(directory).name();
@@ -92,8 +92,8 @@ std::string ItemNameOf(const std::string& directory) {
 
 class DeltaSaver {
  public:
-  // `item`: the delta is an item of the step, which is written here; empty:
-  // it is all of the step.
+  // If `item` is not empty, the delta is an item of the step and is written
+  // there; otherwise it is the complete step.
   DeltaSaver(const std::string& step, const std::string& item,
              const SaveOptions& options)
       : path_(step),
@@ -111,7 +111,8 @@ class DeltaSaver {
     return Write();
   }
 
-  // Whether Save failed because of the base: it is damaged, gone or another.
+  // Whether Save failed because the base is damaged, was deleted or was
+  // replaced.
   bool has_base_failed() const { return has_base_failed_; }
 
  private:
@@ -122,7 +123,7 @@ class DeltaSaver {
                         status.code() == StatusCode::kNotFound;
     return status;
   }
-  // Marks a failure that no other base would help against.
+  // Marks a failure that any base would give; a run then saves a full step.
   Status OfTree(Status status) {
     has_base_failed_ = true;
     return status;
@@ -169,8 +170,8 @@ class DeltaSaver {
     return Status();
   }
 
-  // An item is committed by somebody else, later: from here on whoever removes
-  // steps can see which one it needs.
+  // An item is committed later by other code. From here on, code that removes
+  // steps can see which base the item needs.
   Status SayBase() {
     const ReferenceLock lock(Place(path_).parent());
     HF_RETURN_IF_ERROR(CheckBaseStayed());
@@ -322,7 +323,7 @@ class DeltaSaver {
             ContiguousStrides(box.shape, DTypeBytes(array.dtype))};
   }
 
-  // The chunk's new elements where they lie, if they are as they are stored.
+  // The chunk's new elements in place, if they have their stored form.
   static std::optional<std::string_view> FindElements(const NewArray& array,
                                                       const ChunkTask& task) {
     if (array.dtype != array.source.dtype()) return std::nullopt;
@@ -358,8 +359,8 @@ class DeltaSaver {
     return Status();
   }
 
-  // The elements that were read may be of two steps when somebody wrote the
-  // base meanwhile.
+  // The elements that were read may belong to two steps if the base was
+  // rewritten meanwhile.
   Status CheckBaseStayed() const {
     HF_ASSIGN_OR_RETURN(const std::string files,
                         ContentHash(base_->info().path));
@@ -418,7 +419,7 @@ class DeltaSaver {
     save.compression = Compression::kNone;
     save.save_args.clear();
     save.also = nullptr;
-    save.fingerprints = false;  // of differences they are of no use
+    save.fingerprints = false;  // useless for differences
     save.value_metadata_tree.clear();
     save.support_rich_types = false;
     nlohmann::ordered_json metadata = {
@@ -463,11 +464,11 @@ class DeltaSaver {
   const SaveOptions& options_;
   Run run_;
   WorkerDeltas coders_;
-  std::vector<Buffer> places_;  // the base's elements of a batch
+  std::vector<Buffer> places_;  // the base's elements in a batch
   std::unique_ptr<Checkpoint> base_;
   std::unordered_map<std::string_view, size_t> base_leaves_;
   DeltaInfo info_;
-  std::vector<NewArray> arrays_;  // those of info_.tree that are stored
+  std::vector<NewArray> arrays_;  // the stored arrays of info_.tree
   uint64_t total_bytes_ = 0;
   DeltaResult result_;
   bool has_base_failed_ = false;
@@ -495,8 +496,8 @@ Status CheckDeltaOptions(const std::string& path, const SaveOptions& options) {
   return Status();
 }
 
-// Options that only whole steps have; those of a run have them too, and its
-// deltas do without.
+// Checks options that only full steps support. The options of a run may have
+// them, and its deltas ignore them.
 Status CheckOneDeltaOptions(const std::string& path,
                             const SaveOptions& options) {
   HF_RETURN_IF_ERROR(CheckDeltaOptions(path, options));
@@ -522,8 +523,7 @@ Status CheckOneDeltaOptions(const std::string& path,
   return Status();
 }
 
-// A run of deltas goes on beside a step that is damaged, and does not build on
-// it.
+// A run of deltas continues after a damaged step, but does not build on it.
 Result<DeltaResult> SaveInRun(const std::string& step, const std::string& item,
                               const Tree& tree, uint64_t anchor_every,
                               const SaveOptions& options,
@@ -539,7 +539,7 @@ Result<DeltaResult> SaveInRun(const std::string& step, const std::string& item,
     if (!item.empty()) {
       HF_RETURN_IF_ERROR(Place(item).OpenStore()->Delete(kBaseFile));
     }
-    // Another save took the base's place, or it was materialized, meanwhile.
+    // Meanwhile another save replaced the base, or it was materialized.
     if (saved.status().code() != StatusCode::kUnavailable) break;
   }
   HF_ASSIGN_OR_RETURN(const SaveResult saved, save_whole());
@@ -549,7 +549,7 @@ Result<DeltaResult> SaveInRun(const std::string& step, const std::string& item,
   return whole;
 }
 
-// As one call, with its time.
+// Runs `save` as one call, and measures its time.
 Result<DeltaResult> InSave(const std::string& path,
                            const std::function<Result<DeltaResult>()>& save) {
   return InCall(CallKind::kSave, path, [&] {

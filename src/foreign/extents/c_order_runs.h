@@ -1,4 +1,4 @@
-// Boxes of an array that lies in C order, in a stream or packed, run by run.
+// Boxes of an array in C order, in a stream or packed, run by run.
 //
 // Thread-safety: pure. Units: elements. Errors: those of `fn`.
 #pragma once
@@ -11,8 +11,8 @@
 namespace holdfast {
 
 // `target` is the box of its shape at `origin` of an array of `shape`. Calls
-// fn(first, part) for its parts that lie in one row in the array, in their
-// order there; `first` is the number of the part's first element.
+// fn(first, part), in the array's order, for the parts of the target that are
+// consecutive in the array; `first` is the index of the part's first element.
 Status ForEachRunOfBox(
     const Shape& shape, const Shape& origin, const ArrayView& target,
     const std::function<Status(uint64_t first, const ArrayView& part)>& fn);

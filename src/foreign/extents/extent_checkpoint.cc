@@ -22,10 +22,10 @@
 namespace holdfast {
 namespace {
 
-// The bytes by which a leaf may be larger than its file (strides of zero).
+// A leaf may exceed its file by this many bytes (strides of zero).
 constexpr uint64_t kRepeatedBytesMax = uint64_t{64} << 20;
 
-// Bytes of an array; nullopt on overflow or a negative extent.
+// The size of an array; nullopt on overflow or for a negative extent.
 std::optional<uint64_t> ArrayBytes(const Shape& shape, size_t element_bytes) {
   uint64_t bytes = element_bytes;
   bool is_empty = false;
@@ -60,7 +60,7 @@ class FileSizes {
   std::unordered_map<std::string, uint64_t> sizes_;
 };
 
-// A check that has to succeed once.
+// A check that must succeed once.
 class Check {
  public:
   explicit Check(std::function<Status()> run) : run_(std::move(run)) {}
@@ -192,7 +192,7 @@ class ExtentCheckpoint final : public Checkpoint,
     if (list_ == nullptr || list_->block_bytes() != kDigestBlockBytes) {
       return nullptr;
     }
-    // Files that have a list lie beside it.
+    // Files with a list of checksums are next to it.
     const std::string name = FileNameOf(file);
     const ValueDigest* const row = list_->FindValue(name, offset);
     const bool is_it = row != nullptr && row->byte_count == byte_count &&
@@ -243,10 +243,10 @@ class ExtentCheckpoint final : public Checkpoint,
 
  private:
   Store& array_store() const override { return *store_; }
-  // The checksums that these formats keep cover a leaf: CheckLeaves.
+  // The checksums of these formats cover complete leaves; see CheckLeaves.
   ByteCheck byte_check() const override { return ByteCheck::kByCodecAlone; }
   bool refuses_missing_chunks() const override { return true; }
-  // Nothing in these formats tells elements of another file's.
+  // Nothing in these formats identifies the file that elements come from.
   Status CheckStillThere() const override {
     return CheckSamePlace(Place(info_.path), id_);
   }

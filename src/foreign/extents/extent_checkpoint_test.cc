@@ -1,5 +1,5 @@
-// Boxes out of extents against the slow twin: the element, one at a time, from
-// where the extents say it is.
+// Reads boxes from extents, and compares them with the slow twin, which gets
+// each element from where the extents say it is.
 #include "foreign/extents/extent_checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -19,11 +19,11 @@ namespace {
 
 using testing::HasSubstr;
 
-// An array cut into extents along its first axis, each in a file of its own, in
-// an order of axes and of bytes of its own.
+// An array divided into extents along its first axis. Each extent has its own
+// file, order of axes and byte order.
 struct MadeArray {
   ExtentLeaf leaf;
-  Array whole;  // what it holds
+  Array whole;  // its elements
 };
 
 MadeArray MakeArrayIn(Store& store, DType dtype, const Shape& shape,
@@ -139,7 +139,7 @@ TEST(ExtentCheckpoint, KeepsWhatDoesNotLieInItsFileApart) {
   EXPECT_FALSE(problem(LeafAt(0, {4, 4}, {1 << 20, 4})).ok());
   EXPECT_FALSE(problem(LeafAt(0, {1 << 30, 1 << 30, 1 << 30}, {})).ok());
   EXPECT_FALSE(problem(LeafAt(0, {2}, {int64_t{1} << 62})).ok());
-  // Strides of zero: more elements than the file can justify.
+  // Strides of zero give more elements than the file can justify.
   EXPECT_FALSE(problem(LeafAt(0, {1 << 30}, {0})).ok());
   ExtentLeaf twice = LeafAt(0, {4}, {});
   twice.extents.push_back(twice.extents[0]);

@@ -150,7 +150,7 @@ class LeafLoader {
   const LoadOptions& options_;
   std::vector<size_t> selected_;
   std::vector<Array>
-      arrays_;  // as selected_; empty where there are no elements
+      arrays_;  // as selected_; empty without elements
   std::vector<bool> is_mapped_;  // as selected_
   uint64_t mapped_bytes_ = 0;
   std::vector<ReadRequest> requests_;

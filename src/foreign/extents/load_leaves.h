@@ -1,4 +1,4 @@
-// The tree of any Checkpoint, through only its public face.
+// Loads the tree of any Checkpoint, using only its public interface.
 //
 // Thread-safety, ownership, errors: as Load in holdfast/checkpoint.h.
 #pragma once
@@ -7,8 +7,8 @@
 
 namespace holdfast {
 
-// All leaves that options.names select, the arrays in one ReadInto. An object
-// leaf becomes Tree::Object of a PickleValue.
+// Loads all leaves that options.names select, the arrays with one ReadInto. An
+// object leaf becomes the Tree::Object of a PickleValue.
 Result<LoadResult> LoadLeaves(const Checkpoint& checkpoint,
                               const LoadOptions& options);
 

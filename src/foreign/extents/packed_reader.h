@@ -1,5 +1,5 @@
-// Elements of less than a byte, packed in a file, as an ArrayReader of one byte
-// an element.
+// An ArrayReader for elements of less than a byte that are packed in a file. It
+// returns one byte per element.
 //
 // Thread-safety: as ArrayReader. Ownership: shares the store.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace holdfast {
 
-// An array of 4-bit elements in C order at `offset` of `file`; the first of two
-// is in the low bits of their byte.
+// Reads an array of 4-bit elements in C order at `offset` of `file`. The first
+// of two elements is in the low bits of their byte.
 std::shared_ptr<const ArrayReader> MakeNibbleReader(
     std::shared_ptr<Store> store, std::string file, uint64_t offset,
     Shape shape);

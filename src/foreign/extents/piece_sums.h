@@ -1,9 +1,10 @@
-// The CRC-32 of values that are written in pieces: what zip archives want to
-// know of them in the end.
+// The CRC-32s of values that are written in pieces, which zip archives need in
+// the end.
 //
 // Thread-safety: Add from any thread; everything else from one thread at a
 // time.
-// Units: bytes; boxes in elements. Errors: DataLoss for a mark of another's.
+// Units: bytes; boxes in elements. Errors: DataLoss for a mark that Add did not
+// return.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,10 @@ namespace holdfast {
 
 class PieceSums {
  public:
-  // The piece of value `value` at `offset`. Returns its mark, as
-  // FormatTarget::Write wants it.
+  // Adds the piece of value `value` at `offset`. Returns its mark, as required
+  // by FormatTarget::Write.
   std::string Add(size_t value, uint64_t offset, std::string_view bytes);
-  // The piece that is the box of `leaf`, with the mark that Add gave it.
+  // Adds the piece at `box` of `leaf`, with the mark that Add returned for it.
   Status Restore(size_t value, const TargetLeaf& leaf, const Box& box,
                  std::string_view mark);
 
@@ -29,8 +30,8 @@ class PieceSums {
     uint32_t crc32 = 0;
     uint64_t byte_count = 0;
   };
-  // The sum of the pieces of a value, up to the first gap, behind what `crc32`
-  // is of.
+  // The checksum of the pieces of a value, up to the first gap, appended to the
+  // bytes that `crc32` covers.
   Sum Of(size_t value, uint32_t crc32 = 0) const;
 
  private:

@@ -1,13 +1,13 @@
 // FormatTarget: writes one checkpoint of a foreign format, piece by piece, for
 // a conversion.
 //
-// A conversion makes an empty directory, calls Begin, asks every leaf for its
-// pieces, writes them all (from several threads, in any order, each once), and
-// calls Finish. SyncData comes now and then between; a conversion that was cut
-// off begins again with `resume`, calls Restore for the pieces that it knows to
-// be durable, and Write for the others.
+// A conversion makes an empty directory, calls Begin, gets the pieces of every
+// leaf, writes them all (from several threads, in any order, each once), and
+// calls Finish. It calls SyncData now and then in between. An interrupted
+// conversion begins again with `resume`, and calls Restore for the pieces that
+// it knows to be durable, and Write for the others.
 //
-// Makers, each in a header of its own beside this one:
+// Makers, each in its own header in the folder of its format:
 //   std::unique_ptr<FormatTarget> MakeSafetensorsTarget(); safetensors_target.h
 //   std::unique_ptr<FormatTarget> MakeNpzTarget();          npz_target.h
 //   std::unique_ptr<FormatTarget> MakeDcpTarget(bool is_megatron);
@@ -17,10 +17,10 @@
 //
 // Thread-safety: Write from any thread; everything else from one thread at a
 // time.
-// Ownership: owns its open files, and what it keeps of the plan.
+// Ownership: owns its open files and a copy of what it needs from the plan.
 // Units: bytes; boxes in elements of the leaf.
-// Errors: InvalidArgument from Begin for a leaf that the format cannot hold,
-// naming it; those of the file system.
+// Errors: InvalidArgument from Begin, with the leaf, for a leaf that the format
+// cannot hold; those of the file system.
 #pragma once
 
 #include <cstddef>
@@ -38,21 +38,21 @@ namespace holdfast {
 
 // One leaf of the new checkpoint.
 struct TargetLeaf {
-  size_t source = 0;  // in the leaves of the source
+  size_t source = 0;  // index in the leaves of the source
   std::string name;
   std::vector<std::string> key;
   std::vector<KeyKind> key_kinds;
   ValueKind kind = ValueKind::kArray;
   DType dtype = DType::kUint8;  // arrays and scalars
   Shape shape;
-  // Everything but arrays: the text, the bytes, the torch file of an object,
-  // the bytes of a scalar's element. Such a leaf has no pieces.
+  // For everything but arrays: the text, the bytes, the torch file of an
+  // object, or the bytes of a scalar. Such a leaf has no pieces.
   std::string text;
   std::string value_type;
   std::string prng_impl;
   std::string sharding_json;
   std::optional<Shape> write_shape;
-  // For formats that cut arrays into chunks; empty: the format chooses.
+  // For formats that divide arrays into chunks; if empty, the format chooses.
   Shape chunk_shape;
 
   uint64_t byte_count() const {
@@ -69,7 +69,7 @@ struct TargetOptions {
 };
 
 struct TargetPlan {
-  std::vector<TargetLeaf> leaves;  // in the order in which they are to lie
+  std::vector<TargetLeaf> leaves;  // in the order of their storage
   CheckpointInfo source_info;      // items, custom metadata and the like
   TargetOptions options;
 };
@@ -80,30 +80,31 @@ class FormatTarget {
 
   // Decides names, offsets and file sizes: a pure function of the plan. Creates
   // the files in `directory`, which exists and is not yet the checkpoint. With
-  // `resume` it keeps the existing files, which an equal plan has begun.
+  // `resume`, keeps existing files, which were begun with an equal plan.
   virtual Status Begin(const TargetPlan& plan, const std::string& directory,
                        bool resume) = 0;
-  // Not empty: the checkpoint is this one file of the directory, and only this
-  // file takes the final path. After Begin.
+  // If not empty, the checkpoint is this one file of the directory, and only
+  // this file is moved to the final path. Valid after Begin.
   virtual std::string OneFile() const { return ""; }
-  // The boxes that a leaf of the plan is written in, each of at most bytes_max
+  // The boxes in which a leaf of the plan is written, each of at most bytes_max
   // bytes (at least one element), in the order of its file. They cover the
-  // leaf. Empty for all but arrays with elements.
+  // leaf. Empty except for arrays with elements.
   virtual std::vector<Box> PiecesOf(size_t leaf, uint64_t bytes_max) const = 0;
-  // The position of the first byte of a leaf: leaves are written in increasing
-  // order of it. By default in the order of the plan.
+  // The position of a leaf's first byte: leaves are written in order of
+  // increasing position. By default, the order of the plan.
   virtual uint64_t FilePosition(size_t leaf) const { return leaf; }
-  // Elements of a box in C order, little endian, of the leaf's dtype. Returns a
-  // mark that is given back to Restore (the CRC of what a zip member holds,
-  // say); may be empty.
+  // Writes the elements of a box: in C order, little endian, of the leaf's
+  // dtype. Returns a mark for Restore (for example the CRC for a zip member);
+  // may be empty.
   virtual Result<std::string> Write(size_t leaf, const Box& box,
                                     std::string_view elements) = 0;
-  // Instead of Write: the piece was written, and synced, by an earlier run.
+  // Called instead of Write if an earlier run wrote and synced the piece.
   virtual Status Restore(size_t leaf, const Box& box,
                          std::string_view mark) = 0;
-  // Puts everything written on stable storage, under its present names.
+  // Puts everything written on stable storage, under its current names.
   virtual Status SyncData() = 0;
-  // Headers, indexes, metadata, the sidecar; all synced, names too.
+  // Writes headers, indexes, metadata and the sidecar, and syncs everything,
+  // including names.
   virtual Status Finish() = 0;
 };
 

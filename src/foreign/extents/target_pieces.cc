@@ -31,7 +31,7 @@ Result<uint64_t> CPieceOffset(const TargetLeaf& leaf, const Box& box,
                               std::string_view elements) {
   bool is_run = box.shape.size() == leaf.shape.size();
   uint64_t byte_count = DTypeBytes(leaf.dtype);
-  // A run: ones, then any extent, then whole axes.
+  // A run has extents of 1, then any extent, then full axes.
   bool is_cut = false;
   for (size_t d = leaf.shape.size(); is_run && d-- > 0;) {
     is_run = !is_cut || box.shape[d] == 1;
@@ -59,7 +59,7 @@ Status WriteTargetFile(const std::string& directory, std::string_view name,
 
 namespace {
 
-// A longer text is an array of its own.
+// A longer text is stored as an array.
 constexpr size_t kInlineTextBytesMax = 4096;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The sidecar of a conversion's target: when it is needed, and its contents.
+// The sidecar of a conversion's target: whether it is needed, and its contents.
 //
 // Thread-safety: pure functions. Errors: none.
 #pragma once
@@ -12,20 +12,20 @@
 
 namespace holdfast {
 
-// True when safetensors or npz without a sidecar would lose something of the
-// plan: leaves other than arrays, key paths that are not one name, dtypes that
-// the format lacks, what a program said about its arrays, metadata of the
-// checkpoint. Formats that can say more of this decide for themselves.
+// True when safetensors or npz without a sidecar would lose a part of the plan:
+// leaves other than arrays, key paths that are not a single name, dtypes that
+// the format lacks, what a program recorded about its arrays, metadata of the
+// checkpoint. Formats that can express more decide for themselves.
 bool NeedsSidecar(const TargetPlan& plan, std::string_view format);
 
-// Facts that most formats have no place for: of the checkpoint, and of a leaf.
+// Whether there are facts that most formats cannot store.
 bool HasCustomMetadata(const CheckpointInfo& info);
 bool HasTraits(const TargetLeaf& leaf);
-// Whether the leaf's path is this one name.
+// Whether the leaf's path is only this name.
 bool HasOneKey(const TargetLeaf& leaf, std::string_view key);
 
-// `stored`: for each leaf of the plan the name under which the format has it,
-// or "" for a leaf whose value the sidecar holds.
+// `stored` has, for each leaf of the plan, its name in the format, or "" for a
+// leaf whose value is in the sidecar.
 TreeSidecar SidecarOf(const TargetPlan& plan,
                       const std::vector<std::string>& stored);
 

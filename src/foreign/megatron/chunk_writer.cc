@@ -14,7 +14,6 @@
 #include "stores/storage/errno_status.h"
 #include "stores/storage/new_file.h"
 #include "stores/storage/path_parts.h"
-#include "stores/storage/url_path.h"
 
 namespace holdfast::megatron {
 namespace {
@@ -191,10 +190,10 @@ Status SharedChunkAtUrlError(const ChunkPart& part, const std::string& key) {
 
 }  // namespace
 
-Result<ChunkWriter> ChunkWriter::Open(const std::string& root) {
-  if (IsUrl(root)) return ChunkWriter(UniqueFd());
-  UniqueFd fd(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid()) return ErrnoStatus(errno, "open", root);
+Result<ChunkWriter> ChunkWriter::Open(const Place& root) {
+  if (root.is_remote()) return ChunkWriter(UniqueFd());
+  UniqueFd fd(::open(root.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return ErrnoStatus(errno, "open", root.path());
   return ChunkWriter(std::move(fd));
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "foreign/megatron/zarr_array.h"
+#include "stores/place/place.h"
 #include "stores/storage/file_calls.h"
 
 namespace holdfast::megatron {
@@ -39,7 +40,7 @@ Result<std::vector<ChunkPart>> PlanParts(const ZarrArray::State& array,
 class ChunkWriter {
  public:
   // `root`: the checkpoint directory.
-  static Result<ChunkWriter> Open(const std::string& root);
+  static Result<ChunkWriter> Open(const Place& root);
 
   // True: the chunk is shared. Its bytes and name are on stable storage after
   // SyncFile and SyncDirectory; those of any other chunk, bytes with `sync`,

@@ -17,7 +17,6 @@
 #include "holdfast/megatron/zarr.h"
 #include "holdfast/tools/torch_file.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
 
 namespace holdfast {
 namespace {
@@ -57,14 +56,15 @@ class MegatronZarrTarget final : public FormatTarget {
     return CatchBadAlloc([&]() -> Status {
       plan_ = plan;
       directory_ = directory;
-      store_ = StoreAt(directory);
+      const Place place(directory);
+      store_ = place.OpenStore();
       arrays_.resize(plan.leaves.size());
       stored_.resize(plan.leaves.size());
       for (const TargetLeaf& leaf : plan.leaves) names_.insert(leaf.name);
       for (size_t i = 0; i < plan.leaves.size(); ++i) {
         HF_RETURN_IF_ERROR(PlanLeaf(i));
       }
-      HF_ASSIGN_OR_RETURN(auto writer, ChunkWriter::Open(directory));
+      HF_ASSIGN_OR_RETURN(auto writer, ChunkWriter::Open(place));
       writer_ = std::make_unique<ChunkWriter>(std::move(writer));
       return Status();
     });

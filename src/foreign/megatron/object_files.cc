@@ -3,7 +3,7 @@
 #include "foreign/megatron/zarr_array.h"
 #include "ground/base/status_macros.h"
 #include "holdfast/megatron/zarr.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast::megatron {
 namespace {
@@ -62,7 +62,7 @@ Result<std::string> ReadObjectFile(const std::string& checkpoint_dir,
 
 Status WriteObjectFiles(const std::string& checkpoint_dir,
                         std::span<const ShardedObject> objects, bool sync) {
-  const std::shared_ptr<Store> store = StoreAt(checkpoint_dir);
+  const std::shared_ptr<Store> store = Place(checkpoint_dir).OpenStore();
   for (const ShardedObject& object : objects) {
     if (!IsMainReplica(object.replica_id)) continue;
     HF_RETURN_IF_ERROR(CheckKeyIsStorable(object.key));

@@ -8,7 +8,7 @@
 #include "formats/zarr/format/dtype_names.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/utf8.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast::megatron {
 namespace {
@@ -165,7 +165,7 @@ Result<ArrayState> OpenArray(const std::shared_ptr<Store>& store,
 }
 
 Result<ZarrArray> OpenZarrArrayVerbose(const std::string& path, LoadMode mode) {
-  const auto store = StoreAt(path);
+  const auto store = Place(path).OpenStore();
   HF_ASSIGN_OR_RETURN(ArrayState state, OpenArray(store, "", mode));
   return ZarrArray(std::move(state));
 }

@@ -10,7 +10,7 @@
 #include "ground/base/status_macros.h"
 #include "ground/run/run.h"
 #include "ground/tensor/copy.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast::megatron {
 namespace {
@@ -24,15 +24,15 @@ struct Loading {
   Array local;       // with via_local: the whole shard first
 };
 
-class Loader {
+class ZarrLoader {
  public:
-  Loader(std::span<const ShardedTensor> tensors,
-         std::span<const ArrayView> targets, const std::string& checkpoint_dir,
-         const ZarrLoadOptions& options)
+  ZarrLoader(std::span<const ShardedTensor> tensors,
+             std::span<const ArrayView> targets,
+             const std::string& checkpoint_dir, const ZarrLoadOptions& options)
       : tensors_(tensors),
         targets_(targets),
         options_(options),
-        store_(StoreAt(checkpoint_dir)),
+        store_(Place(checkpoint_dir).OpenStore()),
         run_(options.run, store_->requests_in_flight()),
         loading_(tensors.size()) {}
 
@@ -180,7 +180,7 @@ Result<std::vector<LoadedTensor>> ZarrLoadShardedStrategy::Load(
     ZarrLoadOptions options, std::span<const ArrayView> targets) const {
   options.mode = mode_;
   return CatchBadAlloc([&]() -> Result<std::vector<LoadedTensor>> {
-    return Loader(tensors, targets, checkpoint_dir, options).LoadAll();
+    return ZarrLoader(tensors, targets, checkpoint_dir, options).LoadAll();
   });
 }
 

@@ -11,24 +11,23 @@
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
-#include "stores/storage/url_path.h"
 
 namespace holdfast::megatron {
 namespace {
 
 using Tensors = std::span<const ShardedTensor>;
 
-Result<std::shared_ptr<Store>> OpenForSave(const std::string& directory) {
+Result<std::shared_ptr<Store>> OpenForSave(const Place& directory) {
   // In an object store the first object makes the directory.
-  if (IsUrl(directory)) return StoreAt(directory);
+  if (directory.is_remote()) return directory.OpenStore();
   HF_ASSIGN_OR_RETURN(const bool exists, LeadsToDirectory(directory));
   if (!exists) {
     return MakeError(
         StatusCode::kNotFound, "SAVE_DIR_MISSING", "FileNotFoundError",
-        "[Errno 2] No such file or directory: " + PythonRepr(directory));
+        "[Errno 2] No such file or directory: " +
+            PythonRepr(directory.path()));
   }
-  return StoreAt(directory);
+  return directory.OpenStore();
 }
 
 // The arrays of this rank's main replicas, by key, opened once each.
@@ -185,7 +184,7 @@ Status SaveToExistingArray(const ShardedTensor& tensor,
                            const std::optional<ZarrArray>& array, bool sync) {
   if (!array || !IsMainReplica(tensor.replica_id)) return Status();
   const ZarrArray::State& state = array->state();
-  std::string root = state.store->Describe("");
+  const Place root(state.store->Describe(""));
   HF_ASSIGN_OR_RETURN(ChunkWriter writer, ChunkWriter::Open(root));
   HF_ASSIGN_OR_RETURN(const auto parts, PlanParts(state, tensor));
   Executor executor;
@@ -217,8 +216,9 @@ Result<Stats> ZarrSaveShardedStrategy::WriteShards(
     const ZarrSaveOptions& options) const {
   return CatchBadAlloc([&]() -> Result<Stats> {
     const CancelToken cancel(options.run.cancel);
-    HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(checkpoint_dir));
-    HF_ASSIGN_OR_RETURN(ChunkWriter writer, ChunkWriter::Open(checkpoint_dir));
+    const Place directory(checkpoint_dir);
+    HF_ASSIGN_OR_RETURN(const auto store, OpenForSave(directory));
+    HF_ASSIGN_OR_RETURN(ChunkWriter writer, ChunkWriter::Open(directory));
     Executor executor(options.run.thread_count);
     HF_ASSIGN_OR_RETURN(const auto states,
                         OpenArrays(store, executor).Open(tensors));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kInputBytes = 256 << 10;
 
-// Inflates a stream from its begin on.
+// Inflates a stream from its beginning.
 class Inflater {
  public:
   explicit Inflater(const DeflatedStream& stream) : stream_(stream) {}
@@ -38,7 +38,7 @@ class Inflater {
     return Status();
   }
 
-  // The next bytes, exactly.
+  // Reads exactly the next `byte_count` bytes.
   Status Read(char* target, uint64_t byte_count) {
     if (!is_open_) HF_RETURN_IF_ERROR(Restart());
     for (uint64_t done = 0; done < byte_count;) {
@@ -51,7 +51,7 @@ class Inflater {
       done += got;
       position_ += got;
     }
-    // The CRC covers the whole stream, so only its last read can be checked.
+    // The CRC covers the complete stream, so only the last read can check it.
     if (position_ == stream_.byte_count && crc_ != stream_.crc32) {
       return DataLossError(
           "the deflated bytes are damaged: their CRC-32 does not match");
@@ -75,7 +75,7 @@ class Inflater {
     is_open_ = false;
   }
 
-  // Some more output, at least a byte.
+  // Produces more output, at least one byte.
   Status Step() {
     const uInt before = z_.avail_out;
     while (z_.avail_out == before) {

@@ -1,10 +1,9 @@
-// An array in a deflated stream, as an ArrayReader.
+// An ArrayReader for an array in a deflated stream.
 //
-// Elements in C order are inflated as far as they are asked for; asking in C
-// order inflates everything once, in little memory, and going back begins anew.
-// An array in another order is inflated whole when it is first asked for, and
-// kept. A stream that is inflated from its begin to its end is checked against
-// its CRC.
+// Elements in C order are inflated as far as requested. Requests in C order
+// inflate everything once, in little memory; going back starts anew. An array
+// in another order is inflated completely on the first request, and kept. A
+// stream that is inflated from beginning to end is checked against its CRC.
 // Thread-safety: as ArrayReader; one thread inflates at a time. Ownership:
 // shares the store. Units: bytes. Errors: DataLoss.
 #pragma once
@@ -27,11 +26,12 @@ struct DeflatedStream {
   uint32_t crc32 = 0;       // of all inflated bytes
 };
 
-// The first bytes of the stream, at most `byte_count`.
+// Returns the first bytes of the stream, at most `byte_count`.
 Result<std::string> InflateStart(const DeflatedStream& stream,
                                  uint64_t byte_count);
 
-// Inflates all of it. DataLoss when the result is not as the stream says.
+// Inflates the complete stream. DataLoss when the result has another size or
+// CRC.
 Status CheckDeflated(const DeflatedStream& stream);
 
 std::shared_ptr<const ArrayReader> MakeInflateReader(DeflatedStream stream,

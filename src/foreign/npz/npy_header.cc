@@ -23,7 +23,8 @@ struct NpyFields {
   std::optional<Shape> shape;
 };
 
-// The one dict that numpy writes, and as much of Python's syntax as it needs.
+// Parses the dict that numpy writes, and only as much of Python's syntax as
+// that needs.
 class NpyDict {
  public:
   explicit NpyDict(std::string_view text) : text_(text) {}
@@ -132,7 +133,7 @@ class NpyDict {
   size_t at_ = 0;
 };
 
-// Describes the elements of an array that holdfast does not have.
+// Describes the elements of an array that holdfast does not support.
 std::string ForeignElements(const std::string& descr, const std::string& kind) {
   const std::string type = " (dtype \"" + descr + "\")";
   switch (kind.empty() ? '\0' : kind[0]) {
@@ -158,7 +159,7 @@ std::string ForeignElements(const std::string& descr, const std::string& kind) {
   }
 }
 
-// dtype and byte order of what numpy calls `descr`, and the length of a text.
+// Sets dtype and byte order from numpy's `descr`, and the length of a string.
 Status TakeDescr(const std::string& descr, NpyHeader& header) {
   const char order = descr.empty() ? '|' : descr[0];
   const bool has_order = order == '<' || order == '>' || order == '|';
@@ -185,7 +186,7 @@ Status TakeDescr(const std::string& descr, NpyHeader& header) {
   return Status();
 }
 
-// Strides and bytes; the last axis of a text is inside its element.
+// Sets strides and byte count. The last axis of a string is inside its element.
 Status TakeLayout(size_t numpy_rank, bool is_fortran, NpyHeader& header) {
   const size_t element_bytes = DTypeBytes(header.dtype);
   const size_t rank = header.shape.size();
@@ -254,7 +255,7 @@ std::string NpyHeaderBytes(DType dtype, const Shape& shape) {
   const std::string dict =
       "{'descr': '" + pickle::NumpyDTypeName(dtype) +
       "', 'fortran_order': False, 'shape': " + ShapeToString(shape) + ", }";
-  // Magic, version, length, dict and line feed fill a multiple of 64.
+  // Magic, version, length, dict and line feed fill a multiple of 64 bytes.
   const size_t length = (10 + dict.size() + 1 + 63) / 64 * 64 - 10;
   std::string out(kNpyMagic);
   out += {'\1', '\0', static_cast<char>(length & 0xff),

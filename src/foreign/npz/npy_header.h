@@ -5,11 +5,11 @@
 //   descr, fortran_order and shape, spaces, a line feed; then the elements.
 //
 // Thread-safety: pure functions. Units: bytes.
-// Errors: DataLoss for a malformed header; Unimplemented, naming it, for a
-// dtype whose elements holdfast does not have: nothing is taken for another
-// type. The types of ml_dtypes are the exception, since numpy has no names for
-// them: "<V2" is bfloat16 and "<f1" float8_e5m2, and nothing else is written
-// so.
+// Errors: DataLoss for a malformed header; Unimplemented, with the dtype, for a
+// dtype whose elements holdfast does not support: no type is read as another.
+// The types of ml_dtypes are the exception, since numpy has no names for them:
+// "<V2" is bfloat16 and "<f1" float8_e5m2, and nothing else is written like
+// this.
 #pragma once
 
 #include <cstdint>
@@ -32,21 +32,21 @@ struct NpyHeader {
   Shape shape;
   Shape strides;  // bytes
   bool is_big_endian = false;
-  // One text ('U', code points in uint32) or one row of bytes ('S'), its length
-  // the one axis; else 0.
+  // Set for one string ('U', code points in uint32) or one byte string ('S'),
+  // whose length is the only axis; otherwise 0.
   char text_kind = 0;
-  uint64_t header_bytes = 0;  // where the elements begin
+  uint64_t header_bytes = 0;  // offset of the elements
   uint64_t data_bytes = 0;
 };
 
-// Bytes of the whole header, from the first kNpyStartBytes of the file (or all
-// of it, when it is shorter).
+// The size of the header, from the first kNpyStartBytes of the file (or from
+// the complete file, if it is shorter).
 Result<uint64_t> NpyHeaderLength(std::string_view start);
-// `bytes` are the whole header.
+// REQUIRES: `bytes` is the complete header.
 Result<NpyHeader> ParseNpyHeader(std::string_view bytes);
 
-// As numpy.save writes it, for elements in C order. REQUIRES: numpy has the
-// dtype itself.
+// The header that numpy.save writes for elements in C order. REQUIRES: numpy
+// itself has the dtype.
 std::string NpyHeaderBytes(DType dtype, const Shape& shape);
 
 }  // namespace holdfast

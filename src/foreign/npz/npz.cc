@@ -19,13 +19,13 @@
 namespace holdfast {
 namespace {
 
-// The most bytes that deflate can make of one.
+// The most bytes that deflate can produce from one byte.
 constexpr uint64_t kInflationMax = 1032;
 constexpr uint64_t kCrcPieceBytes = 1 << 20;
-// The longest text that is one member.
+// The longest string that one member may hold.
 constexpr uint64_t kTextBytesMax = uint64_t{64} << 20;
 
-// The stream's bytes against its CRC.
+// Compares the stream's bytes with its CRC.
 Status CheckStored(const DeflatedStream& stream) {
   uint32_t crc = 0;
   for (uint64_t done = 0; done < stream.byte_count;) {
@@ -40,11 +40,12 @@ Status CheckStored(const DeflatedStream& stream) {
   return DataLossError("its CRC-32 does not match");
 }
 
-// UTF-8 of numpy's texts: code points of four bytes, NULs after the last.
+// Converts numpy's strings (code points of four bytes, padded with NULs) to
+// UTF-8.
 Result<std::string> TextOfCodePoints(std::string_view bytes,
                                      bool is_big_endian) {
   std::string text;
-  size_t end = 0;  // without the NULs
+  size_t end = 0;  // without the trailing NULs
   for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
     uint32_t code_point = LoadLittle<uint32_t>(bytes.data() + i);
     if (is_big_endian) code_point = __builtin_bswap32(code_point);
@@ -103,7 +104,7 @@ class NpzOpener {
     return Seen(std::move(checkpoint), *sidecar);
   }
 
-  // The member's bytes against its CRC.
+  // Compares the member's bytes with its CRC.
   Status CheckMember(const pickle::ZipEntry& entry) {
     HF_ASSIGN_OR_RETURN(const DeflatedStream stream, StreamOf(entry));
     return entry.is_deflated ? CheckDeflated(stream) : CheckStored(stream);
@@ -168,7 +169,7 @@ class NpzOpener {
     return ParseNpyHeader(bytes);
   }
 
-  // One text, or the bytes of one, without the NULs at its end, as numpy.
+  // Reads one string or byte string without its trailing NULs, like numpy.
   Status FillText(const NpyHeader& header, DeflatedStream stream,
                   bool is_deflated, ExtentLeaf& leaf) const {
     if (header.data_bytes > kTextBytesMax) {

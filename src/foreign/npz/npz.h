@@ -1,10 +1,10 @@
-// Reading npz: numpy's zip archives of npy arrays.
+// Reads npz: numpy's zip archives of npy arrays.
 //
 // Thread-safety: pure functions of the file system.
-// Errors: NotFound; DataLoss for an archive or a header that is damaged;
-// an array of Python objects (which only a pickle can hold), or of a dtype that
-// holdfast lacks, is its leaf's `problem`; FailedPrecondition for a sidecar
-// that does not fit.
+// Errors: NotFound; DataLoss for a damaged archive or header;
+// FailedPrecondition for a sidecar that does not fit. An array of Python
+// objects (which only a pickle can hold), or of a dtype that holdfast lacks, is
+// its leaf's `problem`.
 #pragma once
 
 #include <functional>
@@ -22,15 +22,15 @@ namespace holdfast {
 
 inline constexpr std::string_view kNpySuffix = ".npy";
 
-// `file` is absolute. Leaves in the order of the members, without ".npy".
-// Stored members are read where they lie, deflated ones as streams. With
-// `verify` the whole member is compared with its CRC before the first part of
-// it is given.
+// `file` is absolute. Leaves are in the order of the members, without ".npy".
+// Stored members are read in place, deflated members as streams. With `verify`,
+// the complete member is compared with its CRC before any part of it is
+// returned.
 Result<std::unique_ptr<Checkpoint>> OpenNpz(const Place& file, bool use_sidecar,
                                             bool verify);
 
-// Checks, in any zip archive, every member that `takes` takes, by its bytes and
-// its CRC; `member_count` is their number.
+// Checks the bytes and the CRC of every member, in any zip archive, that
+// `takes` accepts; `member_count` is set to their number.
 Result<std::vector<Damage>> CheckZipMembers(
     const Place& file, Executor& executor, const CancelToken& cancel,
     const std::function<bool(const std::string& name, uint64_t byte_count)>&

@@ -11,8 +11,8 @@
 namespace holdfast {
 namespace {
 
-// Whether whoever unpacks the archive gets a file of this name outside of the
-// directory that he names; some take a backslash for a slash.
+// Whether a program that unpacks the archive could create a file of this name
+// outside its target directory. Some programs treat a backslash as a slash.
 bool LeadsOut(std::string_view name) {
   constexpr std::string_view kSlashes = "/\\";
   if (name.find_first_of(kSlashes) == 0) return true;
@@ -23,21 +23,21 @@ bool LeadsOut(std::string_view name) {
   return false;
 }
 
-// Names of members have 16 bits for their length.
+// The length of a member's name has 16 bits.
 bool CanBeMember(const std::string& name) {
   return IsValidUtf8(name) && name.size() <= 60000 &&
          name.find('\0') == std::string::npos && !LeadsOut(name);
 }
 
-// Goes through the archive; `place` is told where the elements of each member
-// begin.
+// Lays out the archive, and calls `place` with the offset of each member's
+// elements.
 Result<std::vector<NpzText>> LayTexts(
     const NpzLayout& layout, const std::vector<TargetLeaf>& leaves,
     const NpzCrcFn& crc_of,
     const std::function<void(size_t member, uint64_t offset)>& place) {
   std::vector<NpzText> texts;
   pickle::ZipWriter zip;
-  uint64_t first = 0;  // offset of the text that is being written
+  uint64_t first = 0;  // offset of the current text
   for (size_t i = 0; i < layout.members.size(); ++i) {
     const NpzMember& member = layout.members[i];
     const TargetLeaf& leaf = leaves[member.leaf];

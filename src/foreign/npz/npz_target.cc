@@ -67,7 +67,7 @@ class NpzTarget final : public FormatTarget {
   }
 
  private:
-  // The CRC of header and elements, from those of the pieces.
+  // Computes the CRC of header and elements from the CRCs of the pieces.
   Result<uint32_t> CrcOf(const NpzMember& member) const {
     const PieceSums::Sum sum =
         sums_.Of(member.leaf, pickle::ZipCrc32(member.header));

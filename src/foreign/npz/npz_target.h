@@ -1,10 +1,10 @@
-// Writing npz: one zip archive of npy arrays, stored and not compressed, which
+// Writes npz: one zip archive of npy arrays, stored and not compressed, which
 // numpy.load reads.
 //
-// Elements begin at multiples of 64. Scalars are arrays without axes, dtypes
-// that numpy lacks unsigned integers of the same width, long texts and objects
-// uint8 arrays; what npz cannot say is in the member holdfast.tree.json. The
-// mark of a piece is its CRC-32.
+// Elements begin at multiples of 64. Scalars are arrays without axes; dtypes
+// that numpy lacks become unsigned integers of the same width; long texts and
+// objects become uint8 arrays. The member holdfast.tree.json has everything
+// that npz cannot express. The mark of a piece is its CRC-32.
 // Thread-safety, units, errors: as target.h.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Saves whose arrays lie in safetensors files: both faces have every value,
-// what lies there once is found damaged from either side, and ranks write them
+// Saves whose arrays are in safetensors files: both formats have every value,
+// damage to the shared bytes is found through either, and ranks write them
 // together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ Array Bits(DType dtype, Shape shape, uint32_t seed) {
   return RandomArray(dtype, std::move(shape), seed);
 }
 
-// Every dtype, and the shapes in which runs go wrong first.
+// Every dtype, with shapes in which errors in runs show first.
 Tree ManyLeaves() {
   std::vector<Tree::Member> members;
   uint32_t seed = 1;
@@ -126,8 +126,8 @@ TEST_F(AlsoTest, AStreamOfPiecesIsTheSame) {
   EXPECT_EQ(LinesOf(Path("pieces")), LinesOf(Path("whole")));
 }
 
-// A byte anywhere in the files, headers too, is noticed by verifying; and a
-// load never gives another value.
+// Verification notices a flipped byte anywhere in the files, including headers,
+// and a load never returns another value.
 TEST_F(AlsoTest, AFlippedByteIsFound) {
   const Tree tree = Tree::Dict({{"a", Tree(Bits(DType::kInt16, {50, 7}, 1))},
                                 {"b", std::string(5000, 'b')},

@@ -1,5 +1,5 @@
-// Formats of others as they are found: with wrong names, in parts, with parts
-// that are gone.
+// Foreign formats as users have them: with wrong names, in parts, or with
+// missing parts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr char kPointer[] =
     "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
 
-// One tensor of uint8 a pair, and metadata.
+// One uint8 tensor per pair, and metadata.
 using NamedRows = std::vector<std::pair<std::string, Array>>;
 
 std::string FileOf(const NamedRows& tensors,
@@ -108,7 +108,7 @@ TEST_F(FirstContactTest, PointersAreNamed) {
     EXPECT_THAT(Load(scratch_ / name).status().message(),
                 HasSubstr("Git LFS pointer"));
   }
-  // One file of several: the set is damaged.
+  // One file of several is bad, so the set is damaged.
   Write("set/model-00001-of-00002.safetensors", FileOf({}));
   Write("set/model-00002-of-00002.safetensors", kPointer);
   EXPECT_EQ(WhyNot("set").code(), StatusCode::kDataLoss);
@@ -133,7 +133,7 @@ TEST_F(FirstContactTest, ASetThatLacksAFileIsDamaged) {
   const auto report = Verify(scratch_ / "m");
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->damages.size(), 1u);
-  // One that is asked for by its own name is what it is.
+  // A file that is requested by its own name is opened by itself.
   EXPECT_NE(Opens("m/model-00001-of-00003.safetensors"), nullptr);
   Write("m/model-00002-of-00003.safetensors", FileOf({}));
   EXPECT_EQ(Opens("m")->leaves().size(), 2u);
@@ -145,7 +145,7 @@ TEST_F(FirstContactTest, ASetThatLacksAFileIsDamaged) {
   Write("t/pytorch_model-00002-of-00002.bin", TorchFileOf("b", Rows(1, {2})));
   EXPECT_EQ(Elements(*Opens("t"), "b"), std::vector<int>{2});
 
-  // An index says it, too.
+  // An index shows the missing file, too.
   Write("i/model.safetensors.index.json",
         R"({"weight_map":{"a":"1.safetensors"}})");
   EXPECT_EQ(WhyNot("i").code(), StatusCode::kDataLoss);
@@ -195,10 +195,11 @@ TEST_F(FirstContactTest, PartsOfTensorsArePutTogether) {
   EXPECT_EQ(Elements(*checkpoint, "head"),
             (std::vector<int>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(Elements(*checkpoint, "norm"), std::vector<int>{7});
-  // It is not true of what a conversion writes.
+  // The sharding entry is removed, since it would be false in a conversion's
+  // output.
   EXPECT_EQ(checkpoint->info().item_custom_metadata,
             R"({"DCP_VERSION":"1.0"})");
-  // One shard is not the whole, even the first.
+  // One shard is not the complete tensor, not even the first one.
   for (const char* shard : {kShard1, kShard2}) {
     EXPECT_EQ(WhyNot(shard).code(), StatusCode::kFailedPrecondition);
     EXPECT_THAT(WhyNot(shard).message(), HasSubstr("shard-0000"));
@@ -233,7 +234,7 @@ TEST_F(FirstContactTest, PartsThatDoNotFitAreRefused) {
   Write(kShard2,
         FileOf({{"w", other}}, At(R"({"w":{"saved_offsets":[2,0]}})")));
   EXPECT_EQ(leaf_status().code(), StatusCode::kDataLoss);
-  Write(kShard2, FileOf({{"w", Rows(1, {5, 6})}}));  // whole, it says
+  Write(kShard2, FileOf({{"w", Rows(1, {5, 6})}}));  // claims to be complete
   EXPECT_EQ(leaf_status().code(), StatusCode::kDataLoss);
 }
 

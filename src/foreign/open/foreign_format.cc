@@ -1,4 +1,4 @@
-// Telling foreign formats apart by names and first bytes.
+// Distinguishes foreign formats by names and first bytes.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -25,11 +25,11 @@ constexpr std::string_view kBackendFile = "metadata.json";
 constexpr std::string_view kMegatronCommonFile = "common.pt";
 constexpr std::string_view kDcpFile = ".metadata";
 constexpr uint64_t kBackendFileBytesMax = 1 << 20;
-// Beside Megatron's `iter_…`; has a number, or "release".
+// This file is next to Megatron's `iter_…`; it holds a number, or "release".
 constexpr std::string_view kTrackerFile = "latest_checkpointed_iteration.txt";
 constexpr uint64_t kTrackerFileBytesMax = 64;
 
-// Decided by the name of the back end in Megatron's metadata.json; kNone for
+// Decides by the name of the back end in Megatron's metadata.json; kNone for
 // any other file.
 Result<ForeignFormat> FormatOfMegatron(const Place& directory) {
   const std::shared_ptr<Store> store = directory.OpenStore();
@@ -54,12 +54,12 @@ bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::binary_search(names.begin(), names.end(), name);
 }
 
-// The system would look for what is before the NUL; Orbax's rules refuse it.
+// The system would use only the part before the NUL; Orbax's rules refuse it.
 bool HoldsNul(const Place& place) {
   return place.path().find('\0') != std::string::npos;
 }
 
-// Symbolic links are followed.
+// Whether the path, through symbolic links, leads to a file.
 Result<bool> LeadsToFile(const Place& place) {
   if (place.is_remote()) {
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(place));
@@ -86,7 +86,7 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
                         FormatOfMegatron(directory));
     if (format != ForeignFormat::kNone) return format;
   }
-  // Another format might read its arrays and silently leave out the rest.
+  // Another format might read its arrays and silently omit the rest.
   HF_ASSIGN_OR_RETURN(const bool has_common,
                       HasFile(directory, names, kMegatronCommonFile));
   if (has_common) {
@@ -104,8 +104,8 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
         std::string_view("manifest.ocdbt")}) {
     if (Has(names, mark)) return ForeignFormat::kNone;
   }
-  // A model that the directory has in both is read from safetensors, which say
-  // more.
+  // If the directory has a model in both formats, safetensors are read, because
+  // they record more.
   for (const auto& [suffix, format] :
        {std::pair(kSafetensorsSuffix, ForeignFormat::kSafetensors),
         std::pair(kSafetensorsIndexSuffix, ForeignFormat::kSafetensors),
@@ -113,7 +113,7 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
     for (const std::string& name : names) {
       if (!name.ends_with(suffix)) continue;
       HF_ASSIGN_OR_RETURN(const bool is_file, LeadsToFile(directory / name));
-      // A view's links may lead nowhere; opening it says which.
+      // A view's links may lead nowhere; opening it reports which.
       if (is_file || Has(names, kDigestFile)) return format;
     }
   }
@@ -124,7 +124,7 @@ Result<ForeignFormat> FormatOfDirectory(const Place& directory) {
   return ForeignFormat::kNone;
 }
 
-// By a name that says it.
+// Decides by a name that identifies the format.
 ForeignFormat FormatOfName(std::string_view name) {
   if (name.ends_with(kSafetensorsSuffix)) return ForeignFormat::kSafetensors;
   if (name.ends_with(".npz")) return ForeignFormat::kNpz;
@@ -143,8 +143,8 @@ ForeignFormat FormatOfRow(const KnownFormat& row) {
   return ForeignFormat::kNone;
 }
 
-// The contents of a file count more than its name, which is as wrong as the one
-// who gave it. A server is not asked where the name says enough.
+// The contents of a file count more than its name, which may be wrong. For a
+// file on a server, nothing is read if the name is enough.
 Result<ForeignFormat> FormatOfFile(const Place& place) {
   const std::string name = place.name();
   if (name == "manifest.ocdbt" || name == ".zarray" || name == "zarr.json") {
@@ -180,7 +180,7 @@ std::string IterationDirectory(int64_t iteration) {
   return "iter_" + digits;
 }
 
-// The directory that a tracker names.
+// The directory that the tracker file names.
 Result<std::string> TrackedDirectory(const Place& root) {
   const std::shared_ptr<Store> store = root.OpenStore();
   HF_ASSIGN_OR_RETURN(const ObjectInfo info, store->Stat(kTrackerFile));
@@ -226,7 +226,7 @@ std::string_view ForeignFormatName(ForeignFormat format) {
 
 Result<ForeignFormat> FindForeignFormat(const Place& place) {
   if (HoldsNul(place)) return ForeignFormat::kNone;
-  // The one look that an item of Orbax pays for.
+  // The only request that an item of Orbax costs.
   HF_ASSIGN_OR_RETURN(const bool is_item,
                       LeadsToFile(place / kTreeMetadataFile));
   if (is_item) return ForeignFormat::kNone;
@@ -251,7 +251,7 @@ Result<ForeignPlace> FindForeignPlace(const Place& place,
   }
   const Place step = place / name;
   HF_ASSIGN_OR_RETURN(const ForeignFormat format, FindForeignFormat(step));
-  // Orbax's rules may recognise any other directory.
+  // Any other directory may match Orbax's rules.
   if (format == ForeignFormat::kNone) return found;
   found = {format, step, options};
   found.options.step.reset();

@@ -1,4 +1,5 @@
-// Files of the real libraries, files that lie, and what our targets write.
+// Files of the real libraries, files with false claims, and our targets'
+// output.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +32,7 @@ std::unique_ptr<Checkpoint> Opened(const std::string& path,
   return opened.ok() ? std::move(opened).value() : nullptr;
 }
 
-// The bytes that make.py gave an array of `count` elements, in C order.
+// The bytes of the array that make.py wrote, in C order.
 std::string GoldenBytes(const LeafInfo& leaf) {
   const size_t element_bytes = DTypeBytes(*leaf.dtype);
   const int64_t count = ElementCount(leaf.shape);
@@ -152,15 +153,15 @@ TEST(ForeignVerify, FindsAChangedByteWhereThereIsAChecksum) {
   EXPECT_EQ(report->notes.size(), 1u);
 }
 
-// One changed byte of a member: no part of the member is given, other members
-// are, and so is everything to who asks for no checks.
+// With one changed byte in a member, no part of that member is returned. Other
+// members are, and so is everything to a caller that requests no checks.
 TEST(ForeignVerify, NpzMembersAreCheckedBeforeAnyPartIsRead) {
   for (const char* file : {"stored.npz", "deflated.npz"}) {
     std::ifstream in(GoldenForeign(file), std::ios::binary);
     std::string bytes((std::istreambuf_iterator<char>(in)), {});
     ScratchDirectory scratch;
     const size_t header = bytes.find("c.float64.npy");
-    // Three quarters of the member, before the next one begins.
+    // Three quarters into the member, before the next one begins.
     const size_t end = bytes.find("PK\x03\x04", header);
     bytes[end - (end - header) / 4] ^= 1;
     std::ofstream(scratch / "x.npz", std::ios::binary) << bytes;
@@ -235,7 +236,7 @@ std::string ReadText(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// A file of torch.save with a dict of tensors of uint8.
+// Writes a file of torch.save with a dict of uint8 tensors.
 void WriteTorch(const std::string& path,
                 const std::map<std::string, std::string>& tensors) {
   std::vector<PickleValue::Pair> pairs;
@@ -425,8 +426,8 @@ MadePlan MakePlan() {
   return made;
 }
 
-// Writes it in pieces of at most `bytes_max`; after `resume_at` pieces it is
-// begun again and told of those.
+// Writes the plan in pieces of at most `bytes_max`. After `resume_at` pieces,
+// the second target begins and restores those pieces.
 void WritePlan(FormatTarget& first, FormatTarget& second, const MadePlan& made,
                const std::string& directory, uint64_t bytes_max,
                size_t resume_at) {
@@ -537,7 +538,7 @@ TEST(ForeignTargets, PlainArraysNeedNoSidecar) {
             scratch.path(), 20, 1000000);
   std::ifstream in(scratch / "model.safetensors", std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  // The bytes of safetensors.numpy.save({"model.w": ...}).
+  // The bytes that safetensors.numpy.save({"model.w": ...}) writes.
   EXPECT_EQ(bytes.substr(8),
             "{\"model.w\":{\"dtype\":\"F32\",\"shape\":[2],"
             "\"data_offsets\":[0,8]}}    12345678");
@@ -642,7 +643,7 @@ TEST(FindForeignFormat, TellsByContent) {
   EXPECT_EQ(kind(scratch.path()), ForeignFormat::kNone);
 }
 
-// Read as bare arrays it would lose its common state without a word.
+// Read as plain arrays, it would silently lose its common state.
 TEST(FindForeignFormat, MegatronsCheckpointWithoutItsHeadIsDamaged) {
   ScratchDirectory scratch;
   WriteText(scratch / "common.pt", "x");

@@ -1,4 +1,4 @@
-// Says which targets of any format an overwrite may replace.
+// Decides which targets of any format an overwrite may replace.
 //
 // Thread-safety: pure functions of the file system, or of a bucket.
 // Errors: those of the file system, with the path.
@@ -11,10 +11,11 @@
 
 namespace holdfast {
 
-// As CheckMayReplace (engine/commit/replaceable.h), also for directories
-// that are checkpoints of foreign formats (foreign/open/open.h), in which every
-// file has a name that the format gives; and that no other checkpoint beside it
-// refers to it, but for deltas of the result `result_id`, which stays.
+// Like CheckMayReplace (engine/commit/replaceable.h), but also allows
+// directories that are checkpoints of foreign formats (foreign/open/open.h) in
+// which every file has a name of the format. Also checks that no other
+// checkpoint next to it refers to it, except deltas of the result `result_id`,
+// which stays.
 Status CheckMayReplaceAnyFormat(const Place& place,
                                 const std::string& result_id = "");
 

@@ -1,4 +1,4 @@
-// Open and Load of any format.
+// Open and Load for all formats.
 #include "foreign/open/open.h"
 
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@
 namespace holdfast {
 namespace {
 
-// The largest sidecar; it is read whole.
+// The largest sidecar; it is read completely.
 constexpr uint64_t kSidecarBytesMax = uint64_t{1} << 30;
 
 Status CheckForeignOptions(const Place& place, const OpenOptions& options) {
@@ -43,15 +43,15 @@ Status CheckForeignOptions(const Place& place, const OpenOptions& options) {
                            "its format has no items");
 }
 
-// A file stands for the checkpoint that it is the head of.
+// A file that is the head of a checkpoint stands for the checkpoint.
 Result<Place> DirectoryOf(const Place& place) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(place));
   return is_directory ? place : place.parent();
 }
 
-// The list of checksums beside safetensors, of a directory of links that a view
-// made or of a save that is also safetensors; null where the directory has
-// none. DataLoss when a link leads to something else than it did.
+// The list of checksums next to safetensors, in a directory of links that a
+// view made, or in a save that is also safetensors; null if the directory has
+// no list. DataLoss when a link no longer leads to its original target.
 Result<std::shared_ptr<const DigestIndex>> ListBeside(const Place& place) {
   std::shared_ptr<const DigestIndex> none;
   if (place.is_remote()) return none;
@@ -74,7 +74,7 @@ Result<std::unique_ptr<Checkpoint>> OpenChecked(const Place& place,
   return OpenSafetensors(place, use_sidecar, std::move(list));
 }
 
-// The sidecar among an item's documents.
+// Returns the sidecar among an item's documents.
 Result<std::optional<TreeSidecar>> ItemSidecar(const Item& item) {
   const TreeMetadata* metadata = item.tree_metadata();
   if (metadata == nullptr) return std::optional<TreeSidecar>();
@@ -89,7 +89,7 @@ Result<std::optional<TreeSidecar>> ItemSidecar(const Item& item) {
   return std::optional(std::move(sidecar));
 }
 
-// Keys and names start with the item's name where there are several.
+// Prefixes keys and names with the item's name if there are several items.
 void AddItemName(const std::string& item, SidecarLeaf& leaf) {
   leaf.key_kinds.resize(leaf.key.size());
   leaf.key_kinds.insert(leaf.key_kinds.begin(), KeyKind::kName);
@@ -97,7 +97,7 @@ void AddItemName(const std::string& item, SidecarLeaf& leaf) {
   if (!leaf.stored.empty()) leaf.stored = item + "." + leaf.stored;
 }
 
-// One sidecar for the whole checkpoint, made of those of its items.
+// Joins the sidecars of all items into one sidecar for the checkpoint.
 Result<std::optional<TreeSidecar>> OrbaxSidecar(
     const OpenedCheckpoint& checkpoint) {
   std::optional<TreeSidecar> all;
@@ -120,8 +120,8 @@ Result<std::optional<TreeSidecar>> OrbaxSidecar(
   return all;
 }
 
-// Where a delta says what it is; null in any other item, even one that was
-// saved with the custom metadata of a delta.
+// The document in which a delta describes itself; null for any other item, even
+// if that was saved with the custom metadata of a delta.
 const nlohmann::ordered_json* FindDelta(const Item& item) {
   const TreeMetadata* metadata = item.tree_metadata();
   if (metadata == nullptr) return nullptr;
@@ -133,7 +133,7 @@ const nlohmann::ordered_json* FindDelta(const Item& item) {
   return std::ranges::any_of(item.leaves(), is_mark) ? &*found : nullptr;
 }
 
-// Fills in what the step says of deltas.
+// Sets the members of `step` that are about deltas.
 Status FindDeltas(const OpenedCheckpoint& checkpoint, OpenedStep& step) {
   const auto& items = checkpoint.items();
   if (items.size() > 1) {
@@ -150,8 +150,8 @@ Status FindDeltas(const OpenedCheckpoint& checkpoint, OpenedStep& step) {
   return Status();
 }
 
-// The tree as the sidecar says. One that does not fit is another item's, saved
-// along, unless `_METADATA` says that it is this item's.
+// The tree according to the sidecar. A sidecar that does not fit belongs to
+// another item and was saved along, unless `_METADATA` names it for this item.
 Result<std::unique_ptr<Checkpoint>> SeenThrough(
     std::unique_ptr<OpenedCheckpoint> opened, const TreeSidecar& sidecar,
     const Place& place, const OpenOptions& options) {
@@ -169,7 +169,7 @@ Result<std::unique_ptr<Checkpoint>> SeenThrough(
   return std::unique_ptr<Checkpoint>(std::move(again));
 }
 
-// A checkpoint of Orbax's as a tree, but for a delta, whose chain is not
+// Opens a checkpoint of Orbax as a tree. If it is a delta, its chain is not
 // followed.
 Result<OpenedStep> OpenOrbaxStep(const Place& place,
                                  const OpenOptions& options) {
@@ -192,8 +192,7 @@ Result<OpenedStep> OpenOrbaxStep(const Place& place,
   return step;
 }
 
-// The step of a delta that is opened, be it as a step or as the item that it
-// is.
+// The step of an open delta, which may be the step itself or one of its items.
 Place StepPlaceOf(const OpenedStep& step) {
   const Place opened(step.checkpoint->info().path);
   return step.is_item ? opened.parent() : opened;
@@ -203,8 +202,9 @@ Result<std::unique_ptr<Checkpoint>> WithChain(
     OpenedStep step, OpenOptions options,
     std::optional<GivenStep> given = std::nullopt) {
   options.step.reset();
-  // Sizes are told only of the newest step. To collect them here would read
-  // arrays of the base that the delta does not need, and may be damaged.
+  // Sizes are reported only for the newest step. Collecting them here would
+  // read arrays of the base that the delta does not need and that may be
+  // damaged.
   options.stored_sizes = false;
   const Place place = StepPlaceOf(step);
   return OpenDelta(
@@ -215,7 +215,7 @@ Result<std::unique_ptr<Checkpoint>> WithChain(
         HF_ASSIGN_OR_RETURN(const ForeignPlace found,
                             FindForeignPlace(look.place(), options));
         if (found.format == ForeignFormat::kNone) {
-          // A base that is one item has no name for it.
+          // A base that is itself a single item has no item names.
           const auto self = ClassifyItem(look.place(), options);
           if (self.ok() && self->kind != ItemKind::kUnknown) {
             options.item.clear();
@@ -247,7 +247,7 @@ Result<std::unique_ptr<Checkpoint>> OpenItems(const CheckpointInfo& info,
   return JoinItems(info, items);
 }
 
-// The step as the tree that was saved.
+// Returns the step as the tree that was saved.
 Result<std::unique_ptr<Checkpoint>> WithChains(OpenedStep step,
                                                const OpenOptions& options) {
   if (step.delta) return WithChain(std::move(step), options);
@@ -261,8 +261,8 @@ Result<std::unique_ptr<Checkpoint>> OpenOrbax(const Place& place,
   return WithChains(std::move(step), options);
 }
 
-// Orbax's checkpoints are restored chunk by chunk, unless a sidecar says that
-// some leaves are not what they seem.
+// Checkpoints of Orbax are restored chunk by chunk, unless a sidecar says that
+// the stored form of some leaves differs.
 Result<LoadResult> LoadOrbax(const Place& place, const LoadOptions& options) {
   Stopwatch watch;
   OpenOptions open = options.open;
@@ -394,7 +394,7 @@ Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
   HF_RETURN_IF_ERROR(CheckForeignOptions(place, options));
   const std::string id = PlaceId(place);
   auto opened = OpenFormat(format, place, options, use_sidecar);
-  // It explains what failed, too.
+  // A replaced place also explains a failure.
   HF_RETURN_IF_ERROR(CheckSamePlace(place, id));
   return opened;
 }
@@ -444,7 +444,8 @@ Result<std::unique_ptr<Checkpoint>> OpenUnlessRoot(const std::string& path,
   });
 }
 
-// Here, above the steps, because a repository of a hub may lie in its cache.
+// In this folder, above the steps, because a hub's repository may be in its
+// cache.
 bool IsRootOfSteps(const std::string& path) {
   const Result<Place> source = SourcePlace(path);
   if (!source.ok()) return false;

@@ -1,5 +1,5 @@
-// Formats that are not Orbax's: recognising them by their files, and opening
-// them. Open, Load and Verify of holdfast/checkpoint.h are built on it.
+// Formats other than Orbax's: recognises them by their files, and opens them.
+// Open, Load and Verify of holdfast/checkpoint.h are built on this.
 //
 // Thread-safety: pure functions of the file system.
 // Errors: as holdfast/checkpoint.h.
@@ -20,37 +20,37 @@ enum class ForeignFormat : uint8_t {
   kNpz,
   kTorchFile,     // torch.save
   kDcp,           // torch.distributed.checkpoint
-  kTorchDist,     // the same, written by Megatron
+  kTorchDist,     // kDcp as written by Megatron
   kMegatronZarr,  // Megatron's zarr strategy
 };
 
-// The name that CheckpointInfo::format has for it; "" for kNone.
+// The name of the format in CheckpointInfo::format; "" for kNone.
 std::string_view ForeignFormatName(ForeignFormat format);
 
-// Decided by the name of a file and its first bytes, or by the names in a
-// directory. `place` may be anything, a missing one too (kNone).
+// Decides by the name and the first bytes of a file, or by the names in a
+// directory. `place` may be anything, even missing (kNone).
 Result<ForeignFormat> FindForeignFormat(const Place& place);
 
 struct ForeignPlace {
   ForeignFormat format = ForeignFormat::kNone;
   Place place;          // of the checkpoint itself
-  OpenOptions options;  // without a step that led there
+  OpenOptions options;  // without the step that led there
 };
 
-// As FindForeignFormat; but for a root of Megatron's runs, which has a file
-// `latest_checkpointed_iteration.txt`, the checkpoint that this file names:
-// `iter_0000100`, `release`; or that of options.step.
+// Like FindForeignFormat. But if `place` is the root of Megatron's runs, which
+// has a file `latest_checkpointed_iteration.txt`, finds the checkpoint that
+// this file or options.step names: `iter_0000100`, `release`.
 Result<ForeignPlace> FindForeignPlace(const Place& place,
                                       const OpenOptions& options);
 
-// A checkpoint of a foreign format, with its sidecar if it has one and
-// `use_sidecar`. REQUIRES: not kNone.
+// Opens a checkpoint of a foreign format, with its sidecar if it has one and
+// `use_sidecar` is set. REQUIRES: not kNone.
 Result<std::unique_ptr<Checkpoint>> OpenForeign(ForeignFormat format,
                                                 const Place& place,
                                                 const OpenOptions& options,
                                                 bool use_sidecar = true);
 
-// Open of holdfast/checkpoint.h, for a place.
+// Implements Open of holdfast/checkpoint.h, for a place.
 Result<std::unique_ptr<Checkpoint>> OpenPlace(const Place& place,
                                               const OpenOptions& options);
 

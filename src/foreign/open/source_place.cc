@@ -27,8 +27,8 @@
 namespace holdfast {
 namespace {
 
-// The files that a model's directory must hold: those of its index, and else
-// those that the names say.
+// The files that a model's directory must have: those of its index or, without
+// an index, those that the names imply.
 Result<std::set<std::string>> NeededFiles(const Place& directory,
                                           const std::vector<std::string>& names,
                                           ForeignFormat format) {
@@ -47,8 +47,8 @@ Result<std::set<std::string>> NeededFiles(const Place& directory,
   return std::set<std::string>(missing.begin(), missing.end());
 }
 
-// The reason why the files at a place of the cache cannot be read as what the
-// repository has there, in words; "" when they can.
+// Explains why the files at a place in the cache cannot be read as the
+// repository's; "" if they can.
 Result<std::string> Shortcoming(const Place& place) {
   HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToAnything(place));
   if (!is_there) return place.path() + " is missing";
@@ -105,7 +105,7 @@ Status NoRootOfSteps(const Place& root, const std::string& text) {
                               root.path() + " is not a directory of steps");
 }
 
-// As Open chooses it.
+// Chooses the latest step like Open does.
 Result<std::string> LatestStep(const Place& root, const StepAddress& address) {
   HF_ASSIGN_OR_RETURN(const ForeignPlace foreign, FindForeignPlace(root, {}));
   std::string path = foreign.place.path();
@@ -144,7 +144,8 @@ Result<std::string> StepAt(const StepAddress& address) {
   return (root / name).path();
 }
 
-// The last '@' of a path's last part, behind a name; npos without.
+// The last '@' in a path's last part, after a name; npos if there is no such
+// '@'.
 size_t LastAt(const std::string& path) {
   const size_t at = path.rfind('@');
   const size_t slash = path.rfind('/');
@@ -153,8 +154,8 @@ size_t LastAt(const std::string& path) {
   return at == std::string::npos || at <= begin ? std::string::npos : at;
 }
 
-// InvalidArgument where a directory stands before the '@', so that what follows
-// was meant as an address.
+// InvalidArgument if the path before the '@' is a directory, since then the
+// rest was meant as an address.
 Status CheckIsNoAddress(const std::string& path, size_t at) {
   const Place root = Place(path.substr(0, at)).Absolute();
   const Result<bool> is_directory = LeadsToDirectory(root);
@@ -168,13 +169,12 @@ Status CheckIsNoAddress(const std::string& path, size_t at) {
 }  // namespace
 
 Result<std::string> ResolveStepAddress(const std::string& path) {
-  // A path with a NUL is for Open to refuse.
+  // A path with a NUL is left for Open to refuse.
   if (path.find('@') == std::string::npos) return path;
   if (path.find('\0') != std::string::npos) return path;
   const auto address = ParseStepAddress(path, SystemNowNs());
   const size_t at = LastAt(path);
-  // In a hub's cache nothing need be looked for to tell that it is not an
-  // address.
+  // A path of a hub is not an address, so its cache need not be searched.
   const bool is_plain = at == std::string::npos || UrlScheme(path) == "hf";
   if (!address && is_plain) return path;
   HF_ASSIGN_OR_RETURN(const bool is_there,

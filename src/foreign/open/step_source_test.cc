@@ -1,4 +1,4 @@
-// Addresses of steps: what ResolveStepAddress and all readers make of them.
+// Addresses of steps: how ResolveStepAddress and all readers resolve them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// Noon of 2026-11-01, and of the days after it.
+// Noon of 2026-11-01 and of later days.
 constexpr int64_t kDaySecondsOfRun = 24 * 60 * 60;
 constexpr int64_t NoonNs(int64_t day) {
   return (1'793'534'400 + day * kDaySecondsOfRun) * 1'000'000'000;
@@ -30,7 +30,7 @@ class StepSourceTest : public testing::Test {
     PutStep(run_, "300", NoonNs(2), R"({"loss": 1, "acc": {"top@1": 0.7}})");
     PutStep(run_, "400", NoonNs(3), R"({"loss": NaN})");
   }
-  // Below the root; else the error.
+  // The path below the root, or else the error.
   std::string Found(const std::string& address) const {
     const auto path = ResolveStepAddress(run_ + address);
     if (!path.ok()) return path.status().ToString();
@@ -49,7 +49,7 @@ TEST_F(StepSourceTest, AStepIsFoundByNumberTimeAndMetric) {
   EXPECT_EQ(Found("@2026-11-02"), "100");
   EXPECT_EQ(Found("@2026-11-02T11:59"), "100");
   EXPECT_EQ(Found("@2026-11-02T12:00"), "200");
-  EXPECT_EQ(Found("@best:loss"), "300");  // of equals the newest
+  EXPECT_EQ(Found("@best:loss"), "300");  // of equal values, the newest
   EXPECT_EQ(Found("@best:max:loss"), "100");
   EXPECT_EQ(Found("@best:max:acc.top@1"), "200");
 }

@@ -16,12 +16,12 @@
 #include "holdfast/read_again.h"
 #include "holdfast/tools/torch_file.h"
 #include "stores/place/look.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
 
-// A worker reads this much at a time.
+// The bytes that a worker reads at a time.
 constexpr uint64_t kSlabBytes = uint64_t{16} << 20;
 
 // Whether opening failed so early that nothing else can be checked.
@@ -30,15 +30,15 @@ bool IsInvalidHead(const Status& status) {
          status.code() == StatusCode::kFailedPrecondition;
 }
 
-// Parts of one leaf that one worker reads, in order.
+// Parts of one leaf that one worker reads in order.
 struct ReadUnit {
   size_t leaf = 0;
   std::vector<Box> slabs;  // empty: a text
   uint64_t byte_count = 0;
 };
 
-// A pickle was refused permission to call something; we were not refused
-// anything.
+// PermissionDenied means here that the pickle was not allowed to call
+// something; it is reported as Unimplemented.
 Status NotSupported(const Status& problem) {
   return UnimplementedError(std::string(problem.message()));
 }
@@ -54,7 +54,7 @@ class ForeignVerifier {
 
   Result<ShareReport> Execute(ForeignFormat format, const Place& place) {
     (void)share_.Takes(place.path(), 0);
-    // Members are checked once, by CheckMembers.
+    // CheckMembers checks members once, so reading need not.
     HF_ASSIGN_OR_RETURN(const std::vector<Place> archives,
                         ArchivesOf(format, place));
     if (!archives.empty()) options_.verify = false;
@@ -79,7 +79,7 @@ class ForeignVerifier {
   }
 
  private:
-  // The zip archives, each member of which has a CRC; none of other formats.
+  // The zip archives, whose members have CRCs; empty for other formats.
   static Result<std::vector<Place>> ArchivesOf(ForeignFormat format,
                                                const Place& place) {
     if (format == ForeignFormat::kTorchFile) return CheckedArchives(place);
@@ -87,7 +87,7 @@ class ForeignVerifier {
     return std::vector<Place>();
   }
 
-  // Its arrays may claim any size, so only listed files are read.
+  // The arrays may claim any size, so only listed files are read.
   Result<ShareReport> VerifyMegatron() {
     HF_ASSIGN_OR_RETURN(
         ShareReport share,
@@ -123,8 +123,8 @@ class ForeignVerifier {
       if (!options_.use_sidecar) return Status();
       opened = OpenForeign(format, place, options_, false);
     }
-    // If even that fails with damage, the report says all; other failures are
-    // the machine's fault.
+    // If opening still fails with damage, the report has everything; other
+    // failures are returned.
     if (!opened.ok() && !IsDamage(opened.status())) return opened.status();
     if (opened.ok()) checkpoint_ = std::move(opened).value();
     return Status();
@@ -156,7 +156,7 @@ class ForeignVerifier {
   }
 
   // A stream that must be decoded from its beginning is one unit; raw bytes are
-  // many.
+  // many units.
   void AddSlabs(size_t i, std::vector<ReadUnit>& units) {
     const LeafInfo& leaf = checkpoint_->leaves()[i];
     std::vector<Box> slabs = SlabsOf(leaf, kSlabBytes);
@@ -218,7 +218,7 @@ class ForeignVerifier {
 
   Status CheckMembers(ForeignFormat format,
                       const std::vector<Place>& archives) {
-    std::set<std::string> unread;  // members whose elements are not
+    std::set<std::string> unread;  // members whose elements were not read
     for (const LeafInfo& leaf : checkpoint_->leaves()) {
       if (!leaf.problem.ok())
         unread.insert(leaf.name + std::string(kNpySuffix));
@@ -243,7 +243,8 @@ class ForeignVerifier {
         HF_RETURN_IF_ERROR(AddFinding(std::move(damage), report_));
       }
     }
-    // A member of npz is one array; torch's are storages, of many or of none.
+    // A member of npz is one array; members of torch are storages, of any
+    // number of tensors.
     report_.checksummed_chunk_count += format == ForeignFormat::kNpz
                                            ? member_count - unread_count
                                            : report_.chunk_count;
@@ -270,7 +271,7 @@ class ForeignVerifier {
   VerifyReport report_;
 };
 
-// How much of an array is read at once.
+// The bytes of an array that are read at a time.
 constexpr uint64_t kVerifySlabBytes = uint64_t{64} << 20;
 
 }  // namespace
@@ -284,8 +285,8 @@ Result<ShareReport> VerifyForeign(ForeignFormat format, const Place& place,
 
 namespace {
 
-// Checks that a delta's bases exist and give the elements that were saved.
-// Every rank of a group reads all of it.
+// Checks that a delta's bases exist and yield the elements that were saved.
+// Every rank of a group reads everything.
 Status VerifyChain(const std::string& path, const OpenOptions& options,
                    const RunOptions& run, VerifyReport& report) {
   const auto add = [&](const std::string& leaf, const Status& status) {
@@ -296,7 +297,7 @@ Status VerifyChain(const std::string& path, const OpenOptions& options,
   OpenOptions open = options;
   open.stored_sizes = false;
   const auto opened = Open(path, open);
-  // Failures of any other step have been reported.
+  // Failures of any other step were already reported.
   if (!opened.ok()) return report.ok() ? add("", opened.status()) : Status();
   const Checkpoint& checkpoint = **opened;
   if (checkpoint.info().bases.empty()) return Status();
@@ -351,7 +352,7 @@ Result<VerifyReport> Verify(const std::string& path, const OpenOptions& options,
   const auto verify = [&] {
     return VerifySeen(source, path, options, run, group);
   };
-  // Ranks would have to agree on it.
+  // With several ranks, all of them would have to agree on reading again.
   const bool is_together = group != nullptr && group->size() > 1;
   return is_together || !source.ok()
              ? verify()

@@ -1,6 +1,6 @@
-// Verifying what holdfast reads through the public face of Checkpoint: every
-// element and every text is read, whatever checksums there are on the way are
-// checked.
+// Verifies anything that holdfast reads through the public interface of
+// Checkpoint: reads every element and every text, and checks all checksums on
+// the way.
 //
 // Thread-safety, units, errors: as Verify in holdfast/checkpoint.h.
 #pragma once

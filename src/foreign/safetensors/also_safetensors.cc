@@ -1,5 +1,5 @@
-// SaveOptions::also for safetensors: what a conversion to them would write, and
-// where each array of the save lies in it.
+// SaveOptions::also for safetensors: the files that a conversion would write,
+// and the place of each array of the save in them.
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-// Metadata that loaders of Hugging Face's want to see in every file.
+// Metadata that loaders of Hugging Face expect in every file.
 const std::map<std::string, std::string> kMetadata = {{"format", "pt"}};
 
 class Planner {
@@ -74,7 +74,7 @@ class Planner {
     leaf.dtype = array.layout->dtype();
     leaf.shape = array.source.shape();
     if (leaf.kind == ValueKind::kScalar) {
-      // Only the number of its bytes counts here: it is written as an array.
+      // Only the size matters here, since the value is written as an array.
       leaf.text.resize(DTypeBytes(leaf.dtype));
     }
     if (leaf.value_type != kValueTypeJaxArray) return;

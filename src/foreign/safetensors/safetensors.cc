@@ -88,7 +88,7 @@ class SafetensorsOpener {
       store_ = std::make_shared<CheckedStore>(store_, list_);
     }
     maker_.emplace(store_, list_);
-    // The names in one file are compared where its header is read.
+    // Names within one file are compared when its header is read.
     found_is_needed_ = files.size() > 1 || index != nullptr;
     for (const std::string& file : files) {
       const Status added = AddFile(file, index);
@@ -128,7 +128,7 @@ class SafetensorsOpener {
     return Status();
   }
 
-  // A part of a tensor, the others of which may lie in other files.
+  // Adds a part of a tensor, whose other parts may be in other files.
   Status AddShard(SafetensorsEntry entry, const std::string& file,
                   uint64_t data_offset, const ShardOrigins& origins) {
     const std::string name = entry.name;
@@ -151,7 +151,7 @@ class SafetensorsOpener {
     info.shape = std::move(entry.shape);
     info.stored_bytes = entry.end - entry.begin;
     if (!entry.dtype->dtype) {
-      // Packed bits that holdfast has no dtype for, as they are.
+      // Packed bits of a dtype that holdfast lacks are returned unchanged.
       info.dtype = DType::kUint8;
       info.value_type = entry.dtype->name;
       info.shape = {static_cast<int64_t>(info.stored_bytes)};
@@ -167,7 +167,7 @@ class SafetensorsOpener {
     return leaf;
   }
 
-  // One, or as many as the list has checksums of: a view takes these over.
+  // One extent, or as many as the list has checksums, which a view takes over.
   std::vector<Extent> ExtentsOf(const LeafInfo& info, const std::string& file,
                                 uint64_t offset) const {
     const uint64_t end = offset + info.stored_bytes;
@@ -219,7 +219,7 @@ class SafetensorsOpener {
   std::optional<ExtentCheckpointMaker> maker_;
   FoundWeights found_;
   bool found_is_needed_ = true;
-  // The leaves of tensors that may be cut, and their numbers by name.
+  // The leaves of tensors that may be sharded, and their indices by name.
   std::vector<ExtentLeaf> parted_;
   std::unordered_map<std::string, size_t> shards_;
   std::map<std::string, std::string> metadata_;

@@ -15,7 +15,7 @@
 namespace holdfast {
 namespace {
 
-// In the order of the reference's enumeration, which its writer sorts by.
+// In the order of the reference's enumeration, by which its writer sorts.
 constexpr std::array<SafetensorsDType, 22> kSafetensorsDTypes = {{
     {"BOOL", 8, DType::kBool},
     {"F4", 4, DType::kFloat4E2m1fn},
@@ -41,18 +41,17 @@ constexpr std::array<SafetensorsDType, 22> kSafetensorsDTypes = {{
     {"U64", 64, DType::kUint64},
 }};
 
-// The bytes that an entry takes of the JSON text, and more than it takes of
-// memory.
+// An entry takes this many bytes of JSON text, and more of memory.
 constexpr size_t kEntryTextBytes = 96;
 
-// Takes the header while it is parsed, and keeps only the result.
+// Receives the header while it is parsed, and keeps only the result.
 class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
  public:
   SafetensorsHeader header;
   std::string error;
 
   bool null() override {
-    // The reference reader takes it for no metadata.
+    // The reference reader treats null as no metadata.
     if (skip_depth_ == 0 && place_ == Place::kTop && is_metadata_) return true;
     return Value("null");
   }
@@ -186,7 +185,7 @@ class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
 
-  // Handles a value of a wrong kind, or one that nobody asked for.
+  // Handles a value of a wrong kind, or in an unknown field.
   bool Value(const char* what) {
     if (skip_depth_ > 0) return true;
     if (place_ == Place::kUnknownField) {
@@ -250,8 +249,8 @@ class HeaderSax : public nlohmann::json_sax<nlohmann::json> {
   std::string metadata_name_;
 };
 
-// Bytes of the entry's elements; nullopt when they are not a whole number of
-// bytes, or too many.
+// The size of the entry's elements; nullopt when it is not a multiple of 8
+// bits, or too large.
 std::optional<uint64_t> EntryBytes(const SafetensorsEntry& entry) {
   uint64_t bits = entry.dtype->bits;
   bool is_empty = false;
@@ -272,8 +271,8 @@ Status TensorError(const SafetensorsEntry& entry, const std::string& why) {
                        std::to_string(entry.begin) + " of the data: " + why);
 }
 
-// A name given twice comes twice in a row in the order of their hashes, which
-// costs less than a set of all of them.
+// Duplicate names are neighbours when sorted by hash. Sorting costs less than a
+// set of all names.
 Status CheckNames(const std::vector<SafetensorsEntry>& entries) {
   using Hashed = std::pair<size_t, std::string_view>;
   std::vector<Hashed> names;
@@ -322,9 +321,9 @@ Status CheckEntries(std::vector<SafetensorsEntry>& entries,
                      before->name + "\", which end at " + std::to_string(end));
     }
     if (entry.begin > end) {
-      return TensorError(entry, "before its data_offsets " + range +
-                                    " lie bytes of no tensor, from " +
-                                    std::to_string(end));
+      return TensorError(entry, "the bytes from " + std::to_string(end) +
+                                    " to its data_offsets " + range +
+                                    " belong to no tensor");
     }
     end = entry.end;
     before = &entry;

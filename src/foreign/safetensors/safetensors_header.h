@@ -7,10 +7,10 @@
 //   the rest  the elements, C order, little endian, without gaps; offsets count
 //             from here
 //
-// Every rule of the format is checked, also those that the reference reader
-// leaves alone: a name given twice, a header that does not begin with '{'.
+// All rules of the format are checked, including two that the reference reader
+// ignores: a duplicate name, and a header that does not begin with '{'.
 // Thread-safety: pure functions. Units: bytes.
-// Errors: DataLoss, naming tensor and offset.
+// Errors: DataLoss, with tensor and offset.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@
 
 namespace holdfast {
 
-// The reference reader refuses larger headers, so that none is written; the
-// reference writer knows no bound, so that some are there to be read.
+// The reference reader refuses larger headers, so none are written. The
+// reference writer has no limit, so larger headers exist and must be read.
 inline constexpr uint64_t kSafetensorsWrittenHeaderBytesMax = 100'000'000;
 inline constexpr uint64_t kSafetensorsHeaderBytesMax = uint64_t{1} << 32;
 inline constexpr uint64_t kSafetensorsLengthBytes = 8;
@@ -36,7 +36,7 @@ inline constexpr std::string_view kSafetensorsMetadataKey = "__metadata__";
 struct SafetensorsDType {
   std::string_view name;  // "F32", "BF16", ...
   int bits = 0;           // of an element; 4 and 6 are packed
-  // Nullopt: there is no such dtype in holdfast.
+  // Nullopt if holdfast has no such dtype.
   std::optional<DType> dtype;
 };
 
@@ -44,7 +44,7 @@ struct SafetensorsDType {
 const SafetensorsDType* FindSafetensorsDType(std::string_view name);
 // REQUIRES: StorableDType("safetensors", dtype) is the dtype itself.
 const SafetensorsDType& SafetensorsDTypeOf(DType dtype);
-// Place in the order that the reference writer sorts tensors by, descending.
+// The rank by which the reference writer sorts tensors, in descending order.
 int SafetensorsDTypeRank(DType dtype);
 
 struct SafetensorsEntry {
@@ -60,18 +60,19 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// The length of the header from the first 8 bytes of a file of `file_bytes`.
+// The size of the header, from the first 8 bytes of a file of `file_bytes`.
 Result<uint64_t> SafetensorsHeaderLength(std::string_view first_bytes,
                                          uint64_t file_bytes);
 
 // `json` is the header without its length; `data_bytes` is the size of the data
-// that follow it.
+// after it.
 Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
                                                  uint64_t data_bytes);
 
-// Length, JSON and padding. The bytes are those of the reference writer, which
-// has at most one entry of metadata in an order that can be foretold.
-// ResourceExhausted when it would be larger than any reader takes.
+// Returns length, JSON and padding. The bytes equal those of the reference
+// writer, except that its order of metadata is unpredictable if it has several
+// entries. ResourceExhausted when the header would be larger than readers
+// accept.
 Result<std::string> SafetensorsHeaderBytes(const SafetensorsHeader& header);
 
 }  // namespace holdfast

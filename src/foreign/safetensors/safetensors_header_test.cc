@@ -1,4 +1,4 @@
-// Headers that break a rule, one a row; and what a good one gives back.
+// Headers that break a rule, one per row, and the result for a valid header.
 #include "foreign/safetensors/safetensors_header.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ const BadHeader kBadHeaders[] = {
     {"half a byte", ONE(R"("dtype":"F4","shape":[1],"data_offsets":[0,1])"), 1,
      "takes no number of bytes"},
     {"hole before", ONE(R"("dtype":"U8","shape":[1],"data_offsets":[1,2])"), 2,
-     "lie bytes of no tensor, from 0"},
+     "the bytes from 0 to its data_offsets [1, 2] belong to no tensor"},
     {"bytes after", ONE(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])"), 3,
      "holds 3 bytes of data, want 1"},
     {"overlap",

@@ -58,7 +58,7 @@ class LayoutPlanner {
   }
 
  private:
-  // Every value that has a tensor; `names_` names them.
+  // Plans a tensor for every value that has one; sets `names_`.
   Result<std::vector<PlannedTensor>> PlanTensors() {
     constexpr auto kCanBeName = [](const std::string& name) {
       return name != kSafetensorsMetadataKey && IsValidUtf8(name);
@@ -79,9 +79,9 @@ class LayoutPlanner {
     return tensors;
   }
 
-  // Splits as HF splits a state dict: in order, with a new file when the next
-  // tensor does not fit, and a file of its own for one that is too large for
-  // any.
+  // Splits like HF splits a state dict: in order, with a new file when the next
+  // tensor does not fit. A tensor that is too large for any file gets its own
+  // file.
   void PlanFiles(std::vector<PlannedTensor> tensors) {
     const uint64_t bytes_max = plan_.options.shard_bytes_max != 0
                                    ? plan_.options.shard_bytes_max
@@ -137,12 +137,12 @@ class LayoutPlanner {
       std::vector<PlannedTensor>& tensors = files_[i];
       SafetensorsLayout::File& file = layout_.files[i];
       // The reference writer sorts like this, wide dtypes first, so that every
-      // tensor is aligned; equal sources give equal files.
+      // tensor is aligned. Equal sources give equal files.
       std::sort(tensors.begin(), tensors.end(), ComesBefore);
       SafetensorsHeader header;
       header.metadata = metadata_;
-      // Each file has the metadata of the whole source, except the tree, which
-      // is in the index.
+      // Each file has all metadata of the source except the tree, which is in
+      // the index.
       if (files_.size() > 1) header.metadata.erase(std::string(kSidecarKey));
       uint64_t end = 0;
       for (PlannedTensor& tensor : tensors) {
@@ -177,7 +177,7 @@ class LayoutPlanner {
   }
 
   const TargetPlan& plan_;
-  std::vector<std::string> names_;  // as the plan's leaves; "" without a tensor
+  std::vector<std::string> names_;  // by leaf of the plan; "" without a tensor
   std::vector<std::vector<PlannedTensor>> files_;  // each in the file's order
   StringMap metadata_;
   uint64_t total_bytes_ = 0;

@@ -1,10 +1,10 @@
-// Which file of a safetensors checkpoint each leaf of a plan lies in, and
-// where: everything that is written besides the elements of arrays, before a
-// byte is.
+// The file and the offset of each leaf of a plan in a safetensors checkpoint,
+// and everything to be written except the elements of arrays, computed before
+// any byte is written.
 //
 // Thread-safety: pure functions. Units: bytes.
-// Errors: InvalidArgument for a leaf that the format cannot hold, naming it;
-// ResourceExhausted for a header larger than any reader takes.
+// Errors: InvalidArgument, with the leaf, for a leaf that the format cannot
+// hold; ResourceExhausted for a header larger than readers accept.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace holdfast {
 struct SafetensorsLayout {
   struct File {
     std::string name;
-    std::string header;  // with the length in front of it
+    std::string header;  // with its length at the start
     uint64_t byte_count = 0;
   };
   struct Place {
@@ -28,16 +28,16 @@ struct SafetensorsLayout {
   };
 
   std::vector<File> files;
-  std::vector<Place> places;  // as the plan's leaves; those of `stored`
+  std::vector<Place> places;  // by leaf of the plan; valid for `stored`
   std::vector<uint64_t>
-      order;  // as the plan's leaves: their order in the files
+      order;  // by leaf of the plan: its position in the files
   // The leaves that have a tensor, in the plan's order.
   std::vector<size_t> stored;
-  // The text of the index; empty when there is one file.
+  // The text of the index; empty if there is only one file.
   std::string index;
 };
 
-// `metadata`: entries of `__metadata__` where the plan's own have none.
+// `metadata` has entries of `__metadata__` that apply unless the plan has them.
 Result<SafetensorsLayout> LayOutSafetensors(
     const TargetPlan& plan,
     const std::map<std::string, std::string>& metadata = {});

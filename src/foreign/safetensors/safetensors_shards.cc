@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kShardingInfo = "DCP_SHARDING_INFO";
 constexpr std::string_view kShardPrefix = "shard-";
 
-// Nullopt: not a list of offsets.
+// Nullopt if this is not a list of offsets.
 std::optional<Shape> OffsetsOf(const nlohmann::json& tensor) {
   if (!tensor.is_object()) return std::nullopt;
   const auto offsets = tensor.find("saved_offsets");
@@ -47,7 +47,7 @@ Result<ShardOrigins> ParseShardOrigins(std::string_view text) {
   return origins;
 }
 
-// Elements of all boxes, or of the shape; nullopt: too many to count.
+// The product of the extents; nullopt if it overflows.
 std::optional<uint64_t> ElementsIn(const Shape& shape) {
   uint64_t count = 1;
   for (const int64_t extent : shape) {
@@ -92,8 +92,8 @@ Result<Box> ShardBox(const SafetensorsEntry& entry,
 Status PlaceShard(const Box& box, ExtentLeaf& leaf) {
   const bool is_whole = std::ranges::all_of(
       box.origin, [](int64_t offset) { return offset == 0; });
-  // Packed elements, and those of a dtype that holdfast lacks, have a shape of
-  // their own.
+  // Packed elements, and elements of a dtype that holdfast lacks, have another
+  // shape.
   if (leaf.extents.empty() || leaf.info.shape != box.shape) {
     if (is_whole) return Status();
     return UnimplementedError("tensor \"" + leaf.info.name +

@@ -1,15 +1,15 @@
-// Models that torch's distributed checkpoint writes as safetensors, each
-// process its own parts of the tensors in its own files,
-// shard-00002-model-00001-of-00001.safetensors. Where a part lies in its tensor
-// is in the file's metadata,
+// Models that torch's distributed checkpoint writes as safetensors: each
+// process writes its own parts of the tensors to its own files,
+// shard-00002-model-00001-of-00001.safetensors. The place of a part in its
+// tensor is in the file's metadata:
 //
 //   "DCP_SHARDING_INFO": "{tensor: {\"saved_offsets\": [3, 0]}, ...}"
 //
-// A tensor is as large as its parts say together; the format has no other word
-// of it, nor of how many processes there were.
+// The size of a tensor follows from its parts; the format records neither it
+// nor the number of processes.
 //
 // Thread-safety: pure functions. Units: elements.
-// Errors: DataLoss, naming the tensor.
+// Errors: DataLoss, with the name of the tensor.
 #pragma once
 
 #include <map>
@@ -28,23 +28,24 @@ namespace holdfast {
 
 using ShardOrigins = std::unordered_map<std::string, Shape>;
 
-// Takes a file's metadata about it, and drops it from them, for it is not true
-// of the tensors that are put together. Nullopt: its tensors are whole.
+// Parses the sharding information of a file, and removes it from the metadata,
+// since it does not apply to the assembled tensors. Nullopt if the file's
+// tensors are complete.
 Result<std::optional<ShardOrigins>> TakeShardOrigins(
     std::map<std::string, std::string>& metadata);
 
-// Where the entry lies in its tensor.
+// The box of the entry in its tensor.
 Result<Box> ShardBox(const SafetensorsEntry& entry,
                      const ShardOrigins& origins);
 
-// Makes of the leaf of an entry that of its tensor, so far as it is known.
+// Turns the leaf of an entry into that of its tensor, as far as that is known.
 Status PlaceShard(const Box& box, ExtentLeaf& leaf);
-// Puts the leaf of another entry to that of the tensor.
+// Adds the leaf of another entry to that of the tensor.
 Status JoinShard(ExtentLeaf part, const Box& box, ExtentLeaf& tensor);
-// Sets the leaf's `problem` when its parts leave some of it out.
+// Sets the leaf's `problem` when its parts do not cover it.
 void CheckIsCovered(ExtentLeaf& leaf);
 
-// FailedPrecondition for a file beside which lie shards of others.
+// FailedPrecondition for a file with shards of other processes next to it.
 Status CheckIsNoShard(const Place& file);
 
 }  // namespace holdfast

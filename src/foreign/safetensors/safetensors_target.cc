@@ -59,7 +59,8 @@ class SafetensorsTarget final : public FormatTarget {
     return SyncDirectory(directory_);
   }
 
-  // Headers come last: a file without one is not a safetensors file.
+  // Headers are written last: a file without a header is not a safetensors
+  // file.
   Status Finish() override {
     return CatchBadAlloc([&]() -> Status {
       for (const size_t leaf : layout_.stored) {

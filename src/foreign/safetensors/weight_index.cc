@@ -14,8 +14,8 @@
 namespace holdfast {
 namespace {
 
-// More than any list of names needs; it bounds a file that is read before it is
-// understood.
+// More than any list of names needs. It limits a file that is read before it is
+// parsed.
 constexpr uint64_t kIndexBytesMax = uint64_t{256} << 20;
 
 Result<WeightIndex> ParseWeightIndex(std::string_view text) {
@@ -66,13 +66,13 @@ bool IsDigit(char c) {
   return std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
-// Where the digits that end at `end` begin.
+// The position at which the digits before `end` begin.
 size_t DigitsBefore(std::string_view text, size_t end) {
   while (end > 0 && IsDigit(text[end - 1])) --end;
   return end;
 }
 
-// Without what tells the process whose shard it is.
+// Removes the part of the name that identifies the process of a shard.
 std::string WithoutShard(const std::string& front) {
   constexpr std::string_view kShard = "shard-";
   if (!front.starts_with(kShard)) return front;
@@ -102,7 +102,7 @@ std::optional<NumberedName> ParseNumberedName(const std::string& name) {
   return std::nullopt;
 }
 
-// Adds the missing parts of one set.
+// Adds the missing parts of one set to `missing`.
 void AddMissingParts(const std::vector<NumberedName>& parts, size_t count_max,
                      std::vector<std::string>& missing) {
   std::set<int64_t> numbers;

@@ -27,7 +27,7 @@ TEST(MissingParts, NumbersAreWrittenInManyWays) {
               ElementsAre("model_02_of_02.bin"));
   EXPECT_THAT(MissingParts({"m-9-of-10.bin", "m-10-of-10.bin"}, 1),
               ElementsAre("m-1-of-10.bin"));
-  // From 0 on where there is a 0.
+  // Numbers start at 0 if there is a 0.
   EXPECT_THAT(MissingParts({"w-00000-of-00003", "w-00002-of-00003"}),
               ElementsAre("w-00001-of-00003"));
   EXPECT_THAT(MissingParts({"model.fp16-00002-of-00002.safetensors",

@@ -1,5 +1,5 @@
-// Leaves of several checkpoints as one: the items of a step, each opened by
-// itself, or what a rescue has found whole.
+// Joins leaves of several checkpoints into one: the items of a step, each
+// opened separately, or the intact leaves that a rescue has found.
 //
 // Thread-safety, errors: as holdfast/checkpoint.h. Ownership: shares the parts.
 #pragma once
@@ -16,7 +16,7 @@ namespace holdfast {
 struct JoinedLeaf {
   LeafInfo info;
   size_t part = 0;
-  size_t leaf = 0;  // its number there
+  size_t leaf = 0;  // its index there
 };
 
 class JoinedLeaves final : public Checkpoint {
@@ -41,7 +41,7 @@ class JoinedLeaves final : public Checkpoint {
 };
 
 // `info` is the step's. Names and keys of leaves start with the item's name;
-// info().bases are those of all items.
+// info().bases has the bases of all items.
 using NamedItem = std::pair<std::string, std::shared_ptr<const Checkpoint>>;
 std::unique_ptr<Checkpoint> JoinItems(CheckpointInfo info,
                                       const std::vector<NamedItem>& items);

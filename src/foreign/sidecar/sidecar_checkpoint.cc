@@ -1,4 +1,4 @@
-// WithSidecar: a checkpoint seen through its sidecar.
+// WithSidecar: a checkpoint read through its sidecar.
 #include <algorithm>
 #include <limits>
 #include <unordered_map>
@@ -18,14 +18,14 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kNoBase = std::numeric_limits<size_t>::max();
-// Casts from raw bits go through this much memory.
+// Casts from raw bits use this much memory.
 constexpr uint64_t kCastBytesMax = uint64_t{4} << 20;
 
-// A leaf, and where the base has it.
+// A leaf, and its place in the base.
 struct SeenLeaf {
   size_t base = kNoBase;
-  bool adds_axis = false;  // the base has one more, of the parts of a complex
-  std::string text;        // without a base
+  bool adds_axis = false;  // the base has one more, for the parts of a complex
+  std::string text;        // if there is no base
 };
 
 class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
@@ -58,7 +58,7 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
     HF_ASSIGN_OR_RETURN(LeafExtents found,
                         holdfast::ExtentsOf(*base_, seen.base));
     if (!seen.adds_axis) return found;
-    // A complex element is two neighbours of the base.
+    // A complex element is two adjacent elements of the base.
     const size_t part_bytes = DTypeBytes(*infos_[leaf].dtype) / 2;
     for (Extent& extent : found.extents) {
       Shape strides = ExtentStrides(extent, part_bytes);
@@ -138,8 +138,8 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
     return Status();
   }
 
-  // The common.pt that a Megatron target makes of small values, for Megatron's
-  // own readers: the sidecar has the values themselves.
+  // Whether the leaf is the common.pt that a Megatron target makes from small
+  // values for Megatron's own readers; the sidecar has the values themselves.
   bool IsMadeOfSmallValues(size_t i) const {
     const LeafInfo& leaf = base_->leaves()[i];
     return info_.format == "megatron-zarr" && leaf.kind == ValueKind::kObject &&
@@ -165,7 +165,7 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
         leaves_.push_back({i, false, ""});
       }
     }
-    // Leaves for which the format has no tensor.
+    // Leaves without a tensor in the format.
     for (const SidecarLeaf& leaf : sidecar.leaves) {
       if (leaf.stored.empty()) HF_RETURN_IF_ERROR(AddSeen(leaf));
     }
@@ -224,7 +224,7 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
   }
 
   Status CheckFits(const SidecarLeaf& leaf, const LeafInfo& base) const {
-    if (!base.problem.ok()) return Status();  // which reading tells
+    if (!base.problem.ok()) return Status();  // reported when it is read
     if (HasText(leaf.kind) && HasText(base.kind)) return Status();
     const bool is_numeric = HasElements(base.kind) && base.dtype.has_value();
     if (HasText(leaf.kind)) {
@@ -262,7 +262,7 @@ class SidecarCheckpoint final : public Checkpoint, public StoredExtents {
     return *base_->leaves()[leaves_[request.leaf].base].dtype;
   }
 
-  // The base can give the elements as they are wanted.
+  // Whether the base can return the elements in the requested form.
   bool CanPass(const ReadRequest& request) const {
     const DType dtype = *infos_[request.leaf].dtype;
     return request.target.dtype == dtype ||

@@ -24,7 +24,7 @@ std::optional<ValueKind> ValueKindOf(std::string_view name) {
   return std::nullopt;
 }
 
-// Shardings are long, and many arrays have the same one.
+// Shardings are long, and many arrays have the same sharding.
 class ShardingTable {
  public:
   size_t IndexOf(const std::string& text) {
@@ -43,7 +43,7 @@ void PutText(std::string_view name, const std::string& text, Json& out) {
   if (!text.empty()) out[std::string(name)] = text;
 }
 
-// Which keys are of a kind: one bool a key, where it is of any.
+// Writes which keys have this kind, one bool per key, unless no key has it.
 void PutKind(const char* name, const SidecarLeaf& leaf, KeyKind kind,
              Json& out) {
   Json flags = Json::array();
@@ -265,7 +265,7 @@ bool IsOneOf(DType dtype, std::initializer_list<DType> dtypes) {
   return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
 }
 
-// bool, whole bytes of integers, and the floats of IEEE 754.
+// bool, integers of complete bytes, and the IEEE 754 floats.
 bool IsPlain(DType dtype) {
   return IsOneOf(dtype, {DType::kBool, DType::kInt8, DType::kInt16,
                          DType::kInt32, DType::kInt64, DType::kUint8,
@@ -318,7 +318,7 @@ std::string SidecarText(const TreeSidecar& sidecar) {
   PutText("value_metadata_tree", sidecar.value_metadata_tree, out);
   if (!shardings.texts().empty()) out["shardings"] = shardings.texts();
   out["leaves"] = std::move(leaves);
-  // Names are UTF-8 in every format; replaced where a caller's are not.
+  // Names are UTF-8 in every format; invalid bytes from a caller are replaced.
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -333,7 +333,7 @@ StoredAs StorableDType(std::string_view format, DType dtype) {
   if (dtype == DType::kComplex128) return {DType::kFloat64, 2};
   const size_t bytes = DTypeBytes(dtype);
   if (!is_signed || bytes == 1) return {UnsignedOfWidth(bytes), 0};
-  switch (bytes) {  // Megatron has no other unsigned integers than uint8
+  switch (bytes) {  // uint8 is Megatron's only unsigned integer
     case 2:
       return {DType::kInt16, 0};
     case 4:

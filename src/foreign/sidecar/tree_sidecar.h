@@ -1,14 +1,14 @@
-// The sidecar: what a foreign format cannot say of a tree, as one JSON document
-// kept beside or inside it: key paths, kinds, dtypes that it lacks, small
-// values, and order.
+// The sidecar: everything about a tree that a foreign format cannot express, as
+// one JSON document next to or inside the checkpoint: key paths, kinds, dtypes
+// that the format lacks, small values, and order.
 //
-// Where it lies: safetensors: `__metadata__` (sharded: the index's "metadata")
+// Its place: safetensors: `__metadata__` (sharded: the index's "metadata")
 // under kSidecarKey; npz: the member kSidecarKey + ".json"; dcp and
-// megatron-zarr: the file kSidecarFile; Orbax: a document of the item's own
+// megatron-zarr: the file kSidecarFile; Orbax: one of the item's own documents
 // (own_documents.h), under kSidecarKey.
 // Thread-safety: pure functions of their arguments.
-// Errors: DataLoss for a text that is not a sidecar; FailedPrecondition for one
-// that does not fit the tensors, saying how to read them without it.
+// Errors: DataLoss for a text that is not a sidecar; FailedPrecondition for a
+// sidecar that does not fit the tensors, with how to read them without it.
 #pragma once
 
 #include <cstdint>
@@ -29,15 +29,15 @@ inline constexpr std::string_view kSidecarFile = "_HOLDFAST_TREE";
 
 struct SidecarLeaf {
   std::vector<std::string> key;
-  std::vector<KeyKind> key_kinds;  // one a key; empty: all names
+  std::vector<KeyKind> key_kinds;  // one per key; empty: all names
   ValueKind kind = ValueKind::kArray;
   std::optional<DType> dtype;  // arrays and scalars
   Shape shape;
-  // The tensor of the format whose bits are the elements (arrays, scalars) or
-  // the bytes of the text (the others, uint8 of one axis). Empty: the value is
+  // The format's tensor whose bits are the elements (arrays, scalars) or the
+  // bytes of the text (other kinds; uint8 of one axis). If empty, the value is
   // `text`.
   std::string stored;
-  // Text, bytes, a scalar's element, the torch file of an object.
+  // Text, bytes, the element of a scalar, the torch file of an object.
   std::string text;
   std::string value_type;
   std::string prng_impl;
@@ -49,8 +49,8 @@ struct SidecarLeaf {
 
 struct TreeSidecar {
   std::vector<SidecarLeaf> leaves;  // in the order of leaves()
-  // It has only the leaves that differ: every other tensor is a leaf as the
-  // format has it, in its place.
+  // The sidecar has only leaves that differ: every other tensor is a leaf as
+  // the format has it, in its place.
   bool is_partial = false;
   std::map<std::string, std::string> items;  // as CheckpointInfo::items
   // JSON texts, or empty, as in CheckpointInfo.
@@ -61,37 +61,38 @@ struct TreeSidecar {
   bool operator==(const TreeSidecar&) const = default;
 };
 
-// One line of JSON.
+// Returns one line of JSON.
 std::string SidecarText(const TreeSidecar& sidecar);
 Result<TreeSidecar> ParseSidecar(std::string_view text);
 
-// The checkpoint with leaves() as the sidecar says; `base` is read through it.
-// Every tensor of `base` must be in the sidecar (unless it is partial) and the
-// other way round, with as many bytes.
+// Returns a checkpoint with the leaves() of the sidecar; `base` is read through
+// it. Every tensor of `base` must be in the sidecar (unless that is partial)
+// and vice versa, with the same size.
 Result<std::unique_ptr<Checkpoint>> WithSidecar(
     std::unique_ptr<Checkpoint> base, const TreeSidecar& sidecar);
 
-// The same with the sidecar's text; `where` names it in an error of parsing.
+// Like WithSidecar, with the sidecar's text; `where` names the text in a parse
+// error.
 Result<std::unique_ptr<Checkpoint>> WithSidecarText(
     std::unique_ptr<Checkpoint> base, std::string_view text,
     std::string_view where);
 
-// The same with the sidecar in the file kSidecarFile of `directory`; `base`
-// itself where there is no such file.
+// Like WithSidecar, with the sidecar in the file kSidecarFile of `directory`;
+// returns `base` itself if there is no such file.
 Result<std::unique_ptr<Checkpoint>> WithSidecarFile(
     std::unique_ptr<Checkpoint> base, const Place& directory);
 
-// The dtype as which a format stores elements of `dtype`: itself if it can,
-// otherwise raw bits that only the sidecar can tell from numbers.
+// The dtype with which a format stores elements of `dtype`: itself if possible,
+// otherwise raw bits that only the sidecar distinguishes from numbers.
 struct StoredAs {
   DType dtype = DType::kUint8;
-  // A last axis of this extent is added; 0: none (complex as two floats).
+  // A last axis with this extent is added (complex as two floats); 0: no axis.
   int64_t last_axis = 0;
 
   bool operator==(const StoredAs&) const = default;
 };
-// `format` as CheckpointInfo::format names it. For "orbax", "ocdbt", … every
-// dtype is itself.
+// `format` is a name as in CheckpointInfo::format. For "orbax", "ocdbt", …,
+// every dtype is stored as itself.
 StoredAs StorableDType(std::string_view format, DType dtype);
 
 // `shape` with the last axis of `stored`.

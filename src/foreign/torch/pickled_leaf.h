@@ -8,9 +8,9 @@
 
 namespace holdfast {
 
-// Gives the leaf the kind and the text of a value that holdfast has a kind for:
-// None, a bool, a float, an int of 64 bits, a complex number, a string, bytes,
-// an empty list, tuple or dict. False for all others.
+// If holdfast has a kind for the value, sets kind and text of the leaf: None, a
+// bool, a float, an int of 64 bits, a complex number, a string, bytes, an empty
+// list, tuple or dict. Returns false for all other values.
 bool BecomeValue(const PickleValue& value, ExtentLeaf& leaf);
 
 }  // namespace holdfast

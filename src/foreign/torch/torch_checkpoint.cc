@@ -34,12 +34,13 @@ using pickle::Node;
 using pickle::NodeIndex;
 using pickle::NodeKind;
 
-// The names of all leaves, and what is kept of each, may be this many times
-// larger than the file, and this much in any case.
+// The names of all leaves, with the memory of each leaf, may be
+// kPickleExpansionMax times larger than the file, and at least this large in
+// any case.
 constexpr uint64_t kNameBytesFree = uint64_t{64} << 20;
 constexpr uint64_t kLeafBytes = 256;
 
-// An array that lay in the pickle itself.
+// An array that was stored in the pickle itself.
 class MemoryReader final : public ArrayReader {
  public:
   explicit MemoryReader(Array array) : array_(std::move(array)) {}
@@ -52,7 +53,8 @@ class MemoryReader final : public ArrayReader {
   const Array array_;
 };
 
-// A storage's CRC, which many tensors may wait for, and which is read once.
+// The CRC check of a storage, which many tensors may share, and which runs
+// once.
 class StorageCheck {
  public:
   StorageCheck(Document document, pickle::StoragePlace place)
@@ -78,13 +80,13 @@ struct TorchLeaves {
   std::vector<std::string> notes;
 };
 
-// The parts of a module's state_dict(), in the module as it was pickled.
+// The parts of a module's state_dict(), from the module as it was pickled.
 struct ModuleParts {
   std::string class_name;
   std::vector<std::pair<std::string, NodeIndex>> entries;
 };
 
-// Keys and values of a dict or an OrderedDict; null for anything else.
+// The keys and values of a dict or an OrderedDict; null for anything else.
 const std::vector<NodeIndex>* MappingOf(const pickle::Program& program,
                                         const Node& node) {
   if (node.kind == NodeKind::kDict) return &node.children;
@@ -97,7 +99,7 @@ const std::vector<NodeIndex>* MappingOf(const pickle::Program& program,
   return is_plain ? &object.pairs : nullptr;
 }
 
-// The value of a text key; null when it is missing.
+// The value of a string key; null if it is missing.
 const Node* MemberOf(const pickle::Program& program,
                      const std::vector<NodeIndex>& pairs,
                      std::string_view name) {
@@ -110,7 +112,7 @@ const Node* MemberOf(const pickle::Program& program,
   return nullptr;
 }
 
-// The texts of a set, as protocols from 2 to 5 pickle it.
+// The strings in a set, as protocols 2 to 5 pickle it.
 std::unordered_set<std::string_view> TextsOf(const pickle::Program& program,
                                              const Node* set) {
   std::unordered_set<std::string_view> texts;
@@ -126,7 +128,7 @@ std::unordered_set<std::string_view> TextsOf(const pickle::Program& program,
   return texts;
 }
 
-// The parts of an object that is a torch.nn.Module by its state.
+// The parts of an object whose state shows that it is a torch.nn.Module.
 std::optional<ModuleParts> ModuleOf(const pickle::Program& program,
                                     const Node& node) {
   if (node.kind != NodeKind::kObject) return std::nullopt;
@@ -160,7 +162,7 @@ std::optional<ModuleParts> ModuleOf(const pickle::Program& program,
   return module;
 }
 
-// Makes leaves of the nodes of a pickle.
+// Makes leaves from the nodes of a pickle.
 class LeafMaker {
  public:
   LeafMaker(Document document, std::string file, bool verify)
@@ -197,7 +199,8 @@ class LeafMaker {
     return AddLeaf(index);
   }
 
-  // Takes the parts of its state_dict(): the rest of a module is its program's.
+  // Visits the parts of its state_dict(); the rest of a module belongs to its
+  // program.
   Status VisitModule(NodeIndex index, const ModuleParts& module) {
     refused_.Tell(index);
     if (module_depth_ == 0) {
@@ -220,7 +223,7 @@ class LeafMaker {
     return Status();
   }
 
-  // Keys and values of a dict or an OrderedDict that is not empty.
+  // The keys and values of a dict or an OrderedDict that is not empty.
   const std::vector<NodeIndex>* PairsOf(const Node& node) const {
     const std::vector<NodeIndex>* pairs = MappingOf(program_, node);
     return pairs == nullptr || pairs->empty() ? nullptr : pairs;
@@ -234,7 +237,7 @@ class LeafMaker {
                              : std::string(key.text);
   }
 
-  // A tree has texts and integers as keys, and each text once.
+  // A tree has strings and integers as keys, and no duplicates.
   bool AreKeys(const std::vector<NodeIndex>& pairs) const {
     std::unordered_set<std::string> texts;
     for (size_t i = 0; i < pairs.size(); i += 2) {
@@ -265,8 +268,8 @@ class LeafMaker {
     return Status();
   }
 
-  // Values may be shared, and even hold themselves: what is written out of them
-  // is bounded.
+  // Values may be shared, and even contain themselves, so the expansion is
+  // bounded.
   Status VisitChild(KeyElement element, NodeIndex child) {
     path_bytes_ += element.key.size() + 1;
     name_bytes_ += path_bytes_ + kLeafBytes;
@@ -293,7 +296,7 @@ class LeafMaker {
     return Status();
   }
 
-  // At the present path.
+  // Makes a leaf at the current path.
   ExtentLeaf NewLeaf() const {
     ExtentLeaf leaf;
     leaf.info.name = ParamName(path_);
@@ -321,8 +324,7 @@ class LeafMaker {
     return Status();
   }
 
-  // Parts of a tensor that are left out (hooks, attributes) do not matter to
-  // it.
+  // Omitted parts of a tensor (hooks, attributes) do not affect it.
   Status Fill(NodeIndex index, ExtentLeaf& leaf) {
     const Node& node = program_.node(index);
     leaf.info.kind = ValueKind::kArray;
@@ -394,7 +396,7 @@ class LeafMaker {
     }
   }
 
-  // Values that need no tensor's elements.
+  // For values that need no elements of tensors.
   bool BecomeSmall(NodeIndex index, ExtentLeaf& leaf) const {
     const Node& node = program_.node(index);
     const bool may_hold_tensors = node.kind == NodeKind::kObject
@@ -416,7 +418,7 @@ class LeafMaker {
         value.is(PickleKind::kNdarray) || value.is(PickleKind::kTensor);
     if (!is_array && !value.is(PickleKind::kNumpyScalar)) return false;
     const Array& array = value.array();
-    // Another dtype's elements are kept as bytes, with one more axis.
+    // Elements of another dtype are kept as bytes, with one more axis.
     if (array.shape() != value.shape()) return false;
     leaf.info.kind = is_array ? ValueKind::kArray : ValueKind::kScalar;
     leaf.info.dtype = array.dtype();
@@ -437,7 +439,7 @@ class LeafMaker {
   uint64_t name_bytes_ = 0;
   uint64_t path_bytes_ = 0;
   KeyPath path_;
-  std::unordered_set<NodeIndex> open_;  // those of the path
+  std::unordered_set<NodeIndex> open_;  // the nodes on the path
   int module_depth_ = 0;
   pickle::RefusedParts refused_;
   TorchLeaves found_;
@@ -474,7 +476,7 @@ Result<std::unique_ptr<Checkpoint>> OpenFile(const Place& place, bool verify) {
                               std::move(found.leaves));
 }
 
-// A model in several files: those of an index, or those whose names say it.
+// A model in several files: those of an index, or those whose names form a set.
 struct TorchFiles {
   Place named;  // the index, or the directory
   Place directory;
@@ -488,7 +490,7 @@ struct TorchFiles {
   }
 };
 
-// Puts the leaves of one file of a set to the others.
+// Adds the leaves of one file in a set to `all`.
 Status AddLeavesOf(Store& store, const TorchFiles& set, const std::string& name,
                    bool verify, FoundWeights& found,
                    std::vector<std::string>& notes,
@@ -498,7 +500,7 @@ Status AddLeavesOf(Store& store, const TorchFiles& set, const std::string& name,
     notes.push_back(name + ": " + std::move(note));
   }
   for (ExtentLeaf& leaf : file.leaves) {
-    // A file of no tensors.
+    // The file has no tensors.
     if (leaf.info.name.empty() && IsEmptyKind(leaf.info.kind)) continue;
     HF_RETURN_IF_ERROR(
         found.Add(leaf.info.name, name, set.index ? &*set.index : nullptr));
@@ -546,8 +548,8 @@ Result<TorchFiles> SetOfIndex(const Place& file) {
   return set;
 }
 
-// The files that a directory, or a path to an index, stands for; none for a
-// file.
+// The files that a directory, or the path of an index, stands for; nullopt for
+// a file.
 Result<std::optional<TorchFiles>> FindSet(const Place& place) {
   if (IsIndex(place)) {
     HF_ASSIGN_OR_RETURN(TorchFiles set, SetOfIndex(place));
@@ -573,7 +575,7 @@ Result<std::optional<TorchFiles>> FindSet(const Place& place) {
   return std::optional(std::move(set));
 }
 
-// Whether each of its members has a CRC.
+// Whether each member of the file has a CRC.
 Result<bool> HasChecksums(const Place& file) {
   HF_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store,
                       MakeFileSet({{file.name(), file}}));

@@ -1,17 +1,17 @@
-// Reading files of torch.save (.pt, .pth, .bin, .ckpt) as checkpoints: one,
-// those that an index names (pytorch_model.bin.index.json), or without an index
-// those of a directory that are a model by their names (weight_index.h).
+// Reads files of torch.save (.pt, .pth, .bin, .ckpt) as checkpoints: one file,
+// the files of an index (pytorch_model.bin.index.json), or, without an index,
+// the files of a directory whose names form a model (weight_index.h).
 //
-// The dicts, lists and tuples of the pickle are the tree; tensors lie in the
-// file and are read from there; numbers, texts and numpy arrays are leaves. A
+// The dicts, lists and tuples of the pickle are the tree. Tensors are read from
+// their place in the file; numbers, strings and numpy arrays are leaves. A
 // module is the tree of its state_dict(). Any other object is a leaf of kind
-// kObject. Nothing that the pickle names is run: a value that would have to be
-// is a leaf of kind kObject whose `problem` (PermissionDenied) says so, and the
-// others can be read.
+// kObject. Nothing that the pickle names is run: a value that requires this is
+// a leaf of kind kObject with a `problem` (PermissionDenied), and other values
+// can be read.
 // Thread-safety: pure functions of the file system.
 // Errors: NotFound; those of holdfast/tools/torch_file.h with the path; those
-// of weight_index.h; PermissionDenied for what was hidden in the pickle and is
-// in no value. A tensor that cannot be read is its leaf's `problem`.
+// of weight_index.h; PermissionDenied for names that are hidden in the pickle
+// and in no value. A tensor that cannot be read is its leaf's `problem`.
 #pragma once
 
 #include <memory>
@@ -28,13 +28,13 @@ inline constexpr std::string_view kTorchIndexFile =
     "pytorch_model.bin.index.json";
 
 // `place` is absolute: a file, an index, or a directory with either. With
-// `verify` a storage is compared with its CRC before the first part of it is
-// given; files from before torch 1.6 have none.
+// `verify`, a storage is compared with its CRC before any part of it is
+// returned; files from before torch 1.6 have no CRCs.
 Result<std::unique_ptr<Checkpoint>> OpenTorchFile(const Place& place,
                                                   bool verify);
 
-// The zip archives that `place` stands for; none when one of its files is from
-// before torch 1.6, or was saved without checksums.
+// The zip archives that `place` consists of; empty when one of its files is
+// from before torch 1.6, or was saved without checksums.
 Result<std::vector<Place>> CheckedArchives(const Place& place);
 
 }  // namespace holdfast

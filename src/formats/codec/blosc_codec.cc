@@ -18,22 +18,22 @@
 namespace holdfast {
 namespace {
 
-// Bounds of c-blosc's.
+// The limits of c-blosc.
 constexpr size_t kBloscBlockBytesMax =
     (std::numeric_limits<int32_t>::max() - 255 * 4) / 3;
 constexpr size_t kCompressedBytesMin = 128;
 constexpr size_t kStreamCountMax = 16;
 
-// No compressor in blosc makes more of a byte than zstd, whose run of 128 KiB
-// takes 4 (and the block in front of it is never empty).
+// No compressor in blosc expands a byte more than zstd, whose run of 128 KiB
+// takes 4 bytes (and the block before it is never empty).
 constexpr uint64_t kDecodeFactorMax = 32768;
 
 Status BloscDamage(const std::string& what) {
   return DataLossError("blosc container: " + what);
 }
 
-// The decoded size in the header, once the header's own claim of the encoded
-// size has been compared with the bytes there are.
+// Checks that the encoded size in the header equals the number of bytes, and
+// returns the decoded size in the header.
 Result<size_t> CheckHeader(std::string_view in) {
   if (in.size() < kBloscHeaderBytes || BloscWord(in, 12) != in.size() ||
       BloscWord(in, 4) > kBloscDecodedBytesMax) {
@@ -43,7 +43,7 @@ Result<size_t> CheckHeader(std::string_view in) {
   return BloscWord(in, 4);
 }
 
-// REQUIRES: CheckHeader has found it good.
+// REQUIRES: CheckHeader has accepted `in`.
 Result<BloscHeader> ParseBloscHeader(std::string_view in) {
   BloscHeader header;
   header.flags = static_cast<uint8_t>(in[2]);
@@ -75,12 +75,12 @@ class BloscDecoder {
                std::span<char> out, CodecContext& context)
       : header_(header), in_(in), out_(out), context_(context) {}
 
-  // Those blocks that hold some of the wanted bytes.
+  // Decodes the blocks that hold any of the wanted bytes.
   Status Decode(DecodedRange wanted) {
-    // An empty container has no blocks, whatever its header says of their size.
+    // An empty container has no blocks, whatever block size its header claims.
     if (header_.decoded_bytes == 0) return Status();
     if (header_.Has(kBloscStored)) return Copy(wanted);
-    // The offsets of all blocks must be there before memory is taken for one.
+    // All block offsets must be present before memory is allocated for a block.
     if (header_.block_count() >
         (in_.size() - kBloscHeaderBytes) / kBloscWordBytes) {
       return DoesNotDecode();
@@ -140,7 +140,8 @@ class BloscDecoder {
     return Status();
   }
 
-  // Straight from planes to items, where the block is such.
+  // Decodes planes straight to items. Returns false if the block is not of
+  // planes.
   bool DecodesAsPlanes(size_t at, std::span<char> out) {
     if (header_.compressor != BloscCompressor::kZstd ||
         !header_.shuffles_bytes() || StreamCount(out.size()) != 1 ||
@@ -149,7 +150,7 @@ class BloscDecoder {
     }
     const size_t byte_count = BloscWord(in_, at);
     at += kBloscWordBytes;
-    // A stream of its decoded size is not a frame.
+    // A stream as large as its decoded size is not a frame.
     return byte_count <= in_.size() - at && byte_count != out.size() &&
            DecodeBloscPlanes(in_.substr(at, byte_count), header_.item_bytes,
                              out, context_);
@@ -190,7 +191,8 @@ class BloscDecoder {
   CodecContext& context_;
 };
 
-// The next four functions choose as c-blosc does, so that the bytes are equal.
+// The next four functions make the same choices as c-blosc, so that the bytes
+// are equal.
 
 bool IsForHighRatio(BloscCompressor compressor) {
   return compressor == BloscCompressor::kLz4hc ||
@@ -242,7 +244,7 @@ class BloscEncoder {
                std::span<char> out, CodecContext& context)
       : header_(header), level_(level), in_(in), out_(out), context_(context) {}
 
-  // The bytes written.
+  // Returns the number of bytes written.
   Result<size_t> Encode() {
     if (level_ > 0 && in_.size() >= kCompressedBytesMin) {
       HF_RETURN_IF_ERROR(
@@ -265,13 +267,13 @@ class BloscEncoder {
     return at_;
   }
 
-  // False when the elements themselves take no more.
+  // Returns false when the encoding would not be smaller than the elements.
   Result<bool> EncodeBlocks() {
     at_ = kBloscHeaderBytes + header_.block_count() * kBloscWordBytes;
     for (size_t block = 0; block < header_.block_count(); ++block) {
       HF_RETURN_IF_ERROR(context_.impl().CheckCancel());
       const size_t word_at = kBloscHeaderBytes + block * kBloscWordBytes;
-      // An encoding that reaches the size of the stored form is given up.
+      // An encoding that reaches the size of the stored form is abandoned.
       if (at_ >= out_.size()) return false;
       StoreBloscWord(at_, out_.data() + word_at);
       HF_ASSIGN_OR_RETURN(const bool fits, EncodeBlock(block));
@@ -317,7 +319,8 @@ class BloscEncoder {
     if (out_.size() - at_ <= kBloscWordBytes) return false;
     at_ += kBloscWordBytes;
     size_t room = in.size();
-    // Snappy refuses a target below its worst case, though it would need less.
+    // Snappy refuses a target smaller than its worst case, even if it needs
+    // less.
     if (header_.compressor == BloscCompressor::kSnappy) {
       room = SnappyBytesMax(in.size());
     }
@@ -325,7 +328,7 @@ class BloscEncoder {
     HF_ASSIGN_OR_RETURN(size_t byte_count,
                         CompressBloscStream(header_.compressor, level_, in,
                                             out_.subspan(at_, room), context_));
-    // A stream of its decoded size would be taken for stored bytes.
+    // A stream as large as its decoded size would be read as stored bytes.
     if (byte_count == 0 || byte_count == in.size()) {
       if (out_.size() - at_ < in.size()) return false;
       std::memcpy(out_.data() + at_, in.data(), in.size());
@@ -341,7 +344,7 @@ class BloscEncoder {
   const std::string_view in_;
   const std::span<char> out_;
   CodecContext& context_;
-  size_t at_ = 0;  // the bytes written
+  size_t at_ = 0;  // the number of bytes written
 };
 
 }  // namespace
@@ -418,7 +421,7 @@ Result<Bytes> BloscCodec::DecodeBounded(std::string_view in,
     return DecodedSizeError("blosc container", decoded_bytes_max,
                             decoded_bytes);
   }
-  // The header's bare claim justifies no memory: a header of 16 bytes may claim
+  // The claim in the header justifies no memory: a header of 16 bytes may claim
   // 2 GiB.
   if (decoded_bytes > DecodedBytesMax(in)) {
     return DecodedSizeError("blosc container", decoded_bytes,

@@ -1,13 +1,13 @@
 // The blosc codec: one chunk is one blosc 1.x container, which names its own
 // compressor, shuffle and sizes in a 16-byte header.
 //
-// Containers are written and read here, and not by c-blosc, which does not look
-// whether it was given the memory that it asks for. Its bytes are the same,
-// but for blosclz and for planes (blosc_planes.h).
+// This code writes and reads containers itself rather than call c-blosc, which
+// does not check whether it got the memory that it asks for. Its bytes equal
+// c-blosc's, except for blosclz and planes (blosc_planes.h).
 // Thread-safety: immutable. Ownership: inputs are borrowed. Units: bytes.
-// Errors: DataLoss for a container that is damaged or of another size;
+// Errors: DataLoss for a container that is damaged or decodes to another size;
 // InvalidArgument for chunks above 2 GiB, which the format cannot hold;
-// ResourceExhausted when there is no memory.
+// ResourceExhausted when there is not enough memory.
 #pragma once
 
 #include "formats/codec/codec.h"
@@ -19,7 +19,8 @@ bool IsBloscCompressorName(std::string_view cname);
 
 class BloscCodec : public BytesCodec {
  public:
-  // REQUIRES: parameters within their ranges; item_bytes replaces typesize 0.
+  // REQUIRES: parameters are within their ranges. item_bytes replaces typesize
+  // 0.
   BloscCodec(const BloscParams& params, size_t item_bytes);
 
   std::string_view name() const override { return "blosc"; }

@@ -70,7 +70,8 @@ TEST(BloscCodecTest, BytesAreThoseOfCBlosc) {
     for (int clevel : {0, 1, 5, 9}) {
       for (int shuffle : {0, 1, 2}) {
         for (size_t item_bytes : {1, 2, 3, 4, 8, 16, 17}) {
-          // Blocks whose items are not a multiple of 8, and a rest of an item.
+          // Blocks whose item count is not a multiple of 8, and a partial last
+          // item.
           for (size_t size : {127, 128, 5003, 40000}) {
             if (size > 5003 && clevel == 9) continue;  // slow
             const BloscParams params{cname, clevel, shuffle, 0, 0};
@@ -124,7 +125,8 @@ TEST(BloscCodecTest, TheHeaderHasTheTypeSize) {
 }
 
 TEST(BloscCodecTest, BitShuffleSavesOnWeights) {
-  // The reason for compression="fast": less than zstd leaves (0.780, 0.923).
+  // The reason for compression="fast": the result is smaller than zstd's
+  // (0.780, 0.923).
   const auto bf16 = MustMake(BloscParams{"lz4", 5, 2, 0, 0}, 2);
   EXPECT_LT(MustEncode(*bf16, NormalBfloat16s(1 << 20, 1)).size(),
             0.765 * (1 << 20));
@@ -164,8 +166,8 @@ TEST(BloscCodecTest, RejectsTruncationAndTrailingBytes) {
 }
 
 TEST(BloscCodecTest, DamageNeverLeavesTheBuffers) {
-  // Blosc has no checksum: damage may go unseen, but memory stays whole (the
-  // sanitizers watch) and the only error is DataLoss.
+  // Blosc has no checksum: damage may go unnoticed, but memory stays intact
+  // (the sanitizers watch), and the only error is DataLoss.
   for (const char* cname : {"blosclz", "lz4", "snappy", "zlib", "zstd"}) {
     const auto codec = MustMake(BloscParams{cname, 5, 2, 0, 0}, 4);
     const std::string encoded = MustEncode(*codec, PatternBytes(1000, 1));

@@ -23,10 +23,10 @@ Vector HighInterleaved(Vector a, Vector b) {
                                  29, 14, 30, 15, 31);
 }
 
-// Moves the byte at index i of all the vectors' bytes to the index that is i
-// with its bits rotated to the left, `kRounds` times. So 16 items of kCount
-// bytes (index: item, byte) become kCount vectors of a byte each (byte, item)
-// in 4 rounds, as 16 lanes have 4 bits; log2(kCount) rounds give items again.
+// Moves each byte of all the vectors from index i to the index that is i with
+// its bits rotated left `kRounds` times. So 16 items of kCount bytes (index:
+// item, byte) become kCount vectors, one for each byte (index: byte, item), in
+// 4 rounds, since 16 lanes need 4 bits; log2(kCount) rounds restore the items.
 // Unrolled, so that the vectors stay in registers: a third fewer instructions.
 template <int kRounds, size_t kCount>
 [[gnu::always_inline]] inline void RotateIndexes(Vector (&v)[kCount]) {
@@ -43,8 +43,8 @@ template <int kRounds, size_t kCount>
   }
 }
 
-// Shuffles the items of `in` from `first` on, one at a time: the rest that is
-// less than a vector.
+// Shuffles the items of `in` from `first` on, one at a time. These are the rest
+// that does not fill a vector.
 void ShuffleItems(size_t item_bytes, size_t first, size_t item_count,
                   const char* in, char* out) {
   for (size_t i = first; i < item_count; ++i) {
@@ -92,7 +92,7 @@ void JoinFast(size_t item_count, const char* const* planes, char* out) {
   JoinItems(kItemBytes, i, item_count, planes, out);
 }
 
-// Bit j of byte i of each word changes places with bit i of byte j.
+// Swaps bit j of byte i with bit i of byte j, in each word.
 template <typename T>
 T TransposedBits(T x) {
   T t = (x ^ (x >> 7)) & 0x00AA00AA00AA00AAull;
@@ -110,7 +110,8 @@ void TransposeBits(Vector (&v)[8]) {
   }
 }
 
-// One byte of `byte_count` items, a multiple of 8, as 8 rows of a bit each.
+// Splits one byte of each of `byte_count` items (a multiple of 8) into 8 rows
+// of one bit each.
 void SplitBits(size_t byte_count, const char* in, char* out) {
   const size_t row_bytes = byte_count / 8;
   size_t i = 0;  // within a row
@@ -214,7 +215,7 @@ void UnshuffleBytes(size_t item_bytes, std::string_view in, char* out) {
 void ShuffleBits(size_t item_bytes, std::string_view in, char* out,
                  char* scratch) {
   const size_t item_count = in.size() / item_bytes;
-  // c-blosc leaves a count that is not a multiple of 8 unfiltered.
+  // c-blosc does not filter a block whose item count is not a multiple of 8.
   if (item_count % 8 != 0) return CopyRest(0, in, out);
   const char* bytes = in.data();
   if (item_bytes > 1) {

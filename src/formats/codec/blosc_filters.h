@@ -1,11 +1,12 @@
-// Blosc's two filters, which put what is alike in a block side by side before
-// it is compressed: byte shuffle (byte 0 of all items, then byte 1, ...) and
-// bit shuffle (bit 0 of all items, then bit 1, ...; c-blosc's bitshuffle).
+// The two filters of blosc, which move similar bytes of a block next to each
+// other before it is compressed: byte shuffle (byte 0 of all items, then byte
+// 1, ...) and bit shuffle (bit 0 of all items, then bit 1, ...; c-blosc's
+// bitshuffle).
 //
-// Bytes behind the last whole item stay where they are; and all of them do when
-// the bits of a number of items that is not a multiple of 8 are to be shuffled.
+// Bytes after the last complete item stay where they are. Bit shuffle moves
+// nothing when the item count is not a multiple of 8.
 // Thread-safety: pure. Ownership: `out` and `scratch` have room for in.size()
-// bytes; none of the three overlap. Units: bytes. Errors: none.
+// bytes; no two of the three overlap. Units: bytes. Errors: none.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@ inline constexpr size_t kBloscItemBytesMax = 255;
 
 void ShuffleBytes(size_t item_bytes, std::string_view in, char* out);
 void UnshuffleBytes(size_t item_bytes, std::string_view in, char* out);
-// UnshuffleBytes of planes that lie anywhere: byte k of item i is planes[k][i].
+// Like UnshuffleBytes, for planes that are stored anywhere: byte k of item i is
+// planes[k][i].
 void JoinPlanes(size_t item_bytes, size_t item_count, const char* const* planes,
                 char* out);
 

@@ -1,9 +1,10 @@
-// The head of a blosc 1 container: what reader and writers of it share.
+// The head of a blosc 1 container, shared by its reader and writers.
 //
-// A container is a header; then either the elements as they are, or the offset
-// of each block and the blocks. A block was filtered as a whole; it is one
-// stream, or one for each byte of an item. A stream is its size and its bytes,
-// compressed unless that is their decoded size.
+// A container is a header, followed either by the elements as they are or by
+// the offset of each block and the blocks. Each block is filtered separately,
+// and is one stream, or one stream for each byte of an item. A stream is its
+// size and its bytes, which are compressed unless the size equals the decoded
+// size.
 // Thread-safety: plain data and pure functions. Units: bytes.
 #pragma once
 
@@ -51,8 +52,8 @@ struct BloscHeader {
   bool shuffles_bytes() const {
     return Has(kBloscByteShuffle) && item_bytes > 1;
   }
-  // For a block of `byte_count` bytes: c-blosc leaves a block below one item
-  // alone.
+  // c-blosc does not shuffle the bits of a block that is smaller than one item.
+  // `byte_count` is the size of the block.
   bool ShufflesBits(size_t byte_count) const {
     return Has(kBloscBitShuffle) && byte_count >= item_bytes;
   }
@@ -66,7 +67,8 @@ inline void StoreBloscWord(size_t value, char* target) {
   StoreLittle(target, static_cast<uint32_t>(value));
 }
 
-// Writes the first 16 bytes of a container of `encoded_bytes` bytes in all.
+// Writes the first 16 bytes of a container that has `encoded_bytes` bytes in
+// total.
 inline void WriteBloscHeader(const BloscHeader& header, size_t encoded_bytes,
                              char* out) {
   out[0] = kBloscVersion;

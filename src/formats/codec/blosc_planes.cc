@@ -1,4 +1,4 @@
-// For ZSTD_c_literalCompressionMode, of all releases since 1.4.0.
+// For ZSTD_c_literalCompressionMode, which all releases since 1.4.0 have.
 #define ZSTD_STATIC_LINKING_ONLY
 #include "formats/codec/blosc_planes.h"
 
@@ -14,27 +14,28 @@
 #include "formats/codec/blosc_header.h"
 #include "formats/codec/codec_context.h"
 #include "formats/codec/compressibility.h"
-#include "formats/codec/xxh64.h"
 #include "formats/codec/zstd_codec.h"
 #include "formats/codec/zstd_frame.h"
 #include "formats/codec/zstd_literals.h"
 #include "ground/base/coding.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 
 namespace holdfast {
 namespace {
 
-// A plane is one zstd block at most. Larger blocks would save nothing; smaller
-// ones let slices decode less, but repeat trees and headers.
+// A plane is at most one zstd block. Larger blocks would save nothing; smaller
+// blocks let slices decode less, but repeat trees and headers.
 constexpr size_t kPlaneBytesMax = kZstdBlockBytesMax;
 
 // How planes are searched for strings at the lowest level. In planes of
-// exponents strings of up to 6 bytes repeat by chance, and a reference to one
-// takes more room than its Huffman codes; planes of mantissas are noise, which
-// is stepped over. Trained weights, moments and embeddings take about as much
-// as by zstd level 1 with its own choices (0.665 for 0.683, 0.826 for 0.824,
-// 0.501 for 0.481 of raw) in 0.5 to 0.65 of the time. Small blocks, whose time
-// is nothing, are searched well: counters and tables of indices are small.
+// exponents, strings of up to 6 bytes repeat by chance, and a reference to such
+// a string takes more room than its Huffman codes. Planes of mantissas are
+// noise, which is skipped. Trained weights, moments and embeddings shrink about
+// as much as with zstd level 1 and its own choices (0.665, 0.826 and 0.501 of
+// raw; zstd: 0.683, 0.824 and 0.481) in 0.5 to 0.65 of the time. Small blocks,
+// which take almost no time, are searched well: counters and tables of indices
+// are small.
 constexpr int kSearchLevel = -8;
 constexpr size_t kSearchedWellBytesMax = size_t{128} << 10;
 constexpr int kSearchBytesMin = 7;
@@ -44,8 +45,8 @@ size_t BlockBytesFor(size_t decoded_bytes, size_t item_bytes) {
                           std::min(decoded_bytes, kPlaneBytesMax * item_bytes));
 }
 
-// Frame, its size and its offset, all planes stored; an empty block (see
-// MakeLonger) and a rest that is less than an item.
+// A frame, its size and its offset, with all planes stored; an empty block (see
+// MakeLonger) and a rest that is smaller than an item.
 size_t BlockOverheadBytes(size_t item_bytes) {
   return 2 * kBloscWordBytes + kZstdHeaderBytesMax + kZstdChecksumBytes +
          (item_bytes + 2) * kZstdBlockHeaderBytes;
@@ -63,8 +64,8 @@ class PlanesEncoder {
 
   Result<size_t> Encode(std::string_view in) {
     at_ = kBloscHeaderBytes + header_.block_count() * kBloscWordBytes;
-    // Strings that repeat show among the items already; it is only worth a look
-    // at each block where there are some.
+    // Repeated strings already show among the items. Only if they do is each
+    // block examined.
     may_search_ = MatchSavingOf(in) >= kMatchSavingMin || HasDistantRepeat(in);
     HF_RETURN_IF_ERROR(
         ReserveOrFail(header_.block_bytes, context_.impl().filter));
@@ -106,9 +107,9 @@ class PlanesEncoder {
     return EstimateMatchSaving(in, context_, kSearchLevel, kSearchBytesMin);
   }
 
-  // The saving of coding bytes one by one, where a search for strings may save
-  // more; 1 where it will not. A search that has just paid off is not thought
-  // about again: the look costs a quarter of it.
+  // The saving of coding bytes one by one, if a search for strings may save
+  // more; 1 if it will not. If the last search paid off, that question is
+  // skipped, because answering it costs a quarter of a search.
   double SavingToBeat(std::string_view planes) const {
     if (has_found_) return EstimateLiteralSaving(planes);
     const double match_saving = MatchSavingOf(planes);
@@ -120,7 +121,7 @@ class PlanesEncoder {
     return is_worth_it ? literal_saving : 1;
   }
 
-  // libzstd's frame; 0 when it does not save so much.
+  // Writes libzstd's frame. Returns 0 when it saves less than `saving_min`.
   Result<size_t> Search(std::string_view planes, double saving_min,
                         char* frame) {
     ZSTD_CCtx* const compressor = context_.impl().ZstdCompressor();
@@ -138,7 +139,7 @@ class PlanesEncoder {
       (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_literalCompressionMode,
                                    ZSTD_ps_enable);
     }
-    // A frame of the size of its content would be taken for the content.
+    // A frame as large as its content would be read as the content.
     const auto bytes_max =
         std::min(planes.size() - 1,
                  static_cast<size_t>(static_cast<double>(planes.size()) *
@@ -175,8 +176,8 @@ class PlanesEncoder {
     return p - frame + kZstdChecksumBytes;
   }
 
-  // A frame of the size of its content would be taken for the content: an empty
-  // block more makes it differ.
+  // A frame as large as its content would be read as the content. An additional
+  // empty block makes the sizes differ.
   static char* MakeLonger(char* last_block, char* end) {
     *last_block = static_cast<char>(*last_block & ~1);
     return end +
@@ -187,7 +188,7 @@ class PlanesEncoder {
   const int clevel_;
   const std::span<char> out_;
   CodecContext& context_;
-  std::vector<LiteralsWriter> writers_;  // one a plane
+  std::vector<LiteralsWriter> writers_;  // one for each plane
   bool may_search_ = false;
   bool has_found_ = false;  // strings in the last block
   size_t at_ = 0;           // the bytes written
@@ -249,7 +250,7 @@ class PlanesDecoder {
     return decoded_bytes == out_.size() && reader.rest().size() == rest_bytes;
   }
 
-  // A stored plane stays where it is; anything else is decoded into scratch.
+  // A stored plane stays where it is; any other block is decoded into scratch.
   bool TakeBlock(const LiteralBlock& block, size_t at, bool hashes) {
     const bool is_plane =
         block.kind == LiteralBlock::Kind::kRaw && plane_bytes_ > 0 &&

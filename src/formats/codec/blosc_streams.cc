@@ -27,7 +27,7 @@ Status NoMemoryFor(BloscCompressor compressor) {
                                 std::string(BloscFormatName(compressor)));
 }
 
-// Results of LZ4 and sizes that it takes are ints; blosc's streams are smaller.
+// LZ4 uses ints for its results and sizes; blosc's streams are smaller.
 size_t SizeOfLz4(int result) {
   return result > 0 ? static_cast<size_t>(result) : 0;
 }
@@ -66,12 +66,12 @@ Result<size_t> CompressZstd(int level, std::string_view in, std::span<char> out,
   ZSTD_CCtx* const compressor = context.impl().ZstdCompressor();
   if (compressor == nullptr) return NoMemoryFor(BloscCompressor::kZstd);
   ZSTD_CCtx_reset(compressor, ZSTD_reset_session_and_parameters);
-  // c-blosc's levels 1 to 9, spread over zstd's.
+  // Maps c-blosc's levels 1 to 9 to zstd's levels.
   const int zstd_level = level < 9 ? level * 2 - 1 : ZSTD_maxCLevel();
   const size_t result = ZSTD_compressCCtx(compressor, out.data(), out.size(),
                                           in.data(), in.size(), zstd_level);
   if (!ZSTD_isError(result)) return result;
-  // The target is too small: the caller stores the stream as it is.
+  // The target is too small, so the caller stores the stream uncompressed.
   if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) {
     return NoMemoryFor(BloscCompressor::kZstd);
   }

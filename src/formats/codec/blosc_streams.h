@@ -1,5 +1,5 @@
-// The compressors inside a blosc container, by their one-shot functions: one
-// stream at a time, and no allocation that cannot fail in words.
+// The compressors inside a blosc container. They compress one stream per call,
+// and report every allocation that fails as an error.
 //
 // Thread-safety: a CodecContext belongs to one thread. Ownership: arguments are
 // borrowed. Units: bytes.
@@ -26,16 +26,16 @@ enum class BloscCompressor : uint8_t {
 
 std::optional<BloscCompressor> BloscCompressorNamed(std::string_view cname);
 
-// As the header has it; LZ4HC writes LZ4's.
+// The compressor's number in the header. LZ4HC is written as LZ4.
 uint8_t BloscFormatOf(BloscCompressor compressor);
 std::optional<BloscCompressor> BloscCompressorOfFormat(uint8_t format);
 std::string_view BloscFormatName(BloscCompressor compressor);
 
-// The room that snappy insists on.
+// The output size that snappy requires.
 size_t SnappyBytesMax(size_t decoded_bytes);
 
-// The bytes written; 0 when they would not fit into `out`. `level` is blosc's,
-// 1 to 9.
+// Returns the number of bytes written, or 0 when they would not fit into `out`.
+// `level` is blosc's, 1 to 9.
 Result<size_t> CompressBloscStream(BloscCompressor compressor, int level,
                                    std::string_view in, std::span<char> out,
                                    CodecContext& context);

@@ -12,7 +12,7 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kLiteralsMax = 32;
-// A nearer match has two bytes for its distance, a farther one four.
+// The distance of a near match takes two bytes, that of a far match four.
 constexpr size_t kNearDistanceMax = 8191;
 constexpr size_t kDistanceMax = kNearDistanceMax + 65535;
 constexpr size_t kMatchBytesMin = 5;
@@ -56,7 +56,7 @@ class BlosclzWriter {
     Byte((bias - kNearDistanceMax) & 0xFF);
   }
 
-  // Returns 0 when the stream did not fit.
+  // Returns 0 when the stream does not fit.
   size_t Finish() {
     if (is_full_ || size_ == 0) return 0;
     out_[0] = static_cast<char>(out_[0] | kFirstTokenFlag);
@@ -132,8 +132,8 @@ class BlosclzReader {
       }
     }
     if (!Has(1)) return std::nullopt;
-    // The distance is checked only against what has been decoded (CopyMatch),
-    // so a damaged one cannot reach outside `out`.
+    // The distance is checked against the number of decoded bytes only
+    // (CopyMatch), so a damaged distance cannot reach outside `out`.
     const uint8_t low = Next();
     const size_t bias = (token & 31u) << 8 | low;
     if (bias < kNearDistanceMax) return BlosclzMatch{byte_count, bias + 1};
@@ -153,7 +153,7 @@ class BlosclzReader {
     if (match->distance >= match->byte_count) {
       std::memcpy(to, from, match->byte_count);
     } else {
-      // The match overlaps what it makes: "abab" is 2 bytes repeated, byte by
+      // The match overlaps its output: "abab" is 2 bytes repeated, byte by
       // byte.
       for (size_t i = 0; i < match->byte_count; ++i) to[i] = from[i];
     }
@@ -173,18 +173,18 @@ size_t CompressBlosclz(std::string_view in, std::span<char> out) {
   if (in.size() <= kLastLiterals) return 0;
   BlosclzWriter writer(out);
   std::array<uint32_t, size_t{1} << kHashBits> last_at{};  // by hash
-  // The last bytes are literals, as the format wants: a reader may copy in
-  // words.
+  // The last bytes are literals, as the format requires, so that a reader may
+  // copy in words.
   const size_t end = in.size() - kLastLiterals;
   size_t literals_at = 0;
-  size_t at = 1;  // it begins with a literal
+  size_t at = 1;  // the stream begins with a literal
   while (at < end && !writer.is_full()) {
     const uint32_t word = LoadLittle<uint32_t>(in.data() + at);
     uint32_t& entry = last_at[word * 2654435761u >> (32 - kHashBits)];
     const size_t candidate = entry;
     entry = static_cast<uint32_t>(at);
-    // Entries start at 0, so a hash that was never seen gives a candidate at 0.
-    // The comparison of bytes finds it out.
+    // Entries start at 0, so a hash that never occurred gives a candidate at 0.
+    // The byte comparison rejects it.
     const size_t distance = at - candidate;
     const size_t byte_count =
         distance <= kDistanceMax ? CommonBytes(in, candidate, at, end) : 0;

@@ -1,9 +1,9 @@
-// BloscLZ: the compressor that blosc brings along, a FastLZ of its own.
+// BloscLZ: the compressor that comes with blosc, a variant of FastLZ.
 //
-// A stream is tokens: up to 32 literal bytes, or a match of 3 bytes and more at
-// most 73,726 bytes back. It begins and ends with literals.
+// A stream is a sequence of tokens: up to 32 literal bytes, or a match of at
+// least 3 bytes, at most 73,726 bytes back. It begins and ends with literals.
 // Thread-safety: pure. Ownership: arguments are borrowed. Units: bytes.
-// Errors: false for what is damaged; neither reads nor writes out of bounds.
+// Errors: false for a damaged stream; nothing is read or written out of bounds.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace holdfast {
 
-// The bytes written; 0 when they would not fit into `out`.
+// Returns the number of bytes written, or 0 when they would not fit into `out`.
 size_t CompressBlosclz(std::string_view in, std::span<char> out);
 
 // Whether `in` decodes to exactly out.size() bytes.

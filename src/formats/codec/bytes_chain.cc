@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-// Bound of the encoded size before each codec: [0] is the decoded size itself.
+// Bounds on the encoded size before each codec; [0] is the decoded size itself.
 std::vector<size_t> StageBytesMax(BytesCodecSpan codecs, size_t decoded_bytes) {
   std::vector<size_t> bounds = {decoded_bytes};
   for (const auto& codec : codecs) {
@@ -21,7 +21,8 @@ std::vector<size_t> StageBytesMax(BytesCodecSpan codecs, size_t decoded_bytes) {
   return bounds;
 }
 
-// Undoes all codecs but the first, whose decoded size is not known exactly.
+// Undoes all codecs but the first. Their decoded sizes are known only as
+// bounds.
 Result<Bytes> DecodeToFirst(BytesCodecSpan codecs, std::string_view in,
                             size_t decoded_bytes, CodecContext& context) {
   Bytes data(nullptr, in);
@@ -31,8 +32,7 @@ Result<Bytes> DecodeToFirst(BytesCodecSpan codecs, std::string_view in,
     HF_ASSIGN_OR_RETURN(Bytes decoded, codecs[i]->DecodeBounded(
                                            data.view(), bounds[i], context));
     // A slice of `data`, which is about to be dropped, must keep it alive. A
-    // buffer of its own may begin right behind `data`, hence the check of both
-    // ends.
+    // separate buffer may begin right after `data`, so both ends are checked.
     const bool is_slice =
         decoded.data() >= data.data() &&
         decoded.data() + decoded.size() <= data.data() + data.size();
@@ -46,7 +46,7 @@ Status CheckSize(size_t want, size_t got) {
   return got == want ? Status() : DecodedSizeError("chunk", want, got);
 }
 
-// Undoes the first codec, whose decoded size is known.
+// Decodes the first codec, whose decoded size is known.
 Status DecodeLast(BytesCodecSpan codecs, std::string_view in,
                   std::span<char> out, DecodedRange wanted,
                   CodecContext& context) {
@@ -68,7 +68,8 @@ Result<EncodedChunk> EncodeBytesChain(BytesCodecSpan codecs,
   for (size_t i = 0; i < codecs.size(); ++i) {
     const bool last = i + 1 == codecs.size();
     const size_t bytes_max = codecs[i]->EncodedBytesMax(in.size());
-    // Two scratch buffers in turn: a codec reads one while it writes the other.
+    // Two scratch buffers alternate: a codec reads one while it writes the
+    // other.
     Buffer& target = last ? chunk.storage : context.impl().stages[i % 2];
     HF_RETURN_IF_ERROR(
         ReserveOrFail(bytes_max + (last ? spare_bytes : 0), target));
@@ -114,8 +115,8 @@ Result<std::span<char>> DecodeToScratch(BytesCodecSpan codecs,
       codecs.empty() ? data.size() : codecs[0]->DecodedBytesMax(data.view());
   if (justified < decoded_bytes) {
     if (codecs.empty()) return CheckSize(decoded_bytes, justified);
-    // The size cannot be right. Only the codec can say whether the bytes are
-    // damaged or just short.
+    // The size cannot be right, but only the codec can tell whether the bytes
+    // are damaged or merely too few.
     HF_ASSIGN_OR_RETURN(
         const Bytes decoded,
         codecs[0]->DecodeBounded(data.view(), decoded_bytes, context));

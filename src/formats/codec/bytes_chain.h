@@ -1,7 +1,7 @@
-// Runs of bytes->bytes codecs, in one direction or the other.
+// Chains of bytes->bytes codecs: encoding and decoding.
 //
 // Thread-safety: pure but for the context, whose `stages` are used.
-// Ownership: inputs are borrowed. Units: bytes. Errors: as the codecs.
+// Ownership: inputs are borrowed. Units: bytes. Errors: those of the codecs.
 #pragma once
 
 #include <memory>
@@ -16,27 +16,27 @@ namespace holdfast {
 using BytesCodecs = std::vector<std::shared_ptr<const BytesCodec>>;
 using BytesCodecSpan = std::span<const std::shared_ptr<const BytesCodec>>;
 
-// Encodes `in` by all codecs, first to last. The result owns its bytes and has
-// `spare_bytes` unused ones at the end of its storage.
-// REQUIRES: at least one codec; `in` does not lie in context's stages.
+// Encodes `in` with all codecs, first to last. The result owns its bytes and
+// has `spare_bytes` unused bytes at the end of its storage. REQUIRES: at least
+// one codec; `in` is not in the context's stages.
 Result<EncodedChunk> EncodeBytesChain(BytesCodecSpan codecs,
                                       std::string_view in, size_t spare_bytes,
                                       CodecContext& context);
 
-// True when decoding only checks and cuts: no codec, or nothing but crc32c.
+// True when decoding only checks and cuts: there is no codec, or only crc32c.
 bool DecodesInPlace(BytesCodecSpan codecs);
 
-// The decoded bytes as a slice of `in`. REQUIRES: DecodesInPlace(codecs).
-// DataLoss unless there are exactly `decoded_bytes` of them.
+// Returns the decoded bytes as a slice of `in`. REQUIRES:
+// DecodesInPlace(codecs). Errors: DataLoss unless there are exactly
+// `decoded_bytes` of them.
 Result<std::string_view> DecodeInPlace(BytesCodecSpan codecs,
                                        std::string_view in,
                                        size_t decoded_bytes,
                                        CodecContext& context);
 
-// As DecodeBytesChain, into `scratch`, which grows only once the encoded bytes
-// justify it. Only `wanted` needs to be right in the result, the slice of
-// scratch.
-// REQUIRES: scratch is not one of context's stages.
+// Like DecodeBytesChain, but decodes into `scratch`, which grows only once the
+// encoded bytes justify it. Returns a slice of `scratch`, in which only
+// `wanted` must be right. REQUIRES: scratch is not one of the context's stages.
 Result<std::span<char>> DecodeToScratch(BytesCodecSpan codecs,
                                         std::string_view in,
                                         size_t decoded_bytes,

@@ -1,12 +1,12 @@
-// Chunks too large to be held whole, encoded and decoded piece by piece: where
-// the elements come from, where the bytes go, and the other way round.
+// Chunks that are too large to hold in memory, encoded and decoded piece by
+// piece: the sources and targets of elements and of encoded bytes.
 //
-// A piece is a run of whole rows (RowPieceShape): pieces in C order follow each
-// other in the contiguous chunk.
-// Thread-safety: one thread at a time. Ownership: memory that is handed over is
-// borrowed for the call, unless it is said to stay.
+// A piece is a run of complete rows (RowPieceShape). In C order, pieces follow
+// each other in the contiguous chunk.
+// Thread-safety: one thread at a time. Ownership: memory that is passed is
+// borrowed for the call, unless the comment says that it stays.
 // Units: bytes; boxes in elements, within the chunk.
-// Errors: those of who implements them; they end the stream.
+// Errors: those of the implementations; an error ends the stream.
 #pragma once
 
 #include <cstdint>
@@ -19,26 +19,27 @@
 
 namespace holdfast {
 
-// Takes the next encoded bytes.
+// Consumes the next encoded bytes.
 using WriteFn = std::function<Status(std::span<const std::string_view> pieces)>;
 
-// The elements of one chunk to be encoded: the part inside the array, at the
-// chunk's origin.
+// The elements of one chunk to be encoded: the part inside the array, which
+// starts at the chunk's origin.
 struct ChunkElements {
   DType dtype = DType::kUint8;
   Shape shape;
-  // The elements, in memory that stays until the chunk is encoded; with null
-  // data they are fetched by `copy`.
+  // The elements, in memory that stays until the chunk is encoded. If its data
+  // is null, `copy` fetches them.
   ConstArrayView view;
-  // target = the elements at `box`.
+  // Copies the elements at `box` into `target`.
   std::function<Status(const Box& box, const ArrayView& target)> copy;
-  // Unless empty: told of what `copy` gave for the encoded bytes, each element
-  // once. (It also gives samples, by which a strategy is chosen.)
+  // Unless empty, called with what `copy` returned for the encoded bytes, each
+  // element once. (`copy` also fetches samples, from which a strategy is
+  // chosen.)
   std::function<void(const Box& box, const ConstArrayView& elements)> passed =
       {};
 };
 
-// The stored bytes of one chunk, read where they are wanted.
+// The stored bytes of one chunk, read at any offset.
 class EncodedSource {
  public:
   virtual ~EncodedSource() = default;
@@ -63,33 +64,34 @@ class EncodedPart final : public EncodedSource {
   const uint64_t byte_count_;
 };
 
-// Takes the decoded elements at `box`.
+// Consumes the decoded elements at `box`.
 using TakePieceFn =
     std::function<Status(const Box& box, const ConstArrayView& elements)>;
 
-// Where decoded elements go.
+// The destination of decoded elements.
 struct DecodedTarget {
-  // Memory of the whole chunk, padding included; null: `take` gets the pieces
-  // in order, cut to `part`.
+  // Memory for the complete chunk, including padding. If null, `take` receives
+  // the pieces in order, cut to `part`.
   char* whole = nullptr;
   TakePieceFn take;
   Box part;
 };
 
-// Decoded bytes on their way to a target, in order. For codecs.
+// Decoded bytes on their way to a target, in order. Used by codecs.
 class DecodedSink {
  public:
   virtual ~DecodedSink() = default;
   virtual uint64_t byte_count() const = 0;
-  // Memory of all bytes; null: they are asked for piece by piece.
+  // Memory for all bytes. If null, they are written piece by piece.
   virtual char* whole() = 0;
   // Memory of the next piece; empty after the last. REQUIRES: no whole().
   virtual std::span<char> NextPiece() = 0;
-  // The piece that NextPiece gave is full.
+  // Consumes the piece that NextPiece returned, which is now full.
   virtual Status TakePiece() = 0;
 };
 
-// The next bytes of a stream, good until the next call; empty at its end.
+// Returns the next bytes of a stream, valid until the next call; empty at its
+// end.
 using NextBytesFn = std::function<Result<std::string_view>()>;
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// Streams against the plain calls: the same bytes, values and errors.
+// Streams compared with the plain calls: the same bytes, values and errors.
 #include "formats/codec/chunk_stream.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ std::string Encoded(const Chain& chain, const ConstArrayView& view) {
   return Join(*chunk);
 }
 
-// `in_place`: the elements are found, not asked for.
+// If `in_place`, the elements are in memory; otherwise `copy` fetches them.
 std::string Streamed(const Chain& chain, const ConstArrayView& view,
                      bool in_place, size_t piece_bytes = kPieceBytes) {
   CodecContext context;
@@ -98,7 +98,7 @@ std::string DecodedWhole(const Chain& chain, std::string_view encoded) {
   return status.ok() ? out : status.ToString();
 }
 
-// Decodes to one memory, or through pieces.
+// Decodes into one block of memory, or in pieces.
 std::string DecodedStream(const Chain& chain, std::string_view encoded,
                           bool in_pieces) {
   std::string out(ElementCount(chain.shape) * DTypeBytes(chain.dtype), '\x55');
@@ -213,7 +213,7 @@ TEST(DecodeStreamTest, OnlyTheWantedPartIsTaken) {
   EXPECT_EQ(taken, 800 * 20);
 }
 
-// Every damage has the text of Decode, whichever way the stream goes.
+// Any damage gives Decode's message, whatever path the stream takes.
 TEST(DecodeStreamTest, DamageHasTheTextsOfDecode) {
   for (const auto& codecs : {kNoCodec, kZstd}) {
     const Chain chain{{777'777}, DType::kUint8, codecs};
@@ -250,7 +250,7 @@ TEST(DecodeStreamTest, AFrameOfAnotherSizeIsRefusedAsByDecode) {
     const Chain chain{{777'777}, DType::kUint8, kZstd};
     const std::string content = PatternBytes(frame_bytes, 1);
     const std::string sized = Encoded(other, other.View(content));
-    // One without a content size.
+    // A frame without a content size.
     std::string unsized(ZSTD_compressBound(content.size()), '\0');
     ZSTD_CCtx* compressor = ZSTD_createCCtx();
     ZSTD_CCtx_setParameter(compressor, ZSTD_c_contentSizeFlag, 0);
@@ -278,7 +278,7 @@ TEST(DecodeStreamTest, AnyByteOfABoolButZeroIsTrue) {
   }
 }
 
-// Pieces would need a window of the whole chunk beside them.
+// Decoding in pieces would also need a window as large as the chunk.
 TEST(DecodeStreamTest, AFrameWithAHugeWindowIsLeftToDecode) {
   const Chain chain{{16 << 20}, DType::kUint8, kZstd};
   const std::string content(16 << 20, '\0');

@@ -105,8 +105,8 @@ void CodecContext::set_bytes_are_known(bool are_known) {
 }
 
 void CodecContext::TrimScratch(size_t kept_bytes_max) {
-  // A worker keeps its scratch between chunks; one huge chunk must not pin its
-  // memory for the rest of the run.
+  // A worker keeps its scratch between chunks, but one huge chunk must not
+  // occupy memory for the rest of the run.
   for (Buffer* buffer : {&impl_->elements, &impl_->stages[0], &impl_->stages[1],
                          &impl_->window, &impl_->filter}) {
     if (buffer->size() > kept_bytes_max) *buffer = Buffer();

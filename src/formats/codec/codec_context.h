@@ -1,8 +1,7 @@
-// The inside of CodecContext: what one thread reuses from chunk to chunk.
+// The implementation of CodecContext: what one thread reuses between chunks.
 //
-// Thread-safety: one thread at a time. Ownership: everything in it belongs to
-// the context. Errors: ZstdCompressor/ZstdDecompressor return null when memory
-// is short.
+// Thread-safety: one thread at a time. Ownership: the context owns all members.
+// Errors: ZstdCompressor and ZstdDecompressor return null when memory is short.
 #pragma once
 
 #include <zstd.h>
@@ -24,7 +23,7 @@ struct CodecContext::Impl {
     void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
   };
 
-  // Made on first use: most threads only ever need one of the two.
+  // Created on first use, since most threads need only one of the two.
   ZSTD_CCtx* ZstdCompressor() {
     if (!compressor) compressor.reset(ZSTD_createCCtx());
     return compressor.get();
@@ -45,15 +44,15 @@ struct CodecContext::Impl {
   }
 
   Buffer elements;   // one decoded chunk, elements packed in encoded order
-  Buffer stages[2];  // what one bytes codec hands to the next, in turn
-  Buffer window;     // encoded bytes of a chunk that goes piece by piece
+  Buffer stages[2];  // what one bytes codec passes to the next, in turn
+  Buffer window;     // encoded bytes of a chunk in pieces
   Buffer filter;     // a block of a blosc container, twice
   Buffer lz4hc;      // LZ4HC's state
-  Buffer sample;     // windows of a chunk put together, and their compression
+  Buffer sample;     // concatenated windows of a chunk, and their compression
 };
 
-// Grows `buffer` to `byte_count` bytes, losing its contents; unlike
-// Buffer::Reserve it survives a size that the system cannot give.
+// Grows `buffer` to `byte_count` bytes and loses its contents. Unlike
+// Buffer::Reserve, it returns an error if the system cannot allocate that much.
 inline Status ReserveOrFail(size_t byte_count, Buffer& buffer) {
   if (buffer.size() >= byte_count) return Status();
   buffer = Buffer();

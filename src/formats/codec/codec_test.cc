@@ -104,7 +104,7 @@ TEST(DecodeBytesChainTest, ChainsRoundTrip) {
   }
 }
 
-// Decodes to memory of its own that begins right behind its input, as an
+// Decodes to its own memory that begins right after its input, where an
 // allocator may place it.
 class NeighbourCodec final : public BytesCodec {
  public:

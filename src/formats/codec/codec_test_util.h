@@ -1,4 +1,4 @@
-// Data and short cuts for the tests of this folder.
+// Data and shortcuts for the tests of this folder.
 // Thread-safety: pure functions. Units: bytes.
 #pragma once
 
@@ -21,7 +21,7 @@ inline std::string RandomBytes(size_t byte_count, uint32_t seed) {
   return bytes;
 }
 
-// Short runs and repeats: what every compressor can do something with.
+// Short runs and repeats, which every compressor can shrink.
 inline std::string PatternBytes(size_t byte_count, uint32_t seed) {
   std::mt19937 random(seed);
   std::string bytes;
@@ -33,8 +33,8 @@ inline std::string PatternBytes(size_t byte_count, uint32_t seed) {
   return bytes;
 }
 
-// Weights of N(0, 0.02); bfloat16 is cut, not rounded, which is all the same
-// to a compressor.
+// Weights from N(0, 0.02). bfloat16 values are truncated, not rounded, which
+// makes no difference to a compressor.
 inline std::string NormalFloats(size_t byte_count, uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0, 0.02F);
@@ -72,7 +72,7 @@ inline std::string MustEncode(const BytesCodec& codec, std::string_view in) {
 }
 
 // Decodes to exactly `decoded_bytes` bytes, on the heap so that a sanitizer
-// sees any byte too many.
+// sees any access beyond them.
 inline Result<std::string> TryDecode(const BytesCodec& codec,
                                      std::string_view in,
                                      size_t decoded_bytes) {
@@ -99,7 +99,7 @@ inline std::string Join(const EncodedChunk& chunk) {
   return joined;
 }
 
-// "28b52ffd" and the like; spaces are skipped.
+// Parses hex such as "28b52ffd"; spaces are skipped.
 inline std::string FromHex(std::string_view hex) {
   std::string bytes;
   std::string digits;
@@ -112,7 +112,7 @@ inline std::string FromHex(std::string_view hex) {
   return bytes;
 }
 
-// Encodes and decodes data of this kind at the sizes where things change.
+// Encodes and decodes several kinds of data at the given sizes.
 inline void ExpectRoundTrips(const BytesCodec& codec,
                              const std::vector<size_t>& sizes) {
   for (size_t size : sizes) {

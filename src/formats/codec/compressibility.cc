@@ -20,7 +20,7 @@ constexpr size_t kRepeatSearchBytes = size_t{64} << 10;
 
 using Histogram = std::array<uint16_t, 256>;
 
-// Four tables, so that runs of equal bytes do not wait for their own counter.
+// Four tables, so that runs of equal bytes do not wait for the same counter.
 Histogram CountWindow(std::string_view window) {
   std::array<Histogram, 4> counts{};
   size_t i = 0;
@@ -35,7 +35,7 @@ Histogram CountWindow(std::string_view window) {
   return counts[0];
 }
 
-// c * log2(c) for every count a window can have.
+// c * log2(c) for every possible count in a window.
 const std::array<float, kWindowBytes + 1>& CountLogTable() {
   static const auto table = [] {
     std::array<float, kWindowBytes + 1> logs{};
@@ -47,14 +47,14 @@ const std::array<float, kWindowBytes + 1>& CountLogTable() {
   return table;
 }
 
-// Made before there are threads: if a thread forks while another makes the
-// table, the child waits for it for ever.
+// Created before there are threads: if a thread forked while another one
+// created the table, the child would wait for it forever.
 [[maybe_unused]] const auto& count_logs_made_at_start = CountLogTable();
 
-// The part of the window that order-0 entropy coding saves, with Miller and
-// Madow's correction: without it, a window of 4096 random bytes would look 0.6
-// % compressible. The bytes of one `block_bytes` share one Huffman table of
-// about 4 bits a symbol.
+// The fraction of the window that order-0 entropy coding saves, with the
+// correction of Miller and Madow. Without it, a window of 4096 random bytes
+// would look 0.6 % compressible. Each `block_bytes` bytes share one Huffman
+// table of about 4 bits per symbol.
 double WindowSaving(std::string_view window, size_t block_bytes) {
   const Histogram counts = CountWindow(window);
   const auto& logs = CountLogTable();
@@ -89,7 +89,7 @@ bool ComesAgain(std::string_view in, size_t probe) {
   const auto word = LoadLittle<uint64_t>(in.data() + probe);
   const std::string_view rest =
       in.substr(probe + 8, std::min(kRepeatSearchBytes, in.size() - probe - 8));
-  // No early exit, so that the compiler can vectorise the loop.
+  // There is no early exit, so that the compiler can vectorise the loop.
   bool found = false;
   for (size_t i = 0; i + 8 <= rest.size(); i += 8) {
     found |= LoadLittle<uint64_t>(rest.data() + i) == word;
@@ -126,8 +126,8 @@ double EstimateMatchSaving(std::string_view in, CodecContext& context,
     std::memcpy(sample + sample_bytes, window.data(), window.size());
     sample_bytes += window.size();
   });
-  // Negative levels leave literals as they are: all that is saved, matches
-  // save.
+  // Negative levels do not code literals, so matches account for the entire
+  // saving.
   ZSTD_CCtx_reset(compressor, ZSTD_reset_session_and_parameters);
   ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, level);
   ZSTD_CCtx_setParameter(compressor, ZSTD_c_minMatch, match_bytes_min);
@@ -139,8 +139,8 @@ double EstimateMatchSaving(std::string_view in, CodecContext& context,
 }
 
 bool HasDistantRepeat(std::string_view in) {
-  // A repeat over more than a window's distance (say, two equal layers in one
-  // chunk) shows in no window.
+  // A repeat at a distance larger than a window (for example, two equal layers
+  // in one chunk) shows in no window.
   return ComesAgain(in, in.size() / 3) || ComesAgain(in, in.size() / 3 * 2);
 }
 

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kChunkBytes = 1 << 20;
 
 TEST(CompressibilityTest, LiteralSavingIsCloseToTheTruth) {
-  // The truth: what libzstd's Huffman coder makes of each.
+  // The true savings are those of libzstd's Huffman coder.
   EXPECT_NEAR(EstimateLiteralSaving(NormalBfloat16s(kChunkBytes, 1)), 0.220,
               0.01);
   EXPECT_NEAR(EstimateLiteralSaving(NormalFloats(kChunkBytes, 1)), 0.077, 0.01);
@@ -42,7 +42,7 @@ TEST(CompressibilityTest, MatchSavingSeesRepeatsOnly) {
 }
 
 TEST(CompressibilityTest, WindowsAreSpreadOverTheChunk) {
-  // One eighth of the chunk is constant, wherever it lies.
+  // One eighth of the chunk is constant, at any position.
   CodecContext context;
   for (size_t eighth = 0; eighth < 8; ++eighth) {
     std::string data = RandomBytes(kChunkBytes, 2);

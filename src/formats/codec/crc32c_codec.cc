@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-// The bytes in front of a digest that matches them.
+// Checks the digest and returns the bytes before it.
 Result<std::string_view> CheckDigest(std::string_view in) {
   if (in.size() < Crc32cCodec::kDigestBytes) {
     return DecodedSizeError("crc32c", Crc32cCodec::kDigestBytes, in.size());

@@ -1,5 +1,5 @@
-// The crc32c codec: the bytes, then their CRC-32C (not masked) as 4 bytes
-// little endian.
+// The crc32c codec: the bytes, then their CRC-32C (not masked) as 4
+// little-endian bytes.
 //
 // Thread-safety: immutable. Ownership: inputs are borrowed, and DecodeBounded
 // returns a slice of its input. Units: bytes.
@@ -29,9 +29,9 @@ class Crc32cCodec : public BytesCodec {
                               CodecContext& context) const override;
 };
 
-// The digest of chunk.pieces as one more piece, at the end of chunk.storage:
-// what Encode does, without copying. REQUIRES: 4 bytes of storage at
-// `storage_offset` that no piece uses.
+// Appends the digest of chunk.pieces as one more piece, at the end of
+// chunk.storage, like Encode but without copying. REQUIRES: no piece uses the 4
+// bytes of storage at `storage_offset`.
 void AppendCrc32cPiece(size_t storage_offset, EncodedChunk& chunk);
 
 }  // namespace holdfast

@@ -16,17 +16,17 @@ namespace holdfast {
 namespace {
 
 constexpr int kWindowBits = 15;
-constexpr int kGzipWindowBits = kWindowBits + 16;  // zlib's way to say "gzip"
+constexpr int kGzipWindowBits = kWindowBits + 16;  // zlib's code for "gzip"
 constexpr int kMemoryLevel = 8;
-// One byte of a deflate stream yields at most 1032 (a 258-byte match from two
-// bits), whatever a damaged stream pretends.
+// One byte of a deflate stream yields at most 1032 bytes (a 258-byte match
+// takes two bits), whatever a damaged stream claims.
 constexpr uint64_t kInflateFactorMax = 1032;
 
 int WindowBits(const GzipParams& params) {
   return params.zlib_header ? kWindowBits : kGzipWindowBits;
 }
 
-// zlib counts in 32 bits; larger buffers are handed over in parts.
+// zlib counts in 32 bits; larger buffers are passed in parts.
 uInt TakePart(size_t& left) {
   const size_t part =
       std::min<size_t>(left, std::numeric_limits<uInt>::max() / 2);
@@ -39,8 +39,8 @@ void Refill(z_stream& stream, size_t& in_left, size_t& out_left) {
   if (stream.avail_out == 0) stream.avail_out = TakePart(out_left);
 }
 
-// zlib refuses null pointers even for no bytes. The stream's own address will
-// do, as nothing is read from or written to it.
+// zlib refuses null pointers even for empty buffers. The stream's own address
+// works instead, since nothing is read from it or written to it.
 void Attach(z_stream& stream, std::string_view in, std::span<char> out) {
   auto* const unused = reinterpret_cast<Bytef*>(&stream);
   stream.next_in = in.empty()
@@ -56,7 +56,8 @@ Status GzipCodec::DataError(std::string_view what) const {
 }
 
 size_t GzipCodec::EncodedBytesMax(size_t decoded_bytes) const {
-  // compressBound is for a zlib stream; gzip's header and trailer take 12 more.
+  // compressBound is for a zlib stream; gzip's header and trailer need 12 bytes
+  // more.
   return compressBound(decoded_bytes) + 12;
 }
 
@@ -78,7 +79,7 @@ Result<size_t> GzipCodec::Encode(std::string_view in, std::span<char> out,
   int code = Z_OK;
   while (code == Z_OK) {
     Refill(stream, in_left, out_left);
-    // Z_FINISH only with the last part in hand, or zlib would end the stream
+    // Z_FINISH is passed only with the last part, or zlib would end the stream
     // early.
     code = deflate(&stream, in_left == 0 ? Z_FINISH : Z_NO_FLUSH);
   }
@@ -90,7 +91,8 @@ Result<size_t> GzipCodec::Encode(std::string_view in, std::span<char> out,
                        std::to_string(code) + ")");
 }
 
-// Decodes the one stream that `in` must be; returns the bytes written.
+// Decodes the one stream that `in` must be; returns the number of bytes
+// written.
 Result<size_t> GzipCodec::Inflate(std::string_view in,
                                   std::span<char> out) const {
   z_stream stream{};
@@ -113,8 +115,8 @@ Result<size_t> GzipCodec::Inflate(std::string_view in,
   if (code == Z_MEM_ERROR) {
     return ResourceExhaustedError(std::string(name()) + ": no memory");
   }
-  // Z_BUF_ERROR means "no progress": with all input read the stream is cut
-  // short; with input left the target is full.
+  // Z_BUF_ERROR means "no progress". If all input was read, the stream is cut
+  // short; otherwise the target is full.
   if (code == Z_BUF_ERROR && unread_bytes == 0) return DataError("truncated");
   if (code == Z_BUF_ERROR) {
     return DataError("End of data expected; decodes to more than the " +
@@ -138,7 +140,7 @@ Status GzipCodec::Decode(std::string_view in, std::span<char> out,
 Result<Bytes> GzipCodec::DecodeBounded(std::string_view in,
                                        size_t decoded_bytes_max,
                                        CodecContext&) const {
-  // Memory for what the bytes can decode to, not for what the caller allows.
+  // Allocates what the bytes can decode to, not what the caller allows.
   const size_t byte_count =
       std::min<uint64_t>(decoded_bytes_max, DecodedBytesMax(in));
   Buffer buffer;

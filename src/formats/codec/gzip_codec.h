@@ -1,9 +1,9 @@
-// The gzip and zlib codecs: one chunk is one gzip member (RFC 1952) or one
-// zlib stream (RFC 1950).
+// The gzip and zlib codecs: one chunk is one gzip member (RFC 1952) or one zlib
+// stream (RFC 1950).
 //
 // Thread-safety: immutable. Ownership: inputs are borrowed. Units: bytes.
-// Errors: DataLoss for a stream that is damaged, cut, followed by anything, or
-// of another size; ResourceExhausted when memory is short.
+// Errors: DataLoss for a stream that is damaged, truncated, followed by other
+// bytes, or of another size; ResourceExhausted when memory is short.
 #pragma once
 
 #include "formats/codec/codec.h"

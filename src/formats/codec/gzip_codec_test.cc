@@ -70,13 +70,13 @@ TEST_P(GzipCodecTest, RejectsEveryTruncation) {
 TEST_P(GzipCodecTest, DamagedContentIsNoticed) {
   const std::string data = PatternBytes(1000, 1);
   const std::string encoded = MustEncode(Codec(), data);
-  // gzip's header has bytes without meaning (time, system); the rest counts.
+  // gzip's header has bytes without meaning (time, system); all others count.
   const size_t header_bytes = GetParam() ? 2 : 10;
   for (size_t bit = header_bytes * 8; bit < encoded.size() * 8; ++bit) {
     std::string damaged = encoded;
     damaged[bit / 8] ^= static_cast<char>(1 << bit % 8);
     const auto decoded = TryDecode(Codec(), damaged, data.size());
-    // Bits that pad the last byte of deflate data carry nothing.
+    // Bits that pad the last byte of deflate data carry no information.
     if (decoded.ok()) {
       ASSERT_TRUE(*decoded == data) << "bit " << bit;
     } else {
@@ -90,7 +90,7 @@ TEST_P(GzipCodecTest, BoundedDecodingKeepsTheBound) {
   const std::string encoded = MustEncode(Codec(9), std::string(200000, 'x'));
   EXPECT_EQ(Codec().DecodeBounded(encoded, 199999, context).status().code(),
             StatusCode::kDataLoss);
-  // The bound is only a bound: memory follows the input.
+  // The bound does not decide how much memory is allocated; the input does.
   const auto decoded = Codec().DecodeBounded(encoded, size_t{1} << 62, context);
   ASSERT_TRUE(decoded.ok()) << decoded.status().ToString();
   EXPECT_EQ(decoded->size(), 200000u);

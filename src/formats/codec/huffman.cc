@@ -17,7 +17,7 @@ constexpr size_t kStreamCount = kHuffmanStreamCount;
 constexpr size_t kJumpTableBytes = 6;
 constexpr size_t kWordBytes = sizeof(uint64_t);
 
-// Codes put into, or taken from, a word that holds at least 57 bits.
+// Codes written to, or read from, a word that holds at least 57 bits.
 constexpr int kCodesAtOnce = 5;
 static_assert(kCodesAtOnce * kHuffmanBitsMax + 7 < 64);
 
@@ -26,13 +26,13 @@ constexpr size_t kEntryBytesMax = 6;
 constexpr int kEntryBytesShift = 8;
 constexpr int kEntryCountShift = 56;
 
-// With longer codes, on average, a look at 11 bits gives too few bytes to pay
-// for counting them. Measured: at 6.2 bits 1.26 GB/s by many, 1.51 by one;
-// at 2.7 bits 3.8 and 1.5.
+// With longer codes on average, a lookup of 11 bits yields too few bytes to be
+// worth counting them. Measured: at 6.2 bits, 1.26 GB/s with several bytes per
+// lookup and 1.51 with one; at 2.7 bits, 3.8 and 1.5.
 constexpr size_t kLongCodeBits = 5;
 
-// The kernels are compiled twice on x86-64: BMI2's shifts need no flags and no
-// fixed register.
+// The kernels are compiled twice on x86-64: BMI2's shifts need neither flags
+// nor a fixed register.
 
 #if defined(__x86_64__)
 #define HF_TARGET_BMI2 __attribute__((target("bmi2")))
@@ -42,17 +42,18 @@ constexpr size_t kLongCodeBits = 5;
 
 const bool has_bmi2 = Cpu().has_bmi2;
 
-// Lengths of codes.
+// Code lengths.
 
 struct Leaf {
   uint32_t count;
   uint8_t byte;
 };
 
-// The lengths of the best codes of at most kHuffmanBitsMax bits, by merging
-// packages (Larmore and Hirschberg, 1990). `leaves` are sorted by count. A list
-// of a level has all leaves, and pairs of neighbours in the list before, by
-// their counts; in the first so many of each, every leaf costs one bit.
+// The lengths of the best codes of at most kHuffmanBitsMax bits, by the
+// package-merge algorithm (Larmore and Hirschberg, 1990). `leaves` are sorted
+// by count. The list of a level has all leaves, and pairs of neighbours in the
+// previous list, sorted by count. A prefix of each list is selected, in which
+// every leaf costs one bit.
 std::array<uint8_t, 256> CodeLengths(std::span<const Leaf> leaves) {
   constexpr uint64_t kNone = ~uint64_t{0};
   constexpr size_t kListMax = 2 * 256;
@@ -63,7 +64,7 @@ std::array<uint8_t, 256> CodeLengths(std::span<const Leaf> leaves) {
   std::array<uint64_t, kListMax / 2 + 1> pair_sums;
   std::array<uint64_t, kListMax> list;
   size_t list_count = 0;
-  // How many leaves are among the first so many of each list.
+  // The number of leaves in each prefix of each list.
   std::array<std::array<uint16_t, kListMax + 1>, kHuffmanBitsMax> leaves_among;
   for (auto& among : leaves_among) {
     const size_t pair_count = list_count / 2;
@@ -106,7 +107,7 @@ HuffmanWeights WeightsOf(const ByteCounts& counts) {
     return a.count != b.count ? a.count < b.count : a.byte < b.byte;
   });
   const auto lengths = CodeLengths(leaves);
-  weights.bit_count_max = lengths[0];  // of the rarest
+  weights.bit_count_max = lengths[0];  // of the rarest byte
   for (size_t i = 0; i < leaves.size(); ++i) {
     weights.of_byte[leaves[i].byte] =
         static_cast<uint8_t>(weights.bit_count_max + 1 - lengths[i]);
@@ -114,7 +115,7 @@ HuffmanWeights WeightsOf(const ByteCounts& counts) {
   return weights;
 }
 
-// Bytes in the order of their codes: the longest first.
+// Bytes in the order of their codes, longest code first.
 std::vector<uint8_t> OrderOf(const HuffmanWeights& weights) {
   std::array<size_t, kHuffmanBitsMax + 2> starts{};  // of each weight
   for (const uint8_t weight : weights.of_byte) {
@@ -129,10 +130,10 @@ std::vector<uint8_t> OrderOf(const HuffmanWeights& weights) {
   return ordered;
 }
 
-// Writes one stream; returns its size. It is written from the last byte of `in`
-// to the first, since it is read from its end. A code stands above its length,
-// so that lengths can be added, and shifted by, as they are: the processor
-// takes the lowest 6 bits of a shift's count.
+// Writes one stream and returns its size. It is written from the last byte of
+// `in` to the first, because it is read from its end. A code is stored above
+// its length, so that lengths can be added and used as shift counts unmasked:
+// the processor uses only the lowest 6 bits of a shift count.
 [[gnu::always_inline]] inline size_t EncodeStreamInline(std::string_view in,
                                                         const uint32_t* codes,
                                                         char* out) {
@@ -156,7 +157,8 @@ std::vector<uint8_t> OrderOf(const HuffmanWeights& weights) {
     put(bits_of(code), code);
   }
   for (; i > 0; i -= kCodesAtOnce) {
-    // Pairs are put together first, so that the word waits for fewer steps.
+    // Pairs are combined first, which makes the chain of dependent steps
+    // shorter.
     const uint32_t a = code_at(i - 1);
     const uint32_t b = code_at(i - 2);
     const uint32_t c = code_at(i - 3);
@@ -184,8 +186,7 @@ HF_TARGET_BMI2 size_t EncodeStreamBmi2(std::string_view in,
 }  // namespace
 
 ByteCounts CountBytes(std::string_view in) {
-  // Eight tables, so that runs of equal bytes do not wait for their own
-  // counter.
+  // Eight tables, so that runs of equal bytes do not wait for the same counter.
   std::array<ByteCounts, 8> counts{};
   size_t i = 0;
   for (; i + kWordBytes <= in.size(); i += kWordBytes) {
@@ -220,7 +221,7 @@ std::optional<HuffmanCode> HuffmanCode::Of(const ByteCounts& counts) {
   if (!description) return std::nullopt;
   HuffmanCode code;
   code.description_ = *std::move(description);
-  unsigned next = 0;  // in parts of 2^-bit_count_max
+  unsigned next = 0;  // in units of 2^-bit_count_max
   for (const uint8_t byte : OrderOf(weights)) {
     const int weight = weights.of_byte[byte];
     const unsigned bit_count =
@@ -262,9 +263,9 @@ size_t HuffmanCode::Encode(std::string_view in, char* out) const {
 
 // Decoding.
 
-// A stream on its way: `bits` holds those that come next, the first in the
-// highest place; its lowest bit that is set tells how many were taken since it
-// was loaded from `at`.
+// A partly read stream. `bits` holds the next bits, the first one in the
+// highest place. Its lowest set bit shows how many were consumed since it was
+// loaded from `at`.
 struct HuffmanTable::Reader {
   std::string_view stream;
   const char* at = nullptr;  // null: nothing was loaded
@@ -273,7 +274,8 @@ struct HuffmanTable::Reader {
   char* out_end = nullptr;
 
   bool is_valid() const { return !stream.empty() && stream.back() != 0; }
-  // The bits above the last byte's highest one, which marks the end, and it.
+  // The bits above the highest set bit of the last byte, and that bit, which
+  // marks the end.
   int mark_bits() const {
     return 9 - std::bit_width(static_cast<uint8_t>(stream.back()));
   }
@@ -284,7 +286,7 @@ struct HuffmanTable::Reader {
     return (at - stream.data()) * 8 + 64 - std::countr_zero(bits);
   }
 
-  // The word that begins at `at`, of which `taken` upper bits are gone.
+  // Loads the word at `at`, of which the upper `taken` bits were consumed.
   void Load(int taken) { bits = (LoadLittle<uint64_t>(at) | 1) << taken; }
   void LoadFirst() {
     at = stream.data() + stream.size() - kWordBytes;
@@ -296,15 +298,15 @@ struct HuffmanTable::Reader {
     Load(taken & 7);
   }
 
-  // A step takes at most 62 bits, 7 bytes and a rest.
+  // A step consumes at most 62 bits: 7 bytes and a rest.
   ptrdiff_t SafeSteps(ptrdiff_t step_bytes_max, ptrdiff_t spare_bytes) const {
     return std::min((at - stream.data()) / 7,
                     (out_end - out - spare_bytes) / step_bytes_max);
   }
 };
 
-// The effect of one look at a stream's next bits. Each writes up to kBytesMax
-// bytes and touches kSpareBytes more.
+// The effects of one lookup with a stream's next bits. Each writes up to
+// kBytesMax bytes and may touch kSpareBytes more.
 
 struct HuffmanTable::LookForMany {
   static constexpr ptrdiff_t kBytesMax = kEntryBytesMax;
@@ -335,8 +337,8 @@ struct HuffmanTable::LookForOne {
   const uint16_t* entries;
 };
 
-// As far as no stream can run out of bits or of room: step after step, with no
-// look at either for as many as the worst case allows.
+// Decodes for as long as no stream can run out of bits or room. It checks both
+// only once for as many steps as the worst case allows.
 template <typename Look>
 [[gnu::always_inline]] inline void HuffmanTable::DecodeRounds(
     std::span<Reader, kHuffmanStreamCount> readers) const {
@@ -375,20 +377,20 @@ HF_TARGET_BMI2 void HuffmanTable::DecodeFourBmi2(
                   : DecodeRounds<LookForMany>(readers);
 }
 
-// One byte at a time, from wherever the stream is.
+// Decodes one byte at a time, from the current position of the stream.
 bool HuffmanTable::DecodeRest(Reader& reader) const {
   const auto* const bytes =
       reinterpret_cast<const uint8_t*>(reader.stream.data());
   int64_t left = reader.bits_left();
   while (reader.out < reader.out_end) {
-    // The next 11 bits, with zeros for those that are not there.
+    // The next 11 bits, with zeros after the end of the stream.
     uint64_t window = 0;
     const int64_t first_byte = std::max<int64_t>(0, left - 1) / 8;
     for (int64_t i = std::max<int64_t>(0, first_byte - 2); i <= first_byte;
          ++i) {
       window = window | uint64_t{bytes[i]} << (8 * (i - first_byte + 2));
     }
-    // Bit `left` - 1 of the stream is at this place of the window.
+    // Bit `left` - 1 of the stream is at this position in the window.
     const int64_t top = left - 8 * (first_byte - 2);
     const uint64_t index = (window << (64 - top)) >> (64 - kHuffmanBitsMax);
     const auto byte = static_cast<uint8_t>(entries_[index] >> kEntryBytesShift);
@@ -422,8 +424,8 @@ void HuffmanTable::Order(const HuffmanWeights& weights) {
   }
 }
 
-// The entries from `base` on that begin with the bytes of `entry`, by the
-// `bits_left` bits that follow.
+// Fills the entries from `base` on that begin with the bytes of `entry`, for
+// all values of the `bits_left` bits that follow.
 void HuffmanTable::Fill(size_t base, int bits_left, uint64_t entry) {
   const size_t byte_count = entry >> kEntryCountShift;
   if (byte_count == kEntryBytesMax) {

@@ -10,7 +10,8 @@
 namespace holdfast {
 namespace {
 
-// Bytes whose frequencies fall by `ratio` from one to the next, from `first`.
+// Bytes whose frequencies decrease by `ratio` from each to the next, from
+// `first`.
 std::string Geometric(size_t byte_count, double ratio, int first, int distinct,
                       unsigned seed) {
   std::mt19937 random(seed);
@@ -55,8 +56,8 @@ TEST(Huffman, DecodesWhatItEncodesNearTheEntropy) {
         std::string out(in.size(), '?');
         ASSERT_TRUE(table->Decode(encoded, true, out));
         ASSERT_EQ(out, in);
-        // Huffman's codes take less than a bit more than the entropy; cut to 11
-        // bits a little more.
+        // Huffman codes cost at most one bit more than the entropy, and a
+        // little more when limited to 11 bits.
         const double bits = static_cast<double>(*code->BitsOf(counts));
         EXPECT_GE(bits, EntropyBits(counts) - 1e-6);
         EXPECT_LE(bits, EntropyBits(counts) + 1.05 * byte_count);
@@ -83,7 +84,7 @@ TEST(Huffman, CodesAreNearTheBestOnNormals) {
 }
 
 TEST(Huffman, LimitsTheLengthOfCodes) {
-  // Fibonacci's numbers make the deepest trees there are.
+  // Fibonacci numbers make the deepest possible trees.
   ByteCounts counts{};
   uint32_t a = 1;
   uint32_t b = 1;

@@ -16,8 +16,8 @@ constexpr uint8_t kDirectFlag = 127;  // and above: as many weights, 4 bits each
 constexpr int kAccuracyLogMin = 5;
 constexpr int kAccuracyLogMax = 6;  // of weights
 
-// How often each weight is expected, in parts of 2^accuracy_log; -1: less than
-// one part, which takes one all the same.
+// The expected frequency of each weight, in units of 2^-accuracy_log; -1 for
+// less than one unit, which still takes one.
 using WeightCounts = std::array<int, kWeightMax + 1>;
 
 struct FseState {
@@ -38,7 +38,7 @@ FseTable MakeFseTable(const WeightCounts& counts, int accuracy_log) {
   FseTable table;
   table.accuracy_log = accuracy_log;
   const size_t count = table.state_count();
-  size_t high = count;  // states from here on are taken by rare weights
+  size_t high = count;  // rare weights take the states from here on
   for (int w = 0; w <= kWeightMax; ++w) {
     if (counts[w] == -1) table.states[--high].weight = static_cast<uint8_t>(w);
   }
@@ -65,7 +65,7 @@ FseTable MakeFseTable(const WeightCounts& counts, int accuracy_log) {
   return table;
 }
 
-// Bits written from the lowest of each byte on.
+// Writes bits, from the lowest bit of each byte on.
 class BitWriter {
  public:
   // REQUIRES: value < 2^bit_count.
@@ -92,7 +92,7 @@ bool BitAt(std::string_view bytes, size_t at) {
   return static_cast<uint8_t>(bytes[at / 8]) >> (at % 8) & 1;
 }
 
-// Bits read in the order in which a BitWriter wrote them.
+// Reads bits in the order in which a BitWriter wrote them.
 class BitReader {
  public:
   explicit BitReader(std::string_view bytes) : bytes_(bytes) {}
@@ -113,7 +113,7 @@ class BitReader {
   size_t at_ = 0;
 };
 
-// Bits read from the last one, which a 1 marks, to the first; zeros after that.
+// Reads bits from the last, marked by a 1, to the first; zeros after that.
 class BackwardBitReader {
  public:
   // REQUIRES: the last byte is not 0.
@@ -130,7 +130,7 @@ class BackwardBitReader {
     }
     return value;
   }
-  // Negative once more was asked for than there is.
+  // Negative after more bits were requested than exist.
   int64_t left() const { return left_; }
 
  private:
@@ -138,11 +138,11 @@ class BackwardBitReader {
   int64_t left_ = 0;
 };
 
-// A count is one of 0 to `count_max`, so that some take a bit less than the
-// others. 4.1.1.
+// A count is a value from 0 to `count_max`, so some values need a bit less than
+// the others. 4.1.1.
 struct CountWidth {
   int bit_count = 0;
-  unsigned short_count = 0;  // so many values take bit_count - 1 bits
+  unsigned short_count = 0;  // so many values have bit_count - 1 bits
 
   explicit CountWidth(unsigned count_max)
       : bit_count(std::bit_width(count_max)),
@@ -214,7 +214,7 @@ bool GetWeightCounts(BitReader& reader, WeightCounts& counts,
   return left == 0;
 }
 
-// How often each weight comes, scaled to 2^accuracy_log.
+// The frequency of each weight, scaled to 2^accuracy_log.
 WeightCounts Normalise(std::span<const uint8_t> weights, int accuracy_log) {
   WeightCounts seen{};
   for (const uint8_t w : weights) ++seen[w];
@@ -226,14 +226,14 @@ WeightCounts Normalise(std::span<const uint8_t> weights, int accuracy_log) {
     counts[w] = std::max(1, seen[w] * total / static_cast<int>(weights.size()));
     left -= counts[w];
   }
-  // The remainder of rounding goes to the most frequent.
+  // The most frequent weight gets the rounding remainder.
   for (; left < 0; ++left) --*std::max_element(counts.begin(), counts.end());
   *std::max_element(counts.begin(), counts.end()) += left;
   return counts;
 }
 
-// For each weight of a table, and each state, the state of that weight from
-// which a decoder comes to it, which costs its bits.
+// For each weight of a table and each state, the state with that weight from
+// which a decoder reaches it; the weight's bits encode this step.
 using StatesBefore =
     std::array<std::array<uint8_t, size_t{1} << kAccuracyLogMax>,
                kWeightMax + 1>;
@@ -254,7 +254,7 @@ size_t FirstStateOf(const FseTable& table, uint8_t weight) {
   return s;
 }
 
-// Two states take turns; a decoder goes forward, so this goes backward.
+// Two states alternate. A decoder goes forward, so this goes backward.
 void PutWeights(const FseTable& table, std::span<const uint8_t> weights,
                 BitWriter& writer) {
   const size_t count = weights.size();
@@ -274,12 +274,12 @@ void PutWeights(const FseTable& table, std::span<const uint8_t> weights,
   writer.Put(1, 1);
 }
 
-// The weights that were written, but for the last one.
+// Codes the weights that are written: all but the last one.
 std::optional<std::string> DescribeCoded(std::span<const uint8_t> weights) {
   const bool is_one_weight =
       std::all_of(weights.begin(), weights.end(),
                   [&](uint8_t w) { return w == weights[0]; });
-  // A table of one state of no bits does not say how often it is gone through.
+  // A table with one state of no bits does not show how often it is used.
   if (is_one_weight || weights.size() < 2) return std::nullopt;
   const int accuracy_log =
       weights.size() > 64 ? kAccuracyLogMax : kAccuracyLogMin;
@@ -338,7 +338,7 @@ bool ParseCoded(std::string_view coded, std::vector<uint8_t>& weights) {
   }
 }
 
-// Adds the weight that makes the codes complete.
+// Adds the last weight, which makes the codes complete.
 std::optional<HuffmanWeights> Complete(std::span<const uint8_t> weights) {
   HuffmanWeights result;
   unsigned total = 0;
@@ -354,7 +354,7 @@ std::optional<HuffmanWeights> Complete(std::span<const uint8_t> weights) {
     return std::nullopt;
   }
   result.of_byte[weights.size()] = static_cast<uint8_t>(std::bit_width(rest));
-  // libzstd wants the longest codes to come in pairs, of which there is one.
+  // libzstd requires an even number of longest codes, at least two.
   const auto longest_count =
       std::count(result.of_byte.begin(), result.of_byte.end(), 1);
   if (longest_count < 2 || longest_count % 2 != 0) return std::nullopt;

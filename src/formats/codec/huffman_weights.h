@@ -1,8 +1,8 @@
-// A Huffman_Tree_Description and the weights that it describes: as they are, 4
-// bits each, or coded by finite state entropy (RFC 8878, 4.2.1).
+// A Huffman_Tree_Description and the weights that it describes, stored as they
+// are, 4 bits each, or coded by finite state entropy (RFC 8878, 4.2.1).
 //
-// A byte of weight w has a code of bit_count_max + 1 - w bits; weight 0: none.
-// The last weight is not written, since all codes together leave no room.
+// A byte of weight w has a code of bit_count_max + 1 - w bits, or no code if w
+// is 0. The last weight is not written, since the others determine it.
 // Thread-safety: pure. Units: bytes. Errors: nullopt.
 #pragma once
 
@@ -20,16 +20,17 @@ struct HuffmanWeights {
   int bit_count_max = 0;
 };
 
-// The shorter of the two forms. Nullopt when neither can hold the weights.
-// REQUIRES: they are complete: 2^(w - 1) over all w > 0 add up to
-// 2^bit_count_max.
+// Returns the shorter of the two forms, or nullopt when neither can hold the
+// weights. REQUIRES: the weights are complete: 2^(w - 1) over all w > 0 add up
+// to 2^bit_count_max.
 std::optional<std::string> DescribeHuffmanWeights(
     const HuffmanWeights& weights);
 
-// `description` is all of it. Nullopt for what libzstd refuses.
+// `description` has nothing after it. Returns nullopt for what libzstd refuses.
 std::optional<HuffmanWeights> ParseHuffmanWeights(std::string_view description);
 
-// Bytes of the description at the start of `in`; nullopt when it is cut short.
+// The size of the description at the start of `in`; nullopt when it is cut
+// short.
 std::optional<size_t> HuffmanDescriptionBytes(std::string_view in);
 
 }  // namespace holdfast

@@ -1,8 +1,8 @@
 // The plain chunk codec: transposes, `bytes`, bytes->bytes codecs.
 //
 // A transpose never moves an element: encoding and decoding see the array
-// through permuted strides, and the one copy there may be (into the packed
-// chunk, or out of it) does the rest. Often no copy is made.
+// through permuted strides. If there is a copy (into the packed chunk, or out
+// of it), that copy does the transposing. Often no copy is made.
 
 #include <algorithm>
 #include <cassert>
@@ -38,7 +38,8 @@ Status CheckPermutation(const std::vector<int>& order, size_t rank) {
                               ")");
 }
 
-// All transposes as one: encoded dimension i is decoded dimension result[i].
+// All transposes as one permutation: encoded dimension i is decoded dimension
+// result[i].
 Result<std::vector<int>> ComposeTransposes(
     const std::vector<std::vector<int>>& transposes, size_t rank) {
   std::vector<int> composed(rank);
@@ -65,7 +66,7 @@ View PermuteView(View view, const std::vector<int>& order) {
   return view;
 }
 
-// Product of extents and item size, which must be below 2^63.
+// The product of extents and item size, checked to be below 2^63.
 Result<size_t> CheckedChunkBytes(const Shape& shape, size_t item_bytes) {
   if (shape.size() > kRankMax) {
     return InvalidArgumentError("chunk shape: rank too large (got " +
@@ -86,7 +87,7 @@ Result<size_t> CheckedChunkBytes(const Shape& shape, size_t item_bytes) {
   return static_cast<size_t>(byte_count);
 }
 
-// The element in the byte order of an encoded chunk.
+// Returns the element in the byte order of an encoded chunk.
 std::string SwapElement(DType dtype, const std::string& element) {
   std::string swapped(element.size(), '\0');
   CopyByteSwapped(ConstArrayView{dtype, element.data(), {}, {}},
@@ -115,8 +116,8 @@ class PlainChunkCodec : public ChunkCodec {
         fill_element_(swap_ ? SwapElement(dtype_, params.fill_element)
                             : params.fill_element),
         codecs_(std::move(codecs)) {
-    // crc32c codecs at the end only add bytes behind the others' output: they
-    // need no pass of their own (AppendCrc32cPiece).
+    // crc32c codecs at the end only append bytes to the others' output, so they
+    // need no separate pass (AppendCrc32cPiece).
     while (crc_count_ < codecs_.size() &&
            DecodesInPlace({&codecs_[codecs_.size() - crc_count_ - 1], 1})) {
       ++crc_count_;
@@ -145,14 +146,15 @@ class PlainChunkCodec : public ChunkCodec {
     return !swap_ && encoded_view.shape == encoded_shape_ &&
            IsContiguous(encoded_view);
   }
-  // True when the chunk's bytes are the elements where they lie. A bool must be
-  // 0 or 1, which is all that TensorStore reads, and no bit above a sub-byte
+  // True when the elements in place are the chunk's bytes. A bool must be 0 or
+  // 1, since TensorStore reads nothing else, and no bit above a sub-byte
   // element may be set.
   bool IsEncodedInPlace(const ConstArrayView& encoded_view) const {
     return IsPacked(encoded_view) &&
            !HasUnusedBits(dtype_, {encoded_view.data, chunk_bytes_});
   }
-  // All codecs but the crc32c ones at the end, which only add a piece each.
+  // All codecs except the crc32c codecs at the end, which only add a piece
+  // each.
   BytesCodecSpan compressors() const {
     return BytesCodecSpan(codecs_).first(codecs_.size() - crc_count_);
   }
@@ -180,10 +182,10 @@ class PlainChunkCodec : public ChunkCodec {
   size_t chunk_bytes_;
   std::string fill_element_;  // in the chunk's byte order
   BytesCodecs codecs_;
-  size_t crc_count_ = 0;  // how many codecs at the end are crc32c
+  size_t crc_count_ = 0;  // the number of crc32c codecs at the end
 };
 
-// Writes the chunk_bytes_ elements of one chunk, padded.
+// Writes the chunk_bytes_ bytes of one chunk, including padding.
 void PlainChunkCodec::Pack(const ConstArrayView& encoded_view,
                            char* target) const {
   const ArrayView whole{dtype_, target, encoded_shape_, encoded_strides_};
@@ -202,13 +204,13 @@ const ZstdCodec* PlainChunkCodec::OnlyZstd() const {
              : nullptr;
 }
 
-// `may_borrow`: the elements outlive the result, which may point at them.
+// If `may_borrow`, the elements outlive the result, which may point at them.
 Result<EncodedChunk> PlainChunkCodec::Compress(std::string_view elements,
                                                bool may_borrow,
                                                CodecContext& context) const {
   const ZstdCodec* const zstd = OnlyZstd();
-  // A stored frame points at the elements instead of copying them, which only
-  // works while they stay.
+  // A stored frame points at the elements instead of copying them, so they must
+  // stay.
   if (!may_borrow || zstd == nullptr) {
     return EncodeBytesChain(compressors(), elements, spare_bytes(), context);
   }
@@ -262,13 +264,13 @@ Result<EncodedChunk> PlainChunkCodec::Encode(const ConstArrayView& chunk,
   return encoded;
 }
 
-// Every decoded chunk goes through this, wherever it lies.
+// Every decoded chunk passes through this function.
 void PlainChunkCodec::FinishElements(std::span<char> elements) const {
-  // This changes only dtypes of one byte an element, and few of those.
+  // Only a few dtypes, all of one byte per element, are changed.
   ClearUnusedBits(dtype_, elements.data(), elements.size());
 }
 
-// Copies the part of a decoded chunk that the target wants.
+// Copies the part of a decoded chunk that the target needs.
 void PlainChunkCodec::CopyPart(const char* elements,
                                const Shape& encoded_origin,
                                const ArrayView& encoded_target) const {
@@ -286,7 +288,7 @@ Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
   assert(target.dtype == dtype_ && target.shape.size() == order_.size());
   const ArrayView encoded_target = PermuteView(target, order_);
   const Shape encoded_origin = Permute(origin, order_);
-  // The target has the chunk's own layout: decode straight into it, no copy.
+  // The target has the chunk's own layout, so decode straight into it.
   if (IsPacked(encoded_target)) {
     const std::span<char> elements(target.data, chunk_bytes_);
     HF_RETURN_IF_ERROR(DecodeBytesChain(codecs_, encoded, elements, context));
@@ -296,8 +298,8 @@ Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
   if (compressors().empty()) {
     HF_ASSIGN_OR_RETURN(const std::string_view elements,
                         DecodeInPlace(codecs_, encoded, chunk_bytes_, context));
-    // Elements with unused bits need a copy that may be changed; `encoded` is
-    // not ours.
+    // Elements with unused bits need a copy that may be changed, since
+    // `encoded` is borrowed.
     if (!HasUnusedBits(dtype_, elements)) {
       CopyPart(elements.data(), encoded_origin, encoded_target);
       return Status();
@@ -312,7 +314,7 @@ Status PlainChunkCodec::Decode(std::string_view encoded, const Shape& origin,
   return Status();
 }
 
-// From the first wanted element to the last, in the order of the chunk.
+// The range from the first wanted element to the last, in the chunk's order.
 DecodedRange PlainChunkCodec::WantedRange(const Shape& origin,
                                           const Shape& shape) const {
   DecodedRange range{0, DTypeBytes(dtype_)};
@@ -329,8 +331,8 @@ bool PlainChunkCodec::is_streamable() const {
          crc_count_ == 0 && (codecs_.empty() || OnlyZstd() != nullptr);
 }
 
-// The elements of a chunk as a stream: where they lie, or put together piece by
-// piece, with padding.
+// Reads the elements of a chunk as a stream, in place or assembled piece by
+// piece with padding.
 class PlainChunkCodec::PieceReader {
  public:
   PieceReader(const PlainChunkCodec& codec, const ChunkElements& chunk,
@@ -358,7 +360,7 @@ class PlainChunkCodec::PieceReader {
     return Gather(box, scratch_.data(), /*is_sample=*/false);
   }
 
-  // The bytes that a strategy is chosen by: all of them, or runs from several
+  // The bytes that decide the strategy: all of them, or runs from several
   // places.
   Result<std::string_view> Sample() {
     if (is_packed_) {
@@ -400,7 +402,7 @@ class PlainChunkCodec::PieceReader {
     const ArrayView piece{codec_.dtype_, target, box.shape,
                           ContiguousStrides(box.shape, item_bytes)};
     const auto inside = Intersect(box, BoxOf(chunk_.shape));
-    // Only a piece that sticks out of the array has padding.
+    // Only a piece that reaches beyond the array has padding.
     if (!inside || *inside != box) {
       FillStrided(piece, codec_.fill_element_.data());
     }
@@ -464,13 +466,13 @@ class PlainChunkCodec::PieceSink final : public DecodedSink {
                             piece_bytes)},
         piece_count_(grid_.ChunkCount()) {}
 
-  // Call it before the first piece.
+  // Must be called before the first piece.
   Status Reserve() {
     if (whole() != nullptr) return Status();
     return ReserveOrFail(
         ElementCount(grid_.chunk_shape) * DTypeBytes(codec_.dtype_), scratch_);
   }
-  // Call it after the last piece.
+  // Must be called after the last piece.
   void Finish() {
     if (whole() != nullptr) {
       codec_.FinishElements({whole(), codec_.chunk_bytes_});

@@ -37,7 +37,7 @@ std::string MustEncodeChunk(const PlainChainParams& params,
   return Join(*chunk);
 }
 
-// Decodes a whole chunk of a one-dimensional chain.
+// Decodes a complete chunk of a one-dimensional chain.
 Status DecodeFlat(const PlainChainParams& params, std::string_view encoded,
                   std::string& out) {
   CodecContext context;
@@ -92,7 +92,7 @@ TEST(PlainChainTest, StoredFramesAndDigestsPointAtTheCallersMemory) {
 }
 
 TEST(PlainChainTest, PiecesOfCompressedChunksAreTheirOwn) {
-  // The scratch of the context is used again: the first result must stay.
+  // The scratch of the context is reused, but the first result must stay.
   PlainChainParams params = Uint8Params({1000});
   CodecContext context;
   for (const auto& codecs : std::vector<std::vector<BytesCodecParams>>{
@@ -293,7 +293,7 @@ TEST(PlainChainTest, HugeChunksAreRefusedWithoutTakingMemory) {
             StatusCode::kResourceExhausted);
 }
 
-// --- The chain against its slow twin, over random parameters. ---------------
+// --- The chain compared with its slow twin, for random parameters. ----------
 
 int64_t Offset(const Shape& index, const Shape& strides) {
   int64_t offset = 0;
@@ -331,8 +331,8 @@ std::string ElementAt(const PlainChainParams& params,
   return element;
 }
 
-// The definition, element by element: walk the encoded shape in C order, and
-// find each element through the transposes, last to first.
+// The definition, element by element: walks the encoded shape in C order, and
+// finds each element through the transposes, last to first.
 std::string SlowEncode(const PlainChainParams& params,
                        const ConstArrayView& view) {
   Shape shape = params.chunk_shape;
@@ -386,7 +386,7 @@ class ChainTwinTest : public ::testing::TestWithParam<int> {
     return params;
   }
 
-  // A box inside a chunk: its origin goes to `origin`.
+  // A box inside a chunk; `origin` is set to its origin.
   Shape RandomPart(const Shape& shape, Shape& origin) {
     Shape part;
     origin.clear();

@@ -1,5 +1,6 @@
-// The one wording for "decoded to the wrong number of bytes", TensorStore's.
-// Thread-safety: pure. Units: bytes. Errors: DataLoss is the result.
+// The message for "decoded to the wrong number of bytes", worded like
+// TensorStore's.
+// Thread-safety: pure. Units: bytes. Errors: returns DataLoss.
 #pragma once
 
 #include <cstdint>

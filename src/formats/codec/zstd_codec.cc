@@ -1,5 +1,5 @@
-// For the parameters of stable buffers, which libzstd counts as experimental;
-// where they are refused, bytes are copied, but nothing is wrong.
+// For the stable buffer parameters, which libzstd calls experimental. If they
+// are refused, bytes are copied, with the same result.
 #define ZSTD_STATIC_LINKING_ONLY
 #include "formats/codec/zstd_codec.h"
 
@@ -21,19 +21,20 @@
 namespace holdfast {
 namespace {
 
-// Up to this size libzstd never finds anything (it stores blocks below 7 bytes
-// and needs a saving of some bytes), and calling it costs more than the copy.
+// Up to this size libzstd never saves anything (it stores blocks below 7 bytes
+// and requires a saving of some bytes), and calling it costs more than the
+// copy.
 constexpr size_t kAlwaysStoredBytesMax = 15;
 
-// Input between two looks at the cancel token: some 50 ms of work.
+// The input between two checks of the cancel token: some 50 ms of work.
 constexpr size_t kZstdPieceBytes = 16 << 20;
 
 Status OutOfMemory() {
   return ResourceExhaustedError("zstd: no memory for a context");
 }
 
-// All parameters of the context, from scratch: nothing may leak from the chunk
-// before, or the bytes would depend on what else a thread has compressed.
+// Sets all parameters of the context anew. If any were left from the previous
+// chunk, the bytes would depend on what else a thread has compressed.
 size_t Configure(const ZstdParams& params, ZstdStrategy strategy,
                  ZSTD_CCtx* context) {
   ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
@@ -42,8 +43,8 @@ size_t Configure(const ZstdParams& params, ZstdStrategy strategy,
   return ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
 }
 
-// With `is_sized` the frame itself says that it holds `expected_bytes`, so only
-// damage makes it decode to more.
+// With `is_sized`, the frame itself states `expected_bytes`, so only damage can
+// make it decode to more.
 Status DecodeError(size_t result, size_t expected_bytes, bool is_sized) {
   const auto corruption = static_cast<size_t>(-ZSTD_error_corruption_detected);
   if (is_sized && ZSTD_getErrorCode(result) == ZSTD_error_dstSize_tooSmall) {
@@ -65,14 +66,14 @@ Status DecodeError(size_t result, size_t expected_bytes, bool is_sized) {
   }
 }
 
-// Compresses as ZSTD_compress2 does, in pieces of the input. Nothing is copied:
-// both buffers stay where they are.
+// Compresses like ZSTD_compress2, but in pieces of the input. Nothing is
+// copied, since both buffers stay where they are.
 Result<size_t> CompressInPieces(std::string_view in, std::span<char> out,
                                 ZSTD_CCtx* compressor,
                                 const CodecContext::Impl& impl) {
   (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_stableInBuffer, 1);
   (void)ZSTD_CCtx_setParameter(compressor, ZSTD_c_stableOutBuffer, 1);
-  // The frame header then has the size, as after ZSTD_compress2.
+  // This puts the size into the frame header, as ZSTD_compress2 does.
   (void)ZSTD_CCtx_setPledgedSrcSize(compressor, in.size());
   ZSTD_inBuffer input{in.data(), 0, 0};
   ZSTD_outBuffer output{out.data(), out.size(), 0};
@@ -89,8 +90,8 @@ Result<size_t> CompressInPieces(std::string_view in, std::span<char> out,
   return output.pos;
 }
 
-// Decodes as ZSTD_decompressDCtx does, in pieces of the input. Nullopt when the
-// frame is damaged.
+// Decodes like ZSTD_decompressDCtx, but in pieces of the input. Nullopt when
+// the frame is damaged.
 Result<std::optional<size_t>> DecompressInPieces(
     std::string_view in, std::span<char> out, ZSTD_DCtx* decompressor,
     const CodecContext::Impl& impl) {
@@ -112,7 +113,7 @@ Result<std::optional<size_t>> DecompressInPieces(
   return is_whole ? std::optional<size_t>(output.pos) : std::nullopt;
 }
 
-// Decodes an inspected frame; returns the bytes written.
+// Decodes an inspected frame; returns the number of bytes written.
 Result<size_t> DecodeFrame(std::string_view in, const ZstdFrameInfo& info,
                            std::span<char> out, CodecContext& context) {
   if (info.stored && info.decoded_bytes_max <= out.size()) {
@@ -130,8 +131,8 @@ Result<size_t> DecodeFrame(std::string_view in, const ZstdFrameInfo& info,
     HF_ASSIGN_OR_RETURN(
         const std::optional<size_t> got,
         DecompressInPieces(in, out, decompressor, context.impl()));
-    // The one-shot decoder has the better error, so a damaged frame is decoded
-    // a second time.
+    // The one-shot decoder has better error messages, so a damaged frame is
+    // decoded again.
     if (got) return *got;
   }
   const size_t result = ZSTD_decompressDCtx(decompressor, out.data(),
@@ -157,7 +158,7 @@ class StreamOutput {
   StreamOutput(std::span<char> buffer, const WriteFn& write)
       : write_(write), buffer_{buffer.data(), buffer.size(), 0} {}
 
-  // One step; `left` is what libzstd says.
+  // Does one step. `left` is set to libzstd's result.
   Status Step(ZSTD_CCtx* compressor, ZSTD_inBuffer& input,
               ZSTD_EndDirective directive, size_t& left) {
     left = ZSTD_compressStream2(compressor, &buffer_, &input, directive);
@@ -178,9 +179,9 @@ class StreamOutput {
   ZSTD_outBuffer buffer_;
 };
 
-// Memory that stays is ended while its last bytes are in hand, as
-// ZSTD_compress2 does, so that the bytes are the same. Pieces are not: the
-// bytes would depend on where the last piece starts.
+// For memory that stays, the frame is ended together with its last bytes, as in
+// ZSTD_compress2, so that the bytes are the same. For pieces it is not, because
+// the bytes would depend on where the last piece starts.
 Status CompressStream(ZSTD_CCtx* compressor, uint64_t content_bytes,
                       bool is_stable, const NextBytesFn& next,
                       const CodecContext::Impl& impl, StreamOutput& output) {
@@ -193,8 +194,8 @@ Status CompressStream(ZSTD_CCtx* compressor, uint64_t content_bytes,
     if (wants_more) {
       HF_RETURN_IF_ERROR(impl.CheckCancel());
       HF_ASSIGN_OR_RETURN(const std::string_view bytes, next());
-      // With stable input libzstd sees one buffer that grows; it reads back
-      // into it for matches.
+      // With stable input, libzstd sees one buffer that grows, and reads
+      // earlier bytes of it for matches.
       if (is_stable && input.src != nullptr) {
         input.size += bytes.size();
       } else {
@@ -210,14 +211,14 @@ Status CompressStream(ZSTD_CCtx* compressor, uint64_t content_bytes,
   return output.Flush();
 }
 
-// How far one pass over a frame came.
+// The result of one pass over a frame.
 struct StreamEnd {
-  size_t result = 1;        // libzstd's last word
+  size_t result = 1;        // libzstd's last result
   uint64_t read_bytes = 0;  // of the frame
   uint64_t got_bytes = 0;   // decoded
 };
 
-// Decodes window by window; the first window is in `window` already.
+// Decodes window by window. The first window is already in `window`.
 class StreamDecoder {
  public:
   StreamDecoder(ZSTD_DCtx* decompressor, EncodedSource& in, DecodedSink& sink,
@@ -262,8 +263,7 @@ class StreamDecoder {
     return end_.result != 0 && !ZSTD_isError(end_.result);
   }
 
-  // After the last piece one byte of room shows whether the frame holds too
-  // much.
+  // After the last piece, one byte of room reveals a frame that holds too much.
   void StartPiece() {
     const std::span<char> piece = sink_.NextPiece();
     is_past_end_ = piece.empty();
@@ -279,7 +279,7 @@ class StreamDecoder {
       const bool is_full = output_.pos == output_.size;
       has_more = input.pos < input.size;
       if (sink_.whole() == nullptr && is_full) {
-        has_more = true;  // the decoder may hold bytes back
+        has_more = true;  // the decoder may hold back bytes
         HF_RETURN_IF_ERROR(EndPiece());
       }
     }
@@ -308,7 +308,7 @@ class StreamDecoder {
   StreamEnd end_;
 };
 
-// The error that Decode would give for a frame that a stream could not decode.
+// The error that Decode would return for a frame that failed as a stream.
 Status StreamError(EncodedSource& in, uint64_t want, const StreamEnd& end) {
   if (ZSTD_getErrorCode(end.result) == ZSTD_error_memory_allocation) {
     return OutOfMemory();
@@ -338,8 +338,8 @@ Status StreamError(EncodedSource& in, uint64_t want, const StreamEnd& end) {
 ZstdStrategy ChooseZstdStrategy(std::string_view in, int level,
                                 CodecContext& context) {
   if (in.size() <= kAlwaysStoredBytesMax) return ZstdStrategy::kStored;
-  // Other levels are the caller's wish: only the default range is
-  // second-guessed.
+  // A level outside the default range is the caller's explicit choice and is
+  // used as it is.
   if (level < 0 || level > 3) return ZstdStrategy::kSearch;
   const bool code_literals = EstimateLiteralSaving(in) >= kLiteralSavingMin;
   if (in.size() < kSkipSearchBytesMin) {
@@ -449,7 +449,7 @@ Result<bool> ZstdCodec::DecodeStream(EncodedSource& in, size_t piece_bytes,
   if (!info.ok() || info->content_bytes.value_or(want) != want) {
     return StreamError(in, want, {});
   }
-  // A large window would be a second copy of the whole chunk in memory.
+  // A large window would be a second copy of the complete chunk in memory.
   if (sink.whole() == nullptr && info->window_bytes > kStreamWindowBytesMax) {
     return false;
   }
@@ -487,7 +487,7 @@ Result<Bytes> ZstdCodec::DecodeBounded(std::string_view in,
   if (claimed > decoded_bytes_max) {
     return DecodedSizeError("zstd frame", decoded_bytes_max, claimed);
   }
-  // CheckContentSize has made sure that the blocks justify the claim.
+  // CheckContentSize has ensured that the blocks justify the claim.
   const uint64_t byte_count = info.content_bytes.value_or(
       std::min<uint64_t>(decoded_bytes_max, info.decoded_bytes_max));
   Buffer buffer;

@@ -1,32 +1,32 @@
 // The zstd codec: one chunk is exactly one frame (RFC 8878), with its content
 // size and, by default, its content checksum.
 //
-// At levels 0 to 3, where speed is wanted, a look at the chunk chooses how that
-// frame is made; other levels always search as asked:
-//   kSearch    libzstd at the level asked for
-//   kMatches   libzstd at level -1: repeats only, bytes are not entropy coded,
-//              for that would save too little
-//   kLiterals  blocks of literals (zstd_literals.h) and no search: there is
-//              nothing to find, the entropy of the bytes is all there is
+// At levels 0 to 3, which are meant to be fast, a sample of the chunk decides
+// how the frame is made; other levels always search as asked:
+//   kSearch    libzstd at the given level
+//   kMatches   libzstd at level -1: repeats only; entropy coding of the bytes
+//              would save too little
+//   kLiterals  blocks of literals (zstd_literals.h) and no search: only the
+//              entropy of the bytes can be saved
 //   kStored    raw blocks: neither would save enough
 //
 // Thread-safety: immutable. Ownership: inputs are borrowed. Units: bytes.
-// Errors: DataLoss for frames that are damaged, doubled, followed by anything,
-// or of another size; ResourceExhausted when memory is short.
+// Errors: DataLoss for frames that are damaged, doubled, followed by other
+// bytes, or of another size; ResourceExhausted when memory is short.
 #pragma once
 
 #include "formats/codec/codec.h"
 
 namespace holdfast {
 
-// Entropy coding that saves less than this fraction is left out.
+// Entropy coding that saves less than this fraction is skipped.
 inline constexpr double kLiteralSavingMin = 0.01;
-// Below this fraction saved by repeats in a sample there is nothing to search.
+// If repeats save less than this fraction of a sample, nothing is searched.
 inline constexpr double kMatchSavingMin = 0.02;
-// Smaller chunks always get the search: a sample of them says too little.
+// Smaller chunks are always searched, since a sample of them shows too little.
 inline constexpr size_t kSkipSearchBytesMin = size_t{64} << 10;
 
-// RFC 8878 wants every decoder to have this much; level 22 uses more.
+// RFC 8878 requires every decoder to support this much; level 22 uses more.
 inline constexpr uint64_t kStreamWindowBytesMax = uint64_t{8} << 20;
 
 enum class ZstdStrategy : uint8_t { kSearch, kMatches, kLiterals, kStored };
@@ -48,19 +48,19 @@ class ZstdCodec : public BytesCodec {
   Result<Bytes> DecodeBounded(std::string_view in, size_t decoded_bytes_max,
                               CodecContext& context) const override;
 
-  // Encode in two steps, for a caller that can use a stored frame as pieces
-  // around `in` (StoredZstdFramePieces) instead of a copy of it.
+  // Encodes in two steps, for a caller that can use a stored frame as pieces
+  // around `in` (StoredZstdFramePieces) instead of copying it.
   Result<size_t> EncodeWith(ZstdStrategy strategy, std::string_view in,
                             std::span<char> out, CodecContext& context) const;
-  // One frame of the bytes that `next` gives, `content_bytes` in all, written
-  // in pieces. `is_stable`: they lie behind each other in memory that stays.
+  // Writes one frame, in pieces, of the `content_bytes` bytes that `next`
+  // returns. If `is_stable`, these bytes are contiguous in memory that stays.
   Status EncodeStream(ZstdStrategy strategy, uint64_t content_bytes,
                       bool is_stable, const NextBytesFn& next,
                       size_t piece_bytes, const WriteFn& write,
                       CodecContext& context) const;
-  // Decodes the one frame that `in` must be, with Decode's errors. False, and
-  // nothing done, for a sink of pieces when the frame wants more history than
-  // kStreamWindowBytesMax.
+  // Decodes the one frame that `in` must be, with Decode's errors. Returns
+  // false and does nothing if `sink` has no memory for all bytes and the frame
+  // needs more history than kStreamWindowBytesMax.
   Result<bool> DecodeStream(EncodedSource& in, size_t piece_bytes,
                             DecodedSink& sink, CodecContext& context) const;
   const ZstdParams& params() const { return params_; }

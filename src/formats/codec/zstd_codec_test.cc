@@ -20,7 +20,7 @@ ZstdStrategy StrategyOf(std::string_view data, int level = 1) {
   return ChooseZstdStrategy(data, level, context);
 }
 
-// A frame as a streaming writer makes it: no content size.
+// A frame as a streaming writer makes it, without a content size.
 std::string StreamedFrame(std::string_view data, int window_log) {
   ZSTD_CCtx* context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);
@@ -100,7 +100,7 @@ TEST(ZstdCodecTest, HigherLevelsSearchAsAsked) {
 }
 
 TEST(ZstdCodecTest, MixedChunksAreNotStored) {
-  // A quarter of zeros among weights, at each end and in the middle.
+  // Weights with a quarter of zeros, at each end and in the middle.
   constexpr size_t kSize = 1 << 20;
   for (size_t at : {size_t{0}, kSize / 3, kSize - kSize / 4}) {
     std::string data = NormalFloats(kSize, 1);
@@ -131,7 +131,7 @@ TEST(ZstdCodecTest, LiteralsAloneAreAsSmallAsLevelOne) {
 }
 
 TEST(ZstdCodecTest, TheContextLeavesNoTrace) {
-  // Same bytes whatever the context did before.
+  // The bytes are the same whatever the context did before.
   CodecContext used;
   for (const std::string& data :
        {NormalBfloat16s(1 << 20, 1), PatternBytes(1 << 20, 2),
@@ -142,8 +142,8 @@ TEST(ZstdCodecTest, TheContextLeavesNoTrace) {
   }
 }
 
-// Frames above 16 MiB are made and read in pieces, so that they can be
-// cancelled in between.
+// Frames above 16 MiB are written and read in pieces, so that they can be
+// cancelled between pieces.
 constexpr size_t kLargeBytes = (40 << 20) + 12345;
 
 std::string LargeData(int kind) {
@@ -190,7 +190,7 @@ TEST(ZstdCodecTest, LargeFramesAreCancelled) {
   std::string decoded(data.size(), '\0');
   EXPECT_EQ(kChecked.Decode(frame, decoded, context).code(),
             StatusCode::kCancelled);
-  // Small ones are done before anybody could tell; the context still works.
+  // Small frames finish before they can be cancelled; the context still works.
   const std::string small = PatternBytes(1000, 1);
   EXPECT_TRUE(kChecked.Encode(small, out, context).ok());
   context.set_cancel(nullptr);
@@ -276,9 +276,9 @@ TEST(ZstdCodecTest, RejectsEveryTruncation) {
   }
 }
 
-// In a compressed block some flips mean nothing (padding, another offset into
-// the same run); only those may go unseen. In a stored frame no flip goes
-// unseen.
+// In a compressed block, some flips mean nothing (padding, another offset into
+// the same run), and only those may go unnoticed. In a stored frame, every flip
+// is noticed.
 TEST(ZstdCodecTest, NoFlippedBitChangesTheContent) {
   for (const std::string& data :
        {RandomBytes(300, 1), NormalBfloat16s(6000, 1), PatternBytes(3000, 1),
@@ -314,7 +314,7 @@ TEST(ZstdCodecTest, ChecksumMismatchIsNamed) {
 }
 
 TEST(ZstdCodecTest, ClaimsDoNotTakeMemory) {
-  // Content size 2^62 on a frame of one small block.
+  // A frame of one small block that claims a content size of 2^62.
   const std::string frame = FromHex("28b52ffd e0 00000000000000 40 090000 61");
   EXPECT_EQ(DecodeCode(kPlain, frame, 1), StatusCode::kDataLoss);
   CodecContext context;

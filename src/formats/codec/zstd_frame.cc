@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "formats/codec/xxh64.h"
 #include "ground/base/coding.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 
 namespace holdfast {
 namespace {
@@ -23,16 +23,16 @@ constexpr uint8_t kReservedBit = 0x08;
 constexpr uint8_t kHasChecksum = 0x04;
 constexpr uint8_t kDictionaryIdMask = 0x03;
 
-// A single-segment frame asks its reader for a window of the whole content;
-// RFC 8878 wants 8 MiB supported everywhere. Larger stored frames name a window
-// of one block (2^17: exponent 7 over 2^10), all that raw blocks need.
+// A single-segment frame requires a window of the complete content; RFC 8878
+// requires every reader to support 8 MiB. Larger stored frames declare a window
+// of one block (2^17: exponent 7 over 2^10), which is enough for raw blocks.
 constexpr uint64_t kSingleSegmentBytesMax = uint64_t{8} << 20;
 constexpr uint8_t kOneBlockWindow = 7 << 3;
 
 struct Block {
   bool last = false;
   ZstdBlockType type = ZstdBlockType::kRaw;
-  uint32_t size = 0;  // of the content, or of the data when compressed
+  uint32_t size = 0;  // of the content or, if compressed, of the data
 
   size_t stored_bytes() const { return type == ZstdBlockType::kRun ? 1 : size; }
 };
@@ -42,14 +42,14 @@ Status FrameError(std::string_view what, uint64_t offset) {
                        std::string(what));
 }
 
-// As Cursor, over bytes that are read when they are asked for.
+// Like Cursor, over bytes that are read on demand.
 class SourceCursor {
  public:
   explicit SourceCursor(EncodedSource& source) : source_(source) {}
 
   uint64_t offset() const { return offset_; }
   uint64_t remaining() const { return source_.byte_count() - offset_; }
-  // The failure that made a read return false, if it was the source's.
+  // The error of the source, if that made a read return false.
   const Status& status() const { return status_; }
 
   // REQUIRES: byte_count <= sizeof bytes_.
@@ -124,13 +124,13 @@ Status CheckDescriptor(uint8_t descriptor) {
   return Status();
 }
 
-// Window_Size of a Window_Descriptor byte.
+// The Window_Size that a Window_Descriptor byte stands for.
 uint64_t WindowBytes(uint8_t window) {
   const uint64_t base = uint64_t{1} << (10 + (window >> 3));
   return base + base / 8 * (window & 7);
 }
 
-// Bytes of Frame_Content_Size; 0 when it is absent.
+// The size of the Frame_Content_Size field; 0 when it is absent.
 int ContentSizeFieldBytes(uint8_t descriptor) {
   const int flag = descriptor >> 6;
   if (flag == 0) return (descriptor & kSingleSegment) ? 1 : 0;
@@ -156,8 +156,8 @@ Result<Header> ReadHeader(AnyCursor& cursor) {
       !ReadLittle(cursor, field_bytes, content_bytes)) {
     return FrameError("truncated header", cursor.offset());
   }
-  // RFC 8878: a field of 2 bytes has an offset of 256, as smaller sizes fit in
-  // one byte.
+  // RFC 8878: a field of 2 bytes has an offset of 256, since smaller sizes fit
+  // in one byte.
   if (field_bytes == 2) content_bytes += 256;
 
   Header header;
@@ -203,7 +203,8 @@ Status WalkBlocks(AnyCursor& cursor, Header& header) {
     }
     const bool compressed = block.type == ZstdBlockType::kCompressed;
     header.info.stored &= !compressed;
-    // A compressed block decodes to at most one block; the others say exactly.
+    // A compressed block decodes to at most block_bytes_max; other blocks state
+    // their exact size.
     header.info.decoded_bytes_max +=
         compressed ? header.block_bytes_max : block.size;
   }
@@ -221,8 +222,8 @@ Status CheckContentSize(const ZstdFrameInfo& info) {
                     info.header_bytes);
 }
 
-// Calls fn(block header, raw bytes) for each block of a stored frame; at least
-// one, for an empty frame has one empty block.
+// Calls fn(block header, raw bytes) for each block of a stored frame. An empty
+// frame has one empty block.
 template <typename Fn>
 void ForEachStoredBlock(std::string_view content, const Fn& fn) {
   Block block;
@@ -235,7 +236,7 @@ void ForEachStoredBlock(std::string_view content, const Fn& fn) {
   } while (!block.last);
 }
 
-// Header and block headers plus checksum: all but the content.
+// The size of the frame header, the block headers and the checksum.
 size_t StoredOverheadBytes(uint64_t content_bytes, bool checksum) {
   char header[kHeaderBytesMax];
   const uint64_t block_count = std::max<uint64_t>(
@@ -330,7 +331,7 @@ size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum) {
   return content_bytes + StoredOverheadBytes(content_bytes, checksum);
 }
 
-// Copies and hashes block by block, so that the second pass finds the block in
+// Copies and hashes block by block, so that a block is hashed while it is in
 // the cache.
 size_t WriteStoredZstdFrame(std::string_view content, bool checksum,
                             std::span<char> out) {
@@ -356,7 +357,7 @@ EncodedChunk StoredZstdFramePieces(std::string_view content, bool checksum,
   EncodedChunk chunk;
   chunk.byte_count = StoredZstdFrameBytes(content.size(), checksum);
   chunk.storage = Buffer(chunk.byte_count - content.size() + spare_bytes);
-  char* start = chunk.storage.data();  // of the piece being written
+  char* start = chunk.storage.data();  // of the current piece
   char* p = start + WriteZstdFrameHeader(content.size(), checksum, start);
   Xxh64 hash;
   ForEachStoredBlock(content, [&](const Block& block, std::string_view raw) {
@@ -381,15 +382,15 @@ ZstdFrameWriter::ZstdFrameWriter(uint64_t content_bytes, bool checksum,
       write_block_(std::move(write_block)),
       write_(write) {}
 
-// The bound on what AddBlock may add to written_ for so much content, carry_
-// included.
+// The most that AddBlock may append to written_ for so much content, including
+// carry_.
 size_t ZstdFrameWriter::CodedBytesMax(size_t content_bytes) const {
   const size_t block_count = content_bytes / kZstdBlockBytesMax + 2;
   const size_t block_bytes = write_block_ ? kZstdBlockBytesMax : 0;
   return kHeaderBytesMax + block_count * (kZstdBlockHeaderBytes + block_bytes);
 }
 
-// REQUIRES: room in written_, which the pieces point into.
+// REQUIRES: written_ has room, since the pieces point into it.
 void ZstdFrameWriter::AddBlock(std::string_view raw,
                                std::vector<std::string_view>& pieces) {
   const size_t start = written_.size();
@@ -424,8 +425,8 @@ Status ZstdFrameWriter::Append(std::string_view content) {
   const auto is_last = [&](size_t more) {
     return done_bytes_ + more == content_bytes_;
   };
-  // Blocks have a fixed size whatever the pieces are, so that the bytes do not
-  // depend on them. The rest of a piece waits in carry_.
+  // Blocks have a fixed size, so that the bytes do not depend on the pieces.
+  // The rest of a piece waits in carry_.
   if (!carry_.empty()) {
     const std::string_view more =
         content.substr(0, kZstdBlockBytesMax - carry_.size());

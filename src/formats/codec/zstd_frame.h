@@ -1,9 +1,9 @@
-// Zstandard frames (RFC 8878, section 3.1.1) seen from outside: the header and
-// the block headers, without decoding any compressed block; and whole frames
-// made of raw blocks only ("stored").
+// Zstandard frames (RFC 8878, section 3.1.1): reads their headers and block
+// headers without decoding any compressed block, and writes complete frames
+// that have raw blocks only ("stored").
 //
-// Thread-safety: pure functions. Ownership: inputs are borrowed; pieces made
-// by AppendStoredZstdFrame point at the content. Units: bytes.
+// Thread-safety: pure functions. Ownership: inputs are borrowed; pieces made by
+// StoredZstdFramePieces point at the content. Units: bytes.
 // Errors: DataLoss for damaged frames, with the offset.
 #pragma once
 
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "formats/codec/codec.h"
-#include "formats/codec/xxh64.h"
+#include "ground/base/xxh64.h"
 #include "holdfast/status.h"
 
 namespace holdfast {
@@ -35,59 +35,61 @@ struct ZstdFrameInfo {
   uint64_t decoded_bytes_max = 0;
   bool has_checksum = false;
   bool stored = true;  // every block is raw or RLE
-  // History that a decoder needs beside its output.
+  // History that a decoder needs in addition to its output.
   uint64_t window_bytes = 0;
 };
 
-// Checks that `in` is exactly one data frame, complete and with nothing behind
-// it, and that its size claims agree with each other. Skippable frames,
-// dictionaries and any reserved or unused header bit are DataLoss, so that
-// every flipped bit of a header is noticed.
+// Checks that `in` is exactly one complete data frame, with nothing after it,
+// and that its size claims agree with each other. Skippable frames,
+// dictionaries and any reserved or unused header bit are DataLoss, so every
+// flipped bit of a header is noticed.
 Result<ZstdFrameInfo> InspectZstdFrame(std::string_view in);
-// The same, reading nothing but headers; also the errors of the source.
+// Like the above, but reads only headers; also returns the errors of the
+// source.
 Result<ZstdFrameInfo> InspectZstdFrame(EncodedSource& in);
-// The facts in the header only. `head` is the start of a frame.
+// Reads only what the header says. `head` is the start of a frame.
 Result<ZstdFrameInfo> InspectZstdHeader(std::string_view head);
-// Bytes of `head` that InspectZstdHeader needs at most.
+// The most bytes of `head` that InspectZstdHeader needs.
 inline constexpr size_t kZstdHeaderBytesMax = 18;
 
-// Writes the header of a frame whose blocks refer to nothing before them;
+// Writes the header of a frame whose blocks refer to nothing before them, and
 // returns its size. REQUIRES: out has kZstdHeaderBytesMax bytes.
 size_t WriteZstdFrameHeader(uint64_t content_bytes, bool checksum, char* out);
 
-// `size`: of the content, or of what follows when it is compressed. Returns
-// kZstdBlockHeaderBytes.
+// `size` is that of the content or, for a compressed block, of the bytes that
+// follow. Returns kZstdBlockHeaderBytes.
 size_t WriteZstdBlockHeader(ZstdBlockType type, size_t size, bool is_last,
                             char* out);
 
 // Size of the stored frame of `content_bytes` bytes.
 size_t StoredZstdFrameBytes(uint64_t content_bytes, bool checksum);
 
-// Writes the stored frame of `content`; returns its size.
+// Writes the stored frame of `content` and returns its size.
 // REQUIRES: out.size() >= StoredZstdFrameBytes().
 size_t WriteStoredZstdFrame(std::string_view content, bool checksum,
                             std::span<char> out);
 
-// The same frame as pieces, without copying the content: headers and checksum
-// go to a new chunk.storage, which has `spare_bytes` unused bytes at its end.
+// Makes the same frame as pieces, without copying the content. Headers and the
+// checksum go to a new chunk.storage, which has `spare_bytes` unused bytes at
+// its end.
 EncodedChunk StoredZstdFramePieces(std::string_view content, bool checksum,
                                    size_t spare_bytes);
 
-// Writes the block of `raw` to `out`; returns its size, at most raw.size() +
+// Writes the block of `raw` to `out` and returns its size, at most raw.size() +
 // kZstdBlockHeaderBytes.
 using WriteZstdBlockFn =
     std::function<size_t(std::string_view raw, bool is_last, char* out)>;
 
-// A frame written in pieces of any size: the bytes do not depend on them.
+// Writes a frame in pieces. The bytes do not depend on the sizes of the pieces.
 class ZstdFrameWriter {
  public:
-  // `write_block`: how a block is coded; empty: it stays raw, which copies
+  // `write_block` codes a block; if empty, blocks stay raw, which copies
   // nothing.
   ZstdFrameWriter(uint64_t content_bytes, bool checksum,
                   WriteZstdBlockFn write_block, const WriteFn& write);
-  // REQUIRES: `content_bytes` bytes in all.
+  // REQUIRES: all calls together append `content_bytes` bytes.
   Status Append(std::string_view content);
-  // Call it after the last Append.
+  // Must be called after the last Append.
   Status Finish();
 
  private:
@@ -100,12 +102,13 @@ class ZstdFrameWriter {
   const WriteFn& write_;
   uint64_t done_bytes_ = 0;  // in blocks already added
   bool has_header_ = false;
-  std::string written_;  // what is not content: headers, coded blocks
+  std::string written_;  // everything but content: headers, coded blocks
   std::string carry_;    // the start of a block
   Xxh64 hash_;
 };
 
-// The error for a stored frame that does not decode: it has one possible fault.
+// The error for a stored frame that does not decode, which has one possible
+// cause.
 Status StoredZstdChecksumError(uint64_t frame_bytes);
 
 // Decodes a frame for which InspectZstdFrame said `stored`, and compares the

@@ -36,7 +36,7 @@ Status InspectStatus(std::string_view in) {
   return InspectZstdFrame(in).status();
 }
 
-// A frame header with this descriptor, and what follows in hex.
+// A frame: the magic, and then the descriptor and everything else from `hex`.
 std::string Frame(const std::string& hex) { return FromHex("28b52ffd" + hex); }
 
 TEST(ZstdFrameTest, StoredFramesDecodeWithLibzstdAndWithoutIt) {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "formats/codec/xxh64.h"
 #include "ground/base/coding.h"
+#include "ground/base/xxh64.h"
 
 namespace holdfast {
 namespace {
@@ -18,25 +18,25 @@ enum LiteralsType : uint64_t {
   kTreelessLiterals
 };
 
-// Four streams and their tree are not worth it below this, as in libzstd.
+// Below this size, four streams and a tree do not pay off; libzstd has the same
+// limit.
 constexpr size_t kCodedBytesMin = 256;
 
-// A tree that costs this much more than a new one would is kept.
+// A tree is kept while it costs at most this much more than a new tree would.
 constexpr double kKeptTreeExcess = 1.003;
 
-// The cost of a look at some bytes, and what it shows: windows spread over the
-// block.
+// The size of a sample: windows spread over the block.
 constexpr size_t kSampleWindowCount = 8;
 constexpr size_t kSampleWindowBytes = 512;
-// A sample knows the saving to about a thousandth.
+// A sample is accurate to about a thousandth.
 constexpr double kSampleSavingMin = 0.8 * kBlockSavingMin;
 
 bool IsOneByte(std::string_view in) {
   return std::memcmp(in.data(), in.data() + 1, in.size() - 1) == 0;
 }
 
-// The part of the block that coding would save, judged by a sample; with Miller
-// and Madow's correction for what a sample does not show.
+// The fraction of the block that coding would save, estimated from a sample,
+// with the correction of Miller and Madow for bytes that the sample misses.
 double SampledSaving(std::string_view in) {
   const size_t window_bytes = std::min(in.size(), kSampleWindowBytes);
   const size_t count =
@@ -56,7 +56,7 @@ double SampledSaving(std::string_view in) {
   return 1 - (EntropyBits(counts) + missed_bits) / (8 * total);
 }
 
-// Literals_Section_Header of coded literals: how it is laid out.
+// The layout of the Literals_Section_Header of coded literals.
 struct CodedHeader {
   int size_bits = 0;  // of each of the two sizes
   int format = 0;
@@ -69,7 +69,7 @@ CodedHeader CodedHeaderFor(size_t decoded_bytes) {
   return {18, 3};
 }
 
-// Takes `byte_count` bytes off the front.
+// Takes the first `byte_count` bytes of `from`.
 bool TakeBytes(std::string_view& from, size_t byte_count,
                std::string_view& taken) {
   if (from.size() < byte_count) return false;
@@ -84,7 +84,7 @@ uint64_t LoadBytes(std::string_view bytes) {
   return value;
 }
 
-// Raw_Literals and RLE_Literals inside a compressed block.
+// Reads Raw_Literals and RLE_Literals inside a compressed block.
 bool ReadPlainLiterals(uint64_t head, std::string_view& content,
                        LiteralBlock& block) {
   const unsigned format = head >> 2 & 3;
@@ -113,14 +113,14 @@ bool ReadCodedLiterals(uint64_t head, std::string_view& content,
   return TakeBytes(content, head >> (4 + size_bits) & mask, block.data);
 }
 
-// False when anything but literals is in it.
+// Returns false when the block contains anything but literals.
 bool ReadCompressedBlock(std::string_view content, LiteralBlock& block) {
   if (content.empty()) return false;
   const uint64_t head = LoadBytes(content);
   const bool is_coded = (head & 3) >= kCodedLiterals;
   const bool is_read = is_coded ? ReadCodedLiterals(head, content, block)
                                 : ReadPlainLiterals(head, content, block);
-  // The number of sequences: none.
+  // The number of sequences must be 0.
   return is_read && content.size() == 1 && content[0] == 0 &&
          block.decoded_bytes <= kZstdBlockBytesMax;
 }
@@ -257,8 +257,8 @@ bool LiteralsDecoder::Decode(const LiteralBlock& block, std::span<char> out) {
 bool DecodeLiteralFrame(std::string_view frame, const ZstdFrameInfo& info,
                         std::span<char> out, HuffmanTables& tables) {
   const std::string_view blocks = frame.substr(info.header_bytes);
-  // Headers first: they cost little, and one sequence makes all that was
-  // decoded before it a waste.
+  // Headers are checked first: this is cheap, and a single sequence would make
+  // all earlier decoding useless.
   LiteralBlock block;
   size_t decoded_bytes = 0;
   for (LiteralsReader reader(blocks); !block.is_last;) {

@@ -1,14 +1,13 @@
-// Blocks of zstd frames that hold literals and nothing else: raw, one byte
-// repeated, or Huffman-coded (RFC 8878, 3.1.1.2 and 3.1.1.3.1). Tensors of
-// noise become such blocks, whoever compresses them, since no string in them
-// repeats.
+// Blocks of zstd frames that hold only literals: raw, one repeated byte, or
+// Huffman-coded (RFC 8878, 3.1.1.2 and 3.1.1.3.1). Any compressor turns tensors
+// of noise into such blocks, since no string in them repeats.
 //
-// Such blocks do not refer to each other but for trees, so they can be written
-// and read one by one, where they belong.
-// Thread-safety: one thread an object. Ownership: inputs are borrowed; blocks
+// Such blocks refer to each other only for trees, so they can be written and
+// read one by one, in place.
+// Thread-safety: one thread per object. Ownership: inputs are borrowed; blocks
 // that are read point into the frame. Units: bytes.
-// Errors: readers return false for frames with anything else in them and for
-// damaged ones; libzstd is to be asked then.
+// Errors: readers return false for damaged frames and for frames with anything
+// else in them; the caller then asks libzstd.
 #pragma once
 
 #include <cstddef>
@@ -22,25 +21,25 @@
 
 namespace holdfast {
 
-// Coding that saves less than this part of a block costs more than it is worth:
-// a raw block is copied at ten times the speed at which a coded one is decoded.
+// Coding that saves less than this fraction of a block costs more than it is
+// worth: a raw block is copied ten times as fast as a coded block is decoded.
 inline constexpr double kBlockSavingMin = 0.03;
 
-// Writes the blocks of one kind of bytes, such as a plane of a tensor's. Keeps
-// the tree of the last block for as long as it is nearly as good as a new one,
+// Writes blocks of one kind of bytes, such as a plane of a tensor. Keeps the
+// tree of the last block for as long as it is nearly as good as a new tree,
 // which also lets readers keep their tables.
 class LiteralsWriter {
  public:
-  // The most that Write writes: the block as it is, or fewer bytes.
+  // The most bytes that Write writes: the raw block with its header.
   static constexpr size_t BytesMax(size_t block_bytes) {
     return block_bytes + kZstdBlockHeaderBytes;
   }
 
-  // From here on the tree must come again: what is written next belongs to
-  // another frame, or follows blocks of another writer.
+  // Makes the next coded block write its tree again, because it belongs to
+  // another frame or follows blocks of another writer.
   void ForgetFrame() { frame_has_tree_ = false; }
 
-  // Writes one block; returns its size.
+  // Writes one block and returns its size.
   // REQUIRES: 0 < in.size() <= kZstdBlockBytesMax; `out` has BytesMax bytes.
   size_t Write(std::string_view in, bool is_last, char* out);
 
@@ -50,8 +49,8 @@ class LiteralsWriter {
 
   std::optional<HuffmanCode> code_;
   double excess_ = 1;  // bits of the code over the entropy when it was made
-  bool frame_has_tree_ = false;  // that of the code, for blocks to come
-  uint64_t bit_count_ = 0;       // of the block in hand
+  bool frame_has_tree_ = false;  // the tree of code_, for later blocks
+  uint64_t bit_count_ = 0;       // of the current block
 };
 
 struct LiteralBlock {
@@ -64,10 +63,10 @@ struct LiteralBlock {
   std::string_view data;  // kRun: one byte; kCoded: the tree and the streams
 };
 
-// Reads the blocks of one frame, one after the other.
+// Reads the blocks of one frame, in order.
 class LiteralsReader {
  public:
-  // `blocks`: the frame behind its header.
+  // `blocks` is the frame without its header.
   explicit LiteralsReader(std::string_view blocks) : rest_(blocks) {}
 
   bool Next(LiteralBlock& block);
@@ -78,7 +77,7 @@ class LiteralsReader {
   std::string_view rest_;
 };
 
-// Decodes blocks of one frame, in their order.
+// Decodes the blocks of one frame, in order.
 class LiteralsDecoder {
  public:
   explicit LiteralsDecoder(HuffmanTables& tables) : tables_(tables) {}
@@ -91,11 +90,11 @@ class LiteralsDecoder {
   const HuffmanTable* table_ = nullptr;  // of the last coded block
 };
 
-// Writes the frame of `in`, of blocks of literals; returns its size.
+// Writes `in` as a frame of literal blocks and returns its size.
 // REQUIRES: `out` has StoredZstdFrameBytes() bytes.
 size_t WriteLiteralFrame(std::string_view in, bool checksum, char* out);
 
-// Decodes a whole frame to exactly out.size() bytes, and compares its checksum.
+// Decodes a complete frame to exactly out.size() bytes and checks its checksum.
 bool DecodeLiteralFrame(std::string_view frame, const ZstdFrameInfo& info,
                         std::span<char> out, HuffmanTables& tables);
 

@@ -1,11 +1,11 @@
-// The bytes of one array of a delta: a head that says where each chunk's delta
-// lies, and which contents it leads from and to; then the deltas, one after the
-// other.
+// The bytes of one array in a delta: a head that records where the delta of
+// each chunk is, and which contents it leads from and to; then the deltas, in
+// order.
 //
-// Layout, little endian: kArrayDeltaMagic; u64 chunk count; for each chunk u64
-// end of its delta (from the end of the head), u64 ChunkHash of the base, u64
-// ChunkHash of the result; u64 ChunkHash of all of the head before. A base that
-// has no such array is zeros.
+// Layout, little endian: kArrayDeltaMagic; u64 chunk count; for each chunk, u64
+// end of its delta (from the end of the head), u64 ChunkHash of the base and
+// u64 ChunkHash of the result; u64 ChunkHash of the head up to here. If the
+// base has no such array, its words are zeros.
 //
 // Thread-safety: values. Units: bytes. Errors: DataLoss.
 #pragma once
@@ -29,10 +29,11 @@ struct ChunkDeltaEntry {
   bool operator==(const ChunkDeltaEntry&) const = default;
 };
 
-// The bytes of the head for an array of so many chunks.
+// The size of the head for an array of `chunk_count` chunks.
 uint64_t ArrayDeltaHeadBytes(uint64_t chunk_count);
 std::string WriteArrayDeltaHead(const std::vector<ChunkDeltaEntry>& entries);
-// `head`: ArrayDeltaHeadBytes(chunk_count) bytes; `array_bytes`: of the whole.
+// REQUIRES: `head` has ArrayDeltaHeadBytes(chunk_count) bytes. `array_bytes` is
+// the size of head and deltas.
 Result<std::vector<ChunkDeltaEntry>> ReadArrayDeltaHead(std::string_view head,
                                                         uint64_t chunk_count,
                                                         uint64_t array_bytes);

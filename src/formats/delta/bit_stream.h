@@ -1,7 +1,7 @@
-// Bits one after the other, the first in the lowest place of the first byte.
+// A stream of bits; the first bit is the lowest bit of the first byte.
 //
-// Thread-safety: one thread an object. Ownership: a reader borrows its bytes.
-// Errors: a reader gives zeros beyond its end, and says so (is_past_end).
+// Thread-safety: one thread per object. Ownership: a reader borrows its bytes.
+// Errors: a reader returns zeros after its end, and reports it (is_past_end).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace holdfast {
 
 class BitWriter {
  public:
-  // REQUIRES: 0 <= bit_count <= 64; no bit of `bits` above them.
+  // REQUIRES: 0 <= bit_count <= 64; `bits` has no bit set above them.
   void Put(uint64_t bits, int bit_count) {
     if (bit_count > 32) {
       Put(bits & 0xffffffff, 32);
@@ -31,7 +31,7 @@ class BitWriter {
     }
   }
 
-  // All that was put, and zeros up to the next byte.
+  // Returns all bits, padded with zeros to a full byte.
   std::string Finish() {
     for (; held_count_ > 0; held_count_ -= 8) {
       out_.push_back(static_cast<char>(held_));
@@ -64,14 +64,14 @@ class BitReader {
     return bits;
   }
 
-  // To the next byte of the stream, where a writer finished.
+  // Skips to the next byte of the stream, where a writer finished.
   void Align() {
     held_ >>= held_count_ % 8;
     held_count_ -= held_count_ % 8;
   }
 
   bool is_past_end() const { return is_past_end_; }
-  // No byte is left, but for bits of the last one that was begun.
+  // True when nothing is left but bits of the byte that was begun.
   bool is_at_end() const {
     return !is_past_end_ && at_ == bytes_.size() && held_count_ < 8;
   }

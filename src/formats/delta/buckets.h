@@ -1,5 +1,5 @@
-// Numbers as symbols of one byte and bits behind them: small numbers are
-// symbols of their own, larger ones share four symbols a power of two.
+// Numbers coded as a one-byte symbol and extra bits: each small number has its
+// own symbol, and larger numbers share four symbols per power of two.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-inline constexpr int kOwnSymbolCount = 16;  // of 0 to 15
+inline constexpr int kOwnSymbolCount = 16;  // for 0 to 15
 inline constexpr int kFirstBucketBit = 4;   // 16 is 1 << 4
 inline constexpr int kSymbolCount = 256;    // enough for 64 bits
 
@@ -19,7 +19,7 @@ struct Bucketed {
   uint64_t bits = 0;
 };
 
-// Without jumps: which of two numbers is small is as good as random.
+// Written without branches, since it is random which numbers are small.
 [[gnu::always_inline]] inline Bucketed BucketOf(uint64_t number) {
   const bool is_small = number < kOwnSymbolCount;
   const int top = std::bit_width(number | kOwnSymbolCount) - 1;

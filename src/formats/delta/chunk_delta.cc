@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "formats/codec/xxh64.h"
 #include "formats/delta/word_masks.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 
 namespace holdfast {
 namespace {
@@ -16,11 +16,11 @@ enum class Mode : char {
   kWhole = 3,
 };
 
-// From this part of words on that change, their differences are coded plane by
-// plane: it is faster then, and no longer much larger.
+// If at least this fraction of words changes, their differences are coded plane
+// by plane, which is then faster and not much larger.
 constexpr double kDenseFrom = 0.35;
-// Differences that take less than this part of the words are not worth the
-// question whether the words themselves take less.
+// If the differences take less than this fraction of the words' size, coding
+// the words themselves is not even tried.
 constexpr double kGoodPart = 0.4;
 
 constexpr size_t kBloscBytesMin = 4096;
@@ -69,7 +69,7 @@ WordKind WordKindOf(DType dtype) {
 std::vector<uint32_t> FindChanges(size_t element_bytes, std::string_view a,
                                   std::string_view b) {
   std::vector<uint32_t> places;
-  // Elements of 16 bytes are two words of 8.
+  // An element of 16 bytes is two words of 8 bytes.
   const size_t word_bytes = std::min<size_t>(element_bytes, sizeof(uint64_t));
   const size_t words_each = element_bytes / word_bytes;
   WithWord(static_cast<int>(word_bytes), [&]<typename Word>(Word) {

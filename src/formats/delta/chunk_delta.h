@@ -1,16 +1,16 @@
-// How one chunk of a tensor becomes that of the next step.
+// The change of one chunk of a tensor from one step to the next.
 //
-// A coded chunk is empty (nothing changed), or a byte that says how it is coded
-// and the rest: what few words changed (formats/delta/sparse_delta.h); the
-// differences of all words; or all new words. The latter two are byte planes,
-// as tensors are stored elsewhere: blosc with zstd, or only zstd for small
-// chunks and words of one byte.
+// A coded chunk is empty (nothing changed), or one byte that says how it is
+// coded and then one of: the changes of the few words that changed
+// (formats/delta/sparse_delta.h), the differences of all words, or all new
+// words. The latter two are byte planes, as tensors are stored elsewhere: blosc
+// with zstd, or only zstd for small chunks and words of one byte.
 //
 // Thread-safety: an object belongs to one thread. Ownership: arguments are
-// borrowed. Units: bytes. Errors: DataLoss for what an encoder would not have
-// written; the words are then unspecified. Nothing is read or written beyond
-// them, and no memory is taken that the coded bytes or the words do not
-// justify.
+// borrowed. Units: bytes. Errors: DataLoss for bytes that an encoder would not
+// have written; the words are then unspecified. Nothing is read or written
+// beyond the words, and no memory is allocated that the coded bytes or the
+// words do not justify.
 #pragma once
 
 #include <memory>
@@ -27,17 +27,18 @@
 
 namespace holdfast {
 
-// Complex numbers are two words.
+// A complex number is two words.
 WordKind WordKindOf(DType dtype);
-// Tells one content of a chunk from another. Source: doc/deltas.md.
+// A hash of a chunk's content. Source: doc/deltas.md.
 uint64_t ChunkHash(std::string_view words);
 
 class ChunkDelta {
  public:
-  // next - base. REQUIRES: equal sizes, of whole words, below kDeltaWordsMax.
+  // Encodes next - base. REQUIRES: equal sizes, in complete words, fewer than
+  // kDeltaWordsMax.
   Result<std::string> Encode(const WordKind& kind, std::string_view base,
                              std::string_view next);
-  // words = base -> next, in place.
+  // Turns `words` from the base into the next step, in place.
   Status Apply(const WordKind& kind, std::string_view coded,
                std::span<char> words);
 
@@ -51,7 +52,7 @@ class ChunkDelta {
   Buffer scratch_;
 };
 
-// One for each worker of a loop, made when it first asks.
+// A ChunkDelta for each worker of a loop, created on first use.
 class WorkerDeltas {
  public:
   explicit WorkerDeltas(int worker_count)
@@ -67,8 +68,9 @@ class WorkerDeltas {
   std::vector<std::unique_ptr<ChunkDelta>> deltas_;
 };
 
-// Where two contents of a chunk differ, ascending. REQUIRES: equal sizes, of
-// whole elements of 1, 2, 4, 8 or 16 bytes, and fewer than kDeltaWordsMax.
+// The indices of the elements in which two contents of a chunk differ,
+// ascending. REQUIRES: equal sizes, in complete elements of 1, 2, 4, 8 or 16
+// bytes, fewer than kDeltaWordsMax.
 std::vector<uint32_t> FindChanges(size_t element_bytes, std::string_view a,
                                   std::string_view b);
 

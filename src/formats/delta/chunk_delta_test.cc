@@ -10,8 +10,7 @@
 namespace holdfast {
 namespace {
 
-// The way that a chunk is coded depends on how many words change, and by how
-// much.
+// How a chunk is coded depends on how many words change, and by how much.
 TEST(ChunkDelta, EveryDTypeComesBackHoweverMuchChanges) {
   std::mt19937_64 random(3);
   ChunkDelta delta;

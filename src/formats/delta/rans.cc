@@ -11,13 +11,13 @@ namespace {
 
 constexpr uint32_t kStateMin = 1U << 16;
 __extension__ using Product = unsigned __int128;
-constexpr int kLengthBits = 4;  // of a frequency's width: 0 to 13
+constexpr int kLengthBits = 4;  // of a frequency's bit width: 0 to 13
 
-// Multiplication instead of division, by the method of T. Granlund and
-// P. Montgomery, "Division by invariant integers using multiplication": exact
-// for all states, which have less than 32 bits.
+// Multiplication instead of division, by the method of T. Granlund and P.
+// Montgomery, "Division by invariant integers using multiplication". It is
+// exact for all states, which have fewer than 32 bits.
 struct EncodeSymbol {
-  uint64_t state_max = 0;  // a state from here on passes a word first
+  uint64_t state_max = 0;  // a state of at least this passes a word first
   uint64_t reciprocal = 0;
   int shift = 0;
   uint32_t frequency = 0;
@@ -35,7 +35,7 @@ EncodeSymbol EncodeSymbolOf(uint32_t frequency, uint32_t start) {
   return symbol;
 }
 
-// The largest share gives what rounding takes too much.
+// Corrects the sum after rounding by changing the largest frequency.
 void MakeSumExact(Frequencies& frequencies, int64_t excess) {
   while (excess != 0) {
     const auto largest = std::ranges::max_element(frequencies);
@@ -75,7 +75,7 @@ void WriteFrequencies(const Frequencies& frequencies, BitWriter& out) {
   for (int i = 0; i < count; ++i) {
     const int width = std::bit_width(frequencies[i]);
     out.Put(static_cast<uint64_t>(width), kLengthBits);
-    // The highest bit of the width is known.
+    // The highest bit is always 1 and need not be stored.
     if (width > 1)
       out.Put(frequencies[i] & ((1U << (width - 1)) - 1), width - 1);
   }
@@ -105,7 +105,7 @@ void RansEncoder::EncodeRun(std::string_view symbols,
     table[i] = EncodeSymbolOf(frequencies[i], start);
     start += frequencies[i];
   }
-  // A symbol passes one word at most; one is written, and kept or not.
+  // A symbol passes at most one word. One is always written, then kept or not.
   words_.resize(word_count_ + symbols.size() + 1);
   uint16_t* next = words_.data() + word_count_;
   std::array<uint32_t, kRansStateCount> states = states_;
@@ -162,7 +162,7 @@ bool RansDecoder::Step(uint32_t& state, uint8_t& symbol) {
   const uint32_t frequency = (entry >> 8 & (kRansTotal - 1)) + 1;
   state = frequency * (state >> kRansBits) + (entry >> 20);
   if constexpr (kIsSafe) {
-    // Without a jump: whether a word is due is as good as random.
+    // Written without a branch, since it is random whether a word is due.
     const bool is_due = state < kStateMin;
     const uint32_t next = state << 16 | LoadLittle<uint16_t>(at_);
     state = is_due ? next : state;

@@ -1,13 +1,13 @@
 // Asymmetric numeral systems over bytes, with frequencies in 4096ths: a symbol
-// of probability p takes log2(1/p) bits, fractions of bits too.
+// of probability p costs log2(1/p) bits, including fractions of bits.
 //
-// Four states take turns, so that four symbols are on their way at a time; a
-// state is of 32 bits, at least 2^16, and passes 16 bits at once to the stream.
+// Four states take turns, so that four symbols are coded in parallel. A state
+// has 32 bits, is at least 2^16, and passes 16 bits at a time to the stream.
 // Source: J. Duda, Asymmetric numeral systems, arXiv:1311.2540 (the "rANS" of
 // section 3), and F. Giesen, Interleaved entropy coders, arXiv:1402.3392.
-// Thread-safety: one thread an object. Ownership: inputs are borrowed.
-// Errors: a reader returns false for whatever an encoder would not have
-// written; it never reads or writes beyond what it was given.
+// Thread-safety: one thread per object. Ownership: inputs are borrowed.
+// Errors: a reader returns false for bytes that an encoder would not have
+// written; it never reads or writes out of bounds.
 #pragma once
 
 #include <array>
@@ -27,19 +27,19 @@ inline constexpr int kRansBits = 12;
 inline constexpr uint32_t kRansTotal = 1U << kRansBits;
 inline constexpr int kRansStateCount = 4;
 
-// Sum kRansTotal; 0 for a symbol that does not occur.
+// They add up to kRansTotal; 0 for a symbol that does not occur.
 using Frequencies = std::array<uint16_t, kSymbolCount>;
 
-// REQUIRES: some count is not 0.
+// REQUIRES: at least one count is not 0.
 Frequencies FrequenciesOf(const ByteCounts& counts);
 void WriteFrequencies(const Frequencies& frequencies, BitWriter& out);
 bool ReadFrequencies(BitReader& in, Frequencies& frequencies);
 
-// Runs of symbols, each with frequencies of its own, in one stream.
+// Encodes runs of symbols, each with its own frequencies, into one stream.
 class RansEncoder {
  public:
-  // The runs come in the reverse of the order in which they are decoded.
-  // REQUIRES: no symbol has frequency 0.
+  // Add the runs in reverse: the decoder gets the last run first. REQUIRES: no
+  // symbol has frequency 0.
   void EncodeRun(std::string_view symbols, const Frequencies& frequencies);
   std::string Finish();
 
@@ -54,7 +54,7 @@ class RansDecoder {
  public:
   bool Open(std::string_view stream);
   bool DecodeRun(const Frequencies& frequencies, std::span<uint8_t> symbols);
-  // Whether all was decoded that was encoded.
+  // Whether everything that was encoded has been decoded.
   bool IsAtEnd() const;
 
  private:
@@ -62,8 +62,8 @@ class RansDecoder {
   template <bool kIsSafe>
   bool Step(uint32_t& state, uint8_t& symbol);
 
-  // Symbol in the lowest 8 bits, then 12 of frequency - 1, then 12 of the
-  // slot's place in it.
+  // The symbol in the lowest 8 bits, then 12 bits of frequency - 1, then 12
+  // bits of the slot's offset within the symbol's range.
   std::array<uint32_t, kRansTotal> table_;
   std::array<uint32_t, kRansStateCount> states_{};
   const char* at_ = nullptr;

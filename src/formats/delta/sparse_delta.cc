@@ -26,19 +26,21 @@
 namespace holdfast {
 namespace {
 
-// Every so many groups the exponents of all words are counted, where there are
-// many words: the classes depend on it, what is right does not.
+// If there are many words, exponents are counted only in every
+// kSampledGroups-th group. The choice of classes depends on this, but
+// correctness does not.
 constexpr size_t kSampledGroups = 32;
 constexpr size_t kSampledFromWords = size_t{1} << 18;
 
-// `coded`: the difference, which is never 0, less 1.
+// `coded` is the difference, which is never 0, minus 1.
 template <typename Word>
 Word Changed(Word from, Word coded) {
   return WithDifference(from, static_cast<Word>(coded + 1));
 }
 
-// The place of the bit that has `rank` ones below it, by S. Vigna's "Broadword
-// implementation of rank/select queries", section 5. REQUIRES: there is one.
+// The position of the set bit that has `rank` set bits below it, by S. Vigna's
+// "Broadword implementation of rank/select queries", section 5. REQUIRES: there
+// is such a bit.
 constexpr std::array<std::array<uint8_t, 8>, 256> MakeSelectInByte() {
   std::array<std::array<uint8_t, 8>, 256> table{};
   for (int byte = 0; byte < 256; ++byte) {
@@ -63,7 +65,7 @@ constexpr auto kSelectInByte = MakeSelectInByte();
   return place + kSelectInByte[bits >> place & 0xff][(rank - below) & 7];
 }
 
-// Words in groups of 64; the last group is filled up with zeros.
+// Words in groups of 64; the last group is padded with zeros.
 template <typename Word>
 class Groups {
  public:
@@ -82,7 +84,7 @@ class Groups {
   const Word* At(size_t group) const {
     return IsWhole(group) ? words_ + group * kGroupWords : last_.data();
   }
-  // A bit for each word of the group.
+  // One bit for each word in the group.
   uint64_t ValidAt(size_t group) const {
     return IsWhole(group) ? ~uint64_t{0}
                           : (uint64_t{1} << (word_count_ % kGroupWords)) - 1;
@@ -98,7 +100,7 @@ class Groups {
   std::array<Word, kGroupWords> last_;
 };
 
-// The classes of words, by the exponents from which on they begin.
+// The classes of words, defined by the exponents at which they begin.
 template <typename Word>
 class Classes {
  public:
@@ -118,7 +120,8 @@ class Classes {
     return class_of_[static_cast<uint8_t>(
         static_cast<Word>(word & kMagnitudeMask<Word>) >> shift_)];
   }
-  // A bit for each word of a class, of 64 words.
+  // For each class, one bit for each of 64 words: whether the word is in the
+  // class.
   [[gnu::always_inline]] void Divide(const Word* words, uint64_t valid,
                                      uint64_t* bits) const {
     uint64_t large[kThresholdCountMax];
@@ -142,13 +145,13 @@ class Classes {
 
 using ClassCounts = std::array<uint64_t, kClassCountMax>;
 
-// Memory that is touched only where it is used, and kept.
+// Memory that is touched only as far as it is used, and then kept.
 struct FoundMemory {
   std::array<Buffer, kClassCountMax> gaps;
   std::array<Buffer, kClassCountMax> differences;
 };
 
-// The changes of each class as they are found.
+// The changes of each class, in the order in which they are found.
 template <typename Word>
 class FoundChanges {
  public:
@@ -180,7 +183,7 @@ template <typename Word>
     const Classes<Word>& classes, const std::vector<uint64_t>& changed,
     FoundChanges<Word>& found) {
   uint64_t seen[kClassCountMax] = {};  // words of the class so far
-  uint64_t last[kClassCountMax] = {};  // the first after the last change
+  uint64_t last[kClassCountMax] = {};  // the first word after the last change
   uint32_t* gap[kClassCountMax];
   Word* difference[kClassCountMax];
   for (size_t k = 0; k < kClassCountMax; ++k) {
@@ -231,7 +234,7 @@ void Collect(const Groups<Word>& base, const Groups<Word>& next,
   CollectInline(base, next, classes, changed, found);
 }
 
-// The changes of one class, decoded.
+// The decoded changes of one class.
 template <typename Word>
 struct ClassChanges {
   uint64_t word_count = 0;
@@ -239,9 +242,9 @@ struct ClassChanges {
   std::vector<Word> differences;
   std::vector<uint64_t> places;  // a bit for each word of the class
 
-  // False when a change lies beyond the words.
+  // Returns false when a change is beyond the words.
   bool FindPlaces() {
-    // The range that is asked for may begin in the last of them.
+    // The requested range may begin in the last 64 words.
     places.assign(word_count / 64 + 2, 0);
     uint64_t at = 0;
     for (const uint32_t gap : gaps) {
@@ -252,7 +255,7 @@ struct ClassChanges {
     }
     return true;
   }
-  // 64 bits from there on. REQUIRES: first <= word_count.
+  // Returns the 64 bits from `first` on. REQUIRES: first <= word_count.
   uint64_t PlacesFrom(uint64_t first) const {
     const uint64_t* const at = places.data() + first / 64;
     const int shift = static_cast<int>(first % 64);
@@ -262,7 +265,7 @@ struct ClassChanges {
 template <typename Word>
 using AllChanges = std::array<ClassChanges<Word>, kClassCountMax>;
 
-// The first bits where the ones of a mask are, in their order.
+// Deposits the first bits at the positions of the mask's set bits, in order.
 struct DepositPlain {
   static uint64_t Of(uint64_t bits, uint64_t mask) {
     uint64_t deposited = 0;
@@ -276,7 +279,8 @@ struct DepositPlain {
 };
 #if defined(__x86_64__)
 struct DepositBmi2 {
-  // Not the intrinsic, which wants a function of its own for this processor.
+  // The intrinsic is not used, because it needs a separate function for this
+  // processor.
   [[gnu::always_inline]] static uint64_t Of(uint64_t bits, uint64_t mask) {
     uint64_t deposited;
     asm("pdep %2, %1, %0" : "=r"(deposited) : "r"(bits), "r"(mask));
@@ -287,9 +291,9 @@ struct DepositBmi2 {
 using DepositBmi2 = DepositPlain;
 #endif
 
-// One loop over all changes of a group: which of the words change is as good as
-// random, and every loop that ends somewhere costs a jump that was not
-// foreseen. False when the classes have other counts of words than was said.
+// One loop over all changes of a group: it is random which words change, and
+// each loop that ends costs a mispredicted branch. Returns false when the
+// actual word counts of the classes differ from the stated counts.
 template <typename Deposit, typename Word>
 [[gnu::always_inline]] inline bool MergeInline(Word* words, size_t word_count,
                                                const Classes<Word>& classes,
@@ -358,7 +362,8 @@ std::vector<ExponentCount> CountExponents(const WordKind& kind,
   return counts;
 }
 
-// The streams of runs of numbers: distances, then differences, of each class.
+// Writes the runs of numbers, distances and then differences of each class, as
+// streams.
 class NumberWriter {
  public:
   template <typename Number>
@@ -372,8 +377,8 @@ class NumberWriter {
     for (size_t i = 0; i < numbers.size(); ++i) {
       const Bucketed bucketed = BucketOf(numbers[i]);
       symbols[i] = static_cast<char>(bucketed.symbol);
-      // Fits: a number of 64 bits has two of them in its symbol, and 56 and
-      // more are put in two parts.
+      // The bits fit: the symbol of a 64-bit number holds two of its bits, and
+      // 56 and more bits are written in two parts.
       const int low_count = std::min(bucketed.bit_count, 32);
       for (const auto& [bits, count] :
            {std::pair(bucketed.bits & ((uint64_t{1} << low_count) - 1),
@@ -417,7 +422,7 @@ class NumberWriter {
   std::string all_bits_;
 };
 
-// Reads the numbers that the symbols of the stream stand for.
+// Reads the numbers that the stream's symbols stand for.
 class NumberReader {
  public:
   NumberReader() : decoder_(std::make_unique<RansDecoder>()) {
@@ -569,7 +574,7 @@ class Coder {
  private:
   bool HasClasses() const { return kind_.mantissa_bits >= 0; }
 
-  // The thresholds, and room for as many changes as each class has.
+  // Reads the thresholds, and makes room for the changes of each class.
   bool ReadClasses(Cursor& in, uint64_t change_count,
                    std::vector<uint32_t>& exponents,
                    AllChanges<Word>& changes) const {
@@ -618,7 +623,7 @@ const Word* WordsOf(std::string_view bytes) {
 }  // namespace
 
 struct SparseDelta::Scratch {
-  std::vector<uint64_t> changed;  // a bit a word
+  std::vector<uint64_t> changed;  // one bit per word
   uint64_t change_count = 0;
   FoundMemory memory;
 };

@@ -1,33 +1,32 @@
-// The words of a tensor of which few have changed, coded as what has: how far
-// apart the changed ones are, and by how much each changed.
+// Codes the words of a tensor of which few have changed: the distances between
+// changed words, and how much each one changed.
 //
-// A weight of a small exponent changes more often than one of a large one, by
-// the same rule in all of a tensor (its steps of representable numbers are
-// smaller), so the words are divided into up to eight classes by the exponents
-// of their old values, which a decoder knows; distances are counted among the
-// words of a class. Distances and differences are symbols
-// (formats/delta/buckets.h) of frequencies of each class's own, coded by
-// formats/delta/rans.h. The mean cost lies within a few per cent of the entropy
+// A weight with a small exponent changes more often than one with a large
+// exponent, because its steps between representable numbers are smaller. This
+// holds throughout a tensor, so the words are divided into up to eight classes
+// by the exponents of their old values, which a decoder has. Distances are
+// counted among the words of a class. Distances and differences are symbols
+// (formats/delta/buckets.h) with frequencies for each class, coded by
+// formats/delta/rans.h. The mean cost is within a few per cent of the entropy
 // given the exponent (bench/results/deltas.md).
 //
-// The layout, numbers as varints unless they say otherwise:
+// The layout; numbers are varints unless stated otherwise:
 //   change count
-//   tiny (kTinyChangesMax changes at most): for each the words between, and the
-//     difference (zigzag)
-//   else: class count (a byte), class count - 1 thresholds, class change
-//   counts,
+//   if tiny (at most kTinyChangesMax changes): for each change, the number of
+//     words before it and the difference (zigzag)
+//   else: class count (a byte), class count - 1 thresholds, change counts,
 //     bytes of the bit stream; the bit stream: frequencies of distances and of
-//     differences for each class that has changes, then the bits behind the
-//     symbols, of each class the distances, then the differences; the rest is
-//     the rANS stream of the symbols in that order.
-// Each class has its word count before its change count, so that all places are
-// known before the words are looked at. Differences (formats/delta/words.h) are
-// coded less 1.
+//     differences for each class that has changes, then the extra bits of the
+//     symbols, for each class those of the distances, then of the differences;
+//     the rest is the rANS stream of the symbols in that order.
+// The word count of each class precedes its change count, so all places are
+// known before the words are read. Differences (formats/delta/words.h) are
+// coded minus 1.
 //
 // Thread-safety: an object belongs to one thread. Ownership: arguments are
-// borrowed. Units: words, but where a name says bytes.
-// Errors: Apply returns false for what an encoder would not have written, and
-// the words are then unspecified; it never reads or writes beyond them.
+// borrowed. Units: words, unless a name says bytes.
+// Errors: Apply returns false for bytes that an encoder would not have written,
+// and the words are then unspecified; it never reads or writes beyond them.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +40,7 @@
 namespace holdfast {
 
 inline constexpr uint64_t kTinyChangesMax = 32;
-// Chunks have less words than this.
+// Chunks have fewer words than this.
 inline constexpr uint64_t kDeltaWordsMax = uint64_t{1} << 31;
 
 class SparseDelta {
@@ -49,13 +48,14 @@ class SparseDelta {
   SparseDelta();
   ~SparseDelta();
 
-  // How many words differ. REQUIRES: equal sizes, of whole words.
+  // The number of words that differ. REQUIRES: equal sizes, in complete words.
   uint64_t CountChanges(const WordKind& kind, std::string_view base,
                         std::string_view next);
-  // The coded difference. REQUIRES: as of the last CountChanges.
+  // Returns the coded difference. REQUIRES: the arguments of the last
+  // CountChanges.
   std::string Encode(const WordKind& kind, std::string_view base,
                      std::string_view next);
-  // words += what is coded.
+  // Adds the coded differences to `words`.
   bool Apply(const WordKind& kind, std::string_view coded,
              std::span<char> words);
 

@@ -15,7 +15,8 @@
 namespace holdfast {
 namespace {
 
-// Words of a kind: floats of weights of which the small ones change more often.
+// Words of one kind: weights as floats, of which the small ones change more
+// often.
 struct WordPair {
   std::string base;
   std::string next;
@@ -27,7 +28,7 @@ WordPair RandomWords(const WordKind& kind, size_t word_count, double density,
   std::uniform_real_distribution<double> part;
   for (size_t i = 0; i < word_count; ++i) {
     uint64_t word = random();
-    if (kind.mantissa_bits >= 0) {  // exponents as of a normal distribution
+    if (kind.mantissa_bits >= 0) {  // exponents of a normal distribution
       const int sign_place = 8 * kind.word_bytes - 1;
       const uint64_t exponent_max =
           (uint64_t{1} << (sign_place - kind.mantissa_bits)) - 1;
@@ -56,7 +57,7 @@ std::string KindName(const WordKind& kind) {
 const WordKind kKinds[] = {{1, -1}, {1, 2},  {1, 3},  {1, 4},  {2, -1},
                            {2, 7},  {2, 10}, {4, -1}, {4, 23}, {8, -1}};
 
-// The same as ChooseThresholds and the masks, word by word.
+// The code under test compares 64 words at a time; the test compares each word.
 TEST(SparseDelta, GivesTheWordsBackForEveryKindSizeAndDensity) {
   std::mt19937_64 random(23);
   SparseDelta delta;
@@ -86,8 +87,8 @@ TEST(SparseDelta, GivesTheWordsBackForEveryKindSizeAndDensity) {
   }
 }
 
-// Bits a changed word takes at least, given how often words of each exponent
-// change and by what.
+// The least size of the changes, given how often words of each exponent change
+// and by how much.
 double EntropyBytes(const WordPair& words) {
   std::map<int, std::map<int, double>> counts;
   for (size_t i = 0; i + 1 < words.base.size(); i += 2) {
@@ -149,7 +150,7 @@ TEST(SparseDelta, DamagedBytesNeverLeadOutOfTheWords) {
           bad[random() % bad.size()] ^= static_cast<char>(1 + random() % 255);
         }
         std::string got = words.base;
-        // A flip in a difference is not seen here: ChunkHash sees it.
+        // A flip in a difference goes unnoticed here; ChunkHash notices it.
         if (delta.Apply(kind, bad, got) && trial % 3 == 0) {
           EXPECT_EQ(bad, coded) << KindName(kind);
         }

@@ -7,10 +7,10 @@
 namespace holdfast {
 namespace {
 
-// About what the frequencies of a class take.
+// The approximate cost of the frequencies of a class.
 constexpr double kClassBits = 400;
 
-// The bits to say which of the words change.
+// The number of bits that record which words change.
 double PlaceBits(const ExponentCount& count) {
   if (count.change_count == 0) return 0;
   const auto words = static_cast<double>(count.word_count);
@@ -21,10 +21,10 @@ double PlaceBits(const ExponentCount& count) {
   return bits;
 }
 
-// The best division of the first exponents into so many classes.
+// The best division of the first exponents into a given number of classes.
 struct Division {
   double bits = std::numeric_limits<double>::infinity();
-  size_t last_first = 0;  // where the last class begins
+  size_t last_first = 0;  // index at which the last class begins
 };
 
 }  // namespace
@@ -35,7 +35,8 @@ std::vector<uint32_t> ChooseThresholds(std::span<const ExponentCount> counts) {
     if (counts[i].word_count > 0) used.push_back(static_cast<uint32_t>(i));
   }
   if (used.size() < 2) return {};
-  // best[n][end]: of the first `end` used exponents in n + 1 classes.
+  // best[n][end] is the best division of the first `end` used exponents into n
+  // + 1 classes.
   std::vector<std::vector<Division>> best(
       kClassCountMax, std::vector<Division>(used.size() + 1));
   for (size_t end = 1; end <= used.size(); ++end) {

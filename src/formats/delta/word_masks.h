@@ -1,8 +1,8 @@
-// Groups of 64 words compared at once: a bit for each.
+// Comparisons of 64 words at a time, with one bit for each word.
 //
 // Words are little-endian unsigned integers of 1, 2, 4 or 8 bytes. SSE2, which
-// every x86-64 has, compares 16 bytes at a time; elsewhere compilers do as well
-// as they can.
+// every x86-64 has, compares 16 bytes at a time; elsewhere, vectorization is
+// left to the compiler.
 // Thread-safety: pure functions.
 #pragma once
 
@@ -21,12 +21,13 @@ namespace holdfast {
 inline constexpr size_t kGroupWords = 64;
 inline constexpr size_t kThresholdCountMax = 7;
 
-// All bits but the highest: the magnitude of a float.
+// All bits except the highest: the magnitude of a float.
 template <typename Word>
 inline constexpr Word kMagnitudeMask = std::numeric_limits<Word>::max() >> 1;
 
 #if defined(__SSE2__)
-// Comparisons of 16 bytes as one bit a word, for words of up to 4 bytes.
+// Compares 16 bytes and reduces the result to one bit per word, for words of up
+// to 4 bytes.
 template <typename Word>
 struct Lanes;
 
@@ -71,8 +72,8 @@ struct Lanes<uint32_t> {
 };
 #endif
 
-// One bit for each of 64 words for which `compare` of their vectors (as many as
-// hold 16 words) gives all ones.
+// For each of 64 words, one bit: whether `compare` of the word's vector gives
+// all ones for it. 16 words fill sizeof(Word) vectors.
 template <typename Word, typename Compare>
 [[gnu::always_inline]] inline uint64_t BitsOfGroup(Compare compare) {
   uint64_t bits = 0;
@@ -89,7 +90,7 @@ template <typename Word, typename Compare>
   return bits;
 }
 
-// Which of 64 words differ.
+// Bits for the words, of 64, that differ.
 template <typename Word>
 [[gnu::always_inline]] inline uint64_t DifferentWords(const Word* a,
                                                       const Word* b) {
@@ -110,8 +111,8 @@ template <typename Word>
   return bits;
 }
 
-// bits[k]: which of 64 words have a magnitude of at least thresholds[k], which
-// is not 0.
+// bits[k] has the words, of 64, whose magnitude is at least thresholds[k].
+// REQUIRES: no threshold is 0.
 template <typename Word>
 [[gnu::always_inline]] inline void LargeWords(const Word* words,
                                               std::span<const Word> thresholds,

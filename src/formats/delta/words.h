@@ -1,9 +1,10 @@
-// Elements as words: little-endian unsigned integers of 1, 2, 4 or 8 bytes, and
-// the differences between them.
+// Elements as words (little-endian unsigned integers of 1, 2, 4 or 8 bytes) and
+// the differences between words.
 //
 // A difference is new - old in wrapping arithmetic, which for floats of one
-// sign counts representable numbers, as zigzag: 0, -1, 1, -2, ... are 0, 1,
-// 2, 3. Thread-safety: pure functions.
+// sign counts representable numbers. It is zigzag coded: 0, -1, 1, -2, ...
+// become 0, 1, 2, 3.
+// Thread-safety: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@ namespace holdfast {
 
 struct WordKind {
   int word_bytes = 1;
-  // For a float of one sign bit and an exponent above so many bits; -1: another
-  // kind of number.
+  // For a float (sign bit, exponent, mantissa): the bits below the exponent. -1
+  // for any other kind of number.
   int mantissa_bits = -1;
 
   bool operator==(const WordKind&) const = default;
 };
 
-// call(Word()) with the unsigned integer of so many bytes.
+// Calls call(Word()) with the unsigned integer type of `word_bytes` bytes.
 template <typename Call>
 auto WithWord(int word_bytes, Call call) {
   switch (word_bytes) {

@@ -29,8 +29,8 @@ Result<BulkWriteSummary> CreateDatabase(Store* store,
   return writer->Finish();
 }
 
-// The database's own configuration decides how its nodes and values look; the
-// rest is taken from the options.
+// The existing configuration of the database decides the form of nodes and
+// values; the rest comes from the options.
 BulkWriteOptions ConfiguredBy(const Config& config, BulkWriteOptions options) {
   options.max_inline_value_bytes = config.max_inline_value_bytes;
   options.max_decoded_node_bytes = config.max_decoded_node_bytes;
@@ -39,7 +39,7 @@ BulkWriteOptions ConfiguredBy(const Config& config, BulkWriteOptions options) {
   return options;
 }
 
-// Paths of a decoded table start with the database's directory; written ones
+// Paths of a decoded table start with the database's directory; written paths
 // must not.
 DataFileTable RelativeTo(const std::string& directory,
                          const DataFileTable& files) {
@@ -53,7 +53,7 @@ DataFileTable RelativeTo(const std::string& directory,
 
 using IsRemoved = std::function<bool(std::string_view key)>;
 
-// Where a key is in both (sorted) lists, `added` wins.
+// If a key is in both (sorted) lists, the entry in `added` wins.
 std::vector<LeafEntry> MergeSorted(const std::vector<LeafEntry>& old,
                                    const std::vector<LeafEntry>& added) {
   std::vector<LeafEntry> merged;
@@ -97,7 +97,7 @@ Result<std::vector<LeafEntry>> PlaceValues(std::span<const AppendEntry> entries,
 }
 
 // Moves the versions of a full manifest into version tree nodes, so that the
-// next generation starts a new list. At each height a node either takes the
+// next generation starts a new list. At each height, a node either accepts the
 // next child, or is complete and becomes a child of the next height.
 class VersionArchiver {
  public:
@@ -109,7 +109,7 @@ class VersionArchiver {
         manifest_(manifest) {}
 
   Status Archive(uint64_t next_generation) {
-    // Every node that may be rewritten is checked before it is believed.
+    // Every node that may be rewritten is checked before it is trusted.
     HF_RETURN_IF_ERROR(database_.Versions().status());
     VersionTreeNode leaf;
     leaf.files = manifest_.files;
@@ -133,8 +133,8 @@ class VersionArchiver {
         Insert(written);
         return Status();
       }
-      // A complete node makes room for the new one and goes up one height; an
-      // open one has only been rewritten.
+      // A complete node is replaced by the new node and moves up one height; an
+      // open node was merely rewritten.
       carried = std::exchange(*at, written);
       if (open) return Status();
     }
@@ -231,11 +231,12 @@ Result<BulkWriteSummary> AppendTo(Database& database,
   list.entries = MergeSorted(list.entries, added);
   HF_ASSIGN_OR_RETURN(const BuiltTree tree, WriteTree(options, appender, list));
 
-  // Commit times must rise even if the clock went back.
+  // Commit times must increase even if the clock went back.
   const Version newest = manifest.versions.back();
   const uint64_t generation = newest.generation + 1;
   const uint64_t list_span = uint64_t{1} << options.version_tree_arity_log2;
-  // The manifest's own list is full: its versions move into the version tree.
+  // The manifest's own list is full, so its versions move into the version
+  // tree.
   if ((generation - 1) % list_span == 0) {
     HF_RETURN_IF_ERROR(VersionArchiver(database, appender, list.files, manifest)
                            .Archive(generation));
@@ -269,7 +270,7 @@ Result<BulkWriteSummary> AppendEntries(Store* store,
   HF_RETURN_IF_ERROR(CheckBulkWriteOptions(options, directory));
   const Result<std::unique_ptr<Database>> database =
       Database::Open(store, directory);
-  // Nothing there yet: the first append makes the database.
+  // There is no database yet, so the first append creates it.
   if (!database.ok() && database.status().code() == StatusCode::kNotFound) {
     return CreateDatabase(store, directory, entries, options);
   }

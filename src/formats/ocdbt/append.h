@@ -1,15 +1,16 @@
-// Appending to a database: keys are added or replaced as one more generation.
+// Appends to a database: adds or replaces keys in one new generation.
 //
-// New values and B+tree nodes go to new data files; what stays is referred to
-// where it lies; the manifest is replaced last, atomically. Older generations
-// stay readable. Where there is no database yet, one is made.
+// New values and B+tree nodes go to new data files. Unchanged values are
+// referenced where they are. The manifest is replaced last, atomically, and
+// older generations stay readable. If there is no database yet, a new one is
+// created.
 //
-// Thread-safety: one writer a database at a time. Ownership: borrows the store,
-// keys and values. Units: bytes. Cost: reads the whole B+tree and writes it
-// anew; no old value is read or written.
+// Thread-safety: one writer per database at a time. Ownership: borrows the
+// store, keys and values. Units: bytes. Cost: reads and rewrites the complete
+// B+tree; no old value is read or written.
 // Errors: those of Database and commit.h; InvalidArgument for a key that is too
 // long or given twice; Unimplemented for numbered manifests. After any failure
-// the database is as it was: at its old generation, or absent.
+// the database is unchanged: at its old generation, or absent.
 #pragma once
 
 #include <functional>
@@ -30,13 +31,13 @@ struct AppendEntry {
   EncodedChunk value;
 };
 
-// A value of one piece.
+// An entry whose value is one piece.
 AppendEntry BorrowEntry(std::string_view key, std::string_view value);
 
-// `directory` is "" or ends in '/'. Old keys for which `is_removed` is true
-// (absent: none) are dropped before `entries` come in. The configuration of
-// an existing database stays in force: of `options` only sync, the data files
-// and the time count then.
+// `directory` is "" or ends in '/'. Old keys for which `is_removed` is true are
+// dropped before `entries` are added; without `is_removed`, none are. An
+// existing database keeps its configuration: only sync, the data files and the
+// time are then used from `options`.
 Result<BulkWriteSummary> AppendEntries(
     Store* store, const std::string& directory,
     std::span<const AppendEntry> entries, const BulkWriteOptions& options,

@@ -55,7 +55,7 @@ TEST(AppendTest, AddsAndReplacesAsOneMoreGeneration) {
   expected["a"] = std::string(2000, 'A');
   expected["aa"] = "";
   EXPECT_EQ(*ReadItems(store, "dir/"), expected);
-  // Data files of before are as they were: what stayed is not written again.
+  // Old data files are unchanged: values that stayed are not written again.
   for (const auto& [key, value] : before) {
     if (key == "dir/manifest.ocdbt") continue;
     EXPECT_EQ(Contents(store)[key], value);
@@ -98,7 +98,7 @@ TEST(AppendTest, TheDatabasesOwnConfigurationStaysInForce) {
 }
 
 // Two bits: lists of four generations, so that nodes of heights 0, 1 and 2 are
-// made, filled and handed upwards.
+// created, filled and moved upwards.
 TEST(AppendTest, ManyGenerationsGoToTheVersionTree) {
   MemoryStore store;
   BulkWriteOptions options = FixedOptions('a');

@@ -10,7 +10,7 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// One system call takes about this much.
+// The approximate limit of one system call.
 constexpr uint64_t kBatchBytesMax = uint64_t{8} << 20;
 constexpr size_t kBatchPiecesMax = 1024;
 
@@ -72,7 +72,7 @@ Status BulkWriter::MarkKnown(size_t index, std::string_view key) {
   return Status();
 }
 
-// Takes the value, unless the caller must copy it to `inline_target`.
+// Takes over the value, unless the caller must copy it to `inline_target`.
 Status BulkWriter::Record(size_t index, std::string_view key, Value& value,
                           char*& inline_target) {
   const uint64_t byte_count = value.chunk.byte_count;
@@ -81,8 +81,8 @@ Status BulkWriter::Record(size_t index, std::string_view key, Value& value,
   HF_RETURN_IF_ERROR(MarkKnown(index, key));
   LeafEntry& entry = list_.entries[index];
   if (byte_count <= options_.max_inline_value_bytes) {
-    // Reserved under the lock, copied outside it: large copies must not stop
-    // others.
+    // Reserved under the lock but copied outside it, since large copies must
+    // not block other threads.
     if (byte_count != 0) inline_target = arena_->Allocate(byte_count);
     entry.SetInline({inline_target, static_cast<size_t>(byte_count)});
   } else {
@@ -93,9 +93,9 @@ Status BulkWriter::Record(size_t index, std::string_view key, Value& value,
 }
 
 void BulkWriter::PlaceReady() {
-  // Places are given strictly in index order, whatever order values come in: so
-  // any number of threads gives the same bytes. E.g. when 0, 2 and 3 are known,
-  // 2 and 3 wait for 1.
+  // Places are assigned strictly in index order, whatever order the values
+  // arrive in, so the bytes do not depend on the number of threads. For
+  // example, when 0, 2 and 3 are known, 2 and 3 wait for 1.
   for (; next_index_ < known_.size() && known_[next_index_]; ++next_index_) {
     const auto waiting = waiting_.find(next_index_);
     if (waiting == waiting_.end()) continue;  // inline
@@ -116,7 +116,7 @@ BulkWriter::Batch BulkWriter::TakeBatch() {
     const PlacedValue& next = ready_.front();
     byte_count += next.place.byte_count;
     piece_count += next.value.chunk.pieces.size();
-    // A stream may lie between two values that are ready.
+    // There may be a stream between two values that are ready.
     const bool joins =
         batch.empty() ||
         (batch.front().place.file_index == next.place.file_index &&
@@ -142,8 +142,8 @@ Status BulkWriter::WriteBatch(const Batch& batch) {
   return appender_.Write(range, pieces);
 }
 
-// Writes the values that have their places. They are independent, so every
-// thread that passes by takes a share.
+// Writes the values that have places. They are independent, so every thread
+// that calls this writes a share of them.
 Status BulkWriter::WriteReady() {
   for (Batch batch = TakeBatch(); !batch.empty(); batch = TakeBatch()) {
     const Status status = WriteBatch(batch);
@@ -163,8 +163,8 @@ void BulkWriter::Abort(const Status& status) {
   turn_.notify_all();
 }
 
-// A value that comes in pieces: kept in memory until it is too large for the
-// tree, then written behind the values that have their places.
+// A value that arrives in pieces. It is kept in memory until it is too large
+// for the tree, and is then written after the values that have places.
 class BulkWriter::StreamedValue {
  public:
   StreamedValue(uint64_t inline_bytes_max, DataFileAppender& appender)
@@ -187,7 +187,7 @@ class BulkWriter::StreamedValue {
 
   Status Finish() { return place_ ? appender_.EndStream(*place_) : Status(); }
 
-  // Nullopt means that the value goes into the tree.
+  // Nullopt means that the value is stored in the tree.
   const std::optional<Reference>& place() const { return place_; }
   std::string_view inline_value() const { return head_; }
 
@@ -200,7 +200,7 @@ class BulkWriter::StreamedValue {
 
 Status BulkWriter::WaitForTurn(size_t index) {
   std::unique_lock lock(mutex_);
-  // While a stream is written nothing else may be placed behind it, as its size
+  // While a stream is written, nothing may be placed after it, since its size
   // is unknown.
   turn_.wait(lock, [&] { return !status_.ok() || next_index_ >= index; });
   return status_;
@@ -210,8 +210,8 @@ Status BulkWriter::PutStream(size_t index, std::string_view key,
                              const StreamFn& produce) {
   HF_RETURN_IF_ERROR(CheckKeyLength(key));
   HF_RETURN_IF_ERROR(WaitForTurn(index));
-  // next_index_ stays here until the value is known below, so that nothing is
-  // placed behind it meanwhile.
+  // next_index_ does not advance until the value is known below, so nothing is
+  // placed after the stream in the meantime.
   StreamedValue value(options_.max_inline_value_bytes, appender_);
   Status status = produce([&](std::span<const std::string_view> pieces) {
     return value.Write(pieces);

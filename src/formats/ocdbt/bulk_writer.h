@@ -1,17 +1,17 @@
-// BulkWriter: writes one new database in one pass, from any number of threads,
-// with the same bytes whatever their number and order.
+// BulkWriter: writes one new database in one pass, from any number of threads.
+// The bytes do not depend on the number of threads or on their order.
 //
-// Values that are not stored in the tree get their places in the order of
-// their indexes: a value waits in memory (borrowed, not copied) until all
-// before it are known. A caller that bounds its memory must therefore start
-// items in the order of indexes.
+// Values that are not stored in the tree are placed in the order of their
+// indices: a value waits in memory (borrowed, not copied) until all values
+// before it are known. To bound its memory, a caller must therefore start items
+// in the order of their indices.
 //
-// Thread-safety: Put from any thread; Finish after all Put calls returned.
-// Ownership: borrows the store. The memory behind a value's pieces must live
-// until Finish, or belong to the value's storage or to `keepalive`, which are
+// Thread-safety: Put from any thread; Finish after all Put calls have returned.
+// Ownership: borrows the store. The memory of a value's pieces must live until
+// Finish, or belong to the value's storage or to `keepalive`, which are
 // released as soon as the bytes are written or copied.
 // Units: bytes. Errors: as in commit.h; the first failure is returned by all
-// later calls. A writer destroyed without Finish removes its files.
+// later calls. A writer that is destroyed without Finish deletes its files.
 #pragma once
 
 #include <condition_variable>
@@ -40,18 +40,18 @@ class BulkWriter {
   static Result<std::unique_ptr<BulkWriter>> Create(
       Store* store, std::string directory, const BulkWriteOptions& options);
 
-  // Indexes are 0 ... n-1, each exactly once, in any order.
+  // Indices are 0 ... n-1, each exactly once, in any order.
   Status Put(size_t index, std::string_view key, EncodedChunk value,
              std::shared_ptr<const void> keepalive = nullptr);
 
-  // Writes with `write` the bytes of a value, in order.
+  // Passes the bytes of a value to `write`, in order.
   using StreamFn = std::function<Status(const WriteFn& write)>;
-  // As Put, for a value too large to be held: waits until the values before it
-  // have their places, then calls `produce`, whose bytes are written as they
-  // come. Values behind it wait until it is done.
+  // Like Put, for a value that is too large to hold in memory: waits until the
+  // values before it have their places, then calls `produce` and writes its
+  // bytes as they come. Later values wait until it has finished.
   Status PutStream(size_t index, std::string_view key, const StreamFn& produce);
 
-  // Ends all waiting: nothing more is written, and later calls return `status`.
+  // Ends all waiting. Nothing more is written, and later calls return `status`.
   void Abort(const Status& status);
 
   Result<BulkWriteSummary> Finish();
@@ -77,7 +77,7 @@ class BulkWriter {
   Status MarkKnown(size_t index, std::string_view key);
   void PlaceReady();
   Status WaitForTurn(size_t index);
-  Batch TakeBatch();  // neighbours in one file; empty: nothing to write
+  Batch TakeBatch();  // contiguous in one file; empty: nothing to write
   Status WriteReady();
   Status WriteBatch(const Batch& batch);
 
@@ -88,10 +88,10 @@ class BulkWriter {
   std::mutex mutex_;
   std::condition_variable turn_;  // next_index_ or status_ has changed
   Status status_;                 // the first failure
-  EntryList list_;                // entry i is that of index i
+  EntryList list_;                // entry i has index i
   std::vector<bool> known_;
   size_t known_count_ = 0;
-  size_t next_index_ = 0;  // all before it have their places
+  size_t next_index_ = 0;  // all values before it have their places
   std::unordered_map<size_t, Value> waiting_;
   std::deque<PlacedValue> ready_;
   std::shared_ptr<TextArena> arena_;

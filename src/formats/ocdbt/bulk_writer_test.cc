@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// In no order; values of all sizes around the inline limit.
+// Unsorted, with values of all sizes around the inline limit.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 Pairs MakePairs(std::mt19937_64& random, size_t count) {
@@ -39,7 +39,7 @@ Pairs MakePairs(std::mt19937_64& random, size_t count) {
   return pairs;
 }
 
-// Puts all pairs from several threads, indexes in the order of `order`.
+// Puts all pairs from several threads, with indices in the order of `order`.
 Result<BulkWriteSummary> WritePairs(Store& store, const Pairs& pairs,
                                     const std::vector<size_t>& order,
                                     int thread_count,
@@ -131,7 +131,8 @@ TEST(BulkWriterTest, OffsetsFollowIndexesAndFilesRollOverAtTarget) {
   options.max_inline_value_bytes = 0;
   options.target_data_file_bytes = 10;
   const auto writer = BulkWriter::Create(&store, "", options);
-  // 4 + 6 reach the target; 25 exceeds it by itself; the node follows "e".
+  // 4 + 6 bytes reach the target; 25 exceed it by themselves; the node follows
+  // "e".
   const Pairs pairs = {{"e", "1234"},
                        {"d", "123456"},
                        {"c", ""},
@@ -271,8 +272,8 @@ TEST(BulkWriterTest, DefaultsAreRandomNameUuidAndTimeOfDay) {
   EXPECT_GT((*a)->version()->version.commit_time_ns, 1700000000000000000u);
 }
 
-// Puts all pairs in order of index from several threads, those of more than
-// `stream_bytes_min` bytes as streams of pieces.
+// Puts all pairs in order of index from several threads. Pairs of more than
+// `stream_bytes_min` bytes are put as streams of pieces.
 Result<BulkWriteSummary> StreamPairs(Store& store, const Pairs& pairs,
                                      size_t stream_bytes_min, int thread_count,
                                      const BulkWriteOptions& options) {

@@ -13,10 +13,10 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// Nodes hold keys, small JSON and small values that are compressed already. For
-// 40,000 such entries (9.2 MB) levels -100 ... -4 take 1.5 ... 3.0 ms of CPU
-// time, -1 takes 5 ms, 1 takes 6 ms and 3 takes 23 ms; the result of -4 is as
-// small as that of 3. The config says level 0 all the same: no reader needs it.
+// Nodes hold keys, small JSON and small values that are already compressed. For
+// 40,000 such entries (9.2 MB), levels -100 ... -4 take 1.5 ... 3.0 ms of CPU
+// time, -1 takes 5 ms, 1 takes 6 ms and 3 takes 23 ms; -4 compresses as well as
+// 3. The config nevertheless states level 0, since no reader needs it.
 constexpr int kNodeZstdLevel = -4;
 
 Uuid RandomUuid() {
@@ -135,7 +135,7 @@ Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
                                  const Manifest& manifest, bool must_create) {
   const bool sync_names = options.sync && options.is_visible;
   if (sync_names) HF_RETURN_IF_ERROR(store->SyncNames());
-  // Everything that the manifest refers to must be there before it.
+  // Everything that the manifest refers to must exist before the manifest does.
   if (options.is_visible) HF_RETURN_IF_ERROR(store->Flush());
   HF_ASSIGN_OR_RETURN(
       const Bytes object,

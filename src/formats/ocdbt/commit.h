@@ -1,7 +1,7 @@
-// Writing one generation of a database: options, and the last steps that a bulk
-// write, a merge and an append have in common.
+// Writes one generation of a database: the options, and the last steps, which a
+// bulk write, a merge and an append share.
 //
-// Thread-safety: one thread a database. Ownership: borrows the store.
+// Thread-safety: one thread per database. Ownership: borrows the store.
 // Units: bytes; nanoseconds since 1970-01-01 UTC.
 // Errors: InvalidArgument for options out of range, keys that are too long or
 // given twice; AlreadyExists if the directory has a manifest; those of the
@@ -25,7 +25,7 @@
 
 namespace holdfast::ocdbt {
 
-// Defaults are what Orbax gives to TensorStore.
+// Defaults are the values that Orbax passes to TensorStore.
 struct BulkWriteOptions {
   std::optional<Uuid> uuid;  // default: random
   uint32_t max_inline_value_bytes = 1024;
@@ -38,14 +38,14 @@ struct BulkWriteOptions {
   uint64_t commit_time_ns = 0;  // 0: now
   // 32 hex digits, different each time. Default: random.
   std::function<std::string()> new_file_name;
-  // AlreadyExists where there is a manifest. False replaces it.
+  // If true, an existing manifest is AlreadyExists. If false, it is replaced.
   bool must_create = true;
-  // Everything is on stable storage when the write returns; the data before
-  // the manifest.
+  // Everything is on stable storage when the write returns; data are synced
+  // before the manifest.
   bool sync = true;
-  // False while no reader looks into the directory, or relies on it, before the
-  // caller has made all names durable (Store::SyncNames). Only bytes are synced
-  // then, and the manifest need not appear in one step.
+  // Set to false if no reader looks into the directory, or relies on it, before
+  // the caller has made all names durable (Store::SyncNames). Then only bytes
+  // are synced, and the manifest need not appear in one step.
   bool is_visible = true;
 };
 
@@ -67,35 +67,38 @@ Status CheckBulkWriteOptions(const BulkWriteOptions& options,
 DataFileOptions MakeDataFileOptions(const BulkWriteOptions& options,
                                     std::string_view directory);
 
-// `Key "..." is given twice` for the first equal pair of sorted entries.
+// Returns `Key "..." is given twice` for the first equal pair of sorted
+// entries.
 Status CheckKeysDiffer(const std::vector<LeafEntry>& entries);
 
-// `options.commit_time_ns`, or now.
+// Returns `options.commit_time_ns`, or the current time.
 uint64_t CommitTimeNs(const BulkWriteOptions& options);
 
-// Writes the nodes for `list` (sorted) through `appender`; no keys, no nodes.
+// Writes the nodes for `list` (sorted) through `appender`, or no node if the
+// list is empty.
 Result<BuiltTree> WriteTree(const BulkWriteOptions& options,
                             DataFileAppender& appender, const EntryList& list);
 
-// The next entry of `manifest.versions`; its root's file goes to
-// `manifest.files`. `files` is what the tree's root indexes.
+// Adds an entry to `manifest.versions`, and the file of its root to
+// `manifest.files`. `files` is the table that the tree's root refers to.
 void AddVersion(uint64_t generation, uint64_t commit_time_ns,
                 const BuiltTree& tree, const DataFileTable& files,
                 Manifest& manifest);
 
-// Data and names first, where `options.sync` says so; then the manifest, as
-// `options.is_visible` says: AlreadyExists with `must_create`, otherwise it
-// replaces the old one. Gives its size.
+// Syncs data and names if `options.sync` is set, then writes the manifest in
+// the way that `options.is_visible` asks for. If there is a manifest already,
+// `must_create` makes this AlreadyExists; otherwise it is replaced. Returns the
+// size of the manifest.
 Result<uint64_t> PublishManifest(Store* store, const std::string& directory,
                                  const BulkWriteOptions& options,
                                  const Manifest& manifest, bool must_create);
 
-// Counts of what was written; takes the list.
+// Counts what was written. Consumes the list.
 BulkWriteSummary Summarize(const BuiltTree& tree,
                            std::vector<WrittenFile> files,
                            uint64_t manifest_byte_count, EntryList& list);
 
-// The first generation: writes the nodes for `list` (sorted) through
+// Commits the first generation: writes the nodes for `list` (sorted) through
 // `appender`, finishes the data files, then writes the manifest. `appender`
 // extends list.files.
 Result<BulkWriteSummary> CommitEntries(Store* store,

@@ -21,7 +21,7 @@ const Items& SomeItems() {
   return *items;
 }
 
-// Two data files; one thread, so operations come in a fixed order.
+// Two data files, and one thread, so that operations come in a fixed order.
 Status WriteDatabase(Store& store, bool sync) {
   BulkWriteOptions options = FixedOptions();
   options.sync = sync;
@@ -63,8 +63,8 @@ TEST(CommitTest, EveryFailureIsReported) {
   }
 }
 
-// Power may fail at any operation: afterwards there is no database, or all of
-// it. Once the write has returned, there is.
+// Power may fail at any operation: afterwards the database is either absent or
+// complete. Once the write has returned, it is complete.
 TEST(CommitTest, CrashLeavesAllOrNothing) {
   FaultStore whole;
   ASSERT_TRUE(WriteDatabase(whole, true).ok());

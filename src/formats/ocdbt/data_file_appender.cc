@@ -11,12 +11,12 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// Files above the threshold are filled with zeros to whole pages, as
-// TensorStore does.
+// Files above the threshold are padded with zeros to full pages, as in
+// TensorStore.
 constexpr uint64_t kPadThresholdBytes = uint64_t{4} << 20;
 constexpr uint64_t kPadAlignBytes = 4096;
-// With several files open, each takes this much before the next one's turn:
-// about a part of an upload.
+// When several files are open, each receives this much before it is the next
+// file's turn: about one part of an upload.
 constexpr uint64_t kTurnBytes = uint64_t{16} << 20;
 
 uint64_t PaddingBytes(uint64_t byte_count) {
@@ -37,7 +37,7 @@ DataFileAppender::DataFileAppender(Store* store, DataFileOptions options,
 DataFileAppender::~DataFileAppender() {
   if (finished_) return;
   for (const std::unique_ptr<File>& file : files_) {
-    // An unfinished writer removes its file itself. A destructor cannot report
+    // An unfinished writer deletes its file itself. A destructor cannot report
     // a failure, and an unreferenced file does no harm.
     if (!file->finished) continue;
     (void)CatchBadAlloc([&] { return store_->Delete(file->path); });
@@ -66,13 +66,13 @@ void DataFileAppender::EndTurn(File& file) {
   file.closed = IsFull(file);
   if (file.closed) open_[turn_] = nullptr;
   if (!file.closed && turn_bytes_ < kTurnBytes) return;
-  // The next bytes go to another file, so that several are sent at a time.
+  // The next bytes go to another file, so that several are sent concurrently.
   turn_ = (turn_ + 1) % open_.size();
   turn_bytes_ = 0;
 }
 
 DataFileAppender::File& DataFileAppender::FileOf(const Reference& place) {
-  // The list may grow meanwhile; the File itself does not move.
+  // The list may grow in the meantime, but the File itself does not move.
   std::lock_guard lock(mutex_);
   return *files_[place.file_index - first_file_index_];
 }
@@ -103,7 +103,7 @@ Status DataFileAppender::AppendStream(std::span<const std::string_view> pieces,
   const uint64_t byte_count = TotalBytes(pieces);
   File& file = FileOf(place);
   {
-    // Before it is written, so that nobody takes the file for complete.
+    // Done before the write, so that no thread considers the file complete.
     std::lock_guard lock(mutex_);
     Grow(file, byte_count);
   }
@@ -124,8 +124,8 @@ Status DataFileAppender::EndStream(const Reference& place) {
 }
 
 Status DataFileAppender::Create(File& file) {
-  // The file is made by the first thread that writes to it, without mutex_:
-  // others go on placing meanwhile.
+  // The first thread that writes to the file creates it, without mutex_, so
+  // other threads can go on placing.
   std::lock_guard lock(file.create_mutex);
   if (file.writer != nullptr) return Status();
   HF_ASSIGN_OR_RETURN(file.writer, store_->Create(file.path));
@@ -152,7 +152,7 @@ Status DataFileAppender::WriteTo(File& file, uint64_t offset,
     file.unwritten_byte_count -= byte_count;
     complete = file.closed && file.unwritten_byte_count == 0;
   }
-  // The last writer of a closed file finishes it, whichever range it wrote.
+  // The last writer of a closed file finishes it, whatever range it wrote.
   return complete ? FinishFile(file) : Status();
 }
 

@@ -1,16 +1,17 @@
 // DataFileAppender: packs values and nodes back to back into data files.
 //
-// Place hands out ranges in the order it is called, as if all went to one
-// endless buffer; a file whose size reaches the target is closed and the next
-// range starts a new one. Where the store wants several objects written side by
-// side, as many files are open, and take turns of 16 MiB. Bytes are written by
-// any thread in any order, and a closed file is finished as soon as its last
-// byte was written.
+// Place reserves ranges in the order of its calls, as if in one endless buffer.
+// A file whose size reaches the target is closed, and the next range starts a
+// new file. If the store prefers several objects written in parallel, that many
+// files are open and take turns of 16 MiB. Any thread may write the bytes, in
+// any order. A closed file is finished as soon as its last byte is written.
 //
-// Thread-safety: Place and Write from any thread; Finish after all returned.
-// Ownership: borrows the store and the file table, which only it may extend
-// while it lives. Without Finish the destructor removes its files.
-// Units: bytes. Errors: as the store gives them.
+// Thread-safety: Place and Write from any thread; Finish after all have
+// returned.
+// Ownership: borrows the store and the file table; nothing else may extend the
+// table while the appender lives. Without Finish, the destructor deletes its
+// files.
+// Units: bytes. Errors: those of the store.
 #pragma once
 
 #include <cstdint>
@@ -29,15 +30,15 @@
 namespace holdfast::ocdbt {
 
 struct DataFileOptions {
-  std::string directory;           // of the database: "" or ends in '/'
-  std::string prefix = "d/";       // of the names, below the directory
+  std::string directory;           // the database's: "" or ends in '/'
+  std::string prefix = "d/";       // of file names, below the directory
   uint64_t target_byte_count = 0;  // 0: no limit
   bool sync = true;
   std::function<std::string()> new_file_name;
 };
 
 struct WrittenFile {
-  std::string path;  // from the database's directory on
+  std::string path;  // relative to the database's directory
   uint64_t byte_count = 0;
 };
 
@@ -46,21 +47,22 @@ class DataFileAppender {
   DataFileAppender(Store* store, DataFileOptions options, DataFileTable* files);
   ~DataFileAppender();
 
-  // The next `byte_count` (> 0) bytes. They must be written.
+  // Reserves the next `byte_count` (> 0) bytes. They must be written.
   Reference Place(uint64_t byte_count);
 
-  // Fills placed bytes, which may span several neighbouring placements.
+  // Writes bytes to a place, which may span several adjacent places.
   Status Write(const Reference& place,
                std::span<const std::string_view> pieces);
 
-  // For a value whose size is known only after its last byte: it starts here
-  // and grows by each append. No Place may come before EndStream.
+  // For a value whose size is known only after its last byte: the value starts
+  // here and grows with each append. No Place may come before EndStream.
   Reference StartStream();
   Status AppendStream(std::span<const std::string_view> pieces,
                       Reference& place);
   Status EndStream(const Reference& place);
 
-  // All files in order of creation. REQUIRES: every placed byte was written.
+  // Returns all files in order of creation. REQUIRES: every reserved byte was
+  // written.
   Result<std::vector<WrittenFile>> Finish();
 
  private:
@@ -75,7 +77,7 @@ class DataFileAppender {
     std::unique_ptr<ObjectWriter> writer;
   };
 
-  // The file that the next range goes to. REQUIRES: mutex_ held
+  // The file that gets the next range. REQUIRES: mutex_ held.
   File& OpenFile();
   void Grow(File& file, uint64_t byte_count);  // REQUIRES: mutex_ held
   void EndTurn(File& file);                    // REQUIRES: mutex_ held
@@ -94,7 +96,7 @@ class DataFileAppender {
   std::mutex mutex_;
   std::vector<std::unique_ptr<File>> files_;
   std::vector<File*> open_;  // null: none yet, or closed
-  size_t turn_ = 0;          // whose turn it is
+  size_t turn_ = 0;          // the index in open_ of the current file
   uint64_t turn_bytes_ = 0;
   bool finished_ = false;
 };

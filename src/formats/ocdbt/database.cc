@@ -18,8 +18,9 @@ VersionRecord Record(const Version& version, const DataFileTable& files) {
   return {version, files[version.root.file_index]};
 }
 
-// Reads "manifest.%016x". TensorStore sees only numbers that start with a
-// decimal digit, and ignores zero and uppercase digits. 0: not such a name.
+// Parses "manifest.%016x". Like TensorStore, accepts only numbers that start
+// with a decimal digit, and ignores zero and uppercase digits. Returns 0 for
+// other names.
 uint64_t ParseNumberedManifest(std::string_view name) {
   if (!name.starts_with(kNumberedManifestPrefix)) return 0;
   name.remove_prefix(kNumberedManifestPrefix.size());
@@ -39,7 +40,7 @@ std::string NumberedManifestName(uint64_t generation) {
          HexNumber(generation, kGenerationDigits);
 }
 
-// Names everything that decides the outcome of a walk.
+// A string of everything that decides the result of a walk.
 std::string RootIdentity(const VersionRecord& record) {
   const Version& version = record.version;
   std::string identity = record.root_file.path;
@@ -68,7 +69,7 @@ Status CheckVersionNode(const VersionTreeNode& node,
       " but received: " + std::to_string(node.LastGeneration()));
 }
 
-// The sizes of data files. Each is asked for once.
+// The sizes of data files. Each size is requested only once.
 class FileSizes {
  public:
   explicit FileSizes(Store& store) : store_(store) {}
@@ -76,7 +77,7 @@ class FileSizes {
   Status CheckValue(const ValueRef& value) {
     if (value.is_inline) return Status();
     HF_ASSIGN_OR_RETURN(const uint64_t size, Get(value.file));
-    // Without the sum of the two, which come from a file and may overflow.
+    // Avoids the sum of the two, which come from a file and may overflow.
     if (value.offset <= size && value.byte_count <= size - value.offset) {
       return Status();
     }
@@ -212,7 +213,7 @@ Result<VersionRecord> Database::FindVersion(uint64_t generation) {
   const Status absent =
       NotFoundError("Generation " + std::to_string(generation) + " is not in " +
                     ManifestText());
-  // This becomes, step by step, the node that must hold the generation.
+  // Step by step, this becomes the node that must hold the generation.
   VersionTreeNode node;
   node.files = manifest_.files;
   node.versions = manifest_.versions;
@@ -277,7 +278,7 @@ Subtree Database::RootOf(const VersionRecord& record) {
 
 Result<std::shared_ptr<const TreeLeaf>> Database::LeafOf(std::string_view key) {
   {
-    // Keys that are asked for in a row mostly lie in one leaf.
+    // Consecutive lookups are mostly for keys in the same leaf.
     std::lock_guard lock(last_leaf_mutex_);
     if (last_leaf_ != nullptr && last_leaf_->Covers(key)) return last_leaf_;
   }

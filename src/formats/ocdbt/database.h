@@ -1,12 +1,13 @@
 // Database: reads an OCDBT database, the container of Orbax checkpoints.
 //
-// Thread-safety: const and non-const methods alike may be called from any
-// thread after Open. Ownership: the store is borrowed and must outlive the
-// database; value references keep alive what they point at. Units: bytes;
-// nanoseconds since 1970-01-01 UTC.
+// Thread-safety: any thread may call const and non-const methods after Open.
+// Ownership: the store is borrowed and must outlive the database; value
+// references keep alive what they point at. Units: bytes; nanoseconds since
+// 1970-01-01 UTC.
 // Errors: NotFound for an absent manifest, generation, key or data file;
 // OutOfRange for a range that a data file does not have; DataLoss,
-// InvalidArgument or FailedPrecondition (see doc of the format) for damage.
+// InvalidArgument or FailedPrecondition (see the format's documentation) for
+// damage.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +32,8 @@ inline constexpr std::string_view kManifestName = "manifest.ocdbt";
 struct OpenOptions {
   std::optional<uint64_t> generation;  // default: the newest
   uint64_t node_cache_bytes_max = 100000000;
-  // A walk that meets more keys than this, or than the root's statistics
-  // state, is stopped with DataLoss.
+  // A walk that meets more keys than this, or more than the root's statistics
+  // state, fails with DataLoss.
   uint64_t keys_max = uint64_t{1} << 27;
   DecodeLimits limits;
 };
@@ -49,30 +50,30 @@ class Database {
   static Result<std::unique_ptr<Database>> Open(
       Store* store, std::string directory, const OpenOptions& options = {});
 
-  // The manifest in force: the newest numbered one where the kind says so.
-  // Paths in it start with the directory.
+  // The current manifest: the newest numbered manifest if the kind is
+  // kNumbered. Its paths start with the directory.
   const Manifest& manifest() const { return manifest_; }
   Store* store() const { return source_.store(); }
   const std::string& directory() const { return directory_; }
-  // The generation that Find and ForEach see; absent in a numbered database
+  // The generation that Find and ForEach read; absent in a numbered database
   // that was never written.
   const std::optional<VersionRecord>& version() const { return version_; }
 
-  // All generations, oldest first, through the version tree.
+  // All generations, oldest first, read through the version tree.
   Result<std::vector<VersionRecord>> Versions();
 
   Result<ValueRef> Find(std::string_view key);
 
   // Calls fn for the keys that start with `prefix`, are >= inclusive_min and,
-  // unless it is empty, < exclusive_max, in increasing byte order. The key is
-  // whole and borrowed for the call. A walk over all keys verifies the
-  // statistics of every node.
+  // unless exclusive_max is empty, < exclusive_max, in increasing byte order.
+  // `fn` gets the full key, borrowed for the call. A walk over all keys
+  // verifies the statistics of every node.
   Status ForEach(std::string_view prefix, std::string_view inclusive_min,
                  std::string_view exclusive_max, const KeyFn& fn,
                  const CancelToken* cancel = nullptr);
 
-  // Reads every node of every generation and verifies structure, statistics
-  // and that each value lies inside its file; reads no values.
+  // Reads every node of every generation and verifies its structure, its
+  // statistics and that each value is inside its file. Reads no values.
   Status CheckAll(const CancelToken* cancel = nullptr);
 
  private:
@@ -90,7 +91,7 @@ class Database {
                         const VersionNodeReference& from,
                         std::vector<VersionRecord>& versions);
   static Subtree RootOf(const VersionRecord& record);
-  // The leaf that covers the key; null when none does.
+  // The leaf that covers the key; null when there is no such leaf.
   Result<std::shared_ptr<const TreeLeaf>> LeafOf(std::string_view key);
 
   const std::string directory_;
@@ -99,8 +100,8 @@ class Database {
   Manifest manifest_;
   std::optional<VersionRecord> version_;
 
-  // The leaf in which the last Find ended. Keys that are asked for in order, as
-  // those of a whole checkpoint are, then need no descent.
+  // The leaf in which the last Find ended. Keys that are looked up in order,
+  // such as those of a complete checkpoint, then need no descent.
   std::mutex last_leaf_mutex_;
   std::shared_ptr<const TreeLeaf> last_leaf_;
 };

@@ -63,7 +63,7 @@ Status CheckAll(Store& store) {
   return database->CheckAll();
 }
 
-// A database of `height` > 0 levels by small nodes.
+// Items whose database, with small nodes, has a `height` > 0.
 Items ManyItems(std::mt19937_64& random, size_t count) {
   Items items;
   while (items.size() < count) {
@@ -210,7 +210,7 @@ TEST(DatabaseTest, NumberedDatabaseIgnoresForeignNames) {
   const auto store = LoadGolden("ts_numbered");
   const auto want = ReadItems(*store);
   ASSERT_TRUE(want.ok()) << want.status().ToString();
-  // TensorStore does not see these: a leading letter, uppercase digits, other
+  // TensorStore ignores these: a leading letter, uppercase digits, other
   // lengths, zero.
   for (const char* name :
        {"manifest.a000000000000005", "manifest.000000000000000A",
@@ -303,7 +303,7 @@ TEST(DatabaseTest, FullKeyLengthIsLimited) {
               HasSubstr("Full key length 70000 exceeds limit of 65535"));
 }
 
-// A hostile length must not become an allocation.
+// A hostile length must not be allocated.
 TEST(DatabaseTest, HugeNodeLengthIsOutOfRange) {
   Crafted crafted;
   crafted.AddLeaf({{"a", ""}});
@@ -327,7 +327,7 @@ TEST(DatabaseTest, EmptyIndirectValueIsReadWithoutFile) {
   EXPECT_EQ(*items, (Items{{"k", ""}}));
 }
 
-// Damage to any byte of a database without indirect values must be found, or
+// Damage to any byte of a database without indirect values must be noticed or
 // make no difference.
 void ExpectErrorOrSame(const Items& objects, const Items& want) {
   const auto store = StoreOf(objects);
@@ -365,7 +365,7 @@ TEST(DatabaseTest, EverySingleByteChangeIsFoundOrHarmless) {
   }
 }
 
-// The same with the checksum made right, so that the damage gets further.
+// Like the above, with the checksum corrected, so that the damage gets further.
 TEST(DatabaseTest, ChangesBehindAGoodChecksumAreHandled) {
   std::mt19937_64 random(37);
   const Items items = ManyItems(random, 30);

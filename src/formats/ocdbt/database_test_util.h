@@ -61,7 +61,7 @@ inline std::unique_ptr<MemoryStore> LoadGolden(const std::string& directory) {
   return StoreOf(contents);
 }
 
-// Keys and values of what `database` is opened at.
+// Keys and values of the generation at which `database` is open.
 inline Result<Items> ReadItems(Database& database) {
   Items items;
   HF_RETURN_IF_ERROR(database.ForEach(
@@ -94,7 +94,7 @@ inline EncodedChunk Chunk(std::string_view value) {
   return chunk;
 }
 
-// Options that give the same bytes each time. Each copy counts by itself.
+// Options that give the same bytes each time. Each copy has its own counter.
 inline BulkWriteOptions FixedOptions(char name_digit = 'a') {
   BulkWriteOptions options;
   options.uuid = Uuid{1, 2, 3};
@@ -121,7 +121,7 @@ inline Result<BulkWriteSummary> WriteItems(Store& store,
   return writer->Finish();
 }
 
-// Merges databases as they are in the store.
+// Merges databases that are in the store.
 inline Result<BulkWriteSummary> MergeDatabases(
     Store* store, const std::string& directory,
     const std::vector<std::string>& subdirectories,

@@ -17,7 +17,7 @@ constexpr size_t kArenaChunkBytes = size_t{1} << 20;
 
 bool KeyLess(const LeafEntry& a, const LeafEntry& b) { return a.key < b.key; }
 
-// The first eight bytes as a number that orders like the bytes. Missing bytes
+// The first eight bytes as an integer that sorts like the bytes. Missing bytes
 // count as zero, so keys with equal heads must be compared themselves.
 uint64_t KeyHead(std::string_view key) {
   char bytes[sizeof(uint64_t)] = {};
@@ -36,7 +36,7 @@ size_t SharedPrefixBytes(const std::vector<LeafEntry>& entries) {
   return shared;
 }
 
-// Numbers data files in the order in which they come.
+// Assigns numbers to data files in the order of their appearance.
 class FileNumbers {
  public:
   FileNumbers(size_t directory_byte_count, DataFileTable& files)
@@ -70,7 +70,7 @@ class FileNumbers {
 }  // namespace
 
 char* TextArena::Allocate(size_t byte_count) {
-  // A long text would waste the rest of a chunk.
+  // A long string would waste the rest of a chunk.
   if (byte_count > kArenaChunkBytes / 4) {
     chunks_.emplace_back(byte_count);
     return chunks_.back().data();
@@ -106,7 +106,7 @@ Result<EntryList> ReadAllEntries(Database& database,
         entry.key = keys->Copy(key);
         if (value.is_inline) {
           entry.SetInline(value.inline_value);
-          // The value lies in its node's memory, which the list keeps.
+          // The value is in the memory of its node, which the list keeps alive.
           if (list.owners.back() != value.owner) {
             list.owners.push_back(value.owner);
           }
@@ -123,8 +123,8 @@ Result<EntryList> ReadAllEntries(Database& database,
 
 void SortByKey(std::vector<LeafEntry>& entries) {
   if (std::is_sorted(entries.begin(), entries.end(), KeyLess)) return;
-  // Numbers are sorted, not strings: keys mostly differ within the eight bytes
-  // that follow what all of them share.
+  // Integers are sorted instead of strings, since keys mostly differ within the
+  // eight bytes after their common prefix.
   struct Item {
     uint64_t head;
     size_t index;

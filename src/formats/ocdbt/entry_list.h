@@ -1,5 +1,5 @@
-// EntryList: all keys of one database with their values or where those are,
-// so that a merge needs no second reading.
+// EntryList: all keys of one database, with their values or the places of their
+// values, so that a merge need not read them a second time.
 //
 // Thread-safety: a value; one owner at a time. Ownership: keys and inline
 // values are views of memory that `owners` keep alive. Units: bytes.
@@ -19,10 +19,10 @@
 
 namespace holdfast::ocdbt {
 
-// Memory for many small pieces that live equally long.
+// Memory for many small pieces with the same lifetime.
 class TextArena {
  public:
-  // Room for `byte_count` bytes that stay where they are.
+  // Allocates `byte_count` bytes that do not move.
   char* Allocate(size_t byte_count);
   std::string_view Copy(std::string_view text);
 
@@ -34,11 +34,11 @@ class TextArena {
 
 struct EntryList {
   std::vector<LeafEntry> entries;  // increasing keys
-  DataFileTable files;             // paths from the database's directory on
+  DataFileTable files;             // paths relative to the database's directory
   std::vector<std::shared_ptr<const void>> owners;
 };
 
-// The entries of the generation that `database` is opened at.
+// The entries of the generation at which `database` is open.
 Result<EntryList> ReadAllEntries(Database& database,
                                  const CancelToken* cancel = nullptr);
 

@@ -1,4 +1,4 @@
-// Trees of many nodes on a store with latency: a level is one round trip.
+// Trees of many nodes on a store with latency: each level is one round trip.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// Says that requests take a while, and counts how often somebody waits.
+// Claims that requests take long, and counts how often a caller waits.
 class FarStore final : public MemoryStore {
  public:
   FarStore() : MemoryStore("far") {}
@@ -23,7 +23,7 @@ class FarStore final : public MemoryStore {
                    const CancelToken* cancel) override {
     const int trips_before = trip_count;
     const Status status = MemoryStore::ReadBatch(requests, cancel);
-    trip_count = trips_before + 1;  // whatever calls it is made of
+    trip_count = trips_before + 1;  // whatever calls it consists of
     return status;
   }
 
@@ -48,7 +48,7 @@ TEST(FetchAhead, ALevelOfNodesIsOneRoundTrip) {
   const auto database = Database::Open(&store, "", {}).value();
   const int opened = store.trip_count;
   EXPECT_EQ(ReadItems(*database).value(), written);
-  // The root, and the leaves.
+  // The trips for the root and for the leaves.
   EXPECT_LE(store.trip_count - opened, 3);
   const int walked = store.trip_count;
   EXPECT_TRUE(database->Find("key/101234").ok());

@@ -1,5 +1,5 @@
-// The golden databases: thirteen that must be read exactly, forty-seven that
-// must be refused, each for its own reason.
+// The golden databases: thirteen that must be read exactly, and forty-seven
+// that must be refused, each for its own reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,7 +94,7 @@ TEST(GoldenTest, GoodDatabasesHaveTheirContents) {
   }
 }
 
-// Decodes and encodes again every object that is reachable. Counts them.
+// Decodes, re-encodes and counts every reachable object.
 class Reencoder {
  public:
   explicit Reencoder(Store& store) : store_(store) {}
@@ -179,7 +179,7 @@ TEST(GoldenTest, GoodObjectsEncodeToTheSameBytes) {
   EXPECT_EQ(object_count, 97);
 }
 
-// Reads all there is to read.
+// Reads everything.
 Status Check(Store& store) {
   HF_ASSIGN_OR_RETURN(const auto database, Database::Open(&store, ""));
   HF_RETURN_IF_ERROR(database->CheckAll());
@@ -200,8 +200,8 @@ constexpr StatusCode kInvalid = StatusCode::kInvalidArgument;
 constexpr char kManifest[] =
     "Error decoding memory:/manifest.ocdbt: Error decoding manifest: ";
 
-// Texts are those of TensorStore 0.1.86, except that keys are whole, where
-// TensorStore leaves out the prefix that parent nodes imply.
+// Messages are those of TensorStore 0.1.86, except that they show full keys,
+// where TensorStore omits the prefix that parent nodes imply.
 const BadCase kBadCases[] = {
     {"bt_key_order_equal", kLoss,
      "Error decoding b-tree node: Invalid key order; at byte "},

@@ -37,7 +37,7 @@ Status CheckMergedKeysDiffer(const std::vector<MergeChild>& children,
   return DuplicateKey(children, found->key);
 }
 
-// Puts the path from parent to child in front of the base path.
+// Prefixes each base path with the path from parent to child.
 Status AppendFiles(const MergeChild& child, DataFileTable& files) {
   const std::string& subdirectory = child.subdirectory;
   for (const DataFile& file : child.entries.files) {
@@ -53,7 +53,8 @@ Status AppendFiles(const MergeChild& child, DataFileTable& files) {
   return Status();
 }
 
-// All children in one sorted list, with file indexes of the parent's table.
+// Joins all children in one sorted list, with file indices of the parent's
+// table.
 Result<EntryList> Join(const std::vector<MergeChild>& children) {
   EntryList joined;
   size_t entry_count = 0;
@@ -63,7 +64,7 @@ Result<EntryList> Join(const std::vector<MergeChild>& children) {
   joined.entries.reserve(entry_count);
   for (const MergeChild& child : children) {
     const EntryList& list = child.entries;
-    // Indexes of a child count from its own first file.
+    // File indices of a child start at the child's own first file.
     const auto first_file = static_cast<uint32_t>(joined.files.size());
     HF_RETURN_IF_ERROR(AppendFiles(child, joined.files));
     for (LeafEntry entry : list.entries) {

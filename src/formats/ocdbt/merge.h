@@ -1,14 +1,14 @@
-// Merging databases that lie in subdirectories into one parent that refers to
-// their values, as Orbax does after a save by several processes.
+// Merges databases in subdirectories into one parent that refers to their
+// values, as Orbax does after a save by several processes.
 //
-// The parent gets generation 1 and nodes of its own. Inline values are copied;
+// The parent gets generation 1 and its own nodes. Inline values are copied;
 // those above the parent's limit go to the parent's data file. Other values
 // stay where they are, so the subdirectories must stay, too.
 //
-// Thread-safety: one thread a parent. Ownership: borrows the store; takes
+// Thread-safety: one thread per parent. Ownership: borrows the store; consumes
 // entry lists. Units: bytes.
 // Errors: those of Database and commit.h; InvalidArgument for a key that two
-// children have, naming both.
+// children have, with the names of both children.
 #pragma once
 
 #include <string>

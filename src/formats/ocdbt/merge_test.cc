@@ -59,7 +59,7 @@ TEST(MergeTest, ParentHasAllKeysAndRefersToChildren) {
   const auto items = ReadItems(store, "dir/");
   ASSERT_TRUE(items.ok()) << items.status().ToString();
   EXPECT_EQ(*items, Union(sets));
-  // The parent's only file has nothing but its root.
+  // The parent's only file holds just its root.
   ASSERT_EQ(summary->files.size(), 1u);
   EXPECT_EQ(summary->files[0].byte_count, summary->node_byte_count);
   EXPECT_EQ(summary->tree_height, 0);
@@ -152,7 +152,7 @@ TEST(MergeTest, NestedMergesAccumulateBasePaths) {
   EXPECT_THAT(bases,
               ::testing::ElementsAre("inner/one/", "inner/two/", "three/"));
 
-  // The summary of a merge serves for the next one.
+  // The summary of a merge can be used for the next merge.
   MemoryStore again = MemoryStore();
   for (const auto& [key, value] : Contents(store)) {
     if (key.find('/') != std::string::npos) Set(again, key, value);

@@ -8,16 +8,16 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// A longer read is checked against the file's size first, so that no buffer is
-// taken for a length that a damaged reference claims.
+// A longer read is first checked against the file's size, so that no buffer is
+// allocated for a length that a damaged reference claims.
 constexpr uint64_t kUncheckedReadBytesMax = uint64_t{1} << 20;
 
-// Bound of one batch of nodes; larger nodes are read when they are needed.
+// The limit of one batch of nodes; larger nodes are read when they are needed.
 constexpr uint64_t kAheadBytesMax = uint64_t{32} << 20;
 constexpr uint64_t kAheadNodeBytesMax = uint64_t{8} << 20;
 
-// The base path decides what references inside the node mean, so it is part of
-// the node's identity.
+// The meaning of references in a node depends on the base path, so the base
+// path is part of the node's identity.
 std::string CacheKey(const DataFile& file, const Reference& range) {
   return file.path + '\0' + std::to_string(file.base_byte_count) + ' ' +
          std::to_string(range.offset) + ' ' + std::to_string(range.byte_count);
@@ -42,8 +42,8 @@ std::string RangeText(const Store& store, std::string_view path,
 Result<Bytes> ReadFileRange(Store& store, std::string_view path,
                             uint64_t offset, uint64_t byte_count) {
   HF_RETURN_IF_ERROR(CheckDataFilePath(path));
-  // The size is only what a file claims: beyond this it is compared with the
-  // file's before memory is taken for it.
+  // A damaged file may claim any size, so a large size is compared with the
+  // file's size before memory is allocated.
   if (byte_count > kUncheckedReadBytesMax) {
     HF_ASSIGN_OR_RETURN(const ObjectInfo info, store.Stat(path));
     if (offset > info.byte_count || byte_count > info.byte_count - offset) {
@@ -113,7 +113,7 @@ void NodeSource::FetchAhead(const std::vector<NodePlace>& places) {
   std::vector<RangeRead> requests;
   uint64_t byte_count = 0;
   for (const NodePlace& place : places) {
-    // A node that is being read already (TryBeginRead) is left to its reader.
+    // A node that is already being read (TryBeginRead) is left to its reader.
     const uint64_t node_bytes = place.range.byte_count;
     if (node_bytes == 0 || node_bytes > kAheadNodeBytesMax ||
         byte_count + node_bytes > kAheadBytesMax ||
@@ -157,8 +157,8 @@ std::shared_ptr<const BtreeNode> NodeSource::BeginRead(
                           found->second.place);
       return found->second.node;
     }
-    // An empty entry: another thread reads this node, and wakes us when it is
-    // there.
+    // The entry is empty: another thread is reading this node, and wakes this
+    // thread when it has finished.
     read_ended_.wait(lock);
   }
 }
@@ -170,13 +170,14 @@ void NodeSource::EndRead(const std::string& cache_key,
     const bool keep =
         node != nullptr && node->memory_byte_count() <= cache_bytes_max_;
     if (!keep) {
-      // The entry must go, also on failure, or waiters would wait for ever.
+      // The entry must be removed even on failure, or waiters would wait
+      // forever.
       cache_.erase(cache_key);
     } else {
       cache_byte_count_ += node->memory_byte_count();
       cache_order_.push_front(cache_key);
       cache_[cache_key] = {std::move(node), cache_order_.begin()};
-      // This ends before the new node, the youngest, which fits by itself.
+      // This ends before the new node, the youngest, since that fits by itself.
       while (cache_byte_count_ > cache_bytes_max_) DropOldest();
     }
   }

@@ -1,11 +1,11 @@
 // NodeSource: reads nodes of one database from its base store, decodes them,
 // and keeps decoded B+tree nodes in a bounded cache.
 //
-// Thread-safety: any thread; a node asked for by several threads at once is
-// read once. Ownership: the store is borrowed. Units: bytes.
-// Errors: as the store and the decoders give them, in front of them
-// `Error reading Byte range [B, E) of <file>`; OutOfRange for a range that the
-// file does not have.
+// Thread-safety: any thread; a node that several threads request concurrently
+// is read once. Ownership: the store is borrowed. Units: bytes.
+// Errors: those of the store and the decoders, prefixed with `Error reading
+// Byte range [B, E) of <file>`; OutOfRange for a range that the file does not
+// have.
 #pragma once
 
 #include <condition_variable>
@@ -36,9 +36,9 @@ class NodeSource {
   // `file` and `range` name the place of the node.
   Result<std::shared_ptr<const BtreeNode>> ReadBtreeNode(
       const DataFile& file, const Reference& range);
-  // Reads nodes that will be needed next, all at once, into the cache: from a
-  // server each one would cost a round trip. Failures are reported to the
-  // reader that asks for the node.
+  // Reads nodes that will be needed next into the cache, all of them
+  // concurrently, because a server takes one round trip for each node. A
+  // failure is reported to the reader that requests the node.
   struct NodePlace {
     DataFile file;
     Reference range;
@@ -58,8 +58,8 @@ class NodeSource {
   Result<Bytes> ReadObject(const DataFile& file, const Reference& range);
   Result<std::shared_ptr<const BtreeNode>> LoadBtreeNode(
       const DataFile& file, const Reference& range);
-  // Waits for other readers of the node. Null: this caller must read it and
-  // then call EndRead, whatever comes of it.
+  // Waits for other readers of the node. If it returns null, the caller must
+  // read the node and then call EndRead, even if reading fails.
   std::shared_ptr<const BtreeNode> BeginRead(const std::string& cache_key);
   void EndRead(const std::string& cache_key,
                std::shared_ptr<const BtreeNode> node);
@@ -73,12 +73,13 @@ class NodeSource {
   std::mutex mutex_;
   std::condition_variable read_ended_;
   std::unordered_map<std::string, CacheEntry> cache_;
-  std::list<std::string> cache_order_;  // keys of whole nodes, newest first
+  std::list<std::string> cache_order_;  // keys of loaded nodes, newest first
   uint64_t cache_byte_count_ = 0;
 };
 
-// Reads [offset, offset + byte_count) of `path`; OutOfRange `Requested byte
-// range [B, E) is not valid for value of size N` where the file ends before.
+// Reads [offset, offset + byte_count) of `path`. If the file is shorter, fails
+// with OutOfRange `Requested byte range [B, E) is not valid for value of size
+// N`.
 Result<Bytes> ReadFileRange(Store& store, std::string_view path,
                             uint64_t offset, uint64_t byte_count);
 Status RangeError(uint64_t offset, uint64_t byte_count,

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kCacheBytesMax = 1000000;
 
-// A leaf whose one value lies in "rel" of the same base path.
+// A leaf whose only value is in "rel" of the same base path.
 Bytes MakeLeaf(const std::string& key) {
   LeafEntry entry;
   entry.key = key;
@@ -31,7 +31,7 @@ Bytes MakeLeaf(const std::string& key) {
 
 class NodeSourceTest : public ::testing::Test {
  protected:
-  // Puts nodes "k0", "k1", ... into one file; returns their places.
+  // Writes nodes "k0", "k1", ... to one file and returns their places.
   std::vector<Reference> PutNodes(int count) {
     std::string file;
     std::vector<Reference> places;
@@ -84,7 +84,7 @@ TEST_F(NodeSourceTest, FailedReadIsTriedAgain) {
   EXPECT_TRUE(source.ReadBtreeNode(file_, place).ok());
 }
 
-// The same bytes mean something else below another base path.
+// The same bytes have another meaning below another base path.
 TEST_F(NodeSourceTest, BasePathIsPartOfTheIdentity) {
   const auto places = PutNodes(1);
   NodeSource source(&store_, kCacheBytesMax, {});

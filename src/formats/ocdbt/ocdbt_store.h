@@ -1,7 +1,7 @@
 // OcdbtStore: the keys of an OCDBT database as a read-only Store.
 //
-// Keys are those of the database, whatever bytes they have. Locate says in
-// which data file a value lies, so that reads can be sorted and joined.
+// A key may be any bytes, exactly as in the database. Locate returns the data
+// file and the offset of a value, so that reads can be sorted and joined.
 // Thread-safety: any thread. Ownership: owns the database, borrows the base
 // store below it. Units: bytes.
 // Errors: as in store.h and database.h; writing is FailedPrecondition.
@@ -35,7 +35,7 @@ class OcdbtStore : public ReadOnlyStore {
   Result<Bytes> Read(std::string_view key, ByteRange range = {}) override;
   Status ReadInto(std::string_view key, uint64_t offset,
                   std::span<char> target) override;
-  // Reads of data files go to the base store as one batch.
+  // Sends the reads of data files to the base store as one batch.
   Status ReadBatch(std::span<const RangeRead> requests,
                    const CancelToken* cancel = nullptr) override;
   Result<ObjectLocation> Locate(std::string_view key) override;

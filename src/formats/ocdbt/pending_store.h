@@ -1,11 +1,11 @@
-// PendingStore: a database with changes that are kept in memory until Commit
-// makes them one more generation of it. Reads see the changes.
+// PendingStore: a database whose changes are kept in memory until Commit writes
+// them as one new generation. Reads see the changes.
 //
-// Where there is no database yet, the store is empty and Commit makes one.
-// Thread-safety: any thread; Commit needs the store to itself. Ownership:
-// shares the base store, owns copies of the changes. Units: bytes.
-// Errors: as in store.h, database.h and append.h. After a Commit that failed
-// the changes are still pending and the database is as it was.
+// If there is no database yet, the store is empty and Commit creates one.
+// Thread-safety: any thread; Commit needs exclusive access. Ownership: shares
+// the base store, owns copies of the changes. Units: bytes.
+// Errors: as in store.h, database.h and append.h. After a failed Commit the
+// changes are still pending and the database is unchanged.
 #pragma once
 
 #include <functional>
@@ -35,7 +35,7 @@ class PendingStore : public Store {
       std::shared_ptr<Store> base, std::string directory,
       const BulkWriteOptions& options, const OpenOptions& open_options = {});
 
-  // Nothing happens where nothing was changed.
+  // Does nothing if there are no changes.
   Status Commit();
 
   std::string Describe(std::string_view key) const override;
@@ -54,16 +54,16 @@ class PendingStore : public Store {
 
  private:
   class Writer;
-  // A new value, or none where the key was deleted.
+  // A new value, or nullopt if the key was deleted.
   using Change = std::optional<Bytes>;
 
   PendingStore(std::shared_ptr<Store> base, std::string directory,
                const BulkWriteOptions& options,
                const OpenOptions& open_options);
-  // The newest generation, if there is a database.
+  // Opens the newest generation, if there is a database.
   Status Reopen();
   Status Absent(std::string_view key) const;
-  // The change to the key; absent: look into the database.
+  // The change to the key; nullopt if the database has to be asked.
   std::optional<Change> Find(std::string_view key) const;
   void Set(std::string_view key, Change change);
 

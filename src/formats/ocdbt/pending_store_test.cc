@@ -33,7 +33,7 @@ TEST(PendingStoreTest, ChangesAreSeenAndThenCommitted) {
   ASSERT_TRUE(store->Commit().ok());
   EXPECT_EQ(*ReadItems(*base, "dir/"), expected);
   EXPECT_EQ(Contents(*store), expected);
-  ASSERT_TRUE(store->Commit().ok());  // nothing is pending any more
+  ASSERT_TRUE(store->Commit().ok());  // nothing is pending now
   EXPECT_EQ(
       (*Database::Open(base.get(), "dir/"))->version()->version.generation, 2u);
 }

@@ -23,7 +23,8 @@ Statistics StatisticsOf(const LeafEntry& entry) {
 }
 Statistics StatisticsOf(const ChildEntry& entry) { return entry.statistics; }
 
-// Keys are whole here. A child's subtree prefix limits how much may be cut.
+// The most bytes that may be cut from a key. Keys are complete here; that of a
+// child is limited by its subtree prefix.
 size_t CutMax(const LeafEntry& entry) { return entry.key.size(); }
 size_t CutMax(const ChildEntry& entry) {
   return entry.subtree_prefix_byte_count;
@@ -51,13 +52,13 @@ size_t ImpliedPrefixBytes(std::span<const Entry> run) {
   return cut;
 }
 
-class Builder {
+class NodeBuilder {
  public:
-  Builder(const DataFileTable& files, const TreeOptions& options,
-          const NodeSink& sink)
+  NodeBuilder(const DataFileTable& files, const TreeOptions& options,
+              const NodeSink& sink)
       : files_(files), options_(options), sink_(sink) {}
 
-  // Writes the nodes of one level; returns the entries for them.
+  // Writes the nodes of one level and returns the entries that refer to them.
   template <typename Entry>
   Result<std::vector<ChildEntry>> WriteLevel(std::span<const Entry> entries,
                                              uint8_t height) {
@@ -114,7 +115,7 @@ class Builder {
     HF_ASSIGN_OR_RETURN(parent.node, sink_(object));
     const std::string_view body = object.view();
     nodes_.push_back(
-        // The CRC of the object is its last four bytes and not part of the sum.
+        // The last four bytes are the object's own CRC and are excluded.
         {parent.node, Crc32c(body.substr(0, body.size() - sizeof(uint32_t)))});
     parent.statistics.tree_byte_count = object.size();
     for (const Entry& entry : run) parent.statistics.Add(StatisticsOf(entry));
@@ -132,7 +133,7 @@ class Builder {
 Result<BuiltTree> BuildTree(std::span<const LeafEntry> entries,
                             const DataFileTable& files,
                             const TreeOptions& options, const NodeSink& sink) {
-  Builder builder(files, options, sink);
+  NodeBuilder builder(files, options, sink);
   BuiltTree tree;
   HF_ASSIGN_OR_RETURN(std::vector<ChildEntry> level,
                       builder.WriteLevel(entries, 0));

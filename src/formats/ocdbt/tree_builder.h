@@ -1,5 +1,5 @@
-// Builds a B+tree from sorted entries, leaves first and root last, in the
-// shape that TensorStore gives it.
+// Builds a B+tree from sorted entries, from the leaves up to the root, in the
+// shape that TensorStore would give it.
 //
 // Thread-safety: pure apart from the sink. Ownership: borrows for the call.
 // Units: bytes. Errors: those of the sink.
@@ -21,10 +21,10 @@ struct TreeOptions {
   Compression compression;
 };
 
-// Stores one encoded node and says where. It may extend the file table.
+// Stores one encoded node and returns its place. May extend the file table.
 using NodeSink = std::function<Result<Reference>(const Bytes& object)>;
 
-// An encoded node, and the CRC-32C of all of it but its last four bytes, which
+// An encoded node, and the CRC-32C of its bytes without the last four, which
 // are a CRC themselves.
 struct WrittenNode {
   Reference place;
@@ -36,11 +36,11 @@ struct BuiltTree {
   uint8_t height = 0;
   Statistics statistics;
   uint64_t node_count = 0;
-  std::vector<WrittenNode> nodes;  // as written
+  std::vector<WrittenNode> nodes;  // in the order of writing
 };
 
 // REQUIRES: at least one entry; keys increase and have at most kKeyBytesMax
-// bytes. `files` is what entries and the sink's references index.
+// bytes. Entries and the references that the sink returns index `files`.
 Result<BuiltTree> BuildTree(std::span<const LeafEntry> entries,
                             const DataFileTable& files,
                             const TreeOptions& options, const NodeSink& sink);

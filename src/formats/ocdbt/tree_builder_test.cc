@@ -11,7 +11,7 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// Keeps nodes in a list; a reference's offset is the place in it.
+// Keeps nodes in a list; the offset of a reference is an index into the list.
 class NodeList {
  public:
   BuiltTree Build(const std::set<std::string>& keys, uint64_t node_bytes_max) {
@@ -69,8 +69,8 @@ TEST(TreeBuilderTest, LeafWithOneEntryHasAnEmptyKey) {
   EXPECT_EQ(StoredKey(list.Get(root.children[1].node), 0), "");
 }
 
-// A level's implied prefix must not reach beyond what the children imply:
-// otherwise their prefix could not be stated relative to it.
+// The implied prefix of a level must not exceed the prefix that the children
+// imply; otherwise their prefix could not be stated relative to it.
 TEST(TreeBuilderTest, ImpliedPrefixesAndStatisticsAddUp) {
   std::set<std::string> keys;
   for (int i = 0; i < 200; ++i) {

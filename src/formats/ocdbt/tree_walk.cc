@@ -10,12 +10,12 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// Nodes asked for at once, where each takes a request.
+// The most nodes to request concurrently, with one request for each.
 constexpr size_t kAheadNodeCount = 256;
 
 using NodePtr = std::shared_ptr<const BtreeNode>;
 
-// A node on the way from the root, with the entries that are still to be
+// A node on the path from the root, with the entries that are still to be
 // visited.
 struct Frame {
   Subtree subtree;
@@ -23,8 +23,8 @@ struct Frame {
   std::string prefix;  // full prefix of node->relative_key(i)
   size_t next = 0;
   size_t end = 0;
-  size_t fetched = 0;  // children before this were asked for ahead
-  bool whole = true;   // no entry was left out
+  size_t fetched = 0;  // children before this were requested ahead
+  bool whole = true;   // no entry is skipped
   Statistics sum;
 };
 
@@ -34,7 +34,7 @@ std::string FullKey(const Frame& frame, size_t i) {
   return key;
 }
 
-// The first entry of a node with this full prefix whose full key is >= bound
+// The first entry, of a node with this full prefix, whose full key is >= bound
 // (or > bound, if `after_equal`).
 size_t Bound(const BtreeNode& node, std::string_view prefix,
              std::string_view bound, bool after_equal) {
@@ -77,8 +77,8 @@ Status CheckAgainstParent(const Frame& frame) {
         " but received: " + std::to_string(frame.node->height));
   }
   HF_RETURN_IF_ERROR(CheckKeyLengths(frame));
-  // The parent says which keys the node may hold. A node of another tree,
-  // however valid, must not be taken for this one.
+  // The parent says which keys the node may hold. A node of another tree, even
+  // if valid, must not be accepted.
   const std::string first = FullKey(frame, 0);
   if (first < subtree.inclusive_min) {
     return DataLossError("First key \"" + first +
@@ -128,14 +128,14 @@ Subtree ChildOf(const Frame& frame, size_t i) {
   return child;
 }
 
-// Leaves out the entries that have nothing in the range.
+// Skips the entries that are outside the range.
 void Clip(Frame& frame, const KeyRange& range) {
   const size_t count = frame.node->entry_count();
   if (frame.node->height == 0) {
     frame.next = Bound(frame, range.inclusive_min, /*after_equal=*/false);
   } else {
-    // A child begins at its key and ends before the next child's, so the last
-    // child that begins at or before the bound may hold it.
+    // A child begins at its key and ends before the next child's key, so the
+    // last child that begins at or before the bound may hold it.
     const size_t after = Bound(frame, range.inclusive_min, true);
     frame.next = after == 0 ? 0 : after - 1;
   }
@@ -145,7 +145,7 @@ void Clip(Frame& frame, const KeyRange& range) {
   frame.whole = frame.next == 0 && frame.end == count;
 }
 
-// Values of one leaf; checks each path once in a row.
+// Values of one leaf; checks the same path in consecutive values only once.
 class LeafValues {
  public:
   explicit LeafValues(const NodePtr& node) : node_(*node) {
@@ -155,7 +155,7 @@ class LeafValues {
   Result<const ValueRef*> Get(size_t i) {
     const LeafEntry& entry = node_.leaves[i];
     value_.byte_count = entry.value_byte_count;
-    // TensorStore reads a range of length 0, too, and fails on an empty path.
+    // TensorStore also reads ranges of length 0, and fails on an empty path.
     // Here there is nothing to read.
     value_.is_inline = entry.is_inline() || entry.value_byte_count == 0;
     if (value_.is_inline) {
@@ -213,7 +213,7 @@ class Walk {
   }
 
   void FetchAhead(Frame& frame) {
-    // Once a round: children before `fetched` were asked for.
+    // Done once per round: children before `fetched` were already requested.
     if (frame.next < frame.fetched || !source_.fetches_ahead()) return;
     std::vector<NodeSource::NodePlace> places;
     for (size_t i = frame.next;
@@ -226,7 +226,7 @@ class Walk {
   }
 
   Status VisitLeaf(Frame& frame) {
-    // A hostile tree may refer to one node from many places: the count of keys
+    // A hostile tree may refer to one node from many places, so the key count
     // that its root states bounds the walk.
     key_count_ += frame.end - frame.next;
     if (key_count_ > keys_max_) {
@@ -251,7 +251,8 @@ class Walk {
   Status Pop() {
     const Frame done = std::move(stack_.back());
     stack_.pop_back();
-    // Only a subtree that was walked whole can be compared with its statistics.
+    // Only a subtree that was walked completely can be compared with its
+    // statistics.
     if (done.whole && done.sum != done.subtree.statistics) {
       return DataLossError(
           "B-tree statistics " + StatisticsText(done.subtree.statistics) +
@@ -269,7 +270,7 @@ class Walk {
   const WalkLimits& limits_;
   const KeyFn& fn_;
   const uint64_t keys_max_;
-  std::vector<Frame> stack_;  // heights fall by one: at most 256
+  std::vector<Frame> stack_;  // heights decrease by one: at most 256
   uint64_t key_count_ = 0;
 };
 
@@ -279,7 +280,7 @@ KeyRange KeyRange::WithPrefix(std::string_view prefix) {
   KeyRange range;
   range.inclusive_min = prefix;
   std::string end(prefix);
-  // "ab\xff" ends before "ac": bytes 0xff at the end have no successor.
+  // "ab\xff" ends before "ac": trailing bytes 0xff have no successor.
   while (!end.empty() && static_cast<uint8_t>(end.back()) == 0xff) {
     end.pop_back();
   }
@@ -304,7 +305,7 @@ Result<std::shared_ptr<const TreeLeaf>> FindLeaf(NodeSource& source,
                                                  const Subtree& root,
                                                  std::string_view key) {
   HF_ASSIGN_OR_RETURN(Frame frame, LoadFrame(source, root));
-  // This ends: LoadFrame refuses a child that is not one lower.
+  // This terminates: LoadFrame refuses a child that is not exactly one lower.
   while (frame.node->height > 0) {
     const size_t after = Bound(frame, key, /*after_equal=*/true);
     if (after == 0) return std::shared_ptr<const TreeLeaf>();

@@ -1,11 +1,11 @@
-// Descending a B+tree: point lookups and ordered walks, with the checks that
-// concern a node and its parents together.
+// Descends a B+tree: point lookups and ordered walks, with the checks that
+// compare a node with its parents.
 //
 // Thread-safety: functions may run concurrently on one NodeSource.
 // Ownership: value references keep alive what they point at.
 // Units: bytes.
-// Errors: those of NodeSource; DataLoss where a node contradicts its parent or
-// its statistics.
+// Errors: those of NodeSource; DataLoss if a node contradicts its parent or its
+// statistics.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct ValueRef {
   std::shared_ptr<const void> owner;  // keeps the views alive
   bool is_inline = true;
   std::string_view inline_value;
-  // Unless inline: the (valid) key of the data file in the base store, whose
-  // first bytes are the base path, and the range in it.
+  // Unless inline: the (valid) key of the data file in the base store, which
+  // starts with the base path, and the range in the file.
   std::string_view file;
   size_t file_base_byte_count = 0;
   uint64_t offset = 0;
@@ -39,7 +39,7 @@ struct ValueRef {
   Bytes InlineBytes() const { return Bytes(owner, inline_value); }
 };
 
-// A tree or subtree and what its place in the parent says about it.
+// A tree or subtree, and the facts about it that its parent implies.
 struct Subtree {
   DataFile file;
   Reference node;
@@ -55,27 +55,27 @@ struct KeyRange {
   std::optional<std::string> exclusive_max;
 
   static KeyRange WithPrefix(std::string_view prefix);
-  // Drops what is below `inclusive_min`, or from `exclusive_max` (if not
-  // empty) on.
+  // Drops keys below `inclusive_min` and, unless `exclusive_max` is empty, keys
+  // at or above it.
   void Narrow(std::string_view inclusive_min, std::string_view exclusive_max);
 };
 
 struct WalkLimits {
-  // Keys delivered by one walk. One node may be referenced many times, so a
-  // small damaged file can describe a tree of any size.
+  // The most keys that one walk delivers. One node may be referenced many
+  // times, so a small damaged file can describe a tree of any size.
   uint64_t keys_max = 0;
   const CancelToken* cancel = nullptr;
 };
 
 using KeyFn = std::function<Status(std::string_view key, const ValueRef&)>;
 
-// Calls fn for each key of `range` in increasing byte order; the key is
-// borrowed for the call. Compares statistics of every subtree that lies in the
-// range as a whole.
+// Calls fn for each key in `range`, in increasing byte order; the key is
+// borrowed for the call. Checks the statistics of every subtree that is
+// completely inside the range.
 Status WalkTree(NodeSource& source, const Subtree& root, const KeyRange& range,
                 const WalkLimits& limits, const KeyFn& fn);
 
-// A leaf node, and the range of keys that belong into it, present or not.
+// A leaf node, and the range of keys that belong in it, present or not.
 struct TreeLeaf {
   std::shared_ptr<const BtreeNode> node;
   std::string prefix;  // full prefix of node->relative_key(i)

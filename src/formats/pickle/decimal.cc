@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kBillion = 1000000000;
 
-// Magnitudes are little endian in 32-bit words.
+// Magnitudes are stored as 32-bit words, little endian.
 std::vector<uint32_t> WordsOf(std::string_view bytes) {
   std::vector<uint32_t> words((bytes.size() + 3) / 4, 0);
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -65,7 +65,7 @@ std::string DecimalOfBytes(std::string_view two_complement) {
   std::vector<uint32_t> words = WordsOf(bytes);
   while (!words.empty() && words.back() == 0) words.pop_back();
   if (words.empty()) return "0";
-  std::string digits;  // from the last
+  std::string digits;  // in reverse order
   while (!words.empty()) {
     uint32_t part = DivideByBillion(words);
     for (int i = 0; i < 9; ++i, part /= 10) {
@@ -124,7 +124,8 @@ std::string PythonFloat(double value) {
     return std::string(text.substr(0, e)) + (exponent < 0 ? "e-" : "e+") +
            (tens.size() < 2 ? "0" : "") + tens;
   }
-  // No number here has more than 17 digits, which fixed notation shows in full.
+  // No number here has more than 17 digits, which fixed notation shows
+  // completely.
   const auto fixed = std::to_chars(buffer.data(), buffer.data() + buffer.size(),
                                    value, std::chars_format::fixed);
   std::string result(buffer.data(), fixed.ptr);

@@ -1,7 +1,7 @@
 // Integers of any size as decimal text, and doubles as Python writes them.
 //
 // Thread-safety: pure functions. Errors: nullopt for a malformed number.
-// Integers are two's complement, little endian, as pickles have them.
+// Integers are two's complement, little endian, as in pickles.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,14 @@
 
 namespace holdfast::pickle {
 
-// Digits of one integer in text.
+// The most digits of one integer in text.
 inline constexpr size_t kDigitsMax = 9864;  // 4096 bytes
 
 std::string DecimalOfBytes(std::string_view two_complement);
-// Optional sign, then 1 to kDigitsMax digits.
+// Parses an optional sign and 1 to kDigitsMax digits.
 std::optional<std::string> BytesOfDecimal(std::string_view decimal);
 
-// repr(float): the shortest digits that give the value back; "inf", "nan".
+// repr(float): the shortest digits that round-trip; "inf", "nan".
 std::string PythonFloat(double value);
 
 }  // namespace holdfast::pickle

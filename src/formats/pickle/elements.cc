@@ -10,11 +10,11 @@
 namespace holdfast::pickle {
 namespace {
 
-// Elements are put into C order this many bytes at a time.
+// Elements are copied into C order this many bytes at a time.
 constexpr int64_t kScratchBytes = 256 << 10;
 
-// The first axes one by one, until what is left of the array fits the scratch
-// memory or lies in C order.
+// Walks the first axes index by index, until the rest of the array fits the
+// scratch memory or is in C order.
 void Walk(const ConstArrayView& view, Buffer& scratch,
           const std::function<void(std::string_view)>& fn) {
   const int64_t element_bytes = static_cast<int64_t>(DTypeBytes(view.dtype));
@@ -33,7 +33,7 @@ void Walk(const ConstArrayView& view, Buffer& scratch,
   ConstArrayView row = view;
   row.shape.erase(row.shape.begin());
   row.strides.erase(row.strides.begin());
-  // A long last axis has no rows: it is cut into parts.
+  // A long last axis has no rows, so it is divided into parts.
   if (row.shape.empty()) {
     const int64_t step = kScratchBytes / element_bytes;
     for (int64_t at = 0; at < view.shape[0]; at += step) {

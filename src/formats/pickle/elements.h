@@ -15,7 +15,7 @@ namespace holdfast::pickle {
 void ForEachPiece(const ConstArrayView& view,
                   const std::function<void(std::string_view)>& fn);
 
-// All of them.
+// Returns all elements as one string.
 std::string ElementBytes(const ConstArrayView& view);
 
 }  // namespace holdfast::pickle

@@ -1,4 +1,4 @@
-// Pickles that were made to harm, and the error that each gets.
+// Pickles that were made to do harm, and the error for each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,17 +34,17 @@ std::string Little(uint64_t value, size_t width) {
   return out;
 }
 
-// SHORT_BINUNICODE.
+// A string, with SHORT_BINUNICODE.
 std::string Short(const std::string& text) {
   return "\x8c"s + static_cast<char>(text.size()) + text;
 }
 
-// By STACK_GLOBAL.
+// A name, with STACK_GLOBAL.
 std::string Named(const std::string& module, const std::string& name) {
   return Short(module) + Short(name) + "\x93";
 }
 
-// A list that holds the one before it twice, `depth` times.
+// A list that holds the previous list twice, `depth` times.
 std::string ListBomb(int depth) {
   std::string out = "\x80\x04]\x94(NNe"s;
   for (int i = 0; i < depth; ++i) {
@@ -453,8 +453,8 @@ TEST(TorchFileTest, IsRefusedWhereverItIsCut) {
   }
 }
 
-// No byte of the file may be another without notice, but those that nothing
-// depends on: padding, times, and what says how the file was made.
+// No byte of the file may change unnoticed, except bytes that nothing depends
+// on: padding, times, and information about how the file was made.
 TEST(TorchFileTest, ChangedBytesNeverCrashAndNeverChangeTheValueQuietly) {
   const std::string file = *WriteTorchFile(OneOfEverything());
   const std::string want = PickleValueToJson(OneOfEverything());
@@ -470,8 +470,8 @@ TEST(TorchFileTest, ChangedBytesNeverCrashAndNeverChangeTheValueQuietly) {
   }
 }
 
-// Without a checksum around it a changed pickle may be another one: it only
-// must not crash, and what it gives must be a value like any other.
+// Without a checksum, a changed pickle may be a valid other pickle. Reading it
+// must not crash, and must yield a proper value.
 TEST(PickleTest, ChangedAndCutPicklesNeverCrash) {
   pickle::PickleWriter writer;
   writer.Put(pickle::Opcode::kMark);

@@ -7,7 +7,7 @@
 namespace holdfast::pickle {
 namespace {
 
-// In Python 1, 1.0 and True are one key.
+// In Python, 1, 1.0 and True are equal keys.
 std::string NumberText(double value) {
   if (std::trunc(value) == value && std::fabs(value) < 9e18) {
     return "#" + std::to_string(static_cast<int64_t>(value));

@@ -1,4 +1,5 @@
-// A text that two dict keys share when Python takes them for the same key.
+// A string that two dict keys share if and only if they are equal keys in
+// Python.
 //
 // Thread-safety: pure function. Errors: nullopt for values that cannot be keys
 // (a list, a dict, a set, a bytearray).

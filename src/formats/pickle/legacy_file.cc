@@ -11,14 +11,15 @@ namespace holdfast::pickle {
 namespace {
 
 constexpr int64_t kProtocol = 1001;
-// Pickles are short; what is read first holds those of most files.
+// Pickles are short: in most files, the first read covers them.
 constexpr uint64_t kHeadBytes = uint64_t{1} << 20;
 
 Status BadLegacy(const std::string& what) {
   return DataLossError("torch file of before 1.6: " + what);
 }
 
-// Pickles one after another; `is_cut` tells that one ends after the bytes.
+// Reads consecutive pickles. `is_cut` reports that a pickle ends after the
+// bytes.
 class Pickles {
  public:
   explicit Pickles(std::string_view bytes) : bytes_(bytes) {}
@@ -65,8 +66,8 @@ Status CheckHead(Pickles& pickles) {
   return {};
 }
 
-// Element sizes of the storages that the pickle names. Only whole storages
-// count: a view has the key of the storage that it lies in.
+// The element sizes of the storages that the pickle names. Only complete
+// storages count: a view has the key of the storage that contains it.
 Result<std::map<std::string_view, size_t>> ElementSizes(
     const Program& program) {
   std::map<std::string_view, size_t> sizes;
@@ -80,7 +81,7 @@ Result<std::map<std::string_view, size_t>> ElementSizes(
   return sizes;
 }
 
-// Where the storages lie: each has the number of its elements before them.
+// Finds the places of the storages. Each is preceded by its element count.
 Status FindStorages(const ByteSource& source, uint64_t offset,
                     const Program& keys,
                     const std::map<std::string_view, size_t>& element_sizes,
@@ -104,7 +105,7 @@ Status FindStorages(const ByteSource& source, uint64_t offset,
     HF_RETURN_IF_ERROR(source.Read(offset, bytes));
     offset += 8;
     const auto count = LoadLittle<int64_t>(bytes);
-    // Divided, not multiplied: a huge count must not overflow.
+    // Divides instead of multiplying, so that a huge count cannot overflow.
     if (count < 0 || static_cast<uint64_t>(count) >
                          (source.size() - offset) / size->second) {
       return BadLegacy("storage \"" + std::string(key.text) + "\" of " +
@@ -117,7 +118,7 @@ Status FindStorages(const ByteSource& source, uint64_t offset,
   return {};
 }
 
-// The pickles of a file that begins with `file.head`.
+// Reads the pickles of a file that begins with `file.head`.
 Status ReadHead(const ByteSource& source, Pickles& pickles, LegacyFile& file) {
   HF_RETURN_IF_ERROR(CheckHead(pickles));
   HF_ASSIGN_OR_RETURN(file.program, pickles.Next(/*persistent_ids=*/true));
@@ -150,7 +151,7 @@ Result<LegacyFile> OpenLegacyFile(const ByteSource& source) {
     Pickles pickles(std::string_view(*file.head).substr(kLegacyMagic.size()));
     const Status status = ReadHead(source, pickles, file);
     if (status.ok()) return file;
-    // A pickle that is cut here may go on in the file.
+    // A pickle that is cut off here may continue in the file.
     if (!pickles.is_cut() || head_bytes == source.size()) return status;
   }
 }

@@ -1,4 +1,4 @@
-// Files of torch.save before torch 1.6: pickles and storages one after another.
+// Files that torch.save wrote before torch 1.6: pickles, followed by storages.
 //
 // Thread-safety: pure functions. Units: bytes; offsets in the source.
 // Errors: as torch_file.h.
@@ -16,19 +16,19 @@
 
 namespace holdfast::pickle {
 
-// How such a file begins.
+// The first bytes of such a file.
 extern const std::string_view kLegacyMagic;
 
 struct LegacyFile {
-  std::unique_ptr<const std::string> head;  // to which the program refers
+  std::unique_ptr<const std::string> head;  // memory that the program refers to
   Program program;
   std::map<std::string, ByteRange, std::less<>> storages;
 };
 
 Result<bool> IsLegacyFile(const ByteSource& source);
-// Reads its pickles, and how long its storages are. REQUIRES: IsLegacyFile.
+// Reads the pickles and the sizes of the storages. REQUIRES: IsLegacyFile.
 Result<LegacyFile> OpenLegacyFile(const ByteSource& source);
-// The bytes that the id stands for: a storage, or a part of one.
+// Returns the bytes that `id` refers to: a storage, or a part of one.
 Result<ByteRange> FindLegacyStorage(const LegacyFile& file,
                                     const StorageId& id);
 

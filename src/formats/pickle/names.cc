@@ -85,8 +85,8 @@ constexpr std::array<KnownName, 61> kKnownNames = {{
     {"torch.serialization", "_get_layout", NameUse::kTorchLayout},
 }};
 
-// Modules that act on the machine, run code they are given, or lead to modules
-// that do.
+// Modules that act on the machine, run code that they are given, or lead to
+// modules that do so.
 constexpr std::array<std::string_view, 92> kActingModules = {
     "os",
     "posix",
@@ -181,7 +181,7 @@ constexpr std::array<std::string_view, 92> kActingModules = {
     "unittest",
     "doctest"};
 
-// Submodules of packages that have harmless parts, too.
+// Submodules of packages that also have harmless parts.
 constexpr std::array<std::string_view, 15> kActingSubmodules = {
     "torch.hub",
     "torch.utils",
@@ -207,7 +207,7 @@ bool IsIn(std::string_view text, auto& list) {
   return std::ranges::find(list, text) != std::ranges::end(list);
 }
 
-// Calls fn with each part between dots until it returns false.
+// Calls fn with each part between dots until fn returns false.
 bool AllParts(std::string_view dotted, auto&& fn) {
   while (true) {
     const size_t dot = dotted.find('.');
@@ -255,14 +255,16 @@ bool IsNumpyCore(std::string_view module, std::string_view last) {
          module.substr(module.rfind('.') + 1) == last;
 }
 
-// By custom classes are written with a capital, and functions are not.
+// By convention, names of classes are capitalized, and names of functions are
+// not.
 bool LooksLikeClass(std::string_view name) {
   std::string_view last = name.substr(name.rfind('.') + 1);
   while (last.starts_with('_')) last.remove_prefix(1);
   return !last.empty() && last[0] >= 'A' && last[0] <= 'Z';
 }
 
-// Kinds of quantization, layouts and the like, which are only mentioned.
+// Kinds of quantization, layouts and similar constants, which are only
+// mentioned.
 constexpr std::array<std::string_view, 15> kTorchConstants = {
     "per_tensor_affine",
     "per_tensor_symmetric",

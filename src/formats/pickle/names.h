@@ -1,8 +1,8 @@
-// The permissions of a pickle for a name (module and qualified name) that it
-// holds.
+// Decides what a pickle may do with a name (module and qualified name) in it.
 //
-// Nothing is ever imported or called. Refusing names keeps a pickle that was
-// made to act from passing as data: whoever reads it learns what it wanted.
+// Nothing is ever imported or called. Names are refused so that a pickle that
+// was made to run code does not pass as data: its reader learns what it tried
+// to do.
 // Thread-safety: pure functions. Errors: none.
 #pragma once
 
@@ -13,12 +13,12 @@
 namespace holdfast::pickle {
 
 enum class NameUse : uint8_t {
-  kRefused,        // not even mentioned
+  kRefused,        // may not even be mentioned
   kClass,          // unknown: a record, or an enum when called with one value
-  kFunction,       // unknown and no class by its looks: only mentioned
+  kFunction,       // unknown, does not look like a class: only mentioned
   kInertClass,     // of the standard library, harmless: a record, called freely
   kCodecsEncode,   // _codecs.encode: bytes in old protocols
-  kGetattr,        // getattr(cls, name): an enum by its name
+  kGetattr,        // getattr(cls, name): an enum member by name
   kReconstructor,  // copyreg._reconstructor: an object in old protocols
   kNewobj,         // copyreg.__newobj__
   kObject,         // builtins.object
@@ -49,7 +49,7 @@ enum class NameUse : uint8_t {
   kTensorFromNumpy,  // torch._utils._rebuild_device_tensor_from_numpy
   kQuantizedTensor,  // torch._utils._rebuild_qtensor
   kWrapperSubclass,  // torch._utils._rebuild_wrapper_subclass
-  kTorchRebuild,     // its other functions that make tensors: a record
+  kTorchRebuild,     // other functions that make tensors: a record
   kStorageType,      // torch.FloatStorage and so on
   kTorchDType,
   kTorchDevice,
@@ -57,10 +57,10 @@ enum class NameUse : uint8_t {
   kTorchLayout,  // torch.serialization._get_layout
 };
 
-// The names of Python 2 as those of Python 3.
+// Converts names of Python 2 to those of Python 3.
 void ModernName(std::string& module, std::string& name);
 
-// A name of any length, for a message.
+// Shortens a name of any length for a message.
 std::string Abbreviated(std::string name);
 
 // REQUIRES: a modern name.

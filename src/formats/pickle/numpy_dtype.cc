@@ -9,7 +9,7 @@ namespace holdfast::pickle {
 namespace {
 
 struct NumpyName {
-  std::string_view name;  // without byte order
+  std::string_view name;  // without the byte order
   DType dtype;
 };
 
@@ -60,7 +60,7 @@ constexpr std::array<TorchName, 20> kTorchNames = {{
     {DType::kComplex128, "complex128", "cdouble", "ComplexDoubleStorage"},
 }};
 
-// torch has these dtypes, too; holdfast does not have their values.
+// Further dtypes of torch, whose values holdfast does not support.
 constexpr std::array<std::string_view, 31> kOtherTorchNames = {
     "complex32",
     "chalf",
@@ -126,7 +126,7 @@ std::optional<NumpyDType> ParseNumpyDType(std::string_view kind,
                              std::to_string(bytes / unit);
     return NumpyDType{name, std::nullopt, bytes, is_big && unit > 1 ? unit : 0};
   }
-  // The types of ml_dtypes are called by their names.
+  // The types of ml_dtypes are identified by their names.
   if (const auto dtype = DTypeFromName(kind)) {
     return NumpyDType{NumpyDTypeName(*dtype), dtype,
                       static_cast<int64_t>(DTypeBytes(*dtype)), 0};

@@ -76,7 +76,7 @@ void SwapParts(std::string& bytes, int64_t part) {
   }
 }
 
-// Makes a value of `bytes` in C or Fortran order. The size is checked first.
+// Makes a value from `bytes` in C or Fortran order, after checking their size.
 Result<PickleValue> Assemble(PickleKind kind, const NumpyDType& dtype,
                              const Shape& shape, bool is_fortran,
                              std::string bytes) {
@@ -90,7 +90,8 @@ Result<PickleValue> Assemble(PickleKind kind, const NumpyDType& dtype,
       return BadNumpy("has the shape " + ShapeToString(shape));
     }
   }
-  // An extent of zero makes the array empty, even if the others would overflow.
+  // An extent of zero makes the array empty, even if the product of the others
+  // would overflow.
   if (ElementCount(shape) == 0) count = 0;
   if (count != static_cast<int64_t>(bytes.size())) {
     return BadNumpy("of shape " + ShapeToString(shape) + " and dtype " +
@@ -106,8 +107,8 @@ Result<PickleValue> Assemble(PickleKind kind, const NumpyDType& dtype,
     std::ranges::reverse(strides);
   }
   for (int64_t& stride : strides) stride *= dtype.element_bytes;
-  // Strings and raw bytes have no dtype here: they become uint8 with one more
-  // axis.
+  // Strings and raw bytes have no dtype here, so they become uint8 with one
+  // additional axis.
   if (!dtype.dtype) {
     extents.push_back(dtype.element_bytes);
     strides.push_back(1);

@@ -1,8 +1,9 @@
-// numpy's arrays and scalars, and bytes, as pickles of all protocols have them.
+// Arrays and scalars of numpy, and bytes, as they appear in pickles of all
+// protocols.
 //
 // Thread-safety: pure functions. Ownership: results own their memory.
-// Errors: DataLoss (does not fit together), Unimplemented (a dtype that is not
-// read: objects, structures, dates).
+// Errors: DataLoss (parts that do not fit together), Unimplemented (a dtype
+// that is not supported: objects, structures, dates).
 #pragma once
 
 #include <string>
@@ -14,10 +15,10 @@
 
 namespace holdfast::pickle {
 
-// bytes, a bytearray, or _codecs.encode(text, "latin1").
+// Accepts bytes, a bytearray, or _codecs.encode(text, "latin1").
 Result<std::string> BytesOfNode(const Program& program, const Node& node);
-// The arguments of _codecs.encode, bytes() or bytearray(): bytes, or a text
-// and "latin1".
+// Accepts the arguments of _codecs.encode, bytes() or bytearray(): bytes, or a
+// string and "latin1".
 Result<std::string> BytesOfArgs(const Program& program,
                                 const std::vector<NodeIndex>& args);
 

@@ -20,10 +20,10 @@ std::string Sha256OfElements(const ConstArrayView& view) {
   return hash.HexDigest();
 }
 
-// The bytes of a tensor are shown up to this many elements.
+// The JSON shows the bytes of tensors with at most this many elements.
 constexpr int64_t kShownElementsMax = 16;
 
-// REQUIRES: a unit of UTF-16.
+// REQUIRES: `unit` is a code unit of UTF-16.
 void AppendUnicodeEscape(std::string& out, uint32_t unit) {
   out += "\\u" + HexNumber(unit, 4);
 }
@@ -102,7 +102,7 @@ std::string SetJson(const std::vector<PickleValue>& values) {
 
 using Pairs = std::vector<PickleValue::Pair>;
 
-// Keeps the pairs in their order.
+// Keeps the order of the pairs.
 std::string PairsJson(const Pairs& pairs) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : pairs) {
@@ -116,7 +116,7 @@ bool IsPlainKey(const PickleValue& key) {
   return key.is(PickleKind::kString) && !key.text().starts_with('$');
 }
 
-// Sorts by code point, which is also the order of UTF-8's bytes.
+// Sorts by code point, which is also the byte order of UTF-8.
 std::string ObjectJson(const Pairs& pairs) {
   std::vector<const PickleValue::Pair*> sorted;
   for (const auto& pair : pairs) sorted.push_back(&pair);

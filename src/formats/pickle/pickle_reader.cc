@@ -9,7 +9,7 @@
 namespace holdfast::pickle {
 namespace {
 
-// `count` hex digits at `position`.
+// Parses `count` hex digits at `position`.
 std::optional<uint32_t> HexAt(std::string_view text, size_t position,
                               size_t count) {
   if (text.size() - position < count) return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<uint32_t> HexAt(std::string_view text, size_t position,
 
 constexpr std::string_view kEscapes = "\\\\''\"\"a\ab\bf\fn\nr\rt\tv\v";
 
-// The byte that a backslash and `name` stand for.
+// The byte that a backslash followed by `name` stands for.
 std::optional<char> SimpleEscape(char name) {
   for (size_t i = 0; i < kEscapes.size(); i += 2) {
     if (kEscapes[i] == name) return kEscapes[i + 1];
@@ -32,7 +32,7 @@ std::optional<char> SimpleEscape(char name) {
   return std::nullopt;
 }
 
-// Reads one escape; `position` is past its backslash.
+// Reads one escape; `position` is after its backslash.
 bool Unescape(std::string_view text, size_t& position, std::string& out) {
   if (position >= text.size()) return false;
   const char name = text[position++];

@@ -1,7 +1,7 @@
-// The arguments of a pickle's opcodes, each bound checked.
+// Reads the opcodes of a pickle and their arguments, with bounds checks.
 //
-// Thread-safety: one thread a reader. Ownership: borrows the pickle; texts that
-// had to be decoded go into `texts`.
+// Thread-safety: one thread per reader. Ownership: borrows the pickle; strings
+// that had to be decoded go into `texts`.
 // Errors: DataLoss with the offset of the opcode.
 #pragma once
 
@@ -21,7 +21,8 @@ class PickleReader {
 
   size_t offset() const { return offset_; }
   size_t opcode_offset() const { return opcode_offset_; }
-  // An error said that the bytes end too early: more of them might mend it.
+  // True if an error says that the bytes end too early, so more bytes might fix
+  // it.
   bool is_cut() const { return is_cut_; }
 
   Result<uint8_t> Opcode();
@@ -29,14 +30,14 @@ class PickleReader {
   Result<uint64_t> Unsigned(size_t width);
   Result<int64_t> Int32();
   Result<double> BigEndianDouble();
-  // Reads `width` bytes of length (a negative one of 4 signed bytes is
-  // refused), then as many bytes.
+  // Reads a length of `width` bytes, then as many bytes as it says. A negative
+  // length of 4 signed bytes is refused.
   Result<std::string_view> Counted(size_t width, bool is_signed = false);
-  // Up to the next newline, without it.
+  // Reads up to the next newline and returns the line without it.
   Result<std::string_view> Line();
-  // The same for a Python literal in quotes.
+  // Like Line, for a Python literal in quotes.
   Result<std::string_view> QuotedLine();
-  // The same, in raw-unicode-escape.
+  // Like Line, for text in raw-unicode-escape.
   Result<std::string_view> UnicodeLine();
 
   // "pickle: offset 12: <what>".
@@ -55,11 +56,12 @@ class PickleReader {
   bool is_cut_ = false;
 };
 
-// UTF-8 in which lone surrogates may stand, as Python's "surrogatepass" has it.
+// True for UTF-8, with lone surrogates allowed as in Python's "surrogatepass".
 bool IsPythonText(std::string_view utf8);
-// Appends a code point, lone surrogates too. REQUIRES: <= 0x10FFFF.
+// Appends a code point, which may be a lone surrogate. REQUIRES: <= 0x10FFFF.
 void AppendPythonChar(std::string& out, uint32_t code_point);
-// The code point at `position`, which moves past it. REQUIRES: IsPythonText.
+// Returns the code point at `position` and moves past it. REQUIRES:
+// IsPythonText.
 uint32_t NextPythonChar(std::string_view text, size_t& position);
 
 }  // namespace holdfast::pickle

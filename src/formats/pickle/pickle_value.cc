@@ -36,7 +36,8 @@ bool IsArray(PickleKind kind) {
 
 bool IsRecord(PickleKind kind) { return kind >= PickleKind::kEnum; }
 
-// Drops top bytes that only repeat the sign, so that each number has one form.
+// Drops top bytes that only repeat the sign, so that each number has one
+// representation.
 std::string_view WithoutSignBytes(std::string_view bytes) {
   while (bytes.size() > 1) {
     const char top = bytes.back();

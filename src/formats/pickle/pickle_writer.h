@@ -1,7 +1,7 @@
 // Emits pickles of protocol 2, opcode by opcode.
 //
-// Thread-safety: one thread. Units: bytes. Errors: none; texts are UTF-8 as
-// Python has it, shorter than 4 GiB.
+// Thread-safety: one thread. Units: bytes. Errors: none. REQUIRES: strings pass
+// IsPythonText and are shorter than 4 GiB.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 17> kNodeKindNames = {
     "a persistent id",
     "a value that is not read"};
 
-// Values kept by MEMOIZE and PUT. Keys mostly grow one by one and lie in a row.
+// Values stored by MEMOIZE and PUT. Keys are mostly consecutive numbers.
 class Memo {
  public:
   size_t size() const { return dense_.size() + sparse_.size(); }
@@ -70,13 +70,13 @@ class Machine {
 
   bool is_cut() const { return reader_.is_cut(); }
 
-  // Once.
+  // Must be called only once.
   Result<Program> Run() {
     while (true) {
       HF_ASSIGN_OR_RETURN(const uint8_t code, reader_.Opcode());
       if (static_cast<Opcode>(code) == Opcode::kStop) break;
-      // A few bytes (DUP, memo) can make many values: their number is bounded,
-      // not only the input.
+      // A few bytes (DUP, memo) can make many values, so the number of values
+      // is bounded, and not only the input.
       if (program_.nodes.size() > kNodesMax) {
         return reader_.Error("it makes more than " + std::to_string(kNodesMax) +
                              " values");
@@ -112,7 +112,8 @@ class Machine {
   Status PushInt(int64_t value) {
     return PushNew({.kind = NodeKind::kInt, .number = value});
   }
-  // An opcode reaches below the topmost mark only when it says so.
+  // An opcode may access values below the topmost mark only if it pops the
+  // mark.
   size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   Status Need(size_t count) const {
     if (stack_.size() - floor() >= count) return {};
@@ -147,7 +148,7 @@ class Machine {
   Status StepObject(Opcode opcode);
 
   Status Text(NodeKind kind, Result<std::string_view> text);
-  // A str of Python 2, which becomes bytes when it is not a text.
+  // A str of Python 2, which becomes bytes if it is not valid text.
   Status OldString(Result<std::string_view> text);
   Status Long(Result<std::string_view> bytes);
   Status TextInt(std::string_view line);
@@ -161,7 +162,7 @@ class Machine {
   Status Put(uint64_t key);
   Status Get(uint64_t key);
   Status TextMemo(Opcode opcode);
-  // Adds a node that says why; fails instead where refusals are not kept.
+  // Adds a node that holds the reason, or fails if refusals are not kept.
   Result<NodeIndex> Refuse(const Status& why, std::vector<NodeIndex> parts);
   Status PushRefused(const Status& why, std::vector<NodeIndex> parts);
   Result<NodeIndex> MakeGlobal(std::string_view module, std::string_view name);
@@ -434,7 +435,7 @@ Status Machine::StepObject(Opcode opcode) {
   }
 }
 
-// ---- numbers and texts
+// ---- numbers and strings
 
 Status Machine::Text(NodeKind kind, Result<std::string_view> text) {
   HF_RETURN_IF_ERROR(text.status());
@@ -648,8 +649,8 @@ bool IsPlain(const Program& program, const Node& value, int depth = 0) {
   return value.kind <= NodeKind::kBytes;
 }
 
-// True when the callee may be called with these arguments. A class that is not
-// in the table may be an enum, which pickles as cls(value).
+// Ok if the callee may be called with these arguments. A class that is not in
+// the table may be an enum, which pickles as cls(value).
 Status Machine::CheckCall(const Global& global, const Node& args) const {
   const auto refuse = [&] {
     return PermissionDeniedError("pickle calls " +
@@ -769,8 +770,8 @@ Status Machine::Persistent(NodeIndex id) {
         "it refers to an object outside of it (a persistent "
         "id), which only files of torch.save may");
   }
-  // Before torch 1.6 a module's class came with its source: ("module", class,
-  // file, text).
+  // Before torch 1.6, a module's class was saved with its source: ("module",
+  // class, file, text).
   const std::vector<NodeIndex>& parts = node(id).children;
   if (node(id).kind == NodeKind::kTuple && parts.size() == 4 &&
       node(parts[0]).kind == NodeKind::kString &&

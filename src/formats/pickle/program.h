@@ -1,15 +1,16 @@
 // Runs the opcodes of a pickle on inert nodes: nothing is imported or called.
 //
-// The result is a graph: nodes in the order they were made, each naming others
-// by index. It may share nodes and may even be cyclic; values.h makes a
-// PickleValue of it.
-// Thread-safety: pure functions. Ownership: a program's texts point into the
-// pickle it came from, or into the program.
+// The result is a graph: nodes in the order in which they were made, which
+// refer to each other by index. Nodes may be shared, and the graph may even be
+// cyclic. values.h turns it into a PickleValue.
+// Thread-safety: pure functions. Ownership: the strings of a program point into
+// its pickle, or into the program.
 // Units: bytes; offsets in the pickle.
-// Errors: DataLoss (cut, damaged, or a lie, with the offset), PermissionDenied
-// (names a function or class that is not read), Unimplemented (extension codes,
-// out-of-band buffers). With keeps_refused PermissionDenied and extension codes
-// are refusals, and so is a call of what the pickle has made itself.
+// Errors: DataLoss (cut short, damaged or inconsistent, with the offset),
+// PermissionDenied (the pickle names a function or class that is not allowed),
+// Unimplemented (extension codes, out-of-band buffers). With keeps_refused,
+// PermissionDenied, extension codes and calls of what the pickle itself has
+// made become refusals instead.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +67,8 @@ struct Global {
   std::string FullName() const { return module + "." + name; }
 };
 
-// callable(*args), or cls.__new__(cls, *args), and what came after.
+// callable(*args), or cls.__new__(cls, *args), and the later changes to its
+// result.
 struct Object {
   NodeIndex callee = 0;  // a kGlobal
   NodeIndex args = 0;    // a kTuple
@@ -81,10 +83,10 @@ struct Program {
   std::vector<Node> nodes;
   std::vector<Global> globals;
   std::vector<Object> objects;
-  // Why values are refused, each once, in the order in which they came; empty
-  // unless ProgramOptions::keeps_refused.
+  // The reasons why values are refused, each once, in the order of their
+  // appearance; empty unless ProgramOptions::keeps_refused.
   std::vector<Status> refusals;
-  std::deque<std::string> texts;  // those that are not in the pickle as such
+  std::deque<std::string> texts;  // strings that are not in the pickle itself
   NodeIndex root = 0;
   size_t byte_count = 0;  // of the pickle, up to its STOP
 
@@ -95,7 +97,7 @@ struct Program {
   const Object& object(const Node& node) const {
     return objects[static_cast<size_t>(node.number)];
   }
-  // Calls fn with each node that the node names.
+  // Calls fn with each node that the node refers to.
   template <typename Fn>
   void ForEachPart(NodeIndex index, const Fn& fn) const {
     const Node& whole = nodes[index];
@@ -111,20 +113,20 @@ struct Program {
   }
 };
 
-// Opcodes that a pickle may have; each makes at most one node.
+// The most opcodes of a pickle; each makes at most one node.
 inline constexpr size_t kNodesMax = size_t{1} << 26;
-// Bytes of one integer.
+// The most bytes of one integer.
 inline constexpr size_t kIntBytesMax = 4096;
 
 struct ProgramOptions {
-  bool persistent_ids = false;  // else they are refused
-  // A call that may not be run becomes a kRefused node where it would have been
-  // made, so that the rest can be read; else it fails the whole.
+  bool persistent_ids = false;  // if false, they are refused
+  // If true, a call that is not allowed becomes a kRefused node, so that the
+  // rest can be read; if false, it fails the run.
   bool keeps_refused = false;
-  bool* is_cut = nullptr;  // set: it failed as the bytes end too early
+  bool* is_cut = nullptr;  // set to true if the bytes end too early
 };
 
-// The first pickle in `bytes`; what comes after its STOP is not looked at.
+// Runs the first pickle in `bytes`; bytes after its STOP are ignored.
 Result<Program> RunPickle(std::string_view bytes,
                           const ProgramOptions& options = {});
 

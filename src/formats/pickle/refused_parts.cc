@@ -5,8 +5,8 @@
 namespace holdfast::pickle {
 namespace {
 
-// By node, the nodes that name it: those of node i are
-// names[starts[i], starts[i + 1]).
+// For each node, the nodes that refer to it: for node i, names[starts[i],
+// starts[i + 1]).
 struct NamedBy {
   std::vector<uint64_t> starts;
   std::vector<NodeIndex> names;

@@ -1,11 +1,11 @@
-// Which values of a program hold something that is refused, and whether
-// somebody has told of all that is.
+// Finds the values of a program that contain something refused, and records
+// which refusals have been reported.
 //
-// A pickle that was made to act must not pass as data: whatever it names that
-// is not run is told of with the value that holds it, or else refused with the
-// whole.
+// A pickle that was made to run code must not pass as data: everything it names
+// and may not run is either reported with the value that holds it, or makes the
+// complete pickle refused.
 // Thread-safety: one thread. Ownership: borrows the program. Time and memory
-// are linear in it, and nothing where nothing is refused. Errors: none.
+// are linear in the program, and zero if nothing is refused. Errors: none.
 #pragma once
 
 #include <vector>
@@ -19,14 +19,16 @@ class RefusedParts {
  public:
   explicit RefusedParts(const Program& program);
 
-  // Why the node cannot be made: the first refusal in it; ok: it has none.
+  // Returns the first refusal in the node, which prevents its use; ok if
+  // nothing in it is refused.
   Status Below(NodeIndex node) const;
-  // All that is refused in the node is told of.
+  // Marks all refusals in the node as reported.
   void Tell(NodeIndex node) { Mark(node, told_); }
 
-  // Refusals that the root holds and of which nobody was told, each once.
+  // The refusals in the root that were not reported, each once.
   std::vector<Status> Untold() const;
-  // One that is not in the root at all: made, and thrown away; ok: none.
+  // A refusal that is not in the root, because its value was made and thrown
+  // away; ok if there is no such refusal.
   Status Hidden() const;
 
  private:

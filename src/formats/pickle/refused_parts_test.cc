@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Kept, as a program's texts are the pickle's.
+// Keeps the pickle, since a program's strings point into it.
 Program Ran(const std::string& bytes) {
   static auto* const pickles = new std::deque<std::string>;
   auto program =
@@ -20,7 +20,7 @@ Program Ran(const std::string& bytes) {
   return program.ok() ? *std::move(program) : Program();
 }
 
-// The value of a text key of the root, which is a dict.
+// The value of a string key of the root, which is a dict.
 NodeIndex Member(const Program& program, std::string_view name) {
   const auto& pairs = program.node(program.root).children;
   for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
@@ -60,7 +60,7 @@ TEST(RefusedParts, BelongToTheValuesThatHoldThem) {
   EXPECT_TRUE(refused.Untold().empty());
 }
 
-// A list that holds itself and what is refused.
+// A list that holds itself and something refused.
 TEST(RefusedParts, ValuesMayHoldThemselves) {
   const Program program = Ran("(lp0\ng0\nacos\nsystem\na.");
   RefusedParts refused(program);

@@ -21,7 +21,7 @@ const std::vector<NodeIndex>& ArgsOf(const Program& program, const Node& node) {
   return program.node(program.object(node).args).children;
 }
 
-// count * size, if memory can have such a size.
+// Returns count * size, unless it overflows.
 Result<int64_t> BytesOf(int64_t count, int64_t element_bytes) {
   int64_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow(count, element_bytes, &bytes)) {
@@ -35,7 +35,8 @@ Status CheckView(const Program& program, const Node& metadata) {
       (metadata.kind == NodeKind::kDict && metadata.children.empty())) {
     return {};
   }
-  // With {"conj": True} or {"neg": True} the elements would have to be changed.
+  // With {"conj": True} or {"neg": True}, the elements would have to be
+  // changed.
   if (metadata.kind == NodeKind::kDict && metadata.children.size() >= 2 &&
       program.node(metadata.children[0]).kind == NodeKind::kString) {
     return UnimplementedError(
@@ -47,7 +48,7 @@ Status CheckView(const Program& program, const Node& metadata) {
 }
 
 // Refuses a tensor that reaches outside its storage, whatever its sizes and
-// strides say.
+// strides are.
 Status CheckInside(const TensorParts& tensor) {
   int64_t end = tensor.offset_bytes;
   for (size_t i = 0; i < tensor.shape.size(); ++i) {
@@ -197,7 +198,8 @@ Status LacksDType(const std::string& name) {
                             ", which holdfast does not have");
 }
 
-// Each is an argument of a function of torch that makes a tensor.
+// The following functions parse arguments of torch's functions that make a
+// tensor.
 Result<DType> TakeDType(const Program& program, const Node& node) {
   if (node.kind != NodeKind::kGlobal ||
       program.global(node).use != NameUse::kTorchDType) {
@@ -277,7 +279,8 @@ std::optional<Rebuild> RebuildOf(const Program& program, const Node& node) {
   if (callee == nullptr) return std::nullopt;
   const auto& args = ArgsOf(program, node);
   const Object& object = program.object(node);
-  // As torch of before 0.2 pickled them: an object that is given its storage.
+  // torch before 0.2 pickled a tensor as an object whose state holds its
+  // storage.
   if (callee->module == "torch" && callee->name.ends_with("Tensor") &&
       args.empty() && object.state) {
     const Node& state = program.node(*object.state);
@@ -288,8 +291,8 @@ std::optional<Rebuild> RebuildOf(const Program& program, const Node& node) {
   return Rebuild{callee->use, &args};
 }
 
-// The call that _rebuild_from_type_v2(function, type, arguments, state) makes
-// first.
+// The first call that _rebuild_from_type_v2(function, type, arguments, state)
+// makes.
 std::optional<Rebuild> InnerRebuild(const Program& program,
                                     const std::vector<NodeIndex>& args) {
   if (args.size() < 3) return std::nullopt;
@@ -301,11 +304,11 @@ std::optional<Rebuild> InnerRebuild(const Program& program,
   return Rebuild{program.global(function).use, &inner.children};
 }
 
-// The innermost call that gives the elements.
+// The innermost call, which yields the elements.
 std::optional<Rebuild> Innermost(const Program& program, const Node& node,
                                  std::string_view& want_dtype) {
   std::optional<Rebuild> at = RebuildOf(program, node);
-  // Wrappers are few; a longer chain is not a tensor.
+  // There are few wrappers; a longer chain is not a tensor.
   for (int i = 0; at && i < 8; ++i) {
     const auto& args = *at->args;
     switch (at->use) {
@@ -331,7 +334,7 @@ std::optional<Rebuild> Innermost(const Program& program, const Node& node,
   return std::nullopt;
 }
 
-// "torch.distributed.tensor.DTensor" of a call of _rebuild_wrapper_subclass.
+// "torch.distributed.tensor.DTensor" for a call of _rebuild_wrapper_subclass.
 std::string ClassOf(const Program& program, const Rebuild& rebuild) {
   if (rebuild.args->empty()) return "";
   const Node& type = program.node(rebuild.args->front());

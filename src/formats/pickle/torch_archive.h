@@ -2,8 +2,8 @@
 //
 // Thread-safety: const methods may run concurrently. Ownership: borrows the
 // source. Units: bytes.
-// Errors: those of zip_reader.h; DataLoss (no pickle in it, a storage that is
-// missing or of another size), Unimplemented (TorchScript, big-endian).
+// Errors: those of zip_reader.h; DataLoss (no pickle, a storage that is missing
+// or of another size), Unimplemented (TorchScript, big-endian).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class TorchArchive {
 
   const ZipReader& zip() const { return zip_; }
   Result<std::string> ReadPickleText() const;
-  // The entry of a storage, which has exactly the bytes the id says.
+  // The entry of a storage. It has exactly as many bytes as the id says.
   Result<const ZipEntry*> FindStorage(const StorageId& id) const;
 
  private:
@@ -34,11 +34,11 @@ class TorchArchive {
 
   ZipReader zip_;
   std::string root_;  // with its '/'
-  // The names are the entries'.
+  // Its names belong to the entries.
   std::unordered_map<std::string_view, const ZipEntry*> by_name_;
 };
 
-// The place of the elements of an archive's one tensor.
+// The place of the elements of the only tensor in an archive.
 struct TensorPlace {
   DType dtype = DType::kUint8;
   Shape shape;
@@ -46,7 +46,7 @@ struct TensorPlace {
   uint64_t offset = 0;  // in the source
 };
 
-// DataLoss when the archive's value is something else than a tensor.
+// DataLoss when the archive's value is not a tensor.
 Result<TensorPlace> LocateTensor(const ByteSource& source);
 
 }  // namespace holdfast::pickle

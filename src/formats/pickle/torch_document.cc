@@ -10,7 +10,7 @@
 namespace holdfast::pickle {
 namespace {
 
-// The bytes of a document's storages. Each is read once.
+// The bytes of a document's storages. Each storage is read once.
 class StorageReader {
  public:
   explicit StorageReader(const TorchDocument& document) : document_(document) {}
@@ -19,7 +19,7 @@ class StorageReader {
     HF_ASSIGN_OR_RETURN(const StoragePlace place, document_.FindStorage(id));
     auto& buffer = buffers_[{place.offset, place.byte_count}];
     if (!buffer) {
-      // At least one byte, as an empty tensor has an address, too.
+      // At least one byte, since even an empty tensor has an address.
       auto read =
           std::make_shared<Buffer>(Buffer::TryAllocate(place.byte_count + 1));
       if (read->data() == nullptr) {

@@ -1,5 +1,5 @@
-// A file of torch.save, opened: its pickle has run, and each storage is known
-// by its place in the file, so that tensors can be read where they lie.
+// An open file of torch.save: its pickle has run, and the place of each storage
+// in the file is known, so that tensors can be read in place.
 //
 // Thread-safety: const methods may run concurrently. Ownership: a document
 // shares its source. Units: bytes; offsets in the source.
@@ -37,11 +37,11 @@ class TorchDocument {
   }
   uint64_t source_bytes() const { return source_->size(); }
   Result<StoragePlace> FindStorage(const StorageId& id) const;
-  // All bytes of a storage, checked where they can be.
+  // Reads all bytes of a storage, and checks its checksum if there is one.
   Status ReadStorage(const StoragePlace& place, char* target) const;
-  // The same without keeping them. REQUIRES: an entry.
+  // Like ReadStorage, but keeps no bytes. REQUIRES: an entry.
   Status CheckStorage(const StoragePlace& place) const;
-  // With the elements of all tensors in the value.
+  // Returns the value with the elements of all its tensors.
   Result<PickleValue> ValueAt(NodeIndex node) const;
 
  private:
@@ -50,10 +50,10 @@ class TorchDocument {
   Status Read();
 
   const std::shared_ptr<const ByteSource> source_;
-  // A file from before torch 1.6; else an archive, and its pickle.
+  // A file from before torch 1.6; otherwise an archive and its pickle.
   std::optional<LegacyFile> legacy_;
   std::optional<TorchArchive> archive_;
-  std::string text_;  // to which the program refers
+  std::string text_;  // memory that the program refers to
   std::optional<Program> program_;
 };
 

@@ -1,4 +1,4 @@
-// Files of torch.save: golden ones, and archives that lie.
+// Files of torch.save: golden files, and archives with false claims.
 #include "holdfast/tools/torch_file.h"
 
 #include <gmock/gmock.h>
@@ -52,8 +52,9 @@ TEST(TorchFileGolden, CommonStatesHaveTheRecordedValues) {
   }
 }
 
-// Every file, taken apart and written again, keeps its value; so does one that
-// was put into a list and taken out of it, byte by byte from the second time.
+// Every file, parsed and written again, keeps its value. So does a file that
+// was put into a list and taken out again; from the second time on, its bytes
+// are equal.
 TEST(TorchFileGolden, EveryFileKeepsItsValue) {
   size_t count = 0;
   for (const auto& entry :
@@ -116,7 +117,7 @@ TEST(TensorFile, IsTheFileOfATensor) {
               HasSubstr("torch has no dtype int4"));
 }
 
-// ---- archives that lie
+// ---- archives with false claims
 
 std::string SmallZip(
     const std::vector<std::pair<std::string, std::string>>& entries) {
@@ -313,8 +314,8 @@ TEST(TensorLies, AreRefused) {
               HasSubstr("has 2 sizes and 1 strides"));
   EXPECT_THAT(tensor("K\0K\2K\2K\2\x87K\1K\1K\1\x87"s),
               HasSubstr("\"shape\":[2,2,2]"));
-  // Elements that are all the same one: a view that is allowed, but not larger
-  // than its file justifies.
+  // All elements are the same one. Such a view is allowed, but must not be
+  // larger than its file justifies.
   EXPECT_THAT(tensor("K\0J\0\0\0\x10\x85K\0\x85"s),
               HasSubstr("it holds the same parts again and again"));
   EXPECT_THAT(
@@ -347,7 +348,7 @@ TEST(TorchTensors, ABareStorageIsATensorOfOneAxis) {
               HasSubstr("\"dtype\":\"int16\",\"hex\":\"01000200\""));
 }
 
-// Its parts are tensors; it is what torch.load makes of them.
+// Its parts are tensors, of which torch.load would make the sparse tensor.
 TEST(TorchTensors, ASparseOneIsARecord) {
   EXPECT_THAT(ReadingTorch({{"a/data.pkl",
                              "ctorch._utils\n_rebuild_sparse_tensor\n(ctorch"
@@ -414,7 +415,8 @@ TEST(PickleJson, IsCanonical) {
 
 // ---- files from before torch 1.6
 
-// A file of a gigabyte that begins with a text; counts what is read of it.
+// A file of a gigabyte that begins with `start`; counts the bytes that are
+// read.
 class LargeSource : public pickle::ByteSource {
  public:
   explicit LargeSource(std::string start) : start_(std::move(start)) {}
@@ -434,7 +436,7 @@ class LargeSource : public pickle::ByteSource {
   mutable uint64_t read_bytes_ = 0;
 };
 
-// The pickles of the protocol's number and of {"little_endian": True}.
+// The pickles of the protocol version and of {"little_endian": True}.
 std::string LegacyHead() {
   std::string head(pickle::kLegacyMagic);
   head += std::string("\x80\x02M\xe9\x03.", 6);

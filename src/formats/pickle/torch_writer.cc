@@ -23,7 +23,7 @@ std::string EntryName(std::string_view name) {
   return std::string(kRoot) + "/" + std::string(name);
 }
 
-// The entries that torch writes before the storages.
+// Adds the entries that torch writes before the storages.
 void AddHead(ZipWriter& zip, std::string_view pickle) {
   zip.Add(EntryName("data.pkl"), pickle);
   zip.Add(EntryName(".format_version"), "1");
@@ -36,7 +36,7 @@ void AddTail(ZipWriter& zip) {
   zip.Finish(kRoot);
 }
 
-// Writes the archive up to its tensor's elements.
+// Writes the archive up to the elements of its tensor.
 void AddTensorHead(ZipWriter& zip, const TensorFilePlan& plan) {
   PickleWriter pickle;
   pickle.PutTensor(plan.dtype, plan.shape, "0");
@@ -49,7 +49,7 @@ Status NoTorchDType(DType dtype) {
                               std::string(DTypeName(dtype)));
 }
 
-// The entries of a file around another pickle.
+// Writes the entries of a file with another pickle.
 std::string WithPickle(
     std::string_view pickle,
     const std::vector<std::pair<std::string, std::string>>& storages) {
@@ -74,8 +74,8 @@ Result<std::vector<std::pair<std::string, std::string>>> StoragesOf(
   return storages;
 }
 
-// True for protocol 2 without frames, whose memo numbers are written out:
-// opcodes may be put before and after its own.
+// True for protocol 2 without frames, where memo indices are explicit, so
+// opcodes may be added before and after the existing ones.
 bool IsPlainProtocol2(std::string_view pickle) {
   return pickle.starts_with("\x80\x02") && pickle.ends_with('.');
 }
@@ -116,7 +116,7 @@ Result<std::string> WrapInList(std::string_view torch_file) {
   }
   HF_RETURN_IF_ERROR(RunPickle(pickle, {.persistent_ids = true}).status());
   HF_ASSIGN_OR_RETURN(const auto storages, StoragesOf(archive));
-  // Without the protocol's two bytes and the STOP.
+  // Without the two bytes of PROTO and the STOP.
   const std::string_view inner(pickle.data() + 2, pickle.size() - 3);
   return WithPickle("\x80\x02]" + std::string(inner) + "a.", storages);
 }
@@ -133,7 +133,7 @@ Result<std::string> UnwrapFromList(std::string_view torch_file) {
                          std::string(NodeKindName(list.kind)) +
                          ", not a list of one object");
   }
-  // PROTO 2, EMPTY_LIST, maybe BINPUT, the object, APPEND, STOP.
+  // PROTO 2, EMPTY_LIST, BINPUT (optional), the object, APPEND, STOP.
   if (IsPlainProtocol2(pickle) && pickle.ends_with("a.") && pickle.size() > 5 &&
       pickle[2] == ']') {
     const size_t start = pickle[3] == 'q' ? 5 : 3;
@@ -149,7 +149,7 @@ Result<std::string> UnwrapFromList(std::string_view torch_file) {
   return WriteTorchFile(value.items()[0]);
 }
 
-// ---- whole values
+// ---- complete values
 namespace {
 
 class ValueWriter {

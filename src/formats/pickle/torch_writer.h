@@ -1,5 +1,5 @@
-// Files of torch.save around pickles that others made: a tensor whose elements
-// are written later, and one value put into a list or taken out of it.
+// Writes files of torch.save around existing pickles: a tensor whose elements
+// are written later, and a value that is put into a list or taken out of it.
 //
 // Thread-safety: pure functions. Units: bytes.
 // Errors: as torch_file.h.
@@ -15,7 +15,7 @@
 
 namespace holdfast::pickle {
 
-// torch.save(tensor), without its elements: head, elements in C order, tail.
+// torch.save(tensor) without the elements: head, elements in C order, tail.
 struct TensorFilePlan {
   DType dtype = DType::kUint8;
   Shape shape;
@@ -28,16 +28,16 @@ struct TensorFilePlan {
 
 // InvalidArgument for a dtype that torch does not have.
 Result<TensorFilePlan> PlanTensorFile(DType dtype, const Shape& shape);
-// The bytes that follow the elements, whose CRC-32 is known by then.
+// The bytes after the elements, once the CRC-32 of the elements is known.
 std::string TensorFileTail(const TensorFilePlan& plan, uint32_t crc32);
 
-// Makes torch.save([x]) of torch.save(x), and back; storages are copied as they
-// are. Everything in the file is kept, also what holdfast could not write
+// Turn torch.save(x) into torch.save([x]), and back. Storages are copied
+// unchanged. Everything in the file is kept, even what holdfast could not write
 // itself.
 Result<std::string> WrapInList(std::string_view torch_file);
 Result<std::string> UnwrapFromList(std::string_view torch_file);
 
-// A pickle of protocol 2. InvalidArgument when there are tensors in the value.
+// Returns a pickle of protocol 2. InvalidArgument when the value holds tensors.
 Result<std::string> PickleOf(const PickleValue& value);
 
 }  // namespace holdfast::pickle

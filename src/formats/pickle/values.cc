@@ -16,12 +16,12 @@
 namespace holdfast::pickle {
 namespace {
 
-// Small files may expand to this much anyway.
+// Even small files may expand to this size.
 constexpr uint64_t kExpansionFreeBytes = uint64_t{64} << 20;
 
-class Builder {
+class ValueBuilder {
  public:
-  Builder(const Program& program, const ValueOptions& options)
+  ValueBuilder(const Program& program, const ValueOptions& options)
       : program_(program),
         options_(options),
         weight_max_(kExpansionFreeBytes +
@@ -34,7 +34,7 @@ class Builder {
   struct Made {
     State state = State::kNew;
     uint16_t height = 0;
-    uint64_t weight = 0;  // bytes when everything shared is written out
+    uint64_t weight = 0;  // bytes if everything shared is repeated
     PickleValue value;
   };
   using Values = std::vector<PickleValue>;
@@ -77,10 +77,11 @@ class Builder {
 
   const Program& program_;
   const ValueOptions& options_;
-  // Not one a node: of a large program only a small part may be wanted.
+  // A map, not one entry per node, since only a small part of a large program
+  // may be requested.
   std::unordered_map<NodeIndex, Made> made_;
   uint64_t weight_max_;
-  // The weight of the node that is being made and of those inside it.
+  // The weight of the current node and of the nodes inside it.
   uint64_t weight_ = 0;
   int depth_ = 0;
   int height_ = 0;
@@ -99,14 +100,13 @@ bool IsBare(const Object& object) {
   return !object.state && object.items.empty() && object.pairs.empty();
 }
 
-// An object that copyreg makes is made by cls.__new__, not by a call of the
-// class.
+// An object of copyreg is made by cls.__new__, not by a call of the class.
 Object Uncalled(Object object) {
   object.is_called = false;
   return object;
 }
 
-Status Builder::Weigh(uint64_t bytes) {
+Status ValueBuilder::Weigh(uint64_t bytes) {
   if (__builtin_add_overflow(weight_, bytes, &weight_)) weight_ = UINT64_MAX;
   if (weight_ <= weight_max_) return {};
   return DataLossError(
@@ -115,7 +115,7 @@ Status Builder::Weigh(uint64_t bytes) {
       " bytes, because it holds the same parts again and again");
 }
 
-Result<PickleValue> Builder::Make(NodeIndex index) {
+Result<PickleValue> ValueBuilder::Make(NodeIndex index) {
   Made& made = made_[index];
   if (made.state == State::kOpen) {
     return UnimplementedError(
@@ -148,7 +148,7 @@ Result<PickleValue> Builder::Make(NodeIndex index) {
   return made.value;
 }
 
-Result<PickleValue> Builder::MakeNew(const Node& node) {
+Result<PickleValue> ValueBuilder::MakeNew(const Node& node) {
   switch (node.kind) {
     case NodeKind::kNone:
       return PickleValue::None();
@@ -200,7 +200,7 @@ Result<PickleValue> Builder::MakeNew(const Node& node) {
   return InternalError("pickle: unknown node");
 }
 
-Result<Builder::Values> Builder::MakeItems(const Indices& indices) {
+Result<ValueBuilder::Values> ValueBuilder::MakeItems(const Indices& indices) {
   Values values;
   values.reserve(indices.size());
   for (const NodeIndex index : indices) {
@@ -210,8 +210,8 @@ Result<Builder::Values> Builder::MakeItems(const Indices& indices) {
   return values;
 }
 
-// Among equal keys the last one's value counts, at the place of the first.
-Result<Builder::Pairs> Builder::MakePairs(const Indices& indices) {
+// If keys are equal, the last value is kept, in the position of the first key.
+Result<ValueBuilder::Pairs> ValueBuilder::MakePairs(const Indices& indices) {
   Pairs pairs;
   pairs.reserve(indices.size() / 2);
   std::unordered_map<std::string, size_t> places;
@@ -235,7 +235,7 @@ Result<Builder::Pairs> Builder::MakePairs(const Indices& indices) {
   return pairs;
 }
 
-Status Builder::CheckHashable(const Values& values) const {
+Status ValueBuilder::CheckHashable(const Values& values) const {
   for (const PickleValue& value : values) {
     if (!KeyText(value)) {
       return DataLossError("pickle: a set holds a " +
@@ -245,7 +245,7 @@ Status Builder::CheckHashable(const Values& values) const {
   return {};
 }
 
-Result<PickleValue> Builder::MakeGlobal(const Global& global) {
+Result<PickleValue> ValueBuilder::MakeGlobal(const Global& global) {
   switch (global.use) {
     case NameUse::kCodecsEncode:
     case NameUse::kGetattr:
@@ -263,7 +263,7 @@ Result<PickleValue> Builder::MakeGlobal(const Global& global) {
   }
 }
 
-Result<PickleValue> Builder::MakeObject(const Node& object_node) {
+Result<PickleValue> ValueBuilder::MakeObject(const Node& object_node) {
   const Object& object = program_.object(object_node);
   const Global& callee = program_.global(node(object.callee));
   if (object.kwargs && !node(*object.kwargs).children.empty()) {
@@ -304,9 +304,9 @@ Result<PickleValue> Builder::MakeObject(const Node& object_node) {
   }
 }
 
-Result<PickleValue> Builder::MakeObjectOf(const Global& cls,
-                                          const Object& object,
-                                          const Indices& args) {
+Result<PickleValue> ValueBuilder::MakeObjectOf(const Global& cls,
+                                               const Object& object,
+                                               const Indices& args) {
   const bool may_have_parts =
       cls.use == NameUse::kOrderedDict || cls.use == NameUse::kNamespace ||
       cls.use == NameUse::kBytesIO || cls.use == NameUse::kClass ||
@@ -350,8 +350,8 @@ Result<PickleValue> Builder::MakeObjectOf(const Global& cls,
   }
 }
 
-Result<PickleValue> Builder::MakeText(PickleKind kind, const Global& cls,
-                                      const Indices& args) {
+Result<PickleValue> ValueBuilder::MakeText(PickleKind kind, const Global& cls,
+                                           const Indices& args) {
   if (args.empty()) return PickleValue::Text(kind, "");
   HF_ASSIGN_OR_RETURN(std::string bytes, BytesOfArgs(program_, args));
   if (args.size() > 2) return BadObject(cls, "has too many arguments");
@@ -359,8 +359,8 @@ Result<PickleValue> Builder::MakeText(PickleKind kind, const Global& cls,
   return PickleValue::Text(kind, std::move(bytes));
 }
 
-Result<PickleValue> Builder::MakeSet(PickleKind kind, const Global& cls,
-                                     const Indices& args) {
+Result<PickleValue> ValueBuilder::MakeSet(PickleKind kind, const Global& cls,
+                                          const Indices& args) {
   if (args.empty()) return PickleValue::Items(kind, {});
   const NodeKind held = node(args[0]).kind;
   if (args.size() != 1 ||
@@ -372,7 +372,7 @@ Result<PickleValue> Builder::MakeSet(PickleKind kind, const Global& cls,
   return PickleValue::Items(kind, std::move(items));
 }
 
-Result<PickleValue> Builder::MakeComplex(const Indices& args) {
+Result<PickleValue> ValueBuilder::MakeComplex(const Indices& args) {
   if (args.size() != 2 || node(args[0]).kind != NodeKind::kFloat ||
       node(args[1]).kind != NodeKind::kFloat) {
     return DataLossError("pickle: a complex number is not made of two floats");
@@ -380,9 +380,9 @@ Result<PickleValue> Builder::MakeComplex(const Indices& args) {
   return PickleValue::Complex(node(args[0]).real, node(args[1]).real);
 }
 
-// Attributes (a module's state_dict has _metadata) are not kept.
-Result<PickleValue> Builder::MakeOrderedDict(const Object& object,
-                                             const Indices& args) {
+// Attributes are not kept (the state_dict of a module has _metadata).
+Result<PickleValue> ValueBuilder::MakeOrderedDict(const Object& object,
+                                                  const Indices& args) {
   Indices all;
   if (!args.empty()) {
     const Node& list = node(args[0]);
@@ -407,8 +407,8 @@ Result<PickleValue> Builder::MakeOrderedDict(const Object& object,
   return PickleValue::Pairs(PickleKind::kOrderedDict, std::move(pairs));
 }
 
-Result<PickleValue> Builder::MakeNamespace(const Object& object,
-                                           const Indices& args) {
+Result<PickleValue> ValueBuilder::MakeNamespace(const Object& object,
+                                                const Indices& args) {
   if (!args.empty() || !object.items.empty() || !object.pairs.empty()) {
     return DataLossError("pickle: a Namespace has arguments or items");
   }
@@ -426,7 +426,7 @@ Result<PickleValue> Builder::MakeNamespace(const Object& object,
   return PickleValue::Pairs(PickleKind::kNamespace, std::move(pairs));
 }
 
-Result<PickleValue> Builder::MakeBytesIO(const Object& object) {
+Result<PickleValue> ValueBuilder::MakeBytesIO(const Object& object) {
   if (!object.state) return PickleValue::Text(PickleKind::kBytesIO, "");
   const Node& state = node(*object.state);
   if (state.kind != NodeKind::kTuple || state.children.empty()) {
@@ -438,7 +438,7 @@ Result<PickleValue> Builder::MakeBytesIO(const Object& object) {
   return PickleValue::Text(PickleKind::kBytesIO, std::move(bytes));
 }
 
-Result<PickleValue> Builder::MakeDevice(const Indices& args) {
+Result<PickleValue> ValueBuilder::MakeDevice(const Indices& args) {
   if (args.empty() || args.size() > 2 ||
       node(args[0]).kind != NodeKind::kString ||
       (args.size() == 2 && node(args[1]).kind != NodeKind::kInt)) {
@@ -449,7 +449,7 @@ Result<PickleValue> Builder::MakeDevice(const Indices& args) {
   return PickleValue::Text(PickleKind::kTorchDevice, std::move(text));
 }
 
-Result<PickleValue> Builder::MakeSize(const Indices& args) {
+Result<PickleValue> ValueBuilder::MakeSize(const Indices& args) {
   if (args.size() != 1) return DataLossError("pickle: a broken torch.Size");
   HF_ASSIGN_OR_RETURN(const Shape shape, ParseInts(program_, node(args[0])));
   HF_RETURN_IF_ERROR(Weigh(shape.size() * sizeof(PickleValue)));
@@ -458,9 +458,10 @@ Result<PickleValue> Builder::MakeSize(const Indices& args) {
   return PickleValue::Items(PickleKind::kTorchSize, std::move(items));
 }
 
-// torch.strided is a name; for the others torch.load wants the call itself.
-Result<PickleValue> Builder::MakeLayout(const Global& cls, const Object& object,
-                                        const Indices& args) {
+// torch.strided is a name; for other layouts, torch.load needs the call itself.
+Result<PickleValue> ValueBuilder::MakeLayout(const Global& cls,
+                                             const Object& object,
+                                             const Indices& args) {
   const bool is_strided = args.size() == 1 &&
                           node(args[0]).kind == NodeKind::kString &&
                           node(args[0]).text == "torch.strided";
@@ -469,9 +470,9 @@ Result<PickleValue> Builder::MakeLayout(const Global& cls, const Object& object,
   return PickleValue::Record(PickleKind::kGlobal, std::move(record));
 }
 
-// A tensor of a device without storages, as a numpy array. Those of a dtype
-// that numpy lacks come as another.
-Result<PickleValue> Builder::MakeTensorOfNumpy(const Indices& args) {
+// Makes a tensor from a numpy array: tensors of some devices have no storages.
+// If numpy lacks the dtype, the array has another dtype and is converted.
+Result<PickleValue> ValueBuilder::MakeTensorOfNumpy(const Indices& args) {
   if (args.size() < 2 || node(args[1]).kind != NodeKind::kGlobal) {
     return DataLossError("pickle: a tensor of a numpy array has no dtype");
   }
@@ -495,7 +496,7 @@ Result<PickleValue> Builder::MakeTensorOfNumpy(const Indices& args) {
   return PickleValue::Tensor(std::move(converted));
 }
 
-Result<PickleValue> Builder::MakeEnumByName(const Indices& args) {
+Result<PickleValue> ValueBuilder::MakeEnumByName(const Indices& args) {
   const Global& cls = program_.global(node(args[0]));
   PickleRecord record{.module = cls.module, .name = cls.name};
   record.by_name = true;
@@ -503,8 +504,9 @@ Result<PickleValue> Builder::MakeEnumByName(const Indices& args) {
   return PickleValue::Record(PickleKind::kEnum, std::move(record));
 }
 
-Result<PickleValue> Builder::MakeRecord(const Global& cls, const Object& object,
-                                        const Indices& args) {
+Result<PickleValue> ValueBuilder::MakeRecord(const Global& cls,
+                                             const Object& object,
+                                             const Indices& args) {
   PickleRecord record{.module = cls.module, .name = cls.name};
   record.is_called = object.is_called;
   HF_ASSIGN_OR_RETURN(record.args, MakeItems(args));
@@ -520,7 +522,7 @@ Result<PickleValue> Builder::MakeRecord(const Global& cls, const Object& object,
                              std::move(record));
 }
 
-Result<PickleValue> Builder::MakeTensor(TensorParts parts) {
+Result<PickleValue> ValueBuilder::MakeTensor(TensorParts parts) {
   if (!options_.storage) {
     return DataLossError("pickle: a tensor has no storage here");
   }
@@ -536,7 +538,7 @@ Result<PickleValue> Builder::MakeTensor(TensorParts parts) {
       std::move(storage.owner)));
 }
 
-Result<PickleValue> Builder::MakeNumpy(const Node& object_node) {
+Result<PickleValue> ValueBuilder::MakeNumpy(const Node& object_node) {
   HF_ASSIGN_OR_RETURN(PickleValue value, NumpyValueOf(program_, object_node));
   HF_RETURN_IF_ERROR(Weigh(value.array().byte_count()));
   return value;
@@ -546,7 +548,7 @@ Result<PickleValue> Builder::MakeNumpy(const Node& object_node) {
 
 Result<PickleValue> ValueOf(const Program& program, NodeIndex node,
                             const ValueOptions& options) {
-  return Builder(program, options).Make(node);
+  return ValueBuilder(program, options).Make(node);
 }
 
 }  // namespace holdfast::pickle

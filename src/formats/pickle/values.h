@@ -1,9 +1,9 @@
 // The value of a program: inert nodes turned into a PickleValue.
 //
-// Shared nodes stay shared. Refused: cycles, nesting deeper than
-// kPickleDepthMax, and values that would be far larger than their source when
-// shared parts are written out each time.
-// Thread-safety: one thread a call. Errors: as torch_file.h.
+// Shared nodes stay shared. Refused are cycles, nesting deeper than
+// kPickleDepthMax, and values that would be far larger than their source if
+// shared parts were repeated each time.
+// Thread-safety: one thread per call. Errors: as torch_file.h.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,18 @@
 
 namespace holdfast::pickle {
 
-// Memory that holds the bytes of a storage; byte_count of StorageId, exactly.
+// Memory that holds the bytes of a storage: exactly StorageId::byte_count
+// bytes.
 struct StorageBytes {
   const char* data = nullptr;
   std::shared_ptr<const void> owner;
 };
 
 struct ValueOptions {
-  // The same key may be asked for again. Null: there are no storages.
+  // Returns the bytes of a storage; may be called again for the same key. If
+  // null, there are no storages.
   std::function<Result<StorageBytes>(const StorageId&)> storage;
-  uint64_t source_bytes = 0;  // how large the value's source is
+  uint64_t source_bytes = 0;  // the size of the value's source
 };
 
 Result<PickleValue> ValueOf(const Program& program, NodeIndex node,

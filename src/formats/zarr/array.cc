@@ -13,7 +13,7 @@
 namespace holdfast::zarr {
 namespace {
 
-// Chunks are planned this many at a time.
+// The number of chunks that are planned at a time.
 constexpr int64_t kPlanChunksMax = 4096;
 
 Status CheckPrefix(const std::string& prefix) {
@@ -44,7 +44,7 @@ Status Array::State::CheckView(const Box& box,
   const size_t rank = metadata.shape.size();
   bool inside = box.origin.size() == rank && box.shape.size() == rank;
   for (size_t i = 0; inside && i < rank; ++i) {
-    // Without a sum of origin and shape, which could overflow.
+    // Avoids the sum of origin and shape, which could overflow.
     inside = box.origin[i] >= 0 && box.shape[i] >= 0 &&
              box.shape[i] <= metadata.shape[i] &&
              box.origin[i] <= metadata.shape[i] - box.shape[i];
@@ -66,7 +66,7 @@ Status Array::State::CheckView(const Box& box,
   return Status();
 }
 
-// Reads the chunk, puts `part` in its place and writes the chunk back.
+// Reads the chunk, replaces a part of it with `part`, and writes it back.
 Status Array::State::Update(const WriteItem& item, const ConstArrayView& part,
                             CodecContext& context, const CancelToken* cancel) {
   HF_ASSIGN_OR_RETURN(

@@ -1,10 +1,11 @@
-// Array: a zarr v2 or v3 array in a Store, written by boxes. (Boxes of arrays
-// are read by checkpoint/restore.)
+// Array: a zarr v2 or v3 array in a Store, written by boxes.
+// (checkpoint/restore reads boxes of arrays.)
 //
-// Thread-safety: Write may be called from any thread; writes that touch the
-// same chunk must not run at once with each other or with reads of it (a partly
+// Thread-safety: any thread may call Write, but writes that touch the same
+// chunk must not run concurrently with each other or with reads of it (a partly
 // covered chunk is read, changed and written back).
-// Ownership: borrows the Store, which must outlive it; copies share the rest.
+// Ownership: borrows the Store, which must outlive the array; copies share the
+// rest.
 // Units: boxes in elements, outermost dimension first.
 // Errors: AlreadyExists for existing metadata; InvalidArgument for a box
 // outside the array or a view of another dtype or shape; those of metadata,
@@ -23,15 +24,16 @@
 namespace holdfast::zarr {
 
 struct ArrayOptions {
-  // Key of the metadata after the prefix. Empty: ".zarray" or "zarr.json".
+  // The metadata's key, without the prefix. If empty: ".zarray" or "zarr.json".
   std::string metadata_key;
-  // False leaves out chunks and inner chunks equal to the fill value.
+  // If false, chunks and inner chunks that equal the fill value are not stored.
   bool store_data_equal_to_fill_value = true;
   // Content checksums in zstd frames (ChunkCodecOptions).
   bool zstd_checksums = true;
   // For chunks, and for the metadata object.
   WriteOptions write;
-  // Create: replace metadata that exists, and leave its chunks as they are.
+  // Makes Create replace existing metadata; it leaves existing chunks as they
+  // are.
   bool overwrite = false;
 };
 
@@ -42,7 +44,7 @@ class Array {
   static Result<Array> Create(Store* store, std::string prefix,
                               const ArrayMetadata& metadata,
                               const ArrayOptions& options = {});
-  // No I/O: the metadata is known, or another process writes it.
+  // Does no I/O: the metadata is known, or another process writes it.
   static Result<Array> Assume(Store* store, std::string prefix,
                               const ArrayMetadata& metadata,
                               const ArrayOptions& options = {});
@@ -52,8 +54,8 @@ class Array {
   DType dtype() const { return metadata().dtype; }
   const std::string& prefix() const;
 
-  // The box = source. Chunks are stored in no particular order. `executor` and
-  // `cancel` may be null.
+  // Copies `source` to the box. Chunks are stored in no particular order.
+  // `executor` and `cancel` may be null.
   Status Write(const Box& box, const ConstArrayView& source,
                Executor* executor = nullptr,
                const CancelToken* cancel = nullptr) const;

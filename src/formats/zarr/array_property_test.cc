@@ -1,5 +1,5 @@
-// Random arrays, written and read by random boxes, against a plain array in
-// memory.
+// Random arrays, written and read by random boxes, compared with a plain array
+// in memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class Generator {
     return order;
   }
 
-  // Random elements, often equal to each other so that fill values occur.
+  // Random elements, often equal to each other, so that fill values occur.
   std::string Elements(DType dtype, int64_t count) {
     std::string bytes(count * DTypeBytes(dtype), '\0');
     const bool sparse = Flip();
@@ -142,7 +142,7 @@ class Generator {
   std::mt19937 random_;
 };
 
-// A contiguous array of the test's own.
+// A contiguous array in the test's own memory.
 struct Twin {
   DType dtype;
   Shape shape;

@@ -50,7 +50,7 @@ class ArrayTest : public ::testing::Test {
     return *array;
   }
 
-  // Writes 1, 2, 3, ... to the whole array.
+  // Writes 1, 2, 3, ... to the complete array.
   void WriteIota(const Array& array) {
     std::vector<int32_t> values = Iota(ElementCount(array.shape()));
     const Status status = array.Write(
@@ -112,7 +112,7 @@ TEST_F(ArrayTest, BareArrayHasNoPrefix) {
   EXPECT_THAT(*ReadBox(array, {{}, {}}), ElementsAre(1));
 }
 
-// doc/zarr.md's example of a rank-0 int64 in a shard.
+// The example of doc/zarr.md: a rank-0 int64 in a shard.
 TEST_F(ArrayTest, BytesOfAScalarShard) {
   const Array array = Create(OrbaxV3({}, DType::kInt64, {}, Compression::kZstd),
                              {.zstd_checksums = false});
@@ -223,11 +223,11 @@ TEST_F(ArrayTest, ChunksEqualToTheFillValueAreLeftOut) {
       ReadForTest(store_, array, BoxOf({5}), ViewOf(DType::kFloat32, read, {5}))
           .ok());
   EXPECT_EQ(std::memcmp(read.data(), values.data(), 20), 0);
-  // A chunk that becomes equal is deleted.
+  // A chunk that becomes equal to the fill value is deleted.
   values[2] = nan;
   ASSERT_TRUE(array.Write(BoxOf({5}), view).ok());
   EXPECT_THAT(Keys(store_), ElementsAre("a/zarr.json"));
-  // Minus zero and another NaN are not equal.
+  // Minus zero and another NaN are not equal to the fill value.
   const Array zeros = Create(
       OrbaxV3({1}, DType::kFloat32, {1}, Compression::kNone),
       {.store_data_equal_to_fill_value = false, .overwrite = true}, "z/");
@@ -250,7 +250,7 @@ TEST_F(ArrayTest, InnerChunksOutsideTheArrayAreNotStored) {
   ArrayMetadata metadata = OrbaxV3({5}, DType::kInt32, {8}, Compression::kNone);
   metadata.sharding->chunk_shape = {2};
   WriteIota(Create(metadata));
-  // Three of four inner chunks, each full size, and the index.
+  // Three of four inner chunks, each of full size, and the index.
   const Bytes shard = *store_.Read("a/c/0");
   ASSERT_EQ(shard.size(), 3u * 8 + 4 * 16 + 4);
   const auto index =
@@ -354,7 +354,7 @@ TEST_F(ArrayTest, DamagedChunksSayWhere) {
                 "7");
 }
 
-// Reading one of 64 inner chunks must not read the shard.
+// Reading one of 64 inner chunks must not read the complete shard.
 TEST_F(ArrayTest, PartOfAShardReadsIndexAndInnerChunkOnly) {
   for (IndexLocation where : {IndexLocation::kEnd, IndexLocation::kStart}) {
     ArrayMetadata metadata =
@@ -398,7 +398,7 @@ TEST_F(ArrayTest, PartOfAPlainChunkReadsItsRowsOnly) {
   EXPECT_EQ(counting.counters().read_calls, 1u);
   EXPECT_EQ(counting.counters().read_bytes, 2u * 4096);
   counting.ResetCounters();
-  // A column: gaps of 4 KiB are read through.
+  // A column: its gaps of 4 KiB are read, too.
   EXPECT_EQ(
       ReadBox(array, {{0, 3}, {4, 1}}, MissingChunks::kFill, &counting)->back(),
       3 * 1024 + 4);

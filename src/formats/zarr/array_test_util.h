@@ -1,5 +1,5 @@
-// Reads arrays for tests of writing: one chunk after the other, so slow and so
-// simple that it can be believed.
+// Reads arrays for tests of writing, one chunk after the other: slow, but
+// simple enough to be trusted.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace holdfast::zarr {
 
-// The array whose metadata lies at `prefix`.
+// Opens the array whose metadata is stored at `prefix`.
 inline Result<Array> OpenForTest(Store* store, const std::string& prefix,
                                  ArrayOptions options = {}) {
   if (options.metadata_key.empty()) {
@@ -27,7 +27,7 @@ inline Result<Array> OpenForTest(Store* store, const std::string& prefix,
   return Array::Assume(store, prefix, *metadata, options);
 }
 
-// target = the box.
+// Reads the box into `target`.
 inline Status ReadForTest(Store& store, const Array& array, const Box& box,
                           const ArrayView& target,
                           MissingChunks missing = MissingChunks::kFill) {

@@ -6,13 +6,14 @@
 namespace holdfast::zarr {
 namespace {
 
-// A zstd block of 128 KiB takes at least 4 bytes (32768 to one), a deflate
-// stream gives about 1032 to one, blosc less. Twice the worst is the bound.
+// A zstd block of 128 KiB takes at least 4 bytes (a ratio of 32768), a deflate
+// stream has a ratio of about 1032, and blosc less. The bound is twice the
+// worst ratio.
 constexpr int kExpansionBitsMax = 16;
 // Smaller chunks are not checked.
 constexpr uint64_t kAlwaysFineBytes = uint64_t{64} << 20;
 
-// The writer of planes chooses blocks itself.
+// Planes are written only if the block size is left to their writer.
 bool IsWrittenAsPlanes(const BloscParams& params) {
   return params.cname == "zstd" && params.shuffle == 1 && params.clevel > 0 &&
          params.blocksize == 0;
@@ -56,7 +57,8 @@ Result<std::shared_ptr<const ChunkCodec>> MakeChunkCodec(
 
 Status CheckExpansion(uint64_t encoded_bytes, uint64_t decoded_bytes,
                       size_t codec_count) {
-  // Each codec may expand once more, so the bound is a power of their number.
+  // Each codec may expand again, so the bound is to the power of the codec
+  // count.
   if (decoded_bytes <= kAlwaysFineBytes || codec_count > 3) return Status();
   const int bits = kExpansionBitsMax * static_cast<int>(codec_count);
   if ((decoded_bytes >> bits) <= encoded_bytes) return Status();

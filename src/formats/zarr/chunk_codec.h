@@ -1,4 +1,4 @@
-// Chunk codecs of whole arrays: the plain chain, or sharding_indexed.
+// The chunk codec of an array: the plain chain, or sharding_indexed.
 //
 // Thread-safety: codecs are immutable; see formats/codec/codec.h.
 // Errors: InvalidArgument for metadata that breaks a rule or a codec parameter
@@ -12,20 +12,22 @@
 
 namespace holdfast::zarr {
 
-// The meaning of a chunk, or an inner chunk of a shard, that is not stored.
+// The meaning of a missing chunk, or of a missing inner chunk of a shard.
 enum class MissingChunks : uint8_t {
   kFill,    // every element is the fill value
   kRefuse,  // NotFound: Orbax writes every chunk, so it was lost
 };
 
 struct ChunkCodecOptions {
-  // Orbax sets it. False leaves out what equals the fill value bit by bit.
+  // Orbax sets this. If false, chunks that equal the fill value bit by bit are
+  // not stored.
   bool store_data_equal_to_fill_value = true;
   MissingChunks missing = MissingChunks::kFill;
-  // Every zstd frame carries its content checksum, whatever the word in the
-  // metadata says, and blosc with zstd and byte shuffle is written as byte
-  // planes, whose frames have them, too. False: frames follow that word, v2 has
-  // none; blosc is written as c-blosc does.
+  // If true, every zstd frame carries its content checksum, whatever the
+  // metadata say, and blosc with zstd and byte shuffle is written as byte
+  // planes, whose frames have checksums, too. If false, zstd frames follow the
+  // metadata (v2 has no field for checksums, so they have none), and blosc is
+  // written like c-blosc does.
   bool zstd_checksums = true;
 };
 
@@ -33,15 +35,15 @@ struct ChunkCodecOptions {
 Result<std::shared_ptr<const ChunkCodec>> MakeChunkCodec(
     const ArrayMetadata& metadata, const ChunkCodecOptions& options = {});
 
-// The codecs with their frames' checksums as the options say. `zarr_format`:
-// only v3 has a word for them.
+// Sets the checksums of the codecs' frames as the options say. `zarr_format`
+// matters because only v3 metadata have a field for checksums.
 std::vector<BytesCodecParams> WithChecksums(
     std::vector<BytesCodecParams> codecs, int zarr_format,
     const ChunkCodecOptions& options);
 
-// DataLoss when no stream of `encoded_bytes` can decode to `decoded_bytes`. The
-// codecs look themselves; this is for callers that take memory for a chunk
-// before decoding it.
+// DataLoss when no stream of `encoded_bytes` can decode to `decoded_bytes`.
+// Codecs check this themselves; this function is for callers that allocate
+// memory for a chunk before they decode it.
 Status CheckExpansion(uint64_t encoded_bytes, uint64_t decoded_bytes,
                       size_t codec_count);
 

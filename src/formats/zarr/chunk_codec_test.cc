@@ -30,7 +30,7 @@ TEST(ChunkCodecTest, WithChecksums) {
       EXPECT_TRUE(checksum(word, zarr_format, true));
     }
   }
-  // v3's word holds; v2 has none.
+  // v3's field decides; v2 has no such field.
   EXPECT_TRUE(checksum(true, 3, false));
   EXPECT_FALSE(checksum(false, 3, false));
   EXPECT_FALSE(checksum(true, 2, false));
@@ -54,7 +54,8 @@ TEST(ChunkCodecTest, BloscOfZstdAndByteShuffleIsWrittenAsPlanes) {
 TEST(ChunkCodecTest, CheckExpansion) {
   constexpr uint64_t kGib = uint64_t{1} << 30;
   EXPECT_TRUE(CheckExpansion(0, 64 << 20, 1).ok());
-  // 1 GiB of one byte value is 32 KiB of zstd; at least half of that is asked.
+  // 1 GiB of one byte value is 32 KiB of zstd; at least half of that is
+  // required.
   EXPECT_TRUE(CheckExpansion(32 << 10, kGib, 1).ok());
   EXPECT_EQ(CheckExpansion(1 << 10, kGib, 1).code(), StatusCode::kDataLoss);
   // Without a codec the sizes are equal; two codecs multiply.

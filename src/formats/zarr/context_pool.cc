@@ -19,7 +19,7 @@ CodecContextPool::Lease CodecContextPool::Take() {
 
 void CodecContextPool::Return(std::unique_ptr<CodecContext> context) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  // A destructor calls this. Without memory the context is not kept.
+  // A destructor calls this. If memory is short, the context is not kept.
   (void)CatchBadAlloc([&] {
     free_.push_back(std::move(context));
     return Status();

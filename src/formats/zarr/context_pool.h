@@ -1,6 +1,6 @@
-// CodecContextPool: codec contexts for work that any thread may pick up, made
-// as needed and kept, because making one costs more than decoding a small
-// chunk.
+// CodecContextPool: codec contexts for work that any thread may do. Contexts
+// are created as needed and kept, because creating one costs more than decoding
+// a small chunk.
 //
 // Thread-safety: any thread. Ownership: a Lease must not outlive its pool.
 #pragma once
@@ -16,7 +16,7 @@ namespace holdfast::zarr {
 
 class CodecContextPool {
  public:
-  // Gives the context back when destroyed.
+  // Returns the context to the pool when destroyed.
   class Lease {
    public:
     Lease(CodecContextPool* pool, std::unique_ptr<CodecContext> context)

@@ -1,5 +1,5 @@
-// Every borderline and malformed array of the table, read whole: the verdict of
-// TensorStore 0.1.86 and its values.
+// Reads every borderline and malformed array of the table completely, and
+// compares with the verdict of TensorStore 0.1.86 and its values.
 #include <gtest/gtest.h>
 
 #include <span>

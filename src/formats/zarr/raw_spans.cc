@@ -7,8 +7,8 @@
 namespace holdfast::zarr {
 namespace {
 
-// Bytes from the first to the last element of the box, counting its dimensions
-// from `first` on.
+// The bytes from the first to the last element of the box, with only its
+// dimensions from `first` on.
 int64_t SpanBytes(const RawPlan& plan, size_t first) {
   int64_t byte_count = plan.item_bytes;
   for (size_t i = first; i < plan.strides.size(); ++i) {
@@ -41,8 +41,8 @@ RawPlan PlanRawSpans(const Shape& chunk_shape, size_t item_bytes,
   plan.item_bytes = static_cast<int64_t>(item_bytes);
   plan.strides = ContiguousStrides(chunk_shape, item_bytes);
   plan.box = box;
-  // Without gaps, the target's stride must be the packed one as well; then the
-  // two are equal.
+  // If there are no gaps, the target's stride must also be the packed stride;
+  // then the two are equal.
   const size_t direct_split = SmallestSplit(plan, [&](size_t i) {
     return GapBytes(plan, i) == 0 && target_strides[i] == plan.strides[i];
   });
@@ -50,8 +50,8 @@ RawPlan PlanRawSpans(const Shape& chunk_shape, size_t item_bytes,
     return GapBytes(plan, i) <= options.gap_bytes_max &&
            SpanBytes(plan, i) <= options.span_bytes_max;
   });
-  // Reading straight into the target wins when it needs no more requests, or
-  // when each is large enough to be worth one.
+  // Reading straight into the target is better when it needs no more requests,
+  // or when each request is large enough to be worth it.
   plan.direct = direct_split <= joined_split ||
                 SpanBytes(plan, direct_split) >= options.direct_bytes_min;
   plan.split = plan.direct ? direct_split : joined_split;
@@ -73,7 +73,7 @@ Status ForEachRawSpan(const RawPlan& plan,
           static_cast<uint64_t>((plan.box.origin[i] + at[i]) * plan.strides[i]);
     }
     HF_RETURN_IF_ERROR(fn(span));
-    // As an odometer counts: the innermost of the split dimensions first.
+    // Counts like an odometer: the innermost of the split dimensions first.
     size_t i = plan.split;
     while (i > 0 && ++at[i - 1] == plan.box.shape[i - 1]) at[--i] = 0;
     if (i == 0) return Status();

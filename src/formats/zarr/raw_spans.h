@@ -1,7 +1,7 @@
-// Which byte runs of an uncompressed C-order chunk hold a box of it.
+// Finds the byte runs of an uncompressed C-order chunk that hold a box of it.
 //
-// A box of a chunk is many short runs with gaps between. Runs whose gaps are
-// small are read as one span; the rest are spans of their own.
+// A box of a chunk is many short runs with gaps between them. Runs with small
+// gaps are read together as one span; other runs are separate spans.
 // Thread-safety: pure functions. Units: elements for boxes, bytes for offsets.
 #pragma once
 
@@ -13,18 +13,18 @@
 namespace holdfast::zarr {
 
 struct RawSpanOptions {
-  // Gaps up to this are read and thrown away. About what a disk or an object
-  // store delivers in the time of one more request.
+  // Gaps up to this size are read and discarded. It is about what a disk or an
+  // object store delivers in the time of one more request.
   int64_t gap_bytes_max = int64_t{64} << 10;
-  // Bound of a span with gaps, which needs scratch memory.
+  // The largest span with gaps, which needs scratch memory.
   int64_t span_bytes_max = int64_t{16} << 20;
-  // Runs at least this long are read straight into place, even where joining
+  // Runs of at least this size are read straight into place, even where joining
   // them would save requests.
   int64_t direct_bytes_min = int64_t{256} << 10;
 };
 
-// How a box is cut into spans: one for each index of its dimensions before
-// `split`, each with all of the box's later dimensions.
+// The division of a box into spans: one span for each index of the dimensions
+// before `split`, each with all later dimensions of the box.
 struct RawPlan {
   int64_t item_bytes = 0;
   Shape strides;  // bytes, of the chunk
@@ -34,7 +34,7 @@ struct RawPlan {
   bool direct = false;     // no gaps, and the target is contiguous there
 };
 
-// `target_strides` in bytes, of the view that receives the box.
+// `target_strides` are in bytes and belong to the view that receives the box.
 // REQUIRES: box not empty and within the chunk, whose byte size fits an int64.
 RawPlan PlanRawSpans(const Shape& chunk_shape, size_t item_bytes,
                      const Box& box, const Shape& target_strides,
@@ -45,7 +45,7 @@ struct RawSpan {
   Box box_in_target;
 };
 
-// Calls fn for each span in increasing offset, until fn fails.
+// Calls fn for each span in order of increasing offset, until fn fails.
 Status ForEachRawSpan(const RawPlan& plan,
                       const std::function<Status(const RawSpan& span)>& fn);
 

@@ -10,18 +10,18 @@
 namespace holdfast::zarr {
 namespace {
 
-// Reads that are in flight together hold at most about this much scratch.
+// Reads in flight together hold at most about this much scratch memory.
 constexpr uint64_t kBatchBytes = uint64_t{16} << 20;
 constexpr size_t kBatchRequests = 256;
-// Inner chunks this close to each other are read together.
+// Inner chunks with gaps of at most this size are read together.
 constexpr uint64_t kInnerGapBytesMax = uint64_t{64} << 10;
-// The same for bytes of a server; below the second bound, bytes are joined
-// there though they could be read in place.
+// The same limit for bytes on a server. Below the second bound, bytes there are
+// joined even if they could be read in place.
 constexpr int64_t kRemoteGapBytesMax = 1'000'000;
 constexpr int64_t kRemoteDirectBytesMin = int64_t{4} << 20;
-// Larger shards are never held whole.
+// Larger shards are never held in memory completely.
 constexpr uint64_t kWholeShardBytesMax = uint64_t{64} << 20;
-// From this size on a copy costs more than a second request.
+// From this size on, a copy costs more than a second request.
 constexpr uint64_t kDirectInnerBytesMin = uint64_t{256} << 10;
 
 Status NoMemory(uint64_t byte_count) {
@@ -29,7 +29,7 @@ Status NoMemory(uint64_t byte_count) {
                                 " bytes of a chunk");
 }
 
-// One object whose size is known, wherever the store keeps it.
+// One object of known size, in whatever store keeps it.
 struct Located {
   Store* store;
   std::string key;
@@ -43,7 +43,7 @@ struct Located {
   }
 };
 
-// One chunk being read.
+// The read of one chunk.
 class ChunkReader {
  public:
   ChunkReader(Store& store, std::string_view key, const ChunkFormat& format,
@@ -99,7 +99,7 @@ class ChunkReader {
   const CancelToken* const cancel_;
 };
 
-// An inner chunk and where it lies in the shard.
+// An inner chunk and its place in the shard.
 struct ChunkReader::PieceRange {
   const InnerPiece* piece;
   ShardEntry entry;
@@ -114,11 +114,11 @@ struct ChunkReader::Group {
 };
 
 bool ChunkReader::WantsRanges(const std::vector<InnerPiece>& pieces) const {
-  // A shard of which only some inner chunks are wanted is read by ranges. One
-  // that is wanted whole costs one request, unless it is too large to hold.
+  // A shard is read by ranges if only some inner chunks are wanted. A complete
+  // shard costs one request, unless it is too large to hold.
   const uint64_t entry_count = format_.shard->entry_count();
   if (pieces.size() < entry_count) return true;
-  // Divided, since a product of sizes out of a file may overflow.
+  // Divided, since a product of sizes from a file may overflow.
   if (entry_count > 1 &&
       entry_count > kWholeShardBytesMax / format_.shard->inner_bytes()) {
     return true;
@@ -197,7 +197,7 @@ Status ChunkReader::ReadRawJoined(const Located& object, const RawPlan& plan,
   return flush();
 }
 
-// Ranged reads would not notice a chunk of the wrong size.
+// Checked because reads of ranges would not notice a chunk of the wrong size.
 Status CheckRawBytes(uint64_t stored_bytes, uint64_t chunk_bytes) {
   if (stored_bytes == chunk_bytes) return Status();
   if (stored_bytes > chunk_bytes) {
@@ -290,7 +290,7 @@ Status ChunkReader::ReadGroups(const Located& object,
   return Status();
 }
 
-// REQUIRES: `ranges` sorted by offset; they may overlap.
+// REQUIRES: `ranges` are sorted by offset; they may overlap.
 Status ChunkReader::ReadJoinedPieces(const Located& object,
                                      std::span<const PieceRange> ranges,
                                      const ArrayView& target) {
@@ -332,12 +332,12 @@ Status ChunkReader::ReadShard(const Located& object,
   std::vector<PieceRange> direct;
   std::vector<PieceRange> joined;
   for (const InnerPiece& piece : pieces) {
-    // Entry checks that it lies inside the shard, so that no sum of its offset
-    // and size overflows below.
+    // Entry checks that the inner chunk is inside the shard, so that no sum of
+    // its offset and size overflows below.
     const Result<ShardEntry> entry =
         index.Entry(piece.number, object.byte_count);
     if (!entry.ok()) return format_.shard->AtPiece(piece, entry.status());
-    // Known from only the index: no request.
+    // Known from the index, so it needs no request.
     if (entry->missing()) {
       HF_RETURN_IF_ERROR(format_.shard->MissingPiece(piece, encoded_target));
       continue;
@@ -363,7 +363,7 @@ Status ChunkReader::Read(const Box& box, const ArrayView& target) {
   }
   const Result<ObjectLocation> location = store_.Locate(key_);
   if (!location.ok()) return AtKey(location.status());
-  // A small value lies in the database's node, which is in memory.
+  // A small value is in a node of the database, which is already in memory.
   if (location->inline_value) {
     return AtKey(DecodeWhole(location->inline_value->view(), box, target));
   }
@@ -384,7 +384,7 @@ Result<ChunkFormat> MakeChunkFormat(const ArrayMetadata& metadata,
   if (metadata.sharding) {
     format.shard = static_cast<const ShardCodec*>(format.codec.get());
   }
-  // Bools and sub-byte elements are checked or cleaned when they are decoded.
+  // Bools and sub-byte elements must be decoded, which checks or cleans them.
   format.is_raw = !metadata.sharding && metadata.bytes_codecs.empty() &&
                   metadata.endian == Endian::kLittle &&
                   IsIdentity(ChunkPermutation(metadata)) &&

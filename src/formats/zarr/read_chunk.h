@@ -1,15 +1,15 @@
-// Reading part of one chunk from a Store, moving no more bytes than needed:
-// byte ranges of uncompressed chunks, the index and the touched inner chunks of
-// shards, otherwise the whole object.
+// Reads a part of one chunk from a Store, and no more bytes than needed: byte
+// ranges of uncompressed chunks, the index and the touched inner chunks of
+// shards, otherwise the complete object.
 //
 // Thread-safety: a ChunkFormat is immutable; ReadChunkBox may run concurrently
 // with different targets and contexts.
 // Ownership: a ChunkFormat owns its codec; the store is borrowed.
 // Units: boxes in elements, within the chunk.
-// Errors: NotFound when the store has no such object (the caller knows whether
-// that means the fill value) or when an inner chunk is not stored under
-// MissingChunks::kRefuse; DataLoss for damaged bytes; those of the store.
-// Messages begin `Error reading "<place of the key>"`.
+// Errors: NotFound when the store has no such object (the caller decides
+// whether that means the fill value) or, under MissingChunks::kRefuse, when an
+// inner chunk is not stored; DataLoss for damaged bytes; those of the store.
+// Messages begin with `Error reading "<place of the key>"`.
 #pragma once
 
 #include <memory>
@@ -23,13 +23,13 @@
 
 namespace holdfast::zarr {
 
-// All that the chunks of one array have in common.
+// Everything that the chunks of one array have in common.
 struct ChunkFormat {
   ArrayMetadata metadata;
   ChunkCodecOptions options;
   std::shared_ptr<const ChunkCodec> codec;
-  const ShardCodec* shard = nullptr;  // the codec, if it is one
-  // A chunk's stored bytes are its elements in C order as in memory.
+  const ShardCodec* shard = nullptr;  // `codec`, if it is a ShardCodec
+  // True if a chunk's stored bytes are its elements in C order as in memory.
   bool is_raw = false;
 };
 Result<ChunkFormat> MakeChunkFormat(const ArrayMetadata& metadata,

@@ -11,7 +11,7 @@
 namespace holdfast::zarr {
 namespace {
 
-// First and last chunk that the box touches along dimension i.
+// The first and last chunk that the box touches along dimension i.
 struct Touched {
   int64_t first;
   int64_t last;
@@ -42,8 +42,8 @@ void Split(const ArrayMetadata& metadata, const Box& box,
     boxes.push_back(box);
     return;
   }
-  // Halving the outermost dimension with more than one chunk keeps C order.
-  // There is one, since the box touches more than one chunk.
+  // Halving the outermost dimension that has more than one chunk keeps C order.
+  // The box touches more than one chunk, so there is such a dimension.
   size_t i = 0;
   while (TouchedAlong(metadata, box, i).first ==
          TouchedAlong(metadata, box, i).last) {

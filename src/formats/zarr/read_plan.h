@@ -1,4 +1,5 @@
-// ReadPlan: which chunks a read of a box touches, and what goes where.
+// ReadPlan: the chunks that a read of a box touches, and the target of each
+// part.
 //
 // A plan is a value: sorted by chunk index in C order, a pure function of
 // metadata and box, independent of what is stored.
@@ -28,8 +29,8 @@ using ReadPlan = std::vector<ReadItem>;
 ReadPlan PlanRead(const ArrayMetadata& metadata, std::string_view prefix,
                   const Box& box);
 
-// Cuts a box at chunk borders into boxes that touch at most `chunk_count_max`
-// chunks each, in C order, so that plans of huge boxes stay small.
+// Cuts a box at chunk borders into boxes, in C order, that touch at most
+// `chunk_count_max` chunks each, so that plans of huge boxes stay small.
 // REQUIRES: box within the array; chunk_count_max >= 1.
 std::vector<Box> SplitByChunks(const ArrayMetadata& metadata, const Box& box,
                                int64_t chunk_count_max);

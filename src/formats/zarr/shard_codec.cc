@@ -17,7 +17,7 @@ uint64_t Product(const Shape& shape) {
   return product;
 }
 
-// Position of `cell` in C order of `grid`.
+// The position of `cell` in C order of `grid`.
 uint64_t NumberOf(const Shape& cell, const Shape& grid) {
   uint64_t number = 0;
   for (size_t i = 0; i < cell.size(); ++i) {
@@ -194,7 +194,7 @@ bool ShardCodec::Elided(const ConstArrayView& part) const {
 }
 
 // The inner chunks to store, in C order. `view` is the part of the shard inside
-// the array, in the encoded frame. Inner chunks that it does not touch lie
+// the array, in the encoded frame. Inner chunks that it does not touch are
 // outside the array.
 Result<std::vector<ShardCodec::EncodedInner>> ShardCodec::EncodeInner(
     const ConstArrayView& view, CodecContext& context) const {
@@ -218,7 +218,7 @@ Result<EncodedChunk> ShardCodec::Join(std::vector<EncodedInner> inner) const {
   uint64_t offset = at_start ? index_bytes_ : 0;
   size_t copied_bytes = index_bytes_;
   for (const EncodedInner& item : inner) {
-    // Entries of inner chunks that are left out stay "missing".
+    // Entries of omitted inner chunks stay "missing".
     entries[item.number] = {offset, item.chunk.byte_count};
     offset += item.chunk.byte_count;
     for (std::string_view piece : item.chunk.pieces) {
@@ -231,15 +231,15 @@ Result<EncodedChunk> ShardCodec::Join(std::vector<EncodedInner> inner) const {
     return ResourceExhaustedError("no memory for a shard of " +
                                   std::to_string(copied_bytes) + " bytes");
   }
-  // The index lies first in memory in any case; the order of `pieces` decides
-  // where it is stored.
+  // The index is always first in memory; the order of `pieces` decides where it
+  // is stored.
   EncodeShardIndex(entries, params_.sharding, shard.storage.data());
   const std::string_view index(shard.storage.data(), index_bytes_);
   char* end = shard.storage.data() + index_bytes_;
   if (at_start) shard.pieces.push_back(index);
   for (const EncodedInner& item : inner) {
-    // Memory of the caller's array is passed on without a copy; only the
-    // codec's own memory is copied, since it goes with `inner`.
+    // Memory of the caller's array is passed on without a copy. Only the
+    // codec's own memory is copied, since it is freed with `inner`.
     for (std::string_view piece : item.chunk.pieces) {
       if (Within(piece, item.chunk.storage)) {
         std::memcpy(end, piece.data(), piece.size());
@@ -272,7 +272,7 @@ bool ShardCodec::is_streamable() const {
 
 namespace {
 
-// The elements of a chunk at `box`.
+// The elements of `chunk` at `box`.
 ChunkElements PartOf(const ChunkElements& chunk, const Box& box) {
   ChunkElements part;
   part.dtype = chunk.dtype;
@@ -286,7 +286,7 @@ ChunkElements PartOf(const ChunkElements& chunk, const Box& box) {
 
 }  // namespace
 
-// Gathers and encodes inner chunks of up to a piece in one go.
+// Inner chunks of up to a piece are gathered and encoded at once.
 Status ShardCodec::EncodeInnerStream(const ChunkElements& inner,
                                      size_t piece_bytes, const WriteFn& write,
                                      CodecContext& context) const {
@@ -321,7 +321,7 @@ Status ShardCodec::EncodeStream(const ChunkElements& chunk, size_t piece_bytes,
   const ChunkGrid grid = {chunk.shape, params_.sharding.chunk_shape};
   HF_RETURN_IF_ERROR(
       ForEachChunk(grid, BoxOf(chunk.shape), [&](const Shape& cell) -> Status {
-        // Counted from 0: the index of a streamable shard is at the end.
+        // Counted from 0, since the index of a streamable shard is at the end.
         const uint64_t start = byte_count;
         HF_RETURN_IF_ERROR(EncodeInnerStream(PartOf(chunk, grid.ChunkBox(cell)),
                                              piece_bytes, counting, context));
@@ -339,8 +339,8 @@ Result<bool> ShardCodec::DecodeStream(EncodedSource& encoded,
                                       const DecodedTarget& target,
                                       CodecContext& context) const {
   assert(is_streamable());
-  // With several inner chunks the sizes of pieces say nothing about their
-  // places: Decode does it.
+  // With several inner chunks, the sizes of pieces do not determine their
+  // places, so Decode must be used.
   if (entry_count_ > 1) return false;
   const uint64_t shard_bytes = encoded.byte_count();
   HF_RETURN_IF_ERROR(CheckShardBytes(shard_bytes, index_bytes_));
@@ -353,7 +353,7 @@ Result<bool> ShardCodec::DecodeStream(EncodedSource& encoded,
   piece.cell = Shape(params_.grid.size(), 0);
   const Result<ShardEntry> entry = index.Entry(0, shard_bytes);
   if (!entry.ok()) return AtPiece(piece, entry.status());
-  // Decode fills it, or refuses it, as the options say.
+  // Decode fills or refuses it, depending on the options.
   if (entry->missing()) return false;
   EncodedPart inner(encoded, entry->offset, entry->byte_count);
   Result<bool> decoded =

@@ -1,17 +1,18 @@
-// ShardCodec: sharding_indexed as a ChunkCodec, and the parts of it that a
-// reader of byte ranges needs (doc/zarr.md, Sharding).
+// ShardCodec: sharding_indexed as a ChunkCodec, and its parts that a reader of
+// byte ranges needs (doc/zarr.md, Sharding).
 //
 // A shard holds its inner chunks in C order of their grid, without gaps, and an
-// index at its end or start. Left out are inner chunks wholly outside the array
-// and, unless told otherwise, those equal to the fill value. Encode of a shard
-// with nothing to store gives no bytes at all: such a shard is not stored.
+// index at its end or start. It omits inner chunks that are completely outside
+// the array and, depending on the options, those that equal the fill value. If
+// nothing is left to store, Encode returns no bytes at all, and the shard is
+// not stored.
 //
 // Thread-safety and ownership: as ChunkCodec.
 // Units: bytes, and elements in one of two frames: the array's own dimension
 // order, or "encoded", after the transposes that precede sharding_indexed.
-// Errors: DataLoss for a damaged shard; NotFound for an inner chunk that is not
-// stored, under MissingChunks::kRefuse. Messages about one inner chunk begin
-// `shard entry {1}/{2}`: its index and the grid.
+// Errors: DataLoss for a damaged shard; NotFound, under MissingChunks::kRefuse,
+// for an inner chunk that is not stored. Messages about one inner chunk begin
+// with `shard entry {1}/{2}`: its index and the grid.
 #pragma once
 
 #include <memory>
@@ -42,8 +43,9 @@ class ShardCodec : public ChunkCodec {
                               CodecContext& context) const override;
   Status Decode(std::string_view encoded, const Shape& origin,
                 const ArrayView& target, CodecContext& context) const override;
-  // Shards with their index at the end, as Orbax writes. In pieces only those
-  // of one inner chunk are decoded; for the others there is ReadChunkBox.
+  // True for shards with their index at the end, as Orbax writes them. Only
+  // shards with one inner chunk are decoded in pieces; use ReadChunkBox for the
+  // others.
   bool is_streamable() const override;
   Status EncodeStream(const ChunkElements& chunk, size_t piece_bytes,
                       const WriteFn& write,
@@ -58,19 +60,19 @@ class ShardCodec : public ChunkCodec {
   uint64_t IndexOffset(uint64_t shard_bytes) const;
   Result<ShardIndex> DecodeIndex(Bytes encoded) const;
   uint64_t inner_bytes() const { return inner_bytes_; }
-  // An inner chunk's stored bytes are its elements as in memory.
+  // True if an inner chunk's stored bytes are its elements as in memory.
   bool inner_is_raw() const { return inner_is_raw_; }
-  // A view in the encoded frame.
+  // The target as a view in the encoded frame.
   ArrayView InEncodedFrame(const ArrayView& target) const;
-  // The inner chunks of the box at `origin` of this shape (array's frame), in
-  // C order.
+  // The inner chunks that a box touches, in C order. `origin` and `shape` of
+  // the box are in the array's frame.
   std::vector<InnerPiece> Pieces(const Shape& origin, const Shape& shape) const;
-  // Decodes one piece; `target` is the whole target in the encoded frame.
+  // Decodes one piece; `target` is the complete target in the encoded frame.
   Status DecodePiece(const InnerPiece& piece, std::string_view encoded,
                      const ArrayView& target, CodecContext& context) const;
-  // Fills one piece that is not stored, or refuses.
+  // Fills a piece that is not stored with the fill value, or refuses it.
   Status MissingPiece(const InnerPiece& piece, const ArrayView& target) const;
-  // `status` with `shard entry {1}/{2}` in front.
+  // Returns `status` prefixed with `shard entry {1}/{2}`.
   Status AtPiece(const InnerPiece& piece, const Status& status) const;
 
  private:

@@ -15,7 +15,7 @@ bool LeavesOut(const ChunkFormat& format, const ConstArrayView& chunk) {
 Status Write(Store& store, std::string_view key, const ChunkFormat& format,
              const ConstArrayView& chunk, const WriteOptions& options,
              CodecContext& context) {
-  // An old chunk must not stay in place of the fill value.
+  // An old chunk must not remain in place of the fill value.
   if (LeavesOut(format, chunk)) return store.Delete(key);
   HF_ASSIGN_OR_RETURN(const EncodedChunk encoded,
                       format.codec->Encode(chunk, context));

@@ -1,8 +1,8 @@
-// Writing one whole chunk to a Store.
+// Writes one complete chunk to a Store.
 //
 // Thread-safety: may run concurrently for different chunks.
 // Ownership: everything is borrowed for the call.
-// Errors: those of the codec and the store, with the key's place in front.
+// Errors: those of the codec and the store, prefixed with the key's place.
 #pragma once
 
 #include <string_view>
@@ -12,9 +12,9 @@
 
 namespace holdfast::zarr {
 
-// Stores `chunk`, the part of the chunk inside the array. A chunk equal to the
-// fill value is deleted instead when the format's options leave such out (never
-// for v2 with a null fill value).
+// Stores `chunk`, the part of the chunk inside the array. If the chunk equals
+// the fill value and the format's options omit such chunks, it is deleted
+// instead (never for v2 with a null fill value).
 Status WriteChunk(Store& store, std::string_view key, const ChunkFormat& format,
                   const ConstArrayView& chunk, const WriteOptions& options,
                   CodecContext& context);

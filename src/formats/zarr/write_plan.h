@@ -1,8 +1,9 @@
-// WritePlan: which chunks a write of a box touches, and whether the box covers
-// each whole (then it is only encoded) or not (then it is read first).
+// WritePlan: the chunks that a write of a box touches, and for each whether the
+// box covers it completely (then it is only encoded) or not (then it is read
+// first).
 //
-// A plan is a value, as ReadPlan. Thread-safety: pure functions. Units:
-// elements.
+// A plan is a value, like ReadPlan.
+// Thread-safety: pure functions. Units: elements.
 #pragma once
 
 #include <string>
@@ -21,7 +22,7 @@ struct WriteItem {
   Box box_in_chunk;
   Box box_in_source;
 
-  // The box holds every element of the chunk that lies inside the array.
+  // True if the box holds every element of the chunk that is inside the array.
   bool covers_chunk() const { return box_in_chunk.shape == stored_shape; }
   bool operator==(const WriteItem&) const = default;
 };

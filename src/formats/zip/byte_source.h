@@ -1,7 +1,7 @@
 // Bytes of a known length that are read in parts: memory, or a part of a file.
 //
-// Thread-safety: Read from several threads at once. Ownership: a source borrows
-// what it reads from. Units: bytes.
+// Thread-safety: several threads may call Read concurrently. Ownership: a
+// source borrows what it reads from. Units: bytes.
 // Errors: OutOfRange past the end; those of the store.
 #pragma once
 
@@ -22,9 +22,8 @@ class ByteSource {
   virtual uint64_t size() const = 0;
   virtual Status Read(uint64_t offset, std::span<char> target) const = 0;
 
-  // The same into a string. REQUIRES: the caller knows that the source is at
-  // least that long, so that no memory is taken for a length that a file merely
-  // claims.
+  // Like Read, into a string. REQUIRES: the source is known to be at least that
+  // long, so that a length that a file merely claims does not allocate memory.
   Result<std::string> ReadString(uint64_t offset, uint64_t byte_count) const;
 };
 
@@ -38,7 +37,7 @@ class MemorySource : public ByteSource {
   std::string_view bytes_;
 };
 
-// `range` of an object. REQUIRES: it lies inside the object.
+// A range of an object. REQUIRES: the range is inside the object.
 class StoreSource : public ByteSource {
  public:
   StoreSource(Store& store, std::string key, ByteRange range)

@@ -1,4 +1,4 @@
-// Numbers of the zip format that reader and writer share.
+// Constants of the zip format that reader and writer share.
 //
 // Source: PKWARE's APPNOTE.TXT, sections 4.3 and 4.5.
 #pragma once
@@ -21,7 +21,7 @@ inline constexpr size_t kEnd64Bytes = 56;
 inline constexpr size_t kEnd64LocatorBytes = 20;
 inline constexpr size_t kEndBytes = 22;
 
-// A field with this value has its true value in the 64-bit records.
+// A field with this value has its real value in the 64-bit records.
 inline constexpr uint64_t kIs64 = 0xffffffff;
 inline constexpr uint64_t kIs64Count = 0xffff;
 inline constexpr uint16_t kExtra64Id = 0x0001;

@@ -26,7 +26,7 @@ struct Directory {
   uint64_t entry_count = 0;
 };
 
-// Finds the end record in `tail`; its comment must reach the end exactly.
+// Finds the end record in `tail`. Its comment must end exactly at the end.
 std::optional<size_t> FindEndRecord(std::string_view tail) {
   if (tail.size() < kEndBytes) return std::nullopt;
   for (size_t at = tail.size() - kEndBytes + 1; at-- > 0;) {
@@ -69,7 +69,7 @@ Result<Directory> ReadEnd64(const ByteSource& source, uint64_t end_offset) {
 
 Result<Directory> FindDirectory(const ByteSource& source) {
   constexpr uint64_t kCommentMax = 0xffff;
-  // Most archives end with the record, as comments are rare.
+  // Most archives end with the record, since comments are rare.
   for (const uint64_t want : {uint64_t{kEndBytes}, kEndBytes + kCommentMax}) {
     const uint64_t tail_bytes = std::min(source.size(), want);
     HF_ASSIGN_OR_RETURN(
@@ -106,7 +106,7 @@ Result<Directory> FindDirectory(const ByteSource& source) {
   return BadZip("it has no end record: it is not a zip archive, or cut");
 }
 
-// Replaces values that are marked as 64-bit by those of the extra field.
+// Replaces values that are marked as 64-bit with those of the extra field.
 Status ReadExtra64(std::string_view extra, ZipEntry& entry) {
   while (extra.size() >= 4) {
     const auto id = LoadLittle<uint16_t>(extra.data());
@@ -145,7 +145,7 @@ Status CheckMethod(std::string_view name, uint16_t flags, uint16_t method,
   return {};
 }
 
-// Reads the entry at `position`, which moves past it.
+// Reads the entry at `position`, and advances `position`.
 Result<ZipEntry> ReadCentral(std::string_view directory, size_t& position,
                              bool allow_deflated) {
   if (directory.size() - position < kCentralBytes ||
@@ -191,8 +191,8 @@ Status CheckNames(const std::vector<ZipEntry>& entries) {
   return BadEntry(*twice, "appears twice");
 }
 
-// Entries lie one after the other, so an entry may take the space up to the
-// next.
+// Entries follow each other, so an entry may use the space up to the next
+// entry.
 Status CheckPlaces(std::vector<ZipEntry>& entries, uint64_t directory_offset) {
   std::ranges::stable_sort(entries, {}, &ZipEntry::header_offset);
   for (size_t i = 0; i < entries.size(); ++i) {

@@ -1,11 +1,11 @@
-// The directory of a zip archive whose entries are stored, not compressed; or
-// deflated, for callers who say that they can inflate.
+// The directory of a zip archive. Its entries are stored, not compressed; they
+// may be deflated if the caller says that it can inflate them.
 //
 // Thread-safety: const methods may run concurrently. Ownership: borrows the
 // source. Units: bytes; offsets in the source.
-// Errors: DataLoss (no zip archive, cut, entries that overlap, lie about where
-// they are, or appear twice), Unimplemented (compressed, encrypted, several
-// disks), each naming the entry.
+// Errors: DataLoss (not a zip archive, cut short, entries that overlap, are not
+// where the directory says, or appear twice), Unimplemented (compressed,
+// encrypted, several disks), with the name of the entry.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct ZipEntry {
   bool is_deflated = false;
   uint32_t crc32 = 0;
   uint64_t header_offset = 0;
-  uint64_t end_max = 0;  // where the next entry, or the directory, begins
+  uint64_t end_max = 0;  // start of the next entry, or of the directory
 };
 
 class ZipReader {
@@ -34,20 +34,21 @@ class ZipReader {
   static Result<ZipReader> Open(const ByteSource& source,
                                 bool allow_deflated = false);
 
-  // Sorted by their place in the archive.
+  // Sorted by offset in the archive.
   const std::vector<ZipEntry>& entries() const { return entries_; }
-  // False when none of several entries has one: torch.save can leave them out.
-  // Nothing is compared then.
+  // False when there are several entries and none has a checksum, which
+  // torch.save can leave out. Then no checksum is compared.
   bool has_checksums() const { return has_checksums_; }
   // Null when no entry has this name.
   const ZipEntry* Find(std::string_view name) const;
-  // The place of the entry's bytes; its own header is checked.
+  // The offset of the entry's bytes; checks the entry's own header.
   Result<uint64_t> DataOffset(const ZipEntry& entry) const;
-  // Its bytes, checked against its CRC. REQUIRES: not deflated.
+  // Returns the entry's bytes, checked against its CRC. REQUIRES: not deflated.
   Result<std::string> Read(const ZipEntry& entry) const;
-  // The same into memory of entry.byte_count.
+  // Like Read, into memory of entry.byte_count bytes.
   Status ReadInto(const ZipEntry& entry, char* target) const;
-  // Its bytes against its CRC, piece by piece. REQUIRES: not deflated.
+  // Checks the entry's bytes against its CRC, piece by piece. REQUIRES: not
+  // deflated.
   Status Check(const ZipEntry& entry) const;
 
  private:

@@ -26,7 +26,7 @@ uint32_t Low32(uint64_t value) {
   return static_cast<uint32_t>(std::min(value, kIs64));
 }
 
-// "FB" and padding, so that the next byte lies at a multiple of 64.
+// Returns "FB" and padding, so that the next byte is at a multiple of 64.
 std::string Padding(uint64_t offset) {
   const uint64_t start = offset + 4;
   const uint64_t padding = (kAlignment - start % kAlignment) % kAlignment;

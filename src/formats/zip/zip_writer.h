@@ -1,8 +1,8 @@
-// A zip archive of stored entries as torch.save lays it out: the bytes of every
-// entry begin at a multiple of 64, sizes and CRC follow them.
+// A zip archive of stored entries, laid out as torch.save does: the bytes of
+// every entry begin at a multiple of 64, and are followed by sizes and CRC.
 //
-// Because they follow, an entry's place is known before its bytes are: they may
-// be written later, elsewhere and by others (Skip), and only the CRC is needed
+// The place of an entry is therefore known before its bytes are. The bytes may
+// be written later and elsewhere by other code (Skip); only their CRC is needed
 // here.
 // Thread-safety: one thread. Units: bytes.
 // Errors: none.
@@ -18,18 +18,18 @@ namespace holdfast::pickle {
 
 class ZipWriter {
  public:
-  // A whole entry.
+  // Adds a complete entry.
   void Add(std::string_view name, std::string_view bytes);
-  // Its header; then come `byte_count` bytes, and EndEntry.
+  // Writes the header of an entry; `byte_count` bytes and EndEntry must follow.
   void BeginEntry(std::string_view name, uint64_t byte_count);
   void Put(std::string_view bytes);
   // Leaves room for bytes that the caller writes.
   void Skip(uint64_t byte_count) { offset_ += byte_count; }
   void EndEntry(uint32_t crc32);
-  // The entry .data/serialization_id below `root`, a number that tells one
-  // content from another, then the directory.
+  // Adds the entry .data/serialization_id below `root`, a number that
+  // identifies the content, and then the directory.
   void Finish(std::string_view root);
-  // Writes only the directory, as other programs expect it.
+  // Adds only the directory, as other programs expect it.
   void FinishPlain() { PutDirectory(); }
 
   // The place of the next byte in the archive.
@@ -54,7 +54,7 @@ class ZipWriter {
 
 // The CRC-32 of zip archives.
 uint32_t ZipCrc32(std::string_view bytes, uint32_t seed = 0);
-// The CRC of two texts one after the other, from the CRC of each.
+// The CRC of two concatenated strings, from the CRC of each.
 uint32_t CombineZipCrc32(uint32_t first, uint32_t second,
                          uint64_t second_byte_count);
 

@@ -29,8 +29,8 @@ std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
       buffer = std::move(*found);
       spares.erase(found);
     } else {
-      // No spare fits. The oldest ones are dropped, as many bytes as are about
-      // to be allocated, so that the pool does not grow when sizes change.
+      // No spare fits. Drop the oldest spares, as many bytes as are about to be
+      // allocated, so that the pool does not grow when sizes change.
       uint64_t dropped_bytes = 0;
       while (!spares.empty() && dropped_bytes < byte_count) {
         dropped_bytes += spares.front().size();
@@ -48,7 +48,8 @@ std::shared_ptr<Buffer> BufferPool::Get(uint64_t byte_count) {
         try {
           spares->buffers.push_back(std::move(*owner));
         } catch (const std::bad_alloc&) {
-          // No memory for the list: the buffer is freed and not kept.
+          // There is no memory for the list: the buffer is freed instead of
+          // kept.
         }
       });
 }

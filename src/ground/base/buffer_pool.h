@@ -1,11 +1,10 @@
-// BufferPool: memory for pieces of tensors, used again and again.
+// BufferPool: reusable memory for pieces of tensors.
 //
-// Touching new memory costs more than filling it: it was half the processor
-// time of a conversion of 1 GiB. A buffer of 1 MiB or more that is given back
-// waits for the next request for about as many bytes; malloc keeps smaller
-// ones.
-// Thread-safety: any thread. Ownership: buffers that were got keep the pool's
-// memory alive, not the pool's object. Units: bytes.
+// Touching new memory costs more than filling it: that was half the processor
+// time of a 1 GiB conversion. A released buffer of 1 MiB or more is kept for
+// the next request of about the same size; malloc keeps smaller buffers.
+// Thread-safety: any thread. Ownership: buffers keep the pool's memory alive,
+// not the pool object. Units: bytes.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +18,8 @@ namespace holdfast {
 
 class BufferPool {
  public:
-  // byte_count bytes, or up to a quarter more; null when there is no memory.
-  // The pool takes the buffer back when its last owner lets go of it.
+  // Returns byte_count bytes, or up to a quarter more; null when memory is
+  // short. The pool takes the buffer back when its last owner releases it.
   std::shared_ptr<Buffer> Get(uint64_t byte_count);
 
  private:

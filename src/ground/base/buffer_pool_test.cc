@@ -21,7 +21,7 @@ TEST(BufferPool, DropsAsMuchAsItMakes) {
   BufferPool pool;
   pool.Get(10 * kMebi).reset();
   EXPECT_EQ(pool.Get(50 * kMebi)->size(), 50 * kMebi);
-  // The small one is gone: a new one is made, of just this size.
+  // The small buffer was dropped: a new one of exactly this size is made.
   EXPECT_EQ(pool.Get(9 * kMebi)->size(), 9 * kMebi);
 }
 

@@ -24,8 +24,8 @@ void ByteBudget::Lease::Release() {
 }
 
 bool ByteBudget::Fits(size_t byte_count) const {
-  // A request that finds nothing held gets any size: one above the whole budget
-  // would otherwise wait for ever.
+  // When nothing is held, a request of any size fits: one above the entire
+  // budget would otherwise wait forever.
   return bytes_max_ == 0 || held_bytes_ == 0 ||
          (byte_count <= bytes_max_ && held_bytes_ <= bytes_max_ - byte_count);
 }
@@ -50,8 +50,8 @@ std::optional<ByteBudget::Lease> ByteBudget::TryAcquire(size_t byte_count) {
 
 bool ByteBudget::WantsPieces(size_t byte_count) const {
   return bytes_max_ != 0 && byte_count > bytes_max_ &&
-         // A piecewise worker holds two pieces. Below that the pieces would
-         // save no memory.
+         // A piecewise worker holds two pieces, so smaller requests would save
+         // no memory.
          byte_count > 2 * piece_bytes();
 }
 
@@ -67,13 +67,14 @@ size_t ByteBudget::peak_bytes() const {
 }
 
 void ByteBudget::Return(size_t byte_count) {
-  // Notify after unlocking, so that a woken waiter does not block at once on
-  // the mutex.
+  // Notify after unlocking, so that a woken waiter does not immediately block
+  // on the mutex.
   {
     std::lock_guard lock(mutex_);
     held_bytes_ -= byte_count;
   }
-  // All, not one: the next waiter may want more than was freed, another less.
+  // Wake all waiters: the next one may want more than was freed, another one
+  // less.
   freed_.notify_all();
 }
 

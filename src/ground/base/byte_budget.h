@@ -1,8 +1,8 @@
-// ByteBudget: a hard bound on bytes held at once by running work.
+// ByteBudget: a hard bound on the bytes that running work holds at any time.
 //
-// A request larger than the whole budget is let in when nothing else is held,
-// so that no request can wait forever. Work that can be done piece by piece
-// asks for a few pieces instead.
+// A request larger than the entire budget is admitted when nothing else is
+// held, so no request waits forever. Work that can be done piece by piece asks
+// for a few pieces instead.
 // Thread-safety: any thread. Units: bytes.
 #pragma once
 
@@ -18,7 +18,7 @@ class ByteBudget {
   // 0 means no bound.
   explicit ByteBudget(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Held until destruction.
+  // Holds the bytes until it is destroyed.
   class Lease {
    public:
     Lease() = default;
@@ -40,10 +40,10 @@ class ByteBudget {
   // Nullopt where Acquire would block.
   std::optional<Lease> TryAcquire(size_t byte_count);
 
-  // True for a request of this size that would be the only one running although
-  // its work could be done in pieces.
+  // True if a request of this size exceeds the budget, so that it would run
+  // with nothing else, and working in pieces would take less memory.
   bool WantsPieces(size_t byte_count) const;
-  // Size of the pieces that such work is cut to; it holds two at a time.
+  // Size of the pieces to cut such work into; it holds two pieces at a time.
   size_t piece_bytes() const;
 
   size_t bytes_max() const { return bytes_max_; }

@@ -12,13 +12,13 @@ namespace {
 
 // A cache line; jax adopts memory without a copy only at this alignment.
 constexpr size_t kAlignmentBytes = 64;
-// No process can have more (47-bit user addresses). Larger sizes are refused
-// before malloc sees them.
+// No process can have more than this (47-bit user addresses). Larger sizes are
+// refused before they reach malloc.
 constexpr size_t kAddressableBytes = size_t{1} << 46;
 
-// Blocks of this size and more are mapped, and go back to the system when they
-// are freed. malloc would keep them in the arena of each thread that had some,
-// and no budget counts those.
+// Blocks of at least this size are mapped, and return to the system when freed.
+// malloc would keep them in the arena of each thread that used some, and no
+// budget counts that memory.
 constexpr size_t kMappedBytesMin = size_t{1} << 20;
 
 constexpr size_t RoundedUp(size_t byte_count, size_t unit) {
@@ -27,10 +27,10 @@ constexpr size_t RoundedUp(size_t byte_count, size_t unit) {
 
 size_t MappedBytes(size_t byte_count) { return RoundedUp(byte_count, 4096); }
 
-// Without asking for huge pages: where a host gives memory to virtual machines
+// Does not ask for huge pages: where a host gives memory to virtual machines
 // page by page, free huge pages are those that it has taken back, and touching
-// 1 GiB of them took 1.0 to 1.3 s, of small pages 0.2 s (two threads; 2.7 s for
-// either when the host has none of them). Where it doesn't, huge pages would
+// 1 GiB of them took 1.0 to 1.3 s, against 0.2 s for small pages (two threads;
+// 2.7 s for either when the host has neither). On other hosts huge pages would
 // save 0.1 s; a system that wants them everywhere is set to "always".
 char* Map(size_t byte_count) {
   void* const mapped =
@@ -43,14 +43,14 @@ char* AllocateRaw(size_t byte_count) {
   if (byte_count > kAddressableBytes) return nullptr;
   if (byte_count >= kMappedBytesMin) return Map(byte_count);
   const size_t rounded =
-      // aligned_alloc wants a multiple of the alignment; 0 bytes become one
+      // aligned_alloc requires a multiple of the alignment; 0 bytes become one
       // unit, so that null always means "no memory".
       std::max(kAlignmentBytes, RoundedUp(byte_count, kAlignmentBytes));
   return static_cast<char*>(std::aligned_alloc(kAlignmentBytes, rounded));
 }
 
 // REQUIRES: AllocateRaw made `block` with the same count, or it is null. The
-// count tells munmap from free.
+// count decides between munmap and free.
 void FreeRaw(char* block, size_t byte_count) {
   if (block == nullptr) return;
   if (byte_count >= kMappedBytesMin) {
@@ -88,7 +88,7 @@ Buffer Buffer::TryAllocate(size_t byte_count) {
 
 void Buffer::Reserve(size_t byte_count) {
   if (byte_count <= size_) return;
-  // The old block is freed first: both together might not fit.
+  // The old block is freed first, as there might be no room for both.
   FreeRaw(std::exchange(data_, nullptr), std::exchange(size_, 0));
   *this = Buffer(byte_count);
 }

@@ -1,8 +1,8 @@
 // Bytes (shared, immutable slice) and Buffer (owned, uninitialised memory).
 //
-// Buffer pages are taken from the system on first touch; those of 1 MiB and
-// more go back to it with the buffer, and do not stay in malloc's arenas. All
-// are aligned to 64 bytes.
+// The system supplies a Buffer's pages on first touch. Buffers of 1 MiB or more
+// return their pages to the system when destroyed, so the pages do not stay in
+// malloc's arenas. All buffers are aligned to 64 bytes.
 // Thread-safety: Bytes values may be shared; a Buffer has one owner.
 #pragma once
 
@@ -17,8 +17,8 @@ namespace holdfast {
 class Buffer {
  public:
   Buffer() = default;
-  // Aborts the process only when the system has no memory at all; sizes that
-  // come from a file must be checked by the caller first.
+  // Aborts the process only if the system has no memory at all; callers must
+  // first check sizes that come from a file.
   explicit Buffer(size_t byte_count);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
@@ -26,7 +26,7 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  // Null data() with size 0 when memory is short.
+  // Returns a buffer with null data() and size 0 when memory is short.
   static Buffer TryAllocate(size_t byte_count);
 
   char* data() { return data_; }
@@ -45,7 +45,7 @@ class Bytes {
  public:
   Bytes() = default;
   explicit Bytes(std::string text);
-  // Takes the buffer; the slice is its first `byte_count` bytes.
+  // Takes ownership of the buffer; the slice is its first `byte_count` bytes.
   Bytes(Buffer buffer, size_t byte_count);
   Bytes(std::shared_ptr<const void> owner, std::string_view view)
       : owner_(std::move(owner)), view_(view) {}

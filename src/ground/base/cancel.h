@@ -1,4 +1,5 @@
-// CancelToken: tells running work to stop soon. Long loops ask it once a chunk.
+// CancelToken: tells running work to stop soon. Long loops check it once per
+// chunk.
 // Thread-safety: any thread. Ownership: borrows the caller's flag, if given.
 #pragma once
 
@@ -20,7 +21,7 @@ class CancelToken {
            (caller_flag_ != nullptr &&
             caller_flag_->load(std::memory_order_relaxed));
   }
-  // Cancelled after Cancel(), else ok.
+  // Returns Cancelled once the token is cancelled, otherwise ok.
   Status Check() const {
     return cancelled() ? CancelledError("the operation was cancelled")
                        : Status();

@@ -1,6 +1,6 @@
 // Little-endian integers and varints (LEB128, low group first), written to a
-// std::string and read through Cursor with every bound checked; hex text.
-// Thread-safety: one thread a cursor.
+// std::string and read through Cursor, which checks every bound; hex text.
+// Thread-safety: one thread per cursor.
 // Errors: a Cursor never reads past its end; a failed read returns false and
 // leaves the cursor where it was.
 #pragma once
@@ -30,10 +30,10 @@ void StoreLittle(char* p, T value) {
 
 void PutU32Little(std::string& out, uint32_t value);
 void PutU64Little(std::string& out, uint64_t value);
-// Shortest form; at most 10 bytes.
+// Writes the shortest form; at most 10 bytes.
 void PutVarint(std::string& out, uint64_t value);
 
-// Two lower-case hex digits a byte.
+// Two lower-case hex digits per byte.
 std::string ToHex(std::string_view bytes);
 
 class Cursor {

@@ -1,9 +1,8 @@
-// The features of the processor beyond what every one of its kind can, asked
-// once.
+// The optional features of this processor, detected once.
 //
-// With HOLDFAST_CPU=plain in the environment it can do nothing more: so tests
-// run the code that other processors run.
-// Thread-safety: the answers are made before main and never change.
+// HOLDFAST_CPU=plain in the environment turns all of them off, so that tests
+// can run the code for other processors.
+// Thread-safety: the answers are computed before main and never change.
 #pragma once
 
 namespace holdfast {
@@ -11,7 +10,7 @@ namespace holdfast {
 struct CpuFeatures {
   bool has_crc32 = false;  // CRC-32C in hardware: SSE 4.2; ARMv8's CRC32
   bool has_bmi2 = false;   // x86-64: shifts that need no flags
-  bool has_avx2 = false;   // x86-64; the system keeps its registers, too
+  bool has_avx2 = false;   // x86-64; the system saves its registers, too
 };
 
 const CpuFeatures& Cpu();

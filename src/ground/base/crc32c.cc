@@ -62,7 +62,7 @@ constexpr std::array<uint32_t, 64> kZeroBytesFactor = [] {
 
 #if defined(__x86_64__)
 #define HF_TARGET_CRC32 __attribute__((target("sse4.2,crc32")))
-// States are words of 64 bits, as the instruction has them.
+// States are 64-bit words, as the instruction requires.
 HF_TARGET_CRC32 inline uint64_t StepWord(uint64_t state, uint64_t word) {
   return _mm_crc32_u64(state, word);
 }
@@ -114,8 +114,8 @@ const ShiftTable& LaneShiftTable() {
   return table;
 }
 
-// Made before there are threads: if a thread forks while another makes the
-// table, the child waits for it for ever.
+// Made before there are threads: if a thread forked while another was making
+// the table, the child would wait for it forever.
 [[maybe_unused]] const ShiftTable& lane_shifts_made_at_start = LaneShiftTable();
 
 uint32_t ShiftOneLane(const ShiftTable& table, uint32_t crc) {

@@ -50,7 +50,7 @@ TEST(Crc32c, JoinsPartsOfAnySize) {
               whole)
         << split;
   }
-  // Zeros of more bytes than fit in memory: twice n is n and n.
+  // More zeros than fit in memory: appending n twice equals appending 2 n.
   const uint64_t many = uint64_t{1} << 45;
   const uint32_t once = JoinCrc32c(0x12345678, 0, many);
   EXPECT_EQ(JoinCrc32c(once, 0, many), JoinCrc32c(0x12345678, 0, 2 * many));

@@ -16,8 +16,8 @@
 namespace holdfast {
 namespace {
 
-// True on pool threads and inside any loop: a nested loop then runs in its own
-// thread only.
+// True on pool threads and inside any loop: a nested loop then runs only in its
+// own thread.
 thread_local bool in_parallel_loop = false;
 
 int AvailableCpuCount() {
@@ -27,7 +27,7 @@ int AvailableCpuCount() {
   return count < 1 ? 1 : count;
 }
 
-// One ParallelFor call; workers take the next item until none is left.
+// One ParallelFor call; workers take the next item until none are left.
 struct Loop {
   size_t item_count;
   const std::function<Status(size_t, int)>* fn;
@@ -46,8 +46,8 @@ struct Loop {
   void Fail(size_t item, Status status) {
     std::lock_guard lock(mutex);
     stopped.store(true, std::memory_order_relaxed);
-    // The lowest index wins, so that one failing item gives one message for any
-    // number of threads.
+    // The failure with the lowest index wins, so that one failing item gives
+    // the same message for any number of threads.
     if (item >= failed_item) return;
     failed_item = item;
     failure = std::move(status);
@@ -113,7 +113,7 @@ struct Executor::Pool {
       {
         std::unique_lock lock(mutex);
         wake.wait(lock, [&] { return closing || !invitations.empty(); });
-        // Closing, and no loop is left to join.
+        // The pool is closing, and no loop is left to join.
         if (invitations.empty()) return;
         loop = std::move(invitations.front());
         invitations.pop_front();
@@ -122,8 +122,8 @@ struct Executor::Pool {
     }
   }
 
-  // A caller that returned has set next_item to the end: HasWork is false, and
-  // `fn`, which died with the caller, is not called.
+  // A caller that has returned has set next_item to the end, so HasWork is
+  // false and `fn`, which no longer exists, is not called.
   static void Join(Loop& loop) {
     {
       std::lock_guard lock(loop.mutex);
@@ -159,7 +159,7 @@ Status Executor::ParallelFor(size_t item_count,
   loop->Work();
   in_parallel_loop = was_in_loop;
   std::unique_lock lock(loop->mutex);
-  // `fn` is gone when this returns: helpers that come late must find nothing to
+  // `fn` does not exist after this returns: late helpers must find nothing to
   // do.
   loop->next_item.store(item_count, std::memory_order_relaxed);
   loop->finished.wait(lock, [&] { return loop->active_worker_count == 0; });

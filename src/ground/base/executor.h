@@ -1,12 +1,13 @@
-// Executor: a fixed pool of threads, and the one way holdfast runs work in
-// parallel: a blocking loop over independent items.
+// Executor: a fixed pool of threads, and the only means by which holdfast runs
+// work in parallel: a blocking loop over independent items.
 //
 // Thread-safety: ParallelFor may be called from any thread; loops started from
 // different threads share the pool. A loop inside a loop runs only in the
-// calling worker (no deadlock). Where the system gives fewer threads than asked
-// for, those that there are do the work, in the end the caller's own.
-// Errors: the first failure (lowest index among those seen) is returned; items
-// not yet started are skipped. bad_alloc in an item is ResourceExhausted.
+// calling worker (no deadlock). If the system provides fewer threads than
+// requested, the work runs on the available ones, at worst only on the
+// caller's.
+// Errors: returns the first failure (lowest index among those seen) and skips
+// items not yet started. bad_alloc in an item becomes ResourceExhausted.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ namespace holdfast {
 
 class Executor {
  public:
-  // 0 means one per available CPU. Threads are started by the first loop that
-  // has work for them: calls of one item pay for none.
+  // 0 means one thread per available CPU. Threads are started by the first loop
+  // that has work for them, so calls with one item start none.
   explicit Executor(int thread_count = 0);
   ~Executor();
   Executor(const Executor&) = delete;
@@ -29,10 +30,10 @@ class Executor {
 
   int thread_count() const { return thread_count_; }
 
-  // Calls fn(item, worker) once for each item in [0, item_count), items handed
-  // out in increasing order. `worker` is in [0, thread_count()) and no two
-  // items run at once with the same worker within this call: index scratch
-  // space with it. The calling thread works too.
+  // Calls fn(item, worker) once for each item in [0, item_count), handing items
+  // out in increasing order. `worker` is in [0, thread_count()); within this
+  // call no two items run concurrently with the same worker, so it can index
+  // scratch space. The calling thread works too.
   Status ParallelFor(size_t item_count,
                      const std::function<Status(size_t item, int worker)>& fn,
                      const CancelToken* cancel = nullptr);

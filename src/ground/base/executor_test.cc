@@ -105,9 +105,9 @@ TEST(Executor, CancelledBeforeAndDuring) {
   EXPECT_EQ(runs, 0);
 }
 
-// A process that collects garbage after it was forked.
+// Like a process that collects garbage after a fork.
 TEST(Executor, AChildMayUseAndDropThatOfItsParent) {
-  // So many that the child gives back their stacks.
+  // Enough threads that the child frees their stacks.
   auto executor = std::make_unique<Executor>(16);
   const auto count = [&] {
     std::atomic<int> runs{0};

@@ -1,4 +1,4 @@
-// The name of this machine, as gethostname has it; "unknown" without.
+// The name of this machine as gethostname reports it, or "unknown".
 //
 // Thread-safety: any thread. Errors: none.
 #pragma once

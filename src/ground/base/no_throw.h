@@ -1,4 +1,4 @@
-// Keeps the one exception that the standard library throws on us, bad_alloc,
+// Keeps bad_alloc, the only exception that the standard library throws here,
 // from crossing a public header or ending a worker thread.
 //
 // Thread-safety: pure. Errors: ResourceExhausted instead of the exception.
@@ -11,12 +11,12 @@
 
 namespace holdfast {
 
-// ResourceExhausted, made when the program starts, because nothing can be
-// allocated any more when it is needed.
+// ResourceExhausted, constructed at program start because nothing can be
+// allocated when it is needed.
 const Status& OutOfMemoryError() noexcept;
 
-// fn(), or ResourceExhausted when memory ran out. `fn` returns a Status or a
-// Result.
+// Returns fn(), or ResourceExhausted when memory runs out. `fn` returns a
+// Status or a Result.
 template <typename Fn>
 auto CatchBadAlloc(Fn&& fn) -> decltype(fn()) {
   try {

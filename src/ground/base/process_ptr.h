@@ -1,7 +1,8 @@
-// ProcessPtr<T>: a unique_ptr whose object dies only in the process that made
-// it. For owners of threads: a child of fork() has a copy of the object and
-// none of its threads, so that to join them crashes, and to destroy what they
-// wait for waits for ever. A child that drops such an object leaves it alone.
+// ProcessPtr<T>: a unique_ptr that deletes its object only in the process that
+// made it. It is for owners of threads: a child of fork() has a copy of the
+// object but none of its threads, so joining them would crash, and destroying
+// what they wait on would block forever. A child that drops such an object
+// leaves it untouched.
 //
 // Thread-safety: that of unique_ptr. Ownership: unique; in a forked child the
 // object's memory stays until the child ends.

@@ -1,9 +1,10 @@
-// SHA-256, and random bytes.
+// SHA-256, HMAC-SHA-256 and random bytes.
 //
-// OpenSSL's low-level functions, and the system's random numbers: its EVP_ and
-// RAND_ functions take locks, which a thread may hold while another forks, and
-// memory, which may be short. The child, or the save, then never ends.
-// Thread-safety: one thread an object. Errors: none.
+// Uses OpenSSL's low-level functions and the system's random numbers. OpenSSL's
+// EVP_ and RAND_ functions take locks, which another thread may hold during a
+// fork, and allocate memory, which may be short; the child, or the save, would
+// then never finish.
+// Thread-safety: one thread per object. Errors: none.
 #pragma once
 
 #include <openssl/sha.h>
@@ -18,7 +19,7 @@ class Sha256 {
  public:
   Sha256();
   void Update(std::string_view data);
-  // Once, at the end.
+  // Call once, at the end.
   std::array<char, SHA256_DIGEST_LENGTH> Digest();
   std::string HexDigest();
 
@@ -26,10 +27,10 @@ class Sha256 {
   SHA256_CTX state_;
 };
 
-// The message authentication code of RFC 2104, not in hex.
+// The message authentication code of RFC 2104, as raw bytes.
 std::string HmacSha256(std::string_view key, std::string_view text);
 
-// 32 hex digits that nobody can foresee.
+// 32 unpredictable hex digits.
 std::string RandomHex32();
 
 }  // namespace holdfast

@@ -47,7 +47,7 @@ TEST(RandomHexTest, NeverComesAgain) {
   }
 }
 
-// OpenSSL's generator hung in about one child of 200.
+// OpenSSL's generator hung in about one child in 200.
 TEST(RandomHexTest, ChildrenForkedWhileThreadsDrawGoOn) {
   std::atomic<bool> stops{false};
   std::thread drawer([&] {

@@ -15,8 +15,8 @@ namespace {
 
 bool IsShellSpace(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-// Letters, digits, what is not ASCII, and marks that neither a shell nor a
-// string of a program takes for more.
+// Letters, digits, non-ASCII characters, and marks that have no special meaning
+// in a shell or in a program's string.
 bool MeansItself(std::string_view path) {
   constexpr std::string_view kMarks = "/._-+=:,@% ";
   return std::ranges::all_of(path, [&](char c) {
@@ -26,14 +26,14 @@ bool MeansItself(std::string_view path) {
   });
 }
 
-// Goes through a command as the shell does, as far as quotes go.
+// Follows a command's quoting as the shell does.
 class ShellScanner {
  public:
   ShellScanner(std::string_view command, std::string_view placeholder)
       : command_(command), placeholder_(placeholder) {}
 
-  // The text up to the next placeholder, which is passed over; `found` tells
-  // whether there is one.
+  // Returns the text up to the next placeholder, and skips that; `found`
+  // reports whether there was one.
   std::string_view Next(bool& found) {
     const size_t begin = at_;
     while (at_ < command_.size()) {
@@ -50,8 +50,7 @@ class ShellScanner {
 
   bool is_in_single() const { return Top() == '\''; }
   bool is_in_double() const { return Top() == '"'; }
-  // Whether other words are in the double quotes around the placeholder that
-  // was passed last.
+  // Whether the double quotes around the last placeholder contain other words.
   bool is_among_words() const {
     const std::string_view before =
         command_.substr(quote_at_, at_ - placeholder_.size() - quote_at_);
@@ -63,7 +62,7 @@ class ShellScanner {
  private:
   char Top() const { return open_.empty() ? ' ' : open_.back(); }
 
-  // Past one character, or two where the first one quotes the second.
+  // Skips one character, or two if the first one quotes the second.
   void Step() {
     const char c = command_[at_++];
     if (is_comment_) {
@@ -93,9 +92,9 @@ class ShellScanner {
   const std::string_view command_;
   const std::string_view placeholder_;
   size_t at_ = 0;
-  size_t quote_at_ = 0;  // behind the last double quote that began a word
+  size_t quote_at_ = 0;  // after the last double quote that began a word
   bool is_comment_ = false;
-  std::string open_;  // quotes and $( that have not ended, outermost first
+  std::string open_;  // quotes and $( still open, outermost first
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Threads that only help: where the system gives none (limits of processes, of
-// memory), the work is done with fewer, or by only the caller.
+// Threads that only help: where the system provides none (limits on processes
+// or memory), the work is done with fewer threads, or only by the caller.
 //
 // Thread-safety: pure. Ownership: the caller joins what was started.
-// Errors: none; the answer says what there is.
+// Errors: none; the results show which threads started.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace holdfast {
 
-// A thread that runs fn(), or nullopt when the system gives none.
+// Starts a thread that runs fn(); nullopt when the system provides none.
 template <typename Thread = std::thread, typename Fn>
 std::optional<Thread> TryStartThread(Fn&& fn) noexcept {
   try {

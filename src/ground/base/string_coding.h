@@ -1,7 +1,7 @@
-// Strings among the integers of ground/base/coding.h: a varint length and the
-// bytes.
+// Strings alongside the integers of ground/base/coding.h: a varint length, then
+// the bytes.
 //
-// Thread-safety: one thread a cursor. Errors: as Cursor; a length beyond the
+// Thread-safety: one thread per cursor. Errors: as Cursor; a length beyond the
 // end allocates nothing.
 #pragma once
 

@@ -132,7 +132,8 @@ std::optional<std::string> UrlSafeBase64Decode(std::string_view text) {
     bit_count -= 8;
     bytes += static_cast<char>(group >> bit_count & 0xFF);
   }
-  // Spare bits must be zero, or two texts would mean the same bytes.
+  // Spare bits must be zero; otherwise two texts would decode to the same
+  // bytes.
   if (UrlSafeBase64(bytes) != text) return std::nullopt;
   return bytes;
 }

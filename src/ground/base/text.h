@@ -1,7 +1,8 @@
-// Small texts of formats and protocols: numbers, letters, hex and base64.
+// Small text conversions for formats and protocols: numbers, letter case, hex
+// and base64.
 //
-// Only ASCII: other bytes are neither letters nor digits nor spaces.
-// Thread-safety: pure functions. Errors: absent for what is not such a text.
+// Only ASCII counts: other bytes are neither letters nor digits nor spaces.
+// Thread-safety: pure functions. Errors: nullopt for text of another form.
 #pragma once
 
 #include <charconv>
@@ -13,7 +14,7 @@
 
 namespace holdfast {
 
-// All of the text as one number: no space, no '+', not empty.
+// Parses all of the text as one number: no spaces, no '+', not empty.
 template <typename Number, typename... Base>
 std::optional<Number> ParseNumber(std::string_view text, Base... base) {
   Number number{};
@@ -23,21 +24,21 @@ std::optional<Number> ParseNumber(std::string_view text, Base... base) {
   return number;
 }
 
-// The lowest digits of the number, in lower case.
+// The lowest `digit_count` hex digits of the number, in lower case.
 std::string HexNumber(uint64_t value, int digit_count);
 // The value of a hex digit; -1 for any other character.
 int HexDigit(char c);
-// Two digits a byte, of either case.
+// Two digits per byte, in either case.
 std::optional<std::string> BytesOfHex(std::string_view hex);
 
-// Takes %XX for the byte; anything that is not an escape stands for itself.
+// Replaces each %XX by its byte; anything that is not an escape stays as it is.
 std::string PercentDecoded(std::string_view text);
 
 char LowerCase(char c);
 std::string LowerCase(std::string_view text);
 bool EqualsInAnyCase(std::string_view a, std::string_view b);
 
-// Without the spaces and tabs at both ends, nor the '\r' of a line.
+// Removes spaces, tabs and '\r' at both ends.
 std::string_view TrimSpaces(std::string_view text);
 
 std::string Joined(const std::vector<std::string>& parts,

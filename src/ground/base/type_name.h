@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-// "acme::Sparse"; the compiler's own spelling where it cannot be undone.
+// "acme::Sparse"; the compiler's mangled name where it cannot be demangled.
 std::string CppTypeName(std::type_index type);
 
 }  // namespace holdfast

@@ -5,7 +5,7 @@
 namespace holdfast {
 namespace {
 
-// Bytes of the sequence that `lead` opens; 0 when it opens none.
+// Length in bytes of the sequence that `lead` starts; 0 if it starts none.
 size_t SequenceBytes(uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;
@@ -14,7 +14,7 @@ size_t SequenceBytes(uint8_t lead) {
   return lead < 0xF5 ? 4 : 0;
 }
 
-// Overlong forms and surrogates: an encoder never writes them.
+// Overlong forms and surrogates, which an encoder never writes.
 bool IsMisplaced(char32_t code_point, size_t byte_count) {
   if (byte_count == 3) {
     return code_point < 0x800 || (code_point >= 0xD800 && code_point < 0xE000);

@@ -2,7 +2,7 @@
 
 #include "ground/base/cpu.h"
 
-// In a file that the build writes (cmake/commit.cmake).
+// Defined in a file that the build writes (cmake/commit.cmake).
 extern const char kHoldfastCommit[];
 
 namespace holdfast {

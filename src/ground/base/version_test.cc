@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// The library's is CMake's.
+// The library's version comes from CMake.
 TEST(VersionTest, HeadersLibraryAndPythonAgree) {
   EXPECT_EQ(Version(), HOLDFAST_VERSION);
   std::ifstream file(HOLDFAST_SOURCE_DIR "/pyproject.toml");

@@ -1,4 +1,4 @@
-// Seconds as callers give them, as a time that clocks can add.
+// Converts callers' seconds to durations that clocks can add.
 //
 // Thread-safety: pure.
 #pragma once
@@ -9,7 +9,8 @@ namespace holdfast {
 
 using WaitClock = std::chrono::steady_clock;
 
-// NaN and negative numbers become 0; what no clock can hold becomes some years.
+// NaN and negative numbers become 0; a value too large for the clock becomes
+// about three years.
 inline WaitClock::duration WaitTime(double seconds) {
   constexpr double kSecondsMax = 1e8;
   if (!(seconds > 0)) return WaitClock::duration(0);

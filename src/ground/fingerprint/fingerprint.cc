@@ -19,7 +19,8 @@
 namespace holdfast {
 namespace {
 
-// The key by which replicas are compared: equal keys.
+// Identifies what a replica is a copy of: replicas with equal keys are
+// compared.
 struct ReplicaKey {
   std::string tensor;
   Shape origin;
@@ -95,10 +96,10 @@ Result<std::vector<ReplicaKey>> KeysOfText(std::string_view text) {
   return keys;
 }
 
-// The replicas of one rank, in the order of its list.
+// The replicas of one rank, in the order in which the rank lists them.
 struct RankReplicas {
   std::vector<ReplicaKey> keys;
-  std::string sums;  // 16 bytes each
+  std::string sums;  // 16 bytes per replica
 };
 
 Result<RankReplicas> SumReplicas(const std::vector<Replica>& replicas,
@@ -125,7 +126,7 @@ Result<RankReplicas> SumReplicas(const std::vector<Replica>& replicas,
   return mine;
 }
 
-// By rank. The lists of boxes travel only where they differ.
+// Returns the replicas by rank. Lists of boxes are sent only where they differ.
 Result<std::vector<RankReplicas>> GatherReplicas(
     ProcessGroup& group, const Result<RankReplicas>& mine) {
   const Meeting meeting{"compare replicas", ""};
@@ -226,7 +227,7 @@ std::string HoldersText(const std::vector<ReplicaHolder>& holders,
   return text + ")";
 }
 
-// The replicas that a leaf holds in memory: none, unless it has elements.
+// The replicas that a leaf holds in memory; empty unless the leaf has elements.
 std::vector<Replica> ReplicasOfLeaf(const std::string& name, const Tree& leaf) {
   if (!leaf.is_leaf()) return {};
   if (leaf.leaf_kind() == LeafKind::kScalar) {
@@ -279,7 +280,7 @@ Result<std::map<std::string, std::string>> SumTree(const Tree& tree,
   HF_ASSIGN_OR_RETURN(const std::vector<FlatLeaf> leaves, Flatten(tree));
   HF_RETURN_IF_ERROR(CheckParamNames(leaves));
   std::vector<FingerprintPart> parts;
-  std::vector<FingerprintSum*> owners;  // as parts
+  std::vector<FingerprintSum*> owners;  // parallel to parts
   std::map<std::string, FingerprintSum> sums;
   for (const FlatLeaf& flat : leaves) {
     const std::string name = ParamName(flat.path);
@@ -303,8 +304,8 @@ Result<std::map<std::string, std::string>> SumTree(const Tree& tree,
   return texts;
 }
 
-// As the public one, of replicas that may be none: those of a tree that is
-// refused.
+// Like the public function, but the replicas may be an error: those of a tree
+// that was refused.
 Result<ReplicaReport> Compare(ProcessGroup* group,
                               const Result<std::vector<Replica>>& replicas,
                               const RunOptions& run) {

@@ -82,8 +82,8 @@ TEST(CompareReplicas, ATieNamesAll) {
             "tensor w: rank 0 and rank 1 differ, and none has a majority");
 }
 
-// Ranks 0 and 2 hold the first half, 1 and 3 the second; 3 is damaged. A box
-// that only one rank holds is compared with nothing.
+// Ranks 0 and 2 hold the first half, ranks 1 and 3 the second; rank 3's is
+// damaged. A box that only one rank holds is not compared.
 TEST(CompareReplicas, BoxesAreComparedWithEqualBoxes) {
   const Array whole = Numbers(100, 0);
   const Array damaged = Numbers(50, 51);
@@ -147,14 +147,14 @@ Array WithOneBitFlipped(std::mt19937_64& random, const Array& array) {
   return copy;
 }
 
-// 20 groups of 4 to 8 ranks, 750 tensors each, two thirds of which have one
-// bit flipped on one rank: exactly these are named, and only the rank.
+// 20 groups of 4 to 8 ranks with 750 tensors each. Two thirds of the tensors
+// have one bit flipped on one rank: exactly these are reported, with that rank.
 TEST(CompareReplicas, TenThousandFlipsOfOneBitAreNamed) {
   std::mt19937_64 random(5);
   int64_t flip_count = 0;
   for (int round = 0; round < 20; ++round) {
     const int64_t rank_count = Uniform(random, 4, 8);
-    std::vector<Array> tensors;  // what replicas borrow
+    std::vector<Array> tensors;  // borrowed by replicas
     std::vector<std::vector<Replica>> by_rank(rank_count);
     std::vector<std::string> wanted;
     for (int i = 0; i < 750; ++i) {

@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// Enough work for a thread, and little enough for all to end together.
+// Enough work for a thread, but little enough that all threads finish together.
 constexpr uint64_t kPieceBytesMax = 4 << 20;
 
 struct Piece {

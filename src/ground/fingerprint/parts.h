@@ -1,6 +1,6 @@
-// The sums of many boxes at once, on all threads.
+// The sums of many boxes, computed on all threads.
 //
-// Thread-safety: pure functions of the memory behind the views.
+// Thread-safety: pure functions of the memory that the views refer to.
 // Units: elements. Errors: Cancelled.
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace holdfast {
 
-// A box of an array of `array_shape`: what SumOfBox takes.
+// A box of an array of `array_shape`: the arguments of SumOfBox.
 struct FingerprintPart {
   ConstArrayView view;
   Shape origin;  // empty: zeros
   Shape array_shape;
 };
 
-// The sums, like `parts`.
+// Returns the sums in the order of `parts`.
 Result<std::vector<FingerprintSum>> SumsOf(
     const std::vector<FingerprintPart>& parts, Executor& executor,
     const CancelToken& cancel);

@@ -22,10 +22,10 @@ constexpr size_t kWordBytes = 4;
 constexpr size_t kBlockWords = 1024;
 constexpr size_t kBlockBytes = kWordBytes * kBlockWords;
 
-// Elements that lie in memory with gaps are put together in pieces that fit a
+// Elements with gaps between them in memory are packed in pieces that fit a
 // cache.
 constexpr uint64_t kPackedBytesMax = 64 << 10;
-// Runs from this length on are not worth that.
+// Runs of at least this length are not worth packing.
 constexpr uint64_t kLongRunBytes = 512;
 
 constexpr uint64_t Mix(uint64_t number) {
@@ -52,7 +52,7 @@ constexpr Weights MakeWeights() {
 
 alignas(64) constexpr Weights kWeights = MakeWeights();
 
-// The words from `data` on, which stand at `first` in their block.
+// Sums the words from `data` on; the first has index `first` in its block.
 
 FingerprintSum SumWordsPlain(const char* data, size_t first, size_t count) {
   FingerprintSum sum;
@@ -66,7 +66,8 @@ FingerprintSum SumWordsPlain(const char* data, size_t first, size_t count) {
 
 #if defined(__x86_64__)
 
-// A multiplication takes the even words, and a shift brings the odd ones there.
+// A multiplication uses the even words; a shift moves the odd words to their
+// place.
 FingerprintSum SumWordsSse2(const char* data, size_t first, size_t count) {
   const auto load = [](const void* from) {
     return _mm_loadu_si128(static_cast<const __m128i*>(from));
@@ -91,7 +92,8 @@ FingerprintSum SumWordsSse2(const char* data, size_t first, size_t count) {
   return sum += {a[0] + a[1], b[0] + b[1]};
 }
 
-// The same for twice as many words at a time; lambdas would lose the target.
+// Like SumWordsSse2 for twice as many words at a time; lambdas would lose the
+// target attribute.
 __attribute__((target("avx2"))) FingerprintSum SumWordsAvx2(const char* data,
                                                             size_t first,
                                                             size_t count) {
@@ -122,7 +124,7 @@ __attribute__((target("avx2"))) FingerprintSum SumWordsAvx2(const char* data,
   return sum += {a[0] + a[1] + a[2] + a[3], b[0] + b[1] + b[2] + b[3]};
 }
 
-// Measured, of bytes in L2: 7 GB/s by SumWordsPlain, 17 by SSE2, 32 by AVX2.
+// Measured on bytes in L2: 7 GB/s by SumWordsPlain, 17 by SSE2, 32 by AVX2.
 const auto SumWords = Cpu().has_avx2 ? SumWordsAvx2 : SumWordsSse2;
 
 #else
@@ -131,7 +133,7 @@ constexpr auto SumWords = SumWordsPlain;
 
 #endif
 
-// Bytes of one word that is not all here.
+// Sums bytes of an incomplete word.
 FingerprintSum SumPartOfWord(const char* data, size_t at, size_t count) {
   uint64_t word = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -142,7 +144,7 @@ FingerprintSum SumPartOfWord(const char* data, size_t at, size_t count) {
   return {word * kWeights.low[j], word * kWeights.high[j]};
 }
 
-// Bytes of one block, from `at` in it on.
+// Sums bytes of one block, starting at byte `at` of the block.
 FingerprintSum SumInBlock(const char* data, size_t at, size_t count) {
   FingerprintSum sum;
   const size_t head = std::min(count, (kWordBytes - at % kWordBytes) % 4);
@@ -154,7 +156,7 @@ FingerprintSum SumInBlock(const char* data, size_t at, size_t count) {
   return sum;
 }
 
-// Bytes that follow each other in the array, too, from its byte `at` on.
+// Sums bytes that are also contiguous in the array, starting at its byte `at`.
 FingerprintSum SumRun(const char* data, uint64_t at, uint64_t count) {
   FingerprintSum sum;
   while (count > 0) {
@@ -171,8 +173,8 @@ FingerprintSum SumRun(const char* data, uint64_t at, uint64_t count) {
   return sum;
 }
 
-// Trailing dimensions of a box that are one run of the array, and those of them
-// that are one run in memory.
+// The trailing dimensions of a box that form one run in the array, and those
+// that also form one run in memory.
 struct Runs {
   size_t outer_rank = 0;  // dimensions before the run in memory
   uint64_t memory_bytes = 0;
@@ -196,7 +198,7 @@ Runs RunsOf(const ConstArrayView& view, const Shape& array_shape) {
   return runs;
 }
 
-// Runs in memory one after the other.
+// Sums the runs in memory one after the other.
 FingerprintSum SumRuns(const ConstArrayView& view, const Shape& origin,
                        const Shape& array_shape, const Runs& runs) {
   const Shape steps = ContiguousStrides(array_shape, DTypeBytes(view.dtype));
@@ -216,7 +218,7 @@ FingerprintSum SumRuns(const ConstArrayView& view, const Shape& origin,
       at -= view.shape[i] * steps[i];
       index[i] = 0;
     }
-    if (i > runs.outer_rank) return sum;  // below the first dimension
+    if (i > runs.outer_rank) return sum;  // before the first dimension
   }
 }
 
@@ -224,8 +226,8 @@ bool MayHaveUnusedBits(DType dtype) {
   return dtype == DType::kBool || DTypeBits(dtype) < 8;
 }
 
-// Put together in pieces, as square as can be: so they are few cache lines
-// whatever the order in memory is.
+// Packs the elements into pieces that are as square as possible, so that they
+// touch few cache lines whatever their order in memory.
 FingerprintSum SumPacked(const ConstArrayView& view, const Shape& origin,
                          const Shape& array_shape, std::vector<char>& scratch) {
   const uint64_t count = ElementCount(view.shape);

@@ -1,24 +1,25 @@
-// FingerprintSum: one number of 128 bits for the elements of a tensor, however
-// it is cut. Sums of boxes that cover the tensor once, in any order and with
-// any strides, add up to that of the tensor.
+// FingerprintSum: a 128-bit number computed from the elements of a tensor,
+// however it is split. Sums of boxes that cover the tensor exactly once, in any
+// order and with any strides, add up to the sum of the tensor.
 //
-// The elements in C order are bytes, and four of these a little-endian word x.
-// 1024 words are a block. Each of the two halves of a sum is
+// The elements in C order are taken as bytes, each four bytes as a
+// little-endian word x, and each 1024 words as a block. Each of the two halves
+// of a sum is
 //
 //   sum over blocks b: c(b) * sum over words j of b: w(j) * x      (mod 2^64)
 //
-// with odd w(j) of 32 bits and odd c(b) of 64 bits, of its own (sum.cc). A part
-// of a word is the word with zeros elsewhere. Where one word changes, whatever
-// its bits, both halves change: the difference is c * w * d with odd c and w
-// and 0 < |d| < 2^32. So do they when two bits flip in one block, as the w of
-// a half are all different. Anything else is missed with a chance of about
-// 2^-62 or less. It does not protect against somebody who wants a difference to
-// be missed.
+// with odd w(j) of 32 bits and odd c(b) of 64 bits, different for each half
+// (sum.cc). Part of a word counts as the word with zeros elsewhere. When one
+// word changes, whatever its bits, both halves change: the difference is c * w
+// * d with odd c and w and 0 < |d| < 2^32. Both halves also change when two
+// bits flip in one block, as the w of a half are all different. Any other
+// change is missed with a probability of about 2^-62 or less. The sum does not
+// protect against an attacker who wants a difference to be missed.
 //
 // Unused bits of sub-byte elements count as zeros, and bools as 0 or 1; floats
-// are their bits, so that -0.0 is not 0.0.
+// count as their bits, so -0.0 is not 0.0.
 // Thread-safety: pure functions. Ownership: borrows views for the call.
-// Units: elements. Errors: none; boxes outside are the caller's bug.
+// Units: elements. Errors: none; boxes outside the array are the caller's bug.
 #pragma once
 
 #include <cstdint>
@@ -42,16 +43,16 @@ struct FingerprintSum {
   bool operator==(const FingerprintSum&) const = default;
 };
 
-// The name by which files say that they hold these sums.
+// The algorithm name that files record with these sums.
 inline constexpr std::string_view kFingerprintAlgorithm = "holdfast-linear-1";
 
-// The sum of `view`, the elements at `origin` (empty: zeros) of an array of
-// `array_shape`.
+// The sum of `view`, which holds the elements at `origin` (empty: zeros) of an
+// array of `array_shape`.
 FingerprintSum SumOfBox(const ConstArrayView& view, const Shape& origin,
                         const Shape& array_shape);
 
 // The part of a fingerprint besides the sum of the elements, so that equal bits
-// of another dtype or shape differ.
+// in different dtypes or shapes have different fingerprints.
 FingerprintSum TagOf(DType dtype, const Shape& shape);
 
 // 32 lower-case hex digits, `high` first.

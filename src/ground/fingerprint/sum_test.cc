@@ -23,7 +23,7 @@ uint64_t SlowMix(uint64_t number) {
   return z ^ (z >> 31);
 }
 
-// The definition, byte by byte, of elements in C order.
+// The definition, applied byte by byte to elements in C order.
 FingerprintSum SlowSum(const std::vector<char>& bytes) {
   FingerprintSum sum;
   for (uint64_t i = 0; i < bytes.size(); ++i) {
@@ -58,7 +58,7 @@ FingerprintSum SumOfBytes(const std::vector<char>& bytes) {
   return SumOfBox(ViewOf(DType::kUint8, shape, bytes), {}, shape);
 }
 
-// Cuts the box at random, again and again.
+// Splits the box at random, repeatedly.
 void CutAtRandom(std::mt19937_64& random, const Box& box,
                  std::vector<Box>& boxes) {
   const size_t rank = box.shape.size();
@@ -75,8 +75,8 @@ void CutAtRandom(std::mt19937_64& random, const Box& box,
   CutAtRandom(random, tail, boxes);
 }
 
-// The elements of a view in memory of another order, with gaps, backwards in
-// some axes.
+// A view's elements stored in another order, with gaps, and backwards in some
+// axes.
 struct Scattered {
   std::vector<char> memory;
   ArrayView view;
@@ -145,7 +145,8 @@ TEST(FingerprintSum, UnusedBitsDoNotCount) {
             SlowSum(ones));
 }
 
-// Both halves see each flip of one bit: 64 bits would do for that.
+// Both halves change with each flip of one bit: a single half of 64 bits would
+// be enough for that.
 TEST(FingerprintSum, EveryFlipOfOneBitChangesBothHalves) {
   std::mt19937_64 random(3);
   std::vector<char> bytes = RandomBytes(random, DType::kUint8, 9000);
@@ -159,7 +160,7 @@ TEST(FingerprintSum, EveryFlipOfOneBitChangesBothHalves) {
   }
 }
 
-// All pairs of highest bits, of which the fewest bits of a sum are left.
+// All pairs of highest bits, which leave the fewest bits in a sum.
 TEST(FingerprintSum, TwoHighestBitsNeverCancel) {
   constexpr size_t kWords = 1100;  // more than a block
   std::set<std::pair<uint64_t, uint64_t>> seen;
@@ -198,7 +199,7 @@ TEST(FingerprintSum, FindsWhatSimpleSumsMiss) {
     std::swap_ranges(&swapped[0], &swapped[0] + row_bytes,
                      &swapped[(rows - 1) * row_bytes]);
     EXPECT_NE(SumOfBytes(swapped), sum);
-    std::vector<char> moved = bytes;  // all by one element
+    std::vector<char> moved = bytes;  // all shifted by one element
     std::rotate(moved.begin(), moved.begin() + bytes_each, moved.end());
     EXPECT_NE(SumOfBytes(moved), sum);
     std::vector<char> signs = bytes;  // every sign

@@ -30,8 +30,8 @@ bool ReadStatus(Cursor& cursor, Status& status) {
 
 bool ReadValues(Cursor& cursor, std::vector<std::string>& values) {
   uint64_t count = 0;
-  // A value takes at least one byte: a larger count is refused before memory is
-  // taken for it.
+  // A value takes at least one byte, so a larger count is refused before memory
+  // is allocated for it.
   if (!ReadVarint64(cursor, count) || count > cursor.remaining()) {
     return false;
   }

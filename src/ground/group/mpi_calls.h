@@ -1,11 +1,11 @@
-// The functions that libholdfast_mpi.so gives to holdfast: messages over MPI as
-// a table of C functions, so that the two may be of different compilers, and
-// holdfast does without MPI until it is asked for.
+// The functions that libholdfast_mpi.so provides to holdfast: messages over MPI
+// as a table of C functions, so that the two may be built by different
+// compilers, and holdfast needs no MPI until it is asked for.
 //
 // Thread-safety: one thread at a time.
 // Ownership: a connection lives until the process exits.
-// Errors: negative results, with a text of at most `error_bytes` - 1 bytes and
-// a NUL in `error`.
+// Errors: negative results, with a message of at most `error_bytes` - 1 bytes
+// and a NUL in `error`.
 #pragma once
 
 #include <cstddef>
@@ -21,19 +21,20 @@ struct HoldfastMpiWorld {
 
 struct HoldfastMpiCalls {
   uint32_t version;  // kHoldfastMpiVersion
-  // Initialises MPI if nobody has. `communicator`: MPI_Comm_c2f of it, or null
-  // for MPI_COMM_WORLD.
+  // Initialises MPI unless that was done already. `communicator` is the
+  // MPI_Comm_c2f of a communicator, or null for MPI_COMM_WORLD.
   int (*open)(const int* communicator, int tag, HoldfastMpiWorld* world,
               char* error, size_t error_bytes);
   // Copies the message and does not wait for the receiver.
   int (*send)(void* connection, int64_t to, const char* bytes,
               size_t byte_count, char* error, size_t error_bytes);
-  // 1: a message has come, whose bytes stay until the next poll. 0: none.
+  // Returns 1 when a message has arrived; its bytes stay until the next poll.
+  // Returns 0 when none has.
   int (*poll)(void* connection, int64_t* from, const char** bytes,
               size_t* byte_count, char* error, size_t error_bytes);
 };
 
-// The one symbol of libholdfast_mpi.so.
+// The only symbol that libholdfast_mpi.so exports.
 const HoldfastMpiCalls* holdfast_mpi_calls();
 
 }  // extern "C"

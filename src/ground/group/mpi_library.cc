@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kLibrary = "libholdfast_mpi.so";
 constexpr const char* kLibraryVariable = "HOLDFAST_MPI_LIBRARY";
 
-// The folder of the file that holds this code: the program's, or that of
+// The folder of the file that contains this code: the program, or
 // libholdfast.so. Empty when it cannot be found.
 std::string OwnFolder() {
   Dl_info info = {};
@@ -55,8 +55,8 @@ Result<CallsFunction> FindCalls() {
   }
   std::string tried;
   for (const std::string& file : Candidates()) {
-    // RTLD_GLOBAL: MPI loads plug-ins of its own, which look for its symbols
-    // everywhere.
+    // RTLD_GLOBAL, because MPI loads its own plug-ins, which search all
+    // libraries for its symbols.
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) {
       const char* why = dlerror();
@@ -101,7 +101,7 @@ Result<std::shared_ptr<ProcessTransport>> OpenMpi(const MpiOptions& options) {
   return MakeMpiTransport(*calls, world);
 }
 
-// The first of `names` that the environment has as a number.
+// The first of the variables `names` that is set to a number.
 std::optional<long> NumberFromEnvironment(
     std::initializer_list<const char*> names) {
   for (const char* name : names) {
@@ -118,8 +118,9 @@ std::optional<long> NumberFromEnvironment(
 
 Result<std::shared_ptr<ProcessTransport>> MpiTransport(
     const MpiOptions& options) {
-  // One transport a communicator: two would take each other's messages. The map
-  // is never destroyed: transports may be asked for while the process exits.
+  // One transport per communicator: two would take each other's messages. The
+  // map is never destroyed, because transports may be requested while the
+  // process exits.
   static std::mutex mutex;
   static auto* transports =
       new std::map<std::optional<int>, std::shared_ptr<ProcessTransport>>;
@@ -132,7 +133,8 @@ Result<std::shared_ptr<ProcessTransport>> MpiTransport(
 }
 
 bool StartedByMpi() {
-  // Open MPI sets the first; MPICH and its kin set the second, also below srun.
+  // Open MPI sets the first; MPICH and its relatives set the second, also under
+  // srun.
   const std::optional<long> size =
       NumberFromEnvironment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
   if (size) return *size > 1;

@@ -47,8 +47,8 @@ class MpiMessages : public ProcessTransport {
     const auto deadline = WaitClock::now() + WaitTime(timeout_seconds);
     auto pause = std::chrono::duration_cast<WaitClock::duration>(kPauseMin);
     for (;;) {
-      // The clock decides only after every message that has come is taken: a
-      // receiver that was late itself must not call others missing.
+      // All messages that have arrived are taken before the clock is checked: a
+      // receiver that was itself late must not report others as missing.
       HF_ASSIGN_OR_RETURN(const bool has_come, TakeOne());
       const auto found = waiting_.find(key);
       if (found != waiting_.end()) {
@@ -71,7 +71,7 @@ class MpiMessages : public ProcessTransport {
  private:
   using Key = std::pair<int64_t, std::string>;  // sender, topic
 
-  // Moves one message from MPI to `waiting_`; false: none has come.
+  // Moves one message from MPI to `waiting_`; false if none has arrived.
   Result<bool> TakeOne() {
     std::array<char, 512> error = {};
     int64_t from = 0;
@@ -101,7 +101,7 @@ class MpiMessages : public ProcessTransport {
 
   const HoldfastMpiCalls& calls_;
   HoldfastMpiWorld world_;
-  std::multimap<Key, std::string> waiting_;  // came, not yet asked for
+  std::multimap<Key, std::string> waiting_;  // arrived, not yet requested
 };
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST_F(MpiTransportTest, FindsMessagesByTopicInAnyOrder) {
   EXPECT_EQ(*transports_[1]->Receive(0, "b", 0), binary);
   EXPECT_EQ(*transports_[1]->Receive(0, std::string(200, 't'), 0), "");
   EXPECT_EQ(*transports_[1]->Receive(0, "a", 0), "one");
-  // Each is given once.
+  // Each message is delivered once.
   EXPECT_EQ(transports_[1]->Receive(0, "a", 0).status().code(),
             StatusCode::kDeadlineExceeded);
 }

@@ -19,11 +19,11 @@
 namespace holdfast {
 namespace {
 
-// A rank that has not come after this, while others wait, is named; and again
-// when this many times as long is over.
+// A rank that has not arrived after this time, while others wait, is reported
+// as late; and again after this many times as long.
 constexpr double kLateSeconds = 3;
 constexpr double kLateGrowth = 4;
-// So many are looked up in a line about many.
+// The line about late ranks reports the known state of at most this many.
 constexpr size_t kKnownRanksMax = 4;
 
 constexpr size_t kNameBytesMax = 140;  // leaves room for the rest of a topic
@@ -41,7 +41,7 @@ std::string SecondsText(double seconds) {
   return text + " s";
 }
 
-// A name that topics can hold, whatever the caller's is.
+// A form of the caller's name that topics can hold.
 std::string TopicName(std::string_view name) {
   const bool is_plain = std::all_of(
       name.begin(), name.end(), [](char c) { return c > ' ' && c < '\x7f'; });
@@ -56,14 +56,14 @@ std::string TopicName(std::string_view name) {
 }
 
 using Values = std::vector<std::string>;
-// Makes rank 0's answer of all ranks' values.
+// Computes rank 0's answer from all ranks' values.
 using AnswerFunction = Values (*)(Values values, int64_t root);
 
 Values AllOf(Values values, int64_t) { return values; }
 Values OneOf(Values values, int64_t root) { return {std::move(values[root])}; }
 Values NoneOf(Values, int64_t) { return {}; }
 
-// The values that this rank brings to a meeting, and those that it wants.
+// The value that this rank brings to a meeting, and the values that it wants.
 struct Visit {
   Meeting meeting;
   std::string value;
@@ -77,15 +77,15 @@ struct Visit {
   }
 };
 
-// How a meeting ended on this rank.
+// The result of a meeting on this rank.
 struct Outcome {
   Result<Values> values;
-  bool is_told = false;  // the failure: the others have it too, or will
-  bool is_past = false;  // its call was over, and none of this rank's
+  bool is_told = false;  // the other ranks have the failure, or will
+  bool is_past = false;  // its call, over by now, was not this rank's
   std::vector<int64_t> failed_ranks;
 };
 
-// One meeting as rank 0 holds it; all by member.
+// One meeting as rank 0 sees it; indexed by member.
 struct Collected {
   std::vector<std::optional<ArrivalFrame>> arrivals;
   std::vector<bool> was_told;  // got a WaitingFrame
@@ -203,12 +203,13 @@ class StarGroup : public ProcessGroup {
     ++meeting_;
     failed_ranks_ = std::move(outcome.failed_ranks);
     if (outcome.is_told) left_ = outcome.values.status();
-    // The scope around, if there is one, tells the others of what is not told.
+    // A surrounding scope, if any, reports to the others a failure that they
+    // have not been sent.
     EndCall(Status(), 0);
     return std::move(outcome.values);
   }
 
-  // Tells the others of a failure, whatever they will meet for next.
+  // Reports a failure to the others, whatever they meet for next.
   void Leave(const Status& failure, double wait_seconds_max) {
     left_ = failure;
     failed_ranks_ = {members_[rank_]};
@@ -220,7 +221,8 @@ class StarGroup : public ProcessGroup {
     }
   }
 
-  // From destructors too: without memory, as where sending fails.
+  // Also called from destructors; running out of memory is treated like a
+  // failed send.
   void TryLeave(const Status& failure, double wait_seconds_max) {
     (void)CatchBadAlloc([&] {
       Leave(failure, wait_seconds_max);
@@ -229,13 +231,13 @@ class StarGroup : public ProcessGroup {
   }
 
   void SendLeave(uint64_t meeting, const Status& failure) {
-    // Where even this fails, the others' deadline is what is left.
+    // If even this fails, the others have only their deadline.
     (void)transport_->Send(
         members_[0], Topic(meeting, "arrival"),
         EncodeFrame(ArrivalFrame{"", "", "", failure, true}));
   }
 
-  // The part of a rank other than 0.
+  // The meeting on a rank other than 0.
   Outcome Attend(const Visit& visit, double timeout_seconds) {
     const ArrivalFrame arrival{std::string(visit.meeting.phase),
                                std::string(visit.meeting.file), visit.value,
@@ -248,7 +250,7 @@ class StarGroup : public ProcessGroup {
       return {failure, true, false, {}};
     }
     Outcome outcome = Learn(visit, timeout_seconds);
-    // Rank 0 may think that all is well.
+    // Rank 0 may believe that all is well.
     if (!outcome.values.ok() && !outcome.is_told) {
       SendLeave(meeting_ + 1, outcome.values.status());
       outcome.is_told = true;
@@ -266,7 +268,7 @@ class StarGroup : public ProcessGroup {
       if (!frame.ok()) return {frame.status(), false, false, {}};
     }
     if (auto* failure = std::get_if<FailureFrame>(&*frame)) {
-      // A rank 0 that failed before it met anybody was nowhere.
+      // A rank 0 that failed before its first meeting reports no phase.
       const bool is_past = meeting_ == 0 && failure->was_missed &&
                            !failure->phase.empty() &&
                            !visit.IsOf(failure->phase, failure->file);
@@ -277,11 +279,11 @@ class StarGroup : public ProcessGroup {
     return {std::move(given->values), false, false, {}};
   }
 
-  // A rank among the first few names rank 0 when it does not come.
+  // Only ranks that are powers of two report that rank 0 is late.
   bool NamesRankZero() const { return (rank_ & (rank_ - 1)) == 0; }
 
-  // As the transport's, from rank 0. It comes late when `visit` is not null and
-  // nothing is there after a while.
+  // Like the transport's Receive, from rank 0. If `visit` is not null, rank 0
+  // is reported as late when nothing has arrived after a while.
   Result<std::string> ReceiveFromZero(std::string_view kind, double seconds,
                                       const Visit* visit) {
     if (visit == nullptr || !NamesRankZero() || seconds <= kLateSeconds) {
@@ -297,8 +299,8 @@ class StarGroup : public ProcessGroup {
 
   Result<Frame> Await(std::string_view kind, const std::string& where,
                       double seconds, const Visit* visit = nullptr) {
-    // Longer than rank 0 waits, so that its answer, which names the ranks that
-    // are missing, has the time to come.
+    // Longer than rank 0 waits, so that its answer, which names the missing
+    // ranks, has time to arrive.
     const double timeout_seconds = seconds + std::max(0.5, seconds / 10);
     Result<std::string> bytes = ReceiveFromZero(kind, timeout_seconds, visit);
     if (!bytes.ok() && bytes.status().code() == StatusCode::kDeadlineExceeded) {
@@ -315,7 +317,7 @@ class StarGroup : public ProcessGroup {
     return frame;
   }
 
-  // The part of rank 0.
+  // The meeting on rank 0.
   Outcome Hold(const Visit& visit, double timeout_seconds) {
     Collected collected;
     collected.arrivals.resize(members_.size());
@@ -345,12 +347,13 @@ class StarGroup : public ProcessGroup {
     return {std::move(answer.values), false, false, {}};
   }
 
-  // Fails when a message cannot be had or understood; not for what they say.
+  // Fails when a message cannot be received or decoded, but not because of a
+  // failure that it reports.
   Status Collect(const Visit& visit, double timeout_seconds,
                  Collected& collected) {
     const auto start = WaitClock::now();
     const auto deadline = start + WaitTime(timeout_seconds);
-    // Ranks that wait must not take rank 0 for dead when it came late itself.
+    // Waiting ranks must not consider rank 0 dead when it was late itself.
     const auto note_time =
         start + WaitTime(std::min(1.0, timeout_seconds / 20));
     HF_RETURN_IF_ERROR(ReceiveMissing(visit, note_time, collected));
@@ -369,7 +372,7 @@ class StarGroup : public ProcessGroup {
     return ReceiveMissing(visit, deadline, collected);
   }
 
-  // The ranks that the others wait for, and where they were last seen.
+  // Reports the ranks that the others wait for, and where they were last seen.
   void NameLate(const Visit& visit, const std::vector<int64_t>& members,
                 double seconds) const {
     RanksByText texts;
@@ -392,7 +395,7 @@ class StarGroup : public ProcessGroup {
     return visit.meeting.timeout_seconds.value_or(options_.timeout_seconds);
   }
 
-  // Once the deadline is over, looks at who has come.
+  // After the deadline it still checks which messages have arrived.
   Status ReceiveMissing(const Visit& visit, WaitClock::time_point deadline,
                         Collected& collected) {
     for (const int64_t member : collected.Missing()) {
@@ -432,8 +435,8 @@ class StarGroup : public ProcessGroup {
     return Status();
   }
 
-  // Where the others were in this call, when they are in a call that rank 0
-  // left out: they began it by themselves, and gave up waiting.
+  // Where the others were in this call, if they are in a call that rank 0 left
+  // out: they began it by themselves, and gave up waiting.
   std::optional<ArrivalFrame> DeadCall(const Visit& visit,
                                        const Collected& collected) {
     if (meeting_ > 0) return std::nullopt;
@@ -460,7 +463,7 @@ class StarGroup : public ProcessGroup {
     return {failure.status, true, true, {}};
   }
 
-  // An ok status means that there is no failure.
+  // An ok status means that nothing failed.
   FailureFrame FailureOf(const Visit& visit, const Status& gathered,
                          double timeout_seconds,
                          const Collected& collected) const {
@@ -506,9 +509,10 @@ class StarGroup : public ProcessGroup {
         ": the ranks are in different phases: " + phases.Join(" at "));
   }
 
-  // Every rank is told, also one that has not come yet: it finds the answer
-  // waiting. Fails when nobody could be told: one rank that cannot be reached
-  // is missed in the next meeting, and the others would not know of a failure.
+  // Sends the frame to every rank, even one that has not arrived yet: it finds
+  // the answer waiting. Fails if no rank could be reached: a single unreachable
+  // rank is missed in the next meeting, but otherwise the others would not
+  // learn of a failure.
   Status Tell(const Collected& collected, Frame frame) {
     Status first;
     bool is_told = false;
@@ -529,7 +533,7 @@ class StarGroup : public ProcessGroup {
     return is_told ? Status() : first;
   }
 
-  // "ranks 3, 4 (node-7, node-8)": who is to be looked for, and where.
+  // "ranks 3, 4 (node-7, node-8)": which ranks are missing, and on which hosts.
   std::string Missed(const std::vector<int64_t>& ranks) const {
     constexpr size_t kHostsMax = 4;
     std::string hosts;
@@ -540,7 +544,7 @@ class StarGroup : public ProcessGroup {
     return RankList(ranks) + (hosts.empty() ? "" : " (" + hosts + ")");
   }
 
-  // Messages name processes as their transport does, in subgroups too.
+  // Messages name processes as their transport does, even in subgroups.
   std::vector<int64_t> WorldRanks(const std::vector<int64_t>& members) const {
     std::vector<int64_t> ranks;
     for (const int64_t member : members) ranks.push_back(members_[member]);
@@ -566,10 +570,10 @@ class StarGroup : public ProcessGroup {
   ProcessGroupOptions options_;
   std::string topic_name_;
   int64_t rank_ = 0;
-  uint64_t call_ = 0;     // this one, or else the next
-  uint64_t meeting_ = 0;  // the next, in this call
-  int depth_ = 0;         // of BeginCalls
-  Status left_;           // why this rank has left the call; ok: it has not
+  uint64_t call_ = 0;     // the current call, or else the next
+  uint64_t meeting_ = 0;  // the next in this call
+  int depth_ = 0;         // nesting of BeginCalls
+  Status left_;           // why this rank left the call; ok if it has not
   std::vector<int64_t> failed_ranks_;
 };
 
@@ -599,7 +603,7 @@ GroupCall::GroupCall(ProcessGroup* group) : group_(group) {
 GroupCall::GroupCall(GroupCall&& other) noexcept
     : group_(std::exchange(other.group_, nullptr)) {}
 
-// Runs for calls that ended already, too, and when memory has run out.
+// Also runs for calls that have ended, and when memory has run out.
 GroupCall::~GroupCall() {
   if (group_ == nullptr) return;
   End(CatchBadAlloc([] { return CancelledError("left the call unfinished"); }));

@@ -25,9 +25,9 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr double kPatience = 60;  // of tests in which all come
+constexpr double kPatience = 60;  // for tests in which all ranks arrive
 
-// `body` on a thread for each rank.
+// Runs `body` on a thread for each rank.
 void OnRanks(const std::vector<std::shared_ptr<ProcessTransport>>& transports,
              double timeout_seconds,
              const std::function<void(ProcessGroup&)>& body,
@@ -83,7 +83,7 @@ TEST(ProcessGroup, AgreesWithTheLowestRankThatFailed) {
     if (group.rank() == 2) mine = ResourceExhaustedError("disk full");
     EXPECT_EQ(group.Agree({"write", "/ckpt"}, mine).ToString(),
               "RESOURCE_EXHAUSTED: ranks 1, 2: disk full; rank 4: torn");
-    // A failure ends nothing: the next meeting is held.
+    // A failure does not end the group: the next meeting takes place.
     EXPECT_TRUE(group.Agree({"write", "/ckpt"}, Status()).ok());
   });
 }
@@ -122,7 +122,7 @@ TEST(ProcessGroup, NamesTheRanksThatDoNotCome) {
           },
           {2, 4});
   EXPECT_EQ(told, 3);
-  // A rank that comes late finds the verdict, and waits for nobody.
+  // A late rank finds the verdict, and does not wait.
   const auto late = MakeProcessGroup(transports[4], {.timeout_seconds = 1e9});
   EXPECT_EQ(late->Agree({"commit", "/ckpt/7"}, Status()).ToString(), expected);
 }
@@ -141,9 +141,7 @@ TEST(ProcessGroup, NamesRankZeroWhenItIsSilent) {
           {0});
 }
 
-// Rank 0 was late itself and then waits for another: those that wait for it
-// must blame the other.
-// The lines said on standard error while this lives.
+// Collects the lines written to standard error while it exists.
 class SaidLines {
  public:
   SaidLines() {
@@ -159,7 +157,7 @@ class SaidLines {
   SaidLines(const SaidLines&) = delete;
   SaidLines& operator=(const SaidLines&) = delete;
 
-  // The first line; "" when none comes in the five seconds that are promised.
+  // The first line; "" when none arrives within the promised five seconds.
   std::string First() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(5),
@@ -173,7 +171,7 @@ class SaidLines {
   std::vector<std::string> lines_;
 };
 
-// A rank that comes when somebody has said that it is late.
+// One rank arrives only after it was reported as late.
 void MeetWithOneLate(int64_t late_rank, SaidLines& said, std::string& first) {
   OnRanks(MakeThreadTransports(4), kPatience, [&](ProcessGroup& group) {
     if (group.rank() == late_rank) first = said.First();
@@ -215,6 +213,8 @@ TEST(ProcessGroup, SaysWhatIsKnownOfALateRank) {
   EXPECT_THAT(first, HasSubstr("for rank 1: in encode, rank 1\n"));
 }
 
+// Rank 0 was late itself and then waits for another rank: ranks that wait for
+// rank 0 must blame the other one.
 TEST(ProcessGroup, RankZeroSaysThatItHasCome) {
   const auto transports = MakeThreadTransports(3);
   constexpr double kTimeout = 0.2;
@@ -242,7 +242,7 @@ TEST(ProcessGroup, SubgroupsMeetAlone) {
     ASSERT_TRUE(all.ok()) << all.status().ToString();
     EXPECT_THAT(
         *all, is_odd ? ElementsAre("1", "3", "5") : ElementsAre("0", "2", "4"));
-    // By the rank of the process, as its log has it.
+    // With the rank in the whole process group, as in the process's log.
     const Status mine = group.rank() == 3 ? NotFoundError("gone") : Status();
     EXPECT_EQ(half->Agree({"plan", ""}, mine).ToString(),
               is_odd ? "NOT_FOUND: rank 3: gone" : "OK");
@@ -279,7 +279,7 @@ TEST(GroupCall, AFailureIsToldAtAnyMeeting) {
       EXPECT_EQ(status.ToString(),
                 "NOT_FOUND: " + (group.rank() == bad ? "" : named) + "gone");
       EXPECT_THAT(group.failed_ranks(), ElementsAre(bad));
-      // The call is over, and the next is another.
+      // The call is over; the next call is independent of it.
       EXPECT_TRUE(group.Agree({"begin", "/c"}, Status()).ok());
       EXPECT_THAT(group.failed_ranks(), ElementsAre());
     }
@@ -292,7 +292,7 @@ TEST(GroupCall, NothingIsSentOnceItHasFailed) {
     const Status mine = group.rank() == 1 ? DataLossError("torn") : Status();
     const std::string failure = "DATA_LOSS: rank 1: torn";
     EXPECT_EQ(group.Agree({"a", ""}, mine).ToString(), failure);
-    // Some of them ask no more, others do.
+    // Some ranks ask for nothing more, others do.
     if (group.rank() < 2) {
       EXPECT_EQ(group.AllGather({"b", ""}, "").status().ToString(), failure);
       GroupCall nested(&group);
@@ -317,8 +317,8 @@ TEST(GroupCall, OneThatIsDroppedIsAFailure) {
   });
 }
 
-// Rank 0 comes late to a call of two meetings, which the others have given up:
-// it learns of that at the second, and does not keep them at their next call.
+// Rank 0 is late for a call of two meetings, which the others have given up: it
+// learns that at the second meeting, and does not delay their next call.
 TEST(GroupCall, WhoGivesUpOnRankZeroLeavesWord) {
   const auto transports = MakeThreadTransports(3);
   const auto two = [](ProcessGroup& group, const std::string& file) {
@@ -340,13 +340,13 @@ TEST(GroupCall, WhoGivesUpOnRankZeroLeavesWord) {
   EXPECT_EQ(groups[0]->call_number(), groups[1]->call_number());
 }
 
-// A rank that leaves a call out finds the others in their next one.
+// A rank that leaves a call out finds the others in their next call.
 TEST(GroupCall, FollowsTheOthers) {
   for (const int64_t idle : {0, 1, 2}) {
     const auto transports = MakeThreadTransports(3);
     for (const auto& transport : transports) {
       if (transport->rank() == idle) continue;
-      // Nobody waits for the one that is not there.
+      // Does not wait for the absent rank.
       auto group = MakeProcessGroup(transport, {.timeout_seconds = 0});
       EXPECT_EQ(group->Agree({"begin", "/a"}, Status()).code(),
                 StatusCode::kDeadlineExceeded);
@@ -359,7 +359,8 @@ TEST(GroupCall, FollowsTheOthers) {
   }
 }
 
-// The property: whatever fails, wherever, every good call after it succeeds.
+// Property: whatever fails, and wherever, every later call without failures
+// succeeds.
 TEST(GroupCall, RandomFailuresCostNoLaterCall) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
@@ -368,7 +369,7 @@ TEST(GroupCall, RandomFailuresCostNoLaterCall) {
       std::mt19937 plan(seed);  // the same on all ranks
       for (int round = 0; round < 25; ++round) {
         const int meeting_count = 1 + static_cast<int>(plan() % 5);
-        // At which meeting each rank fails, or never; before it or in it.
+        // The meeting at which each rank fails, if any; before or during it.
         std::vector<int> fails_at;
         int first = meeting_count;
         for (int64_t rank = 0; rank < size; ++rank) {
@@ -405,7 +406,7 @@ TEST(GroupCall, RandomFailuresCostNoLaterCall) {
         EXPECT_EQ(group.call_number(), static_cast<uint64_t>(round) + 1);
         if (first == meeting_count) continue;
         EXPECT_EQ(status.code(), StatusCode::kDataLoss);
-        // All that failed there first are named.
+        // All ranks that failed first there are named.
         if (!tells_itself && fails_at[rank] == first) continue;
         std::vector<int64_t> failed;
         for (int64_t i = 0; i < size; ++i) {
@@ -419,7 +420,7 @@ TEST(GroupCall, RandomFailuresCostNoLaterCall) {
   }
 }
 
-// Its messages to the last rank are lost, and it knows.
+// Fails to send messages to the last rank.
 class LosingTransport : public ProcessTransport {
  public:
   explicit LosingTransport(std::shared_ptr<ProcessTransport> transport)
@@ -443,7 +444,8 @@ class LosingTransport : public ProcessTransport {
   const std::shared_ptr<ProcessTransport> transport_;
 };
 
-// Those who met have the same outcome; the next meeting misses the third.
+// The two ranks that met have the same outcome; the next meeting misses the
+// third.
 TEST(ProcessGroup, ARankThatCannotBeToldFailsNobodyElse) {
   auto transports = MakeThreadTransports(3);
   transports[0] = std::make_shared<LosingTransport>(transports[0]);
@@ -461,7 +463,8 @@ TEST(ProcessGroup, ARankThatCannotBeToldFailsNobodyElse) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Gives rank `size` - 1 of a group whose others are written out in a test.
+// Acts as rank `size` - 1 of a group whose other messages are scripted by a
+// test.
 class ScriptedTransport : public ProcessTransport {
  public:
   ScriptedTransport(int64_t rank, std::map<std::string, std::string> incoming)
@@ -501,7 +504,7 @@ TEST(ProcessGroup, RankZeroRefusesForeignMessages) {
     const Status status = group->Agree({"write", "/c"}, Status());
     EXPECT_EQ(status.code(), StatusCode::kDataLoss);
     EXPECT_THAT(status.ToString(), HasSubstr("write: /c: rank 1"));
-    // The other rank hears of it.
+    // The other rank is informed.
     const auto frame = DecodeFrame(transport->sent_.at("holdfast/0/0/answer"));
     ASSERT_TRUE(frame.ok());
     EXPECT_EQ(std::get<FailureFrame>(*frame).status.ToString(),
@@ -569,7 +572,7 @@ TEST(ProcessGroup, AnyNameMakesATopic) {
     EXPECT_FALSE(group->Agree({"write", ""}, Status()).ok());
     EXPECT_FALSE(
         group->Subgroup({0, 1}, name)->Agree({"write", ""}, Status()).ok());
-    ASSERT_EQ(transport->sent_.size(), 4u);  // and word of leaving, for each
+    ASSERT_EQ(transport->sent_.size(), 4u);  // and a leave message for each
     for (const auto& [topic, message] : transport->sent_) {
       for (const char c : topic) EXPECT_TRUE(c > ' ' && c < '\x7f') << topic;
     }

@@ -1,6 +1,6 @@
-// Ranks as text: "rank 3", "ranks 0-2, 5", and what they say.
+// Ranks as text ("rank 3", "ranks 0-2, 5"), and what ranks reported.
 //
-// Thread-safety: pure functions; one thread a RanksByText.
+// Thread-safety: pure functions; one thread per RanksByText.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,16 @@
 
 namespace holdfast {
 
-// `ranks` ascending. Long lists end in "and 12 more".
+// `ranks` is ascending. Long lists end in "and 12 more".
 std::string RankList(const std::vector<int64_t>& ranks);
 
-// Ranks that say the same, named together, in the order of their first.
+// Groups the ranks that reported the same text, in the order of their first
+// rank.
 class RanksByText {
  public:
   void Add(const std::string& text, int64_t rank);
-  // "rank 2: full; ranks 3, 4: lost" with ": " between ranks and texts. Many
-  // texts end in "and 12 ranks more".
+  // "rank 2: full; ranks 3, 4: lost" with ": " between ranks and texts. A long
+  // list of texts ends in "and 12 ranks more".
   std::string Join(std::string_view separator) const;
 
  private:

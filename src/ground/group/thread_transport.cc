@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// All ranks leave their messages here.
+// Holds the messages of all ranks.
 class Mailboxes {
  public:
   Status Put(int64_t from, int64_t to, std::string_view topic,

@@ -1,7 +1,7 @@
-// Members of the JSON objects that services answer with.
+// Reads members of the JSON objects that services return.
 //
-// Thread-safety: pure functions. Errors: DataLoss (no JSON object), without the
-// text: it may hold anything.
+// Thread-safety: pure functions. Errors: DataLoss (not a JSON object); messages
+// leave out the text, since it may contain anything.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 namespace holdfast {
 
 Result<nlohmann::json> ParseJsonObject(std::string_view text);
-// "" where no such member exists or it is not a string.
+// "" if no such member exists or it is not a string.
 std::string StringMember(const nlohmann::json& json, std::string_view name);
-// A number, or its digits in a string, as Google writes 64 bits.
+// A number, or its digits in a string, as Google writes 64-bit numbers.
 std::optional<uint64_t> NumberMember(const nlohmann::json& json,
                                      std::string_view name);
-// The object as a line; what is no UTF-8 is replaced.
+// The object on one line; bytes that are not UTF-8 are replaced.
 std::string JsonLine(const nlohmann::json& json);
 
 }  // namespace holdfast

@@ -41,8 +41,8 @@ size_t SkipDigits(std::string_view text, size_t position) {
   return position;
 }
 
-// ordered_json finds a member by looking at each one. The index keeps an object
-// with many members linear.
+// ordered_json finds a member by checking each one. The index keeps the time
+// linear for an object with many members.
 class ObjectBuilder {
  public:
   explicit ObjectBuilder(nlohmann::ordered_json& value)
@@ -50,7 +50,7 @@ class ObjectBuilder {
 
   nlohmann::ordered_json& Member(std::string_view key) {
     const auto [entry, is_new] =
-        // As Python does, the last of equal keys wins, in the place of the
+        // As in Python, the last of equal keys wins, in the position of the
         // first.
         index_.emplace(std::string(key), members_.size());
     if (is_new) members_.emplace_back(entry->first, nullptr);
@@ -273,8 +273,8 @@ Status JsonScanner::ReadInteger(Int& value) {
 Status JsonScanner::ReadInt64(int64_t& value) { return ReadInteger(value); }
 Status JsonScanner::ReadUint64(uint64_t& value) { return ReadInteger(value); }
 
-// A number too large for a double is infinity, and a too small one is zero, as
-// in Python.
+// A number too large for a double becomes infinity, and one too small becomes
+// zero, as in Python.
 Status JsonScanner::ReadNumber(nlohmann::ordered_json& value) {
   std::string_view token;
   bool is_integer = false;

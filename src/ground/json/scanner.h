@@ -1,7 +1,7 @@
-// JsonScanner: reads JSON text front to back, without building a document.
+// JsonScanner: reads JSON text from front to back, without building a document.
 //
 // Accepts what Python's json module writes: RFC 8259, and the words NaN,
-// Infinity and -Infinity. Strict otherwise; unpaired surrogate escapes and
+// Infinity and -Infinity. Otherwise strict: unpaired surrogate escapes and
 // bytes that are not UTF-8 are refused.
 //
 //   JsonScanner in(text);
@@ -11,7 +11,7 @@
 //   }));
 //   HF_RETURN_IF_ERROR(in.ReadEnd());
 //
-// Thread-safety: one thread a scanner. Ownership: borrows the text.
+// Thread-safety: one thread per scanner. Ownership: borrows the text.
 // Units: offsets in bytes.
 // Errors: DataLoss "member: member: offset N: why"; after a failure the scanner
 // must not be used again. Containers deeper than kJsonDepthMax are refused.
@@ -31,8 +31,8 @@ namespace holdfast {
 
 inline constexpr int kJsonDepthMax = 128;
 
-// An integer beyond 64 bits in a document, which has no type for it: binary of
-// a subtype, which AppendPythonJson writes as a number.
+// Represents an integer beyond 64 bits, for which a document has no type: a
+// binary value with a subtype, which AppendPythonJson writes as a number.
 nlohmann::ordered_json BigInteger(std::string_view digits);
 // Nullopt for any other value.
 std::optional<std::string> DigitsOfBigInteger(
@@ -54,11 +54,11 @@ class JsonScanner {
   Status ReadUint64(uint64_t& value);
   Status ReadBool(bool& value);
   Status ReadNull();
-  // Any value as a document; of duplicate members the last counts, as in
-  // Python. Integers beyond 64 bits keep their digits (BigInteger).
+  // Reads any value as a document; of duplicate members the last one wins, as
+  // in Python. Integers beyond 64 bits keep their digits (BigInteger).
   Status ReadDocument(nlohmann::ordered_json& value);
   Status SkipValue();
-  // Only white space is left.
+  // Checks that only white space is left.
   Status ReadEnd();
 
   // `on_member(std::string_view key)` reads the member's value. The key is
@@ -74,7 +74,8 @@ class JsonScanner {
 
  private:
   Status Open(char bracket);
-  // Whether another item follows; consumes the comma or the closing bracket.
+  // Sets `more` to whether another item follows; consumes the comma or the
+  // closing bracket.
   Status Next(char closing, bool is_first, bool& more);
   // A key and its colon. The view points into the text, or into `scratch`
   // when the key has escapes.

@@ -123,7 +123,7 @@ TEST(JsonScanner, DocumentsFollowPython) {
   EXPECT_EQ(value->begin().key(), "b");
 }
 
-// No program gets another number back than it saved.
+// A program gets back exactly the number that it saved.
 TEST(JsonScanner, IntegersBeyond64BitsKeepTheirDigits) {
   const std::string text =
       R"({"a": 340282366920938463463374607431768211456, "b": [-9223372036854775809]})";

@@ -79,8 +79,8 @@ void AppendArray(std::string& out, const ordered_json& value) {
   out += ']';
 }
 
-// Puts the point into `digits`; `exponent` is that of the first one: 1.5e3 is
-// "15" and 3.
+// Inserts the decimal point into `digits`; `exponent` is that of the first
+// digit: 1.5e3 is "15" and 3.
 std::string FixedPoint(const std::string& digits, int exponent) {
   if (exponent < 0) return "0." + std::string(-exponent - 1, '0') + digits;
   const size_t integer_count = exponent + 1;

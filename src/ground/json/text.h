@@ -1,12 +1,12 @@
-// JSON text as Python's json.dumps and as TensorStore write it.
+// JSON text in the exact forms that Python's json.dumps and TensorStore write.
 //
 // Python: ", " and ": " between items, everything beyond ASCII as \uXXXX
 // (surrogate pairs above U+FFFF), floats as repr() prints them, NaN and
 // Infinity as words. TensorStore: nlohmann's compact dump of sorted members,
-// UTF-8 as it is.
+// with UTF-8 unescaped.
 // Thread-safety: pure functions.
-// Errors: parsing gives DataLoss with the byte offset. Writers do not fail;
-// bytes that are not UTF-8 become U+FFFD.
+// Errors: a parse failure is DataLoss with the byte offset. Writers do not
+// fail; bytes that are not UTF-8 become U+FFFD.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -22,15 +22,15 @@ std::string PythonJsonText(const nlohmann::ordered_json& value);
 void AppendPythonJson(std::string& out, const nlohmann::ordered_json& value);
 // A quoted string, ASCII only.
 void AppendPythonJsonString(std::string& out, std::string_view text);
-// repr(value): the shortest digits that read back, 1e-05, 1e+16, inf as
-// Infinity.
+// repr(value): the fewest digits that parse to the same value, in forms such as
+// 1e-05 and 1e+16; inf is written as Infinity.
 void AppendPythonJsonFloat(std::string& out, double value);
 
 // A quoted string in UTF-8: only quotes, backslashes and control characters
 // are escaped.
 void AppendCompactJsonString(std::string& out, std::string_view text);
 
-// One whole document; also accepts NaN and Infinity, as Python does.
+// Parses one complete document; also accepts NaN and Infinity, as Python does.
 Result<nlohmann::ordered_json> ParseJsonText(std::string_view text);
 
 }  // namespace holdfast

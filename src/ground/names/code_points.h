@@ -1,6 +1,7 @@
-// Text as code points, so that positions in messages are Python's.
+// Text as code points, so that positions in messages match Python's.
 //
-// Thread-safety: pure functions. Errors: InvalidArgument for what is no UTF-8.
+// Thread-safety: pure functions. Errors: InvalidArgument for text that is not
+// UTF-8.
 #pragma once
 
 #include <string>
@@ -22,7 +23,8 @@ constexpr bool IsOctal(char32_t c) { return c >= '0' && c <= '7'; }
 constexpr bool IsAsciiLetter(char32_t c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-// ASCII identifiers, and anything beyond ASCII in them.
+// True for ASCII identifiers, which may also contain any character beyond
+// ASCII.
 bool IsIdentifier(std::u32string_view name);
 // "MESSAGE at position N", as Python's re.error prints it.
 Status RegexError(std::string message, size_t position);

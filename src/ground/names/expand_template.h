@@ -1,4 +1,4 @@
-// Python's match.expand: a text in which references stand for groups.
+// Python's match.expand: replaces the group references in a text.
 //
 // Source: Python 3.11, "re.sub" of the library reference.
 // Thread-safety: pure function.
@@ -16,7 +16,8 @@
 
 namespace holdfast {
 
-// `groups` are a match's, the whole first; one that took no part is empty.
+// `groups` are the groups of a match, the whole match first; a group that did
+// not participate counts as empty.
 Result<std::string> ExpandTemplate(
     std::string_view text,
     const std::vector<std::optional<std::string_view>>& groups,

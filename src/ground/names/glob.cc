@@ -12,21 +12,21 @@
 namespace holdfast {
 namespace {
 
-// One pattern element against one character. `used` is its length.
+// Matches one pattern element against one character. `used` is its length.
 struct OneMatch {
   bool matches = false;
   size_t used = 1;
 };
 
-// "[a-z]" at the start of `pattern`; nullopt when it is not closed, and `[`
-// then stands for itself.
+// "[a-z]" at the start of `pattern`; nullopt when it is not closed, in which
+// case `[` is an ordinary character.
 std::optional<OneMatch> MatchSet(std::string_view pattern, char c) {
   size_t i = 1;
   const bool negated = i < pattern.size() && pattern[i] == '!';
   if (negated) ++i;
   const size_t begin = i;
   bool found = false;
-  // A `]` that comes first belongs to the set.
+  // A `]` in first position belongs to the set.
   while (i < pattern.size() && (pattern[i] != ']' || i == begin)) {
     const bool range = i + 2 < pattern.size() && pattern[i + 1] == '-' &&
                        pattern[i + 2] != ']';
@@ -50,8 +50,8 @@ OneMatch MatchOne(std::string_view pattern, char c) {
   return {pattern[0] == c, 1};
 }
 
-// Greedy with one point of return, the last star: linear in practice and
-// never exponential.
+// Greedy, and backtracks only to the last star: linear in practice and never
+// exponential.
 bool MatchWithoutBraces(std::string_view pattern, std::string_view text) {
   size_t p = 0, t = 0;
   std::optional<size_t> star;
@@ -78,14 +78,14 @@ bool MatchWithoutBraces(std::string_view pattern, std::string_view text) {
   return p == pattern.size();
 }
 
-// Where the first brace opens, its commas and where it closes.
+// The positions of an opening brace, its commas and its closing brace.
 struct Brace {
   size_t open = std::string_view::npos;
   std::vector<size_t> commas;
   size_t close = std::string_view::npos;
 };
 
-// The first brace that is closed and has a comma.
+// The first closed brace that has a comma.
 std::optional<Brace> FindBrace(std::string_view pattern) {
   std::vector<Brace> open;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -105,11 +105,11 @@ std::optional<Brace> FindBrace(std::string_view pattern) {
   return std::nullopt;
 }
 
-// Braces multiply: what would stand for more globs than this has none.
+// Braces multiply: a pattern that expands to more globs than this gets none.
 constexpr size_t kAlternativeCountMax = 1000;
 
-// The globs without braces that `pattern` stands for. The innermost brace goes
-// first, so that those around it see none inside.
+// The globs without braces that `pattern` expands to. The innermost brace is
+// expanded first, so that the braces around it contain none.
 std::vector<std::string> Alternatives(std::string_view pattern) {
   std::vector<std::string> done;
   std::vector<std::string> open = {std::string(pattern)};

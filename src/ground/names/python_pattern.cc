@@ -34,7 +34,7 @@ class Translator {
   enum class Item { kNone, kRepeatable, kPosition, kRepetition };
 
   bool AtEnd() const { return position_ == pattern_.size(); }
-  // 0 at the end; a NUL in the pattern is nowhere special.
+  // 0 at the end; a NUL in the pattern has no special meaning anywhere.
   char32_t Peek(size_t ahead = 0) const {
     const size_t at = position_ + ahead;
     return at < pattern_.size() ? pattern_[at] : 0;
@@ -56,7 +56,7 @@ class Translator {
   // A character that stands for itself.
   void EmitLiteral(char32_t c) {
     const bool is_plain = IsAsciiLetter(c) || IsDecimal(c) || c >= 0x80;
-    // PCRE2 gives a meaning to more characters than Python does; a backslash
+    // PCRE2 gives more characters a meaning than Python does; a backslash
     // before any other character is harmless.
     if (!is_plain) Emit("\\");
     AppendUtf8(result_.text, c);
@@ -106,7 +106,7 @@ class Translator {
     return digits;
   }
 
-  // "{2,3}" as PCRE2 writes it; empty where the brace stands for itself.
+  // "{2,3}" as PCRE2 writes it; empty where the brace is an ordinary character.
   std::string Bounds() {
     const size_t start = position_++;
     const std::string low = TakeDigits();
@@ -175,8 +175,8 @@ class Translator {
     return Status();
   }
 
-  // Handles escapes that mean the same inside a class and outside; false for
-  // others.
+  // Handles escapes that mean the same inside and outside a class; returns
+  // false for others.
   Result<bool> CommonEscape(size_t start, char32_t c) {
     switch (c) {
       case 'x':
@@ -232,7 +232,7 @@ class Translator {
     return Status();
   }
 
-  // Reads up to `more_max` octal digits after the one that was taken.
+  // Reads up to `more_max` octal digits after the one already read.
   Status Octal(size_t start, size_t more_max) {
     uint32_t value = pattern_[position_ - 1] - '0';
     for (size_t i = 0; i < more_max && !AtEnd() && IsOctal(Peek()); ++i) {
@@ -251,8 +251,8 @@ class Translator {
     if (IsOctal(pattern_[start + 1]) && IsOctal(Peek()) && IsOctal(Peek(1))) {
       return Octal(start, 2);
     }
-    // Python takes at most two digits: "\123" with three octal digits was a
-    // code point above.
+    // Python reads at most two digits: "\123" with three octal digits was
+    // handled above as a code point.
     if (!AtEnd() && IsDecimal(Peek())) ++position_;
     size_t group = 0;
     for (size_t i = start + 1; i < position_; ++i) {
@@ -368,8 +368,7 @@ class Translator {
     return Status();
   }
 
-  // The comment is dropped: what stands before it can still be repeated after
-  // it.
+  // Drops the comment: an item before it can still be repeated after it.
   Status Comment(size_t start) {
     while (!AtEnd()) {
       if (pattern_[position_++] == ')') return Status();
@@ -389,7 +388,7 @@ class Translator {
     return UnknownExtension(start);
   }
 
-  // Reads up to the terminator, and takes it.
+  // Reads up to the terminator, and skips it.
   Result<std::u32string> Name(char32_t terminator) {
     const size_t start = position_;
     const size_t end = pattern_.find(terminator, start);
@@ -476,7 +475,7 @@ class Translator {
         return RegexError("inline flag '" + std::string(1, char(c)) +
                               "' is not part of this release yet",
                           position_);
-      } else if (c != 'u' || is_off) {  // u is what text patterns are anyway
+      } else if (c != 'u' || is_off) {  // u is the default for text patterns
         return BadFlag(start, flags.empty());
       }
     }

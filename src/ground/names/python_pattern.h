@@ -1,9 +1,9 @@
 // Regular expressions in Python's syntax, rewritten for PCRE2.
 //
-// Refused with Python's messages: escapes, extensions and repetitions that
-// Python does not have but PCRE2 would take. Groups lose their names, which are
-// kept beside the pattern. Not part of this release: the inline flags a, L and
-// x, and \N{...}.
+// Escapes, extensions and repetitions that PCRE2 would accept but Python does
+// not are refused with Python's messages. Groups lose their names, which are
+// stored with the pattern. This release does not support the inline flags a, L
+// and x, and \N{...}.
 // Source: Python 3.11, "Regular Expression Syntax" of the library reference.
 // Thread-safety: pure function.
 // Errors: InvalidArgument "MESSAGE at position N" (in code points).
@@ -21,7 +21,7 @@ namespace holdfast {
 struct PcrePattern {
   std::string text;
   std::map<std::string, size_t> group_of_name;
-  size_t group_count = 0;  // without the whole match
+  size_t group_count = 0;  // not counting the whole match
 };
 
 Result<PcrePattern> TranslatePythonPattern(std::string_view pattern);

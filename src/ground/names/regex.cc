@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Far more than keys of trees need; PCRE2's own bounds allow minutes.
+// Far more than keys of trees need; PCRE2's own limits allow minutes.
 constexpr uint32_t kMatchSteps = 1'000'000;
 constexpr uint32_t kMatchHeapKib = 16 << 10;
 constexpr size_t kPatternBytesMax = 64 << 10;
@@ -119,7 +119,7 @@ Result<std::optional<RegexMatch>> Regex::FullMatch(
   }
   const PCRE2_SIZE* const bounds = pcre2_get_ovector_pointer(data.get());
   RegexMatch match(group_count_ + 1);
-  // Groups after the last one that took part are not counted.
+  // `count` does not include groups after the last one that participated.
   for (size_t i = 0; i < static_cast<size_t>(count) && i < match.size(); ++i) {
     if (bounds[2 * i] == PCRE2_UNSET) continue;
     match[i] = subject.substr(bounds[2 * i], bounds[2 * i + 1] - bounds[2 * i]);

@@ -1,7 +1,7 @@
 // Regular expressions in Python's syntax, matched by PCRE2.
 //
-// Text is Unicode, as Python's str patterns take it. A match is bounded in
-// steps and memory, so that no pattern can run for ever.
+// Text is Unicode, as in Python's str patterns. A match is bounded in steps and
+// memory, so no pattern can run forever.
 // Thread-safety: const methods may run concurrently.
 // Ownership: a RegexMatch borrows the subject.
 // Errors: InvalidArgument "regular expression 'P': WHY" for a malformed one;
@@ -20,20 +20,19 @@
 
 namespace holdfast {
 
-// Group 0 is the whole match; a group that took no part is absent.
+// Group 0 is the whole match; a group that did not participate is nullopt.
 using RegexMatch = std::vector<std::optional<std::string_view>>;
 
 class Regex {
  public:
-  // `pattern` as Python writes it.
   static Result<Regex> Compile(std::string_view pattern);
 
-  // Python's re.fullmatch: the match of the whole subject, or nothing.
+  // Python's re.fullmatch: matches the entire subject, or returns nullopt.
   Result<std::optional<RegexMatch>> FullMatch(std::string_view subject) const;
 
-  // Python's match.expand: `replacement` with \1, \g<1>, \g<name> replaced by
-  // their groups, and escapes by what they stand for. A group that took no
-  // part is empty. REQUIRES: a match of this expression.
+  // Python's match.expand: `replacement` with \1, \g<1> and \g<name> replaced
+  // by their groups, and escapes by the characters they stand for. A group that
+  // did not participate is empty. REQUIRES: a match of this expression.
   Result<std::string> Expand(std::string_view replacement,
                              const RegexMatch& match) const;
 

@@ -39,7 +39,7 @@ TEST(Regex, MatchesTheWholeSubjectOnly) {
   EXPECT_TRUE(Matches("", ""));
 }
 
-// Each line: Python's re.fullmatch agrees (3.11).
+// Every line agrees with Python's re.fullmatch (3.11).
 TEST(Regex, ReadsPythonsSyntax) {
   EXPECT_TRUE(Matches(R"((?P<k>\w)(?P=k))", "aa"));
   EXPECT_TRUE(Matches(R"((.)\1)", "aa"));

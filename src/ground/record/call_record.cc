@@ -11,7 +11,7 @@ namespace {
 
 thread_local CallRecord* call_of_thread = nullptr;
 
-// Less than this is over before anybody could look.
+// Less than this is done before anyone could look.
 constexpr uint64_t kWatchedBytesMin = 32 << 20;
 
 double SecondsSince(int64_t begun_ns, int64_t now_ns) {
@@ -90,7 +90,7 @@ void CallRecord::Publish(Publisher publisher) {
   }
   const std::lock_guard lock(mutex_);
   other_ = std::move(other);
-  // One rank with little to write is over before anybody could look, and
+  // A single rank with little to write is done before anyone could look, and
   // starts no threads.
   if (is_ended_ || is_watched_ || rank_count_ == 1) return;
   is_watched_ = true;
@@ -127,7 +127,7 @@ std::string CallRecord::OtherRank(int64_t rank) {
   return other ? other(rank) : std::string();
 }
 
-// Takes no memory: an exception for want of it may be on its way.
+// Allocates no memory: it may run while a bad_alloc is being handled.
 void CallRecord::Finish(bool has_failed) {
   bool was_watched = false;
   {

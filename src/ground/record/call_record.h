@@ -1,13 +1,14 @@
-// CallRecord: a save, load, conversion or copy that is under way: its rank,
-// which phase it is in, how far.
+// CallRecord: a save, load, conversion or copy in progress: its rank, its
+// phase, and how far it has come.
 //
 //   return InCall(CallKind::kSave, path, [&] { return SaveTree(...); });
 //
-// A call inside a call is a part of it. A thread that works for a call is on
-// its record (OnCall), by which events know their rank. Work that is under way
-// for long is looked at by a thread of its own (watchdog.h), and may be
-// published: its state is handed to a function about once an interval.
-// Thread-safety: any thread. Ownership: shared; the registry has weak ones.
+// A call inside a call is a part of it. A thread that works for a call is
+// attached to its record (OnCall), from which events take their rank. A
+// separate thread watches calls that run long (watchdog.h). A call's state may
+// be published: it is passed to a function about once per interval.
+// Thread-safety: any thread. Ownership: shared; the registry holds weak
+// pointers.
 // Units: bytes, seconds.
 #pragma once
 
@@ -42,12 +43,13 @@ struct CallState {
 class CallRecord {
  public:
   CallRecord(CallKind kind, std::string path);
-  // Counts it and writes what is asked for (outputs.h) unless End has.
+  // Counts the call and writes the requested outputs (outputs.h), unless End
+  // did.
   ~CallRecord();
   CallRecord(const CallRecord&) = delete;
   CallRecord& operator=(const CallRecord&) = delete;
 
-  // That this thread works for; null: none.
+  // The call that this thread works for, or null.
   static CallRecord* OfThread();
 
   void SetRank(int64_t rank, int64_t rank_count);
@@ -64,19 +66,20 @@ class CallRecord {
     double first_seconds = 1;  // after the call began
     double every_seconds = 1;
     std::function<void(const CallState&)> publish;
-    std::function<void()> withdraw;  // what was published
-    // The facts known of another rank, in words; empty: nothing.
+    std::function<void()> withdraw;  // removes what was published
+    // The facts known of another rank, in words; may be empty.
     std::function<std::string(int64_t rank)> other;
   };
-  // From now on; of a call of one rank from its first phase of 32 MiB on.
+  // Starts publishing now; for a call of one rank, at its first phase of at
+  // least 32 MiB.
   void Publish(Publisher publisher);
-  // Waits for what is under way, and withdraws what was published.
+  // Waits for a publication in progress, and withdraws what was published.
   void StopPublishing();
   // For the publishing thread.
   void PublishIfDue(int64_t now_ns);
   std::string OtherRank(int64_t rank);
 
-  // Once: the call's outcome.
+  // Call once, with the call's outcome.
   void End(const Status& status) { Finish(!status.ok()); }
 
  private:
@@ -92,7 +95,7 @@ class CallRecord {
   mutable std::mutex mutex_;
   int64_t rank_count_ = 1;
   std::string phase_ = "plan";
-  std::string meeting_;  // "meet: write" while it waits there
+  std::string meeting_;  // "meet: write" while the rank waits there
   int64_t phase_begun_ns_;
   int64_t meeting_begun_ns_ = 0;
   uint64_t total_bytes_ = 0;
@@ -105,7 +108,8 @@ class CallRecord {
   int64_t published_ns_ = 0;
 };
 
-// This thread works for a call, to the end of the scope. Null: nothing changes.
+// Marks this thread as working for a call, until the end of the scope. Null
+// changes nothing.
 class OnCall {
  public:
   explicit OnCall(CallRecord* call);
@@ -117,7 +121,7 @@ class OnCall {
   CallRecord* const before_;
 };
 
-// This rank waits for others, to the end of the scope.
+// Marks this rank as waiting for others, until the end of the scope.
 class MeetScope {
  public:
   MeetScope(std::string_view phase, std::string_view file);
@@ -131,11 +135,13 @@ class MeetScope {
 };
 
 // The record of a call that lasts longer than one scope. Null where this thread
-// has a call, which is told of the end there, or where memory is short.
+// already works for a call, whose record then covers this one, or where memory
+// is short.
 std::shared_ptr<CallRecord> BeginCallRecord(CallKind kind,
                                             const std::string& path);
 
-// The result of `work`, a Status or a Result, as one call.
+// Runs `work`, which returns a Status or a Result, as one call; returns its
+// result.
 template <typename Work>
 auto InCall(CallKind kind, const std::string& path, const Work& work) {
   const std::shared_ptr<CallRecord> call = BeginCallRecord(kind, path);

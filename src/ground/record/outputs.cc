@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-// Ends the file after every call, and is written over by the next one.
+// Ends the file after every call; the next call overwrites it.
 constexpr std::string_view kTraceHead = "{\"traceEvents\":[\n";
 constexpr std::string_view kTraceTail = "\n]}\n";
 
@@ -32,7 +32,7 @@ struct Outputs {
   std::string trace_pattern;
   std::string metrics_pattern;
   int fd = -1;      // of the trace
-  int64_t pid = 0;  // whose it is: a forked child has one of its own
+  int64_t pid = 0;  // of the owner: a forked child opens its own
   int64_t end = 0;  // where the tail begins
   bool is_first = true;
   bool has_complained = false;
@@ -209,7 +209,7 @@ std::string TraceLine(const PhaseEvent& event, int64_t pid,
 void SetOutputRank(int64_t rank) { output_rank = rank; }
 
 void PrepareOutputs() {
-  // Without memory for it the next call tries again.
+  // If memory is short, the next call tries again.
   (void)CatchBadAlloc([] {
     static const bool is_read = [] {
       Outputs& outputs = TheOutputs();

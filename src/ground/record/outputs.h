@@ -1,6 +1,6 @@
-// The files that the environment asks for: the trace and the metrics.
+// The output files that the environment requests: the trace and the metrics.
 //
-// Thread-safety: any thread. Errors: said once on standard error.
+// Thread-safety: any thread. Errors: reported once on standard error.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace holdfast {
 
-// Reads HOLDFAST_TRACE and HOLDFAST_METRICS, once a process. At the beginning
-// of every call, and of work that is in none.
+// Reads HOLDFAST_TRACE and HOLDFAST_METRICS, once per process. Called at the
+// beginning of every call, and of work outside any call.
 void PrepareOutputs();
-// Both, as far as they are asked for. At the end of every call.
+// Writes the requested files. Called at the end of every call.
 void WriteOutputs();
-// The rank that %r stands for.
+// Sets the rank that replaces %r.
 void SetOutputRank(int64_t rank);
 
-// One event as a line of Chrome's JSON.
+// One event as a line of Chrome's trace JSON.
 std::string TraceLine(const PhaseEvent& event, int64_t pid,
                       int64_t steady_to_system_ns);
 

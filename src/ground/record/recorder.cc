@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, kPhaseCount> kPhaseNames = {
     "open", "read",     "decode", "place", "copy", "request"};
 
 constexpr int64_t kLateNs = 3'000'000'000;
-// So many times what such operations took so far.
+// An operation is late after this many times the average duration.
 constexpr int64_t kLateFactor = 10;
 
 bool MayBeLate(Phase phase) {
@@ -33,8 +33,9 @@ uint32_t ThreadNumber() {
 
 }  // namespace
 
-// In the child of a fork the mutex must not be another thread's, and what other
-// threads had under way is gone, with the stacks that it lay on.
+// In the child of a fork, the mutex must not be held by another thread, and the
+// operations of other threads no longer exist, nor do the stacks that held
+// them.
 struct RecorderFork {
   static void Before() { Recorder::Get().mutex_.lock(); }
   static void InParent() { Recorder::Get().mutex_.unlock(); }
@@ -74,7 +75,8 @@ double PhaseSums::UpperSeconds(int bucket) {
 }
 
 Recorder& Recorder::Get() {
-  // Not of the heap: what asks first may be a destructor, without memory.
+  // Not allocated on the heap: the first caller may be a destructor that runs
+  // out of memory.
   alignas(Recorder) static char storage[sizeof(Recorder)];
   static auto* const recorder = [] {
     auto* const made = new (storage) Recorder;

@@ -1,17 +1,17 @@
-// Recorder: what this process has lately done for checkpoints, and how long it
-// took: a bounded list of phases, always on, and sums of all of them.
+// Recorder: what this process has recently done for checkpoints, and how long
+// it took: a bounded list of phases, always on, and sums over all phases.
 //
 //   {
 //     const PhaseScope scope(Phase::kWrite, file_name, byte_count);
 //     ... the write ...
 //   }
 //
-// An event is about a chunk, a batch or more, never an element: it costs two
-// looks at the clock and one short lock. Without a trace file the last
-// kEventsKept are there; with one (outputs.h) more, until they are written.
-// Thread-safety: any thread; after fork() the child goes on by itself.
+// An event covers a chunk, a batch or more, never an element: it costs two
+// clock reads and one short lock. Without a trace file the last kEventsKept
+// events are kept; with one (outputs.h) more, until they are written.
+// Thread-safety: any thread; after fork() the child continues by itself.
 // Ownership: the process's, never destroyed. Units: bytes; nanoseconds of the
-// steady clock. Errors: none; without memory for it an event is not kept.
+// steady clock. Errors: none; an event is dropped when memory is short.
 #pragma once
 
 #include <array>
@@ -27,15 +27,15 @@ namespace holdfast {
 enum class Phase : uint8_t {
   kPlan,
   kSnapshot,
-  kEncode,  // with the wait for the turn of what is written
+  kEncode,  // includes waiting for its turn to be written
   kWrite,
   kSync,
   kMeet,
   kCommit,
   kOpen,
-  kRead,  // with decoding, where a store gives chunks
+  kRead,  // includes decoding, where a store returns chunks
   kDecode,
-  kPlace,  // elements copied or cast to where they are wanted
+  kPlace,  // elements copied or cast to their destination
   kCopy,
   kRequest,
 };
@@ -48,22 +48,22 @@ inline constexpr size_t kTracedEventsMax = size_t{1} << 18;
 struct PhaseEvent {
   int64_t begun_ns = 0;
   int64_t took_ns = 0;
-  int64_t waited_ns = 0;  // of a request: before its first attempt
+  int64_t waited_ns = 0;  // of a request: time before its first attempt
   uint64_t byte_count = 0;
   int32_t rank = 0;
-  uint32_t thread = 0;  // counted from 1, in the order of their first event
+  uint32_t thread = 0;  // counted from 1, in order of their first event
   uint16_t attempt_count = 0;  // of a request
   Phase phase = Phase::kPlan;
-  // The end of what it is about, zero-filled.
+  // The end of the subject's name, zero-filled.
   std::array<char, 52> subject = {};
 
   void SetSubject(std::string_view text);
   std::string_view SubjectText() const;
 };
 
-// Seconds a phase took, in powers of four from 1 ms on.
+// A histogram of the seconds that a phase took, in powers of four from 1 ms.
 struct PhaseSums {
-  static constexpr int kBuckets = 10;  // the last has no bound
+  static constexpr int kBuckets = 10;  // the last is unbounded
   std::array<uint64_t, kBuckets> counts = {};
   uint64_t byte_count = 0;
   int64_t total_ns = 0;
@@ -78,7 +78,7 @@ enum class Count : uint8_t {
   kConversions,
   kCopies,
   kFailures,  // of any of these
-  kStalls,    // ranks and objects that were named as late
+  kStalls,    // ranks and objects that were reported as late
 };
 inline constexpr int kCountCount = 6;
 
@@ -94,25 +94,25 @@ class Recorder {
  public:
   static Recorder& Get();
 
-  void Add(PhaseEvent event);  // the thread is filled in
+  void Add(PhaseEvent event);  // fills in the thread
   void Add(Count count, uint64_t more = 1);
 
   std::array<PhaseSums, kPhaseCount> phase_sums() const;
   uint64_t count(Count count) const;
 
-  // Keeps up to kTracedEventsMax events from here on, for TakeEvents.
+  // From now on keeps up to kTracedEventsMax events for TakeEvents.
   void KeepForTrace();
-  // Those since the last call, oldest first, and how many were lost.
+  // The events since the last call, oldest first, and how many were lost.
   std::vector<PhaseEvent> TakeEvents(uint64_t& lost_count);
 
-  // An operation that is under way, with what is needed to say so.
+  // An operation in progress, with what is needed to report it.
   struct OpenPhase {
     PhaseEvent event;
     uint64_t offset = 0;
-    int64_t named_ns = 0;  // when it was last named as late
+    int64_t named_ns = 0;  // when it was last reported as late
   };
-  // Gives each that is later than it should be to `name`, at most once in a
-  // growing interval, outside the lock.
+  // The operations that are late. Each is returned again only after a growing
+  // interval.
   std::vector<OpenPhase> TakeLate(int64_t now_ns);
 
  private:
@@ -130,15 +130,15 @@ class Recorder {
   uint64_t taken_count_ = 0;
   std::array<PhaseSums, kPhaseCount> sums_;
   std::array<uint64_t, kCountCount> counts_ = {};
-  PhaseScope* open_ = nullptr;  // the list of those that may be late
+  PhaseScope* open_ = nullptr;  // the list of operations that may be late
   uint64_t fork_count_ = 0;     // of this process's ancestors
 };
 
-// One phase of this thread, from here to the end of the scope.
+// One phase of this thread, lasting until the end of the scope.
 class PhaseScope {
  public:
   // `subject` is borrowed: a file, a leaf, a URL without secrets. An operation
-  // that waits for others (reads, writes, syncs) is named when it is late.
+  // that waits for others (reads, writes, syncs) is reported when it is late.
   explicit PhaseScope(Phase phase, std::string_view subject = {},
                       uint64_t byte_count = 0, uint64_t offset = 0);
   ~PhaseScope();
@@ -153,7 +153,7 @@ class PhaseScope {
   const uint64_t offset_;
   const int64_t begun_ns_;
   int64_t named_ns_ = 0;
-  uint64_t fork_count_ = 0;  // when it came into the list
+  uint64_t fork_count_ = 0;  // when it was added to the list
   PhaseScope* previous_ = nullptr;
   PhaseScope* next_ = nullptr;
 };

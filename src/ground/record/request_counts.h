@@ -1,4 +1,4 @@
-// RemoteCounters that threads may add to, and those of the process.
+// RemoteCounters that several threads may add to, and the process's totals.
 //
 // Thread-safety: any thread. Units: bytes.
 #pragma once
@@ -16,7 +16,7 @@ struct RequestCounts {
       received_bytes{0};
 
   RemoteCounters Read() const;
-  // The counts of all clients that this process ever had.
+  // The totals over all clients that this process ever had.
   static RequestCounts& OfProcess();
 };
 

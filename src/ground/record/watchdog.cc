@@ -20,7 +20,7 @@ namespace holdfast {
 namespace {
 
 constexpr std::chrono::milliseconds kRound{250};
-// Rounds without a call, after which a thread ends.
+// A thread ends after this many rounds without a call.
 constexpr int kIdleRoundsMax = 20;
 
 std::mutex say_mutex;
@@ -52,7 +52,7 @@ void NameLate() {
 
 }  // namespace
 
-// In the child of a fork nobody runs, and the mutexes may be anybody's.
+// In the child of a fork no thread runs, and any thread may hold the mutexes.
 struct WatchdogFork {
   static void InChild() {
     new (&Watchdog::Get()) Watchdog;
@@ -67,7 +67,7 @@ void SayLate(std::string_view text) {
   if (say_for_test) {
     say_for_test(line);
   } else if (!IsQuiet()) {
-    // At once, so that lines of several processes do not mix.
+    // In a single write, so that lines of several processes do not mix.
     (void)!::write(STDERR_FILENO, line.data(), line.size());
   }
 }
@@ -88,7 +88,7 @@ Watchdog& Watchdog::Get() {
 
 void Watchdog::Want(CallRecord* call) {
   const std::lock_guard lock(mutex_);
-  // Without memory for it nobody looks.
+  // If memory is short, the call is not watched.
   (void)CatchBadAlloc([&] {
     calls_.push_back(call);
     StartThreads();
@@ -138,7 +138,7 @@ void Watchdog::StartThreads() {
   start(is_publishing_, [this] { PublishCalls(); });
 }
 
-// A call that is being published stays until it is done, and no lock is held
+// A call that is being published stays until that is done; no lock is held
 // meanwhile.
 void Watchdog::PublishCalls() {
   std::unique_lock lock(mutex_);

@@ -1,12 +1,12 @@
-// Watchdog: looks at calls that are under way, while there are any: names what
-// is late on standard error, and has calls publish their state.
+// Watchdog: watches calls while any are in progress: reports late operations on
+// standard error, and has calls publish their state.
 //
-// Two threads, since the disk that one of them waits for may be the reason why
-// there is something to say. They begin with the first call that is worth it,
-// and end some seconds after the last. Where the system gives no thread nobody
-// looks. HOLDFAST_LOG=quiet: nothing is said.
-// Thread-safety: any thread. After fork() the child has threads of its own when
-// it wants some. Ownership: the process's, never destroyed.
+// It uses two threads, since the disk that one of them waits for may be the
+// problem to report. They start with the first call that needs them, and end
+// some seconds after the last. Where the system provides no threads, nothing is
+// watched. With HOLDFAST_LOG=quiet nothing is reported.
+// Thread-safety: any thread. After fork() the child starts its own threads when
+// it needs them. Ownership: the process's, never destroyed.
 #pragma once
 
 #include <condition_variable>
@@ -20,16 +20,17 @@ namespace holdfast {
 
 class CallRecord;
 
-// One line on standard error, "holdfast: ...", and one more stall counted.
+// Writes one line on standard error, "holdfast: ...", and counts one more
+// stall.
 void SayLate(std::string_view text);
-// In place of standard error; null: that again.
+// Replaces standard error; null restores it.
 void SetSayLateForTest(std::function<void(const std::string& line)> say);
 
 class Watchdog {
  public:
   static Watchdog& Get();
   void Want(CallRecord* call);
-  // The threads do not look at it any more.
+  // Afterwards the threads do not look at `call`.
   void Unwant(CallRecord* call);
 
  private:

@@ -17,27 +17,27 @@
 
 namespace holdfast {
 
-// More threads than this that wait for a server only take memory.
+// More threads than this waiting for a server would only cost memory.
 inline constexpr int kWaitingThreadsMax = 64;
 
-// A worker keeps at most this much scratch memory between two uses.
+// The most scratch memory that a worker keeps between two uses.
 inline constexpr size_t kKeptScratchBytesMax = 32 << 20;
 
 class Run {
  public:
-  // `requests_in_flight` is that of the stores it reads from. Where an answer
-  // takes a while, more threads are started than there are CPUs, as they mostly
-  // wait; an explicit thread_count wins.
+  // `requests_in_flight` is that of the stores being read. Where answers take
+  // time, more threads are started than there are CPUs, as most of them wait;
+  // an explicit thread_count takes precedence.
   explicit Run(const RunOptions& options, int requests_in_flight = 1);
 
   Executor& executor() { return executor_; }
   ByteBudget& budget() { return budget_; }
   const CancelToken& cancel() const { return cancel_; }
 
-  // Told to the caller, and to the call's record.
+  // Reported to the caller and to the call's record.
   void StartPhase(std::string_view phase, uint64_t total_bytes);
   void AddDone(uint64_t byte_count);
-  // That of the thread that made this object; null: none.
+  // The call of the thread that made this object, or null.
   CallRecord* call() const { return call_; }
 
  private:
@@ -50,12 +50,12 @@ class Run {
   Progress progress_;
 };
 
-// The memory of the machine: no array can be larger. Units: bytes.
+// The machine's memory: no array can be larger. Units: bytes.
 uint64_t PhysicalMemoryBytes();
-// How much memory the tensors of a call take, one after the other.
+// Adds up the memory that the tensors of a call take.
 class MemoryNeed {
  public:
-  // ResourceExhausted when all that was added takes more than the machine has.
+  // ResourceExhausted when the total exceeds the machine's memory.
   Status Add(uint64_t byte_count);
 
  private:

@@ -1,4 +1,4 @@
-// NeedOfBoxes: the union of the boxes' chunks, on a grid of its own.
+// NeedOfBoxes: the union of the boxes' chunks, computed on a grid of its own.
 #include <algorithm>
 #include <cassert>
 
@@ -13,7 +13,7 @@ struct Range {
   int64_t end = 0;
 };
 
-using Ranges = std::vector<Range>;  // one a dimension
+using Ranges = std::vector<Range>;  // one per dimension
 
 Ranges ElementsOf(const DeviceShard& box) {
   Ranges ranges;
@@ -32,8 +32,8 @@ Ranges ChunksOf(const Ranges& elements, const Shape& chunk_shape) {
   return ranges;
 }
 
-// The cells that the borders of some boxes cut space into; they are few when
-// the boxes are those of a mesh. Each box is a whole number of cells.
+// The cells into which the borders of the boxes cut space; they are few when
+// the boxes come from a mesh. Each box is made up of complete cells.
 class Cells {
  public:
   explicit Cells(const std::vector<Ranges>& boxes) {

@@ -36,14 +36,14 @@ Result<Int128> TotalBytes(std::span<const ArrayChunks> arrays) {
   return total;
 }
 
-// An array's first chunk starts at byte `start` of all. Counts its chunks whose
-// middle lies before total * rank / rank_count. A chunk belongs to the rank in
-// whose part its middle lies, so every chunk has one rank, and no rank asks
-// another.
+// Counts the array's chunks whose middle lies before total * rank / rank_count;
+// the array's first chunk starts at byte `start` of all arrays. A chunk belongs
+// to the rank whose part contains its middle, so every chunk has exactly one
+// rank, and no rank needs to ask another.
 int64_t ChunksBefore(const ArrayChunks& chunks, Int128 start, Int128 total,
                      int64_t rank, int64_t rank_count) {
-  // Everything is doubled to stay whole: the middle of chunk c is 2 start + (2
-  // c + 1) weight.
+  // All terms are doubled so that they are integers: the middle of chunk c is 2
+  // start + (2 c + 1) weight.
   const Int128 weight = WeightOf(chunks);
   const Int128 cut = (2 * total * rank + rank_count - 1) / rank_count;
   const Int128 past_first = cut - 2 * start - weight;

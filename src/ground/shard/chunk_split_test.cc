@@ -47,7 +47,7 @@ TEST(ChunksOfRank, RefusesWhatCannotBe) {
   EXPECT_EQ(*ChunksOfRank(most, 1, 2), (Ranges{{1, 0, 1}}));
 }
 
-// The rule, chunk by chunk: the rank in whose share the middle lies.
+// The rule, chunk by chunk: the rank whose share contains the middle.
 std::vector<Ranges> SlowSplit(const std::vector<ArrayChunks>& arrays,
                               int64_t rank_count) {
   int64_t total = 0;

@@ -1,4 +1,4 @@
-// Against JAX and Orbax themselves: tests/golden/shardings.
+// Compares with JAX and Orbax themselves: tests/golden/shardings.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,7 +84,7 @@ TEST(ShardingGolden, TextsComeBackByteForByte) {
     const auto sharding = ShardingFromJson(text);
     ASSERT_TRUE(sharding.ok()) << sharding.status().ToString();
     EXPECT_EQ(ShardingToJson(*sharding), text);
-    // Axis types aside, which the cases do not spell out.
+    // Ignores axis types, which the cases do not specify.
     NamedSharding named = std::get<NamedSharding>(*sharding);
     named.mesh.axis_types.clear();
     EXPECT_EQ(named, ShardingOf(json));

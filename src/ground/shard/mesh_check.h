@@ -1,4 +1,4 @@
-// Whether a mesh makes sense.
+// Checks that a mesh is consistent.
 //
 // Thread-safety: pure. Errors: InvalidArgument.
 #pragma once
@@ -10,11 +10,11 @@
 
 namespace holdfast {
 
-// More devices than any machine has: a shape that asks for more is damaged.
+// More devices than any machine has: a shape that needs more is damaged.
 inline constexpr int64_t kMeshDevicesMax = int64_t{1} << 22;
 inline constexpr size_t kMeshRankMax = 64;
 
-// The number of devices.
+// Returns the number of devices.
 Result<int64_t> CheckMesh(const Mesh& mesh);
 
 }  // namespace holdfast

@@ -104,7 +104,8 @@ TEST(ShardBoxes, RefusesMeshesThatAreNone) {
             InvalidArgumentError("mesh: 2 device ids (want 8)").ToString());
 }
 
-// Element by element: which devices hold it, told only from the definition.
+// Determines element by element, directly from the definition, which devices
+// hold it.
 bool Holds(const NamedSharding& sharding, const Shape& place,
            const Shape& array_shape, const Shape& element) {
   for (size_t d = 0; d < sharding.spec.size(); ++d) {

@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-// A mesh of one device, over which nothing is cut.
+// A mesh with one device, which splits nothing.
 Mesh MeshOfOne(const SingleDeviceSharding& single) {
   return {.device_ids = {DeviceNumber(single.device_str)}};
 }
@@ -142,7 +142,7 @@ DeviceShard ShardPlanner::ShardOf(const Device& device,
   }
   DeviceShard shard{device.id, 0, Shape(array_shape.size(), 0), array_shape};
   // Replicas differ in the axes that do not move the box, and are numbered in C
-  // order of those.
+  // order of these axes.
   for (size_t axis = 0; axis < mesh_shape.size(); ++axis) {
     if (cut.moves_box[axis]) continue;
     shard.replica_id = shard.replica_id * mesh_shape[axis] + coordinates[axis];
@@ -185,8 +185,8 @@ Result<WriteLayout> ShardPlanner::Layout(const Shape& array_shape,
   }
   alone.write_shape = alone.shard_shape;
   const int64_t writer_count =
-      // Slicing only pays, and is only possible, when some dimension divides
-      // evenly among the replicas that write.
+      // Slicing is only possible and useful when some dimension divides evenly
+      // among the replicas that write.
       std::min(alone.replica_count, options.max_replicas);
   if (!options.use_replica_parallel || writer_count <= 1 ||
       ElementCount(alone.shard_shape) == 0) {

@@ -28,7 +28,7 @@ TEST(ShardPlanner, ReplicasWriteASliceEach) {
   const NamedSharding rows = Named({"a", "b"}, {2, 2}, {{"a"}});
   EXPECT_EQ(SharesText(rows, {8, 6}, 4, {}),
             "(2, 6) 0:(0, 0) 1:(2, 0) 2:(4, 0) 3:(6, 0)");
-  // The first axis that divides: three rows do not.
+  // Uses the first axis that divides evenly: three rows do not.
   EXPECT_EQ(SharesText(rows, {6, 6}, 4, {}),
             "(3, 3) 0:(0, 0) 1:(0, 3) 2:(3, 0) 3:(3, 3)");
   EXPECT_EQ(SharesText(rows, {6, 3}, 4, {}),
@@ -55,7 +55,7 @@ TEST(ShardPlanner, NothingAndScalarsAreNotSliced) {
   const NamedSharding all = Named({"a"}, {2}, {});
   EXPECT_EQ(SharesText(all, {}, 4, {}), "() 0:() 1:-");
   EXPECT_EQ(SharesText(all, {0, 4}, 4, {}), "(0, 4) 0:(0, 0) 1:-");
-  // All parts of nothing are one box, so the second is a replica.
+  // All parts of an empty array are the same box, so the second is a replica.
   EXPECT_EQ(SharesText(Named({"a"}, {2}, {{"a"}}), {0}, 4, {}),
             "(0,) 0:(0,) 1:-");
   EXPECT_EQ(SharesText(SingleDeviceSharding{"cpu:3"}, {4}, 4, {}),
@@ -145,7 +145,7 @@ class Draw {
     return sharding;
   }
 
-  // One that the sharding divides.
+  // A shape that the sharding divides evenly.
   Shape AShape(const NamedSharding& sharding, size_t rank) {
     Shape shape(rank);
     for (size_t d = 0; d < rank; ++d) {
@@ -162,7 +162,7 @@ class Draw {
   std::mt19937 random_;
 };
 
-// The box of each device, and its replica id by counting who came before.
+// The box of each device, and its replica id found by counting earlier devices.
 std::vector<DeviceShard> SlowBoxes(const NamedSharding& sharding,
                                    const Shape& shape) {
   const Mesh& mesh = sharding.mesh;

@@ -1,4 +1,4 @@
-// Short cuts for the tests of this folder.
+// Shortcuts for the tests of this folder.
 // Thread-safety: pure functions. Tests only.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace holdfast {
 
-// Over a mesh of these axes, its devices in order.
+// A sharding over a mesh of these axes, with its devices in order.
 inline NamedSharding Named(std::vector<std::string> axes, Shape shape,
                            PartitionSpec spec) {
   return {{std::move(axes), std::move(shape), {}, {}}, std::move(spec)};

@@ -1,4 +1,4 @@
-// The text of a sharding in `_sharding`.
+// Reads and writes the text of a sharding in `_sharding`.
 // Source: orbax-checkpoint 0.12.8, _src/metadata/sharding.py.
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -41,7 +41,7 @@ std::vector<std::string> AxisTypes(const Mesh& mesh) {
   return std::vector<std::string>(mesh.shape.size(), "Auto");
 }
 
-// The devices as lists in lists, beginning with device number `next`.
+// The devices as nested lists, starting with device index `next`.
 std::string DevicesText(const Mesh& mesh, size_t dim, size_t& next) {
   if (dim == mesh.shape.size()) {
     const size_t i = next++;
@@ -112,7 +112,8 @@ std::optional<PartitionSpec> Spec(const Json& json) {
   return spec;
 }
 
-// Reads lists in lists of {"id": n} of any shape: only their number counts.
+// Reads nested lists of {"id": n} of any shape: only the ids and their count
+// matter.
 bool AddDevices(const Json& json, size_t depth, std::vector<int64_t>& ids) {
   if (json.is_object()) {
     const auto id = json.find("id");

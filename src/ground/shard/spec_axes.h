@@ -1,6 +1,6 @@
 // A partition spec resolved against its mesh.
 //
-// Thread-safety: pure. Errors: InvalidArgument, in JAX's words.
+// Thread-safety: pure. Errors: InvalidArgument, with JAX's messages.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,19 @@
 
 namespace holdfast {
 
-// The axes that cut each dimension of the spec, by their places in the mesh.
+// The axes that split each dimension of the spec, as indices into the mesh's
+// axes.
 Result<std::vector<std::vector<size_t>>> SpecAxes(
     const NamedSharding& sharding);
 
-// The number of parts of each dimension of the array. `axes` as SpecAxes gave.
+// The number of parts of each dimension of the array. `axes` come from
+// SpecAxes.
 Result<Shape> PartCounts(const NamedSharding& sharding,
                          const std::vector<std::vector<size_t>>& axes,
                          const Shape& array_shape);
 
-// The digits that end the name of a device, before any "(process=0,...)"; 0
-// without any.
+// The digits at the end of a device's name, before any "(process=0,...)"; 0 if
+// the name has no digits there.
 int64_t DeviceNumber(const std::string& device_str);
 
 }  // namespace holdfast

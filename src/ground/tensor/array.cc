@@ -25,7 +25,7 @@ Status NotAs(const ConstArrayView& view, const std::string& why) {
                               ShapeToString(view.shape) + ": " + why);
 }
 
-// A byte of a file that is not a bool must not become one in C++.
+// A byte from a file that is not a valid bool must not become a C++ bool.
 Status CheckBools(const ConstArrayView& view) {
   const std::string_view bytes(view.data,
                                static_cast<size_t>(ElementCount(view.shape)));
@@ -40,7 +40,7 @@ Status CheckBools(const ConstArrayView& view) {
 }  // namespace
 
 int64_t ElementCount(const Shape& shape) {
-  // A zero extent wins over the overflow of the others.
+  // A zero extent takes precedence over an overflow of the others.
   for (const int64_t extent : shape) {
     if (extent == 0) return 0;
   }
@@ -54,7 +54,7 @@ Shape ContiguousStrides(const Shape& shape, size_t element_bytes) {
   auto stride = static_cast<int64_t>(element_bytes);
   for (size_t i = shape.size(); i-- > 0;) {
     strides[i] = stride;
-    // As numpy: an empty dimension counts as one element.
+    // As in numpy, an empty dimension counts as one element.
     stride = SaturatingProduct(stride, shape[i] > 0 ? shape[i] : 1);
   }
   return strides;
@@ -70,7 +70,7 @@ std::string ShapeToString(const Shape& shape) {
 }
 
 bool IsContiguous(const ConstArrayView& view) {
-  // An extent of 1 may have any stride: it is never taken.
+  // The stride of an extent of 1 is never used, so it may be anything.
   assert(view.shape.size() == view.strides.size());
   if (ElementCount(view.shape) == 0) return true;
   auto stride = static_cast<int64_t>(DTypeBytes(view.dtype));
@@ -123,7 +123,7 @@ Result<Array> Array::Allocate(DType dtype, Shape shape) {
 }
 
 Array Array::FromBytes(DType dtype, Shape shape, const void* bytes) {
-  // The caller already holds as many bytes, so running out of memory here is
+  // The caller already holds this many bytes, so running out of memory here is
   // as fatal as it is for a std::vector.
   Array array = Allocate(dtype, std::move(shape)).value();
   const size_t byte_count = array.byte_count();

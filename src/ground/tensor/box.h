@@ -15,14 +15,14 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-// The box of a whole array.
+// The box that covers an entire array.
 Box BoxOf(const Shape& shape);
 bool IsEmpty(const Box& box);
-// Nullopt when nothing is common. REQUIRES: equal rank.
+// Nullopt when the boxes share no element. REQUIRES: equal rank.
 std::optional<Box> Intersect(const Box& a, const Box& b);
-// The box seen from `origin` as zero; an empty origin is all zeros.
+// The box in coordinates relative to `origin`; an empty origin is all zeros.
 Box Relative(Box box, const Shape& origin);
-// Its inverse: a box seen from `origin`, where it lies.
+// The inverse of Relative: converts a box relative to `origin` back.
 Box Absolute(Box box, const Shape& origin);
 // "[0:2, 4:8]".
 std::string BoxToString(const Box& box);

@@ -8,8 +8,8 @@
 namespace holdfast {
 namespace {
 
-// The axis with most distinct origins: sorting along it leaves the fewest boxes
-// to scan for one query.
+// The axis with the most distinct origins: sorting along it leaves the fewest
+// boxes to scan for a query.
 size_t ChooseAxis(const std::vector<Box>& boxes) {
   const size_t rank = boxes.empty() ? 0 : boxes[0].origin.size();
   size_t best = 0, best_count = 0;
@@ -80,10 +80,10 @@ void BoxIndex::ForEachOverlap(
                                  return boxes_[i].origin[axis_] < wanted;
                                });
   // Boxes are sorted by origin, so the scan goes backwards from the first one
-  // that begins after the query. A long box may lie far back; ends_max_ says
-  // when no earlier one can reach the query.
+  // that begins after the query. A long box may begin far earlier; ends_max_
+  // shows when no earlier box can reach the query.
   for (size_t at = stop - order_.begin(); at > 0; --at) {
-    if (ends_max_[at - 1] <= begin) break;  // nor does any box before
+    if (ends_max_[at - 1] <= begin) break;  // nor does any earlier box
     const size_t i = order_[at - 1];
     if (EndAt(i) <= begin) continue;
     if (const auto common = Intersect(boxes_[i], box)) fn(i, *common);
@@ -116,7 +116,7 @@ Status BoxIndex::CheckCover(const Shape& shape) const {
   // Wide enough for any number of boxes.
   unsigned __int128 element_count = 0;
   for (const Box& box : boxes_) element_count += ElementCount(box.shape);
-  // Disjoint boxes inside the shape: the sum is at most the whole, so equal
+  // Disjoint boxes inside the shape hold at most its element count, so equal
   // counts mean that no element is missing.
   const int64_t want = ElementCount(shape);
   const int64_t got = static_cast<int64_t>(element_count);

@@ -1,8 +1,8 @@
-// BoxIndex: finds, of many boxes in one array, those that touch a given box,
-// and tells whether the boxes cover the array exactly once.
+// BoxIndex: finds which of many boxes in one array overlap a given box, and
+// checks whether the boxes cover the array exactly once.
 //
-// Boxes are sorted along the axis that tells most of them apart, so that the
-// usual grids of shards cost a binary search and a short scan.
+// Boxes are sorted along the axis that separates most of them, so the usual
+// grids of shards cost a binary search and a short scan.
 // Thread-safety: immutable. Units: elements.
 #pragma once
 
@@ -16,31 +16,31 @@ namespace holdfast {
 
 class BoxIndex {
  public:
-  // REQUIRES: equal rank; origins >= 0. Empty boxes touch nothing.
+  // REQUIRES: equal rank; origins >= 0. Empty boxes overlap nothing.
   explicit BoxIndex(std::vector<Box> boxes);
 
   size_t size() const { return boxes_.size(); }
   const Box& box(size_t i) const { return boxes_[i]; }
 
-  // Calls fn(number of the box, common part) for each box that has elements in
-  // common with `box`. REQUIRES: the same rank.
+  // Calls fn(box index, common part) for each box that shares elements with
+  // `box`. REQUIRES: the same rank.
   void ForEachOverlap(
       const Box& box,
       const std::function<void(size_t i, const Box& common)>& fn) const;
 
   // Ok when every element of an array of `shape` is in exactly one box;
-  // otherwise InvalidArgument says which boxes stick out, overlap, or how many
-  // elements are in none.
+  // otherwise InvalidArgument says which boxes stick out or overlap, or how
+  // many elements are in no box.
   Status CheckCover(const Shape& shape) const;
-  // The same for "at most one box".
+  // Like CheckCover, but elements may be in no box.
   Status CheckDisjoint(const Shape& shape) const;
 
  private:
-  int64_t EndAt(size_t i) const;  // on the sorted axis
+  int64_t EndAt(size_t i) const;  // along the sorted axis
 
   std::vector<Box> boxes_;
   size_t axis_ = 0;
-  std::vector<size_t> order_;      // box numbers by origin on axis_
+  std::vector<size_t> order_;      // box indices by origin on axis_
   std::vector<int64_t> ends_max_;  // of order_[0..i] on axis_
 };
 

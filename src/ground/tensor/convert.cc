@@ -1,6 +1,6 @@
-// ConvertStrided: every pair of dtypes in two steps, source -> wide type ->
-// target, block by block in the first-level cache. The wide type is chosen so
-// that the two steps give what TensorStore gives:
+// ConvertStrided: every pair of dtypes is converted in two steps, source ->
+// wide type -> target, block by block in the first-level cache. The wide type
+// is chosen so that the two steps give TensorStore's results:
 //   integer to integer                  int64_t   (wraps, modulo 2^64)
 //   float64 to integers and floats of   double
 //   8 bits and less, and integers and
@@ -31,7 +31,7 @@ template <typename Wide>
 using StoreFn = void (*)(const Wide* source, char* target, int64_t stride,
                          int64_t count);
 
-// Memory behind a view need not be aligned, hence memcpy.
+// A view may refer to unaligned memory, so use memcpy.
 template <typename Element, typename Wide>
 void LoadRun(const char* __restrict source, int64_t stride, int64_t count,
              Wide* __restrict target) {
@@ -104,8 +104,8 @@ bool IsFloat8(DType dtype) {
   return DTypeBits(dtype) == 8 && DTypeKindOf(dtype) == DTypeKind::kFloat;
 }
 
-// The first step through float, which depends on the target for the one type
-// that TensorStore decodes in several ways.
+// The first step through float. It depends on the target for float8_e8m0fnu,
+// which TensorStore decodes in several ways.
 LoadFn<float> FindLoadTo(DType source, DType target) {
   if (source != DType::kFloat8E8m0fnu) return FindLoad<float>(source);
   if (target == DType::kFloat4E2m1fn) {
@@ -120,8 +120,8 @@ LoadFn<float> FindLoadTo(DType source, DType target) {
                   : LoadRun<E8m0Element<E8m0Decoding::kWrapped>, float>;
 }
 
-// The second step from a float of 8 bits, where NaN and infinity are treated
-// in ways of their own.
+// The second step from an 8-bit float, whose NaN and infinity need special
+// treatment.
 StoreFn<float> FindStoreFromFloat8(DType target) {
   if (target == DType::kBool) return FindStore<float>(target);
   if (target == DType::kFloat16) {
@@ -164,13 +164,13 @@ struct Steps {
 
 template <typename Wide>
 bool InPlace(const char* data, int64_t stride) {
-  // Both the stride and the address must fit before elements may be read as a
-  // Wide array.
+  // Both the stride and the address must be suitable before elements may be
+  // read as a Wide array.
   return stride == sizeof(Wide) &&
          reinterpret_cast<uintptr_t>(data) % alignof(Wide) == 0;
 }
 
-// One run. A side that already holds Wide in order is used where it lies.
+// Converts one run. A side that already holds Wide in order is used in place.
 template <typename Wide>
 void ConvertRun(const Steps<Wide>& steps, bool source_is_wide,
                 bool target_is_wide, const char* source, char* target,

@@ -1,7 +1,7 @@
-// ConvertStrided against TensorStore 0.1.86, bit for bit but for the unused
-// bits of int2 and int4: see tests/golden/tensor/make_casts.py for the pairs
-// and patterns. NaNs are compared bit for bit as well: sign and payload turned
-// out deterministic in every pair.
+// Compares ConvertStrided with TensorStore 0.1.86, bit for bit except for the
+// unused bits of int2 and int4: see tests/golden/tensor/make_casts.py for the
+// pairs and patterns. NaNs are compared bit for bit as well: sign and payload
+// turned out to be deterministic in every pair.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ struct GoldenSource {
   std::map<DType, std::string> expected;  // by target dtype
 };
 
-// Reads the golden file; a broken file fails the test by an exception.
+// Reads the golden file; a broken file fails the test with an exception.
 class GoldenReader {
  public:
   explicit GoldenReader(std::string bytes) : bytes_(std::move(bytes)) {}
@@ -87,7 +87,7 @@ std::string Hex(const std::string& bytes, size_t index, size_t element_bytes) {
   return text;
 }
 
-// "" or the first element that differs, for people.
+// Describes the first element that differs; "" if none does.
 std::string FirstDifference(const GoldenSource& source, DType target,
                             const std::string& got, const std::string& want) {
   const size_t bytes = DTypeBytes(target);
@@ -109,7 +109,7 @@ std::string ConvertContiguous(const GoldenSource& source, DType target) {
   return got;
 }
 
-// Backwards through the source, into every third (unaligned) place.
+// Reads the source backwards and writes into every third (unaligned) position.
 std::string ConvertApart(const GoldenSource& source, DType target) {
   const auto source_bytes = static_cast<int64_t>(DTypeBytes(source.dtype));
   const auto target_bytes = static_cast<int64_t>(DTypeBytes(target));
@@ -140,7 +140,8 @@ TEST(ConvertTest, EveryPairAsTensorStore) {
       ++pair_count;
     }
   }
-  // Between uint2, uint4 and some narrow types there is nobody to ask.
+  // Between uint2, uint4 and some narrow types there is no reference to compare
+  // with.
   EXPECT_EQ(pair_count, kDTypeCount * kDTypeCount - 13);
 }
 
@@ -172,7 +173,7 @@ TEST(ConvertTest, PairsWithoutAModel) {
             std::string("\x3f\x00\x43", 3));
 }
 
-// The answer of vector loops depends on the position in the array; these are
+// The results of vector loops depend on the position in the array; these are
 // the low bits.
 TEST(ConvertTest, FloatOutOfRangeOfUint32) {
   const std::vector<double> values = {-1, 4294967296.0 + 7, -4294967296.0 - 3,
@@ -186,7 +187,7 @@ TEST(ConvertTest, RunsLongerThanABlock) {
   std::vector<int16_t> values(5000);
   std::vector<uint8_t> want(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    // Not periodic in any block size.
+    // Not periodic with any block size.
     values[i] = static_cast<int16_t>(i * i / 7);
     want[i] = static_cast<uint8_t>(i * i / 7);
   }

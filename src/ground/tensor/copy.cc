@@ -9,13 +9,13 @@
 namespace holdfast {
 namespace {
 
-// An element of N bytes; memory behind a view need not be aligned.
+// An element of N bytes; a view may refer to unaligned memory.
 template <int64_t N>
 struct Element {
   char bytes[N];
 };
 
-// target[i] = source[i] for one strided run; REQUIRES: N bytes an element.
+// target[i] = source[i] for one strided run; REQUIRES: N bytes per element.
 template <int64_t N>
 void CopyRun(const char* source, char* target, const LoopDim& dim) {
   for (int64_t i = 0; i < dim.extent; ++i) {
@@ -25,7 +25,7 @@ void CopyRun(const char* source, char* target, const LoopDim& dim) {
   }
 }
 
-// As CopyRun when the target is contiguous, which the compiler can use.
+// Like CopyRun for a contiguous target, which the compiler can exploit.
 template <int64_t N>
 void GatherRun(const char* source, char* target, const LoopDim& dim) {
   for (int64_t i = 0; i < dim.extent; ++i) {
@@ -59,10 +59,10 @@ inline void GatherRows(const char* source, char* target, int64_t rows,
   }
 }
 
-// One tile of `rows` x `columns` elements, at most kTile each. Tiles of small
-// elements touch so many lines of the source that strides that are powers of
-// two make them evict each other; those tiles are read line by line into a
-// small buffer first (measured twice as fast at 2048 x 2048; wider elements
+// Transposes one tile of `rows` x `columns` elements, at most kTile each. Tiles
+// of small elements touch so many lines of the source that these evict each
+// other when strides are powers of two; such tiles are first read line by line
+// into a small buffer (measured twice as fast at 2048 x 2048; wider elements
 // lose by it).
 template <int64_t N>
 inline void TransposeTile(const char* source, int64_t source_stride,
@@ -82,8 +82,8 @@ inline void TransposeTile(const char* source, int64_t source_stride,
   }
 }
 
-// Two dimensions, for a source that is contiguous along `outer` and a target
-// that is contiguous along `inner`.
+// Copies two dimensions, for a source that is contiguous along `outer` and a
+// target that is contiguous along `inner`.
 template <int64_t N>
 void CopyTiled(const char* source, char* target, const LoopDim& outer,
                const LoopDim& inner) {
@@ -95,7 +95,7 @@ void CopyTiled(const char* source, char* target, const LoopDim& outer,
       const char* from = source + i * N + j * inner.source_stride;
       char* to = target + i * outer.target_stride + j * N;
       if (rows == kSide && columns == kSide) {
-        // Constant extents, which the compiler unrolls.
+        // The extents are constants, so the compiler unrolls the loops.
         TransposeTile<N>(from, inner.source_stride, to, outer.target_stride,
                          kSide, kSide);
       } else {
@@ -107,7 +107,7 @@ void CopyTiled(const char* source, char* target, const LoopDim& outer,
 }
 
 // Moves the dimension along which the source is contiguous next to the
-// innermost one; false when no dimension makes tiles worth while.
+// innermost one; false when no dimension makes tiles worthwhile.
 template <int64_t N>
 bool PrepareTiles(StridedLoops& loops) {
   constexpr int64_t kWorthExtent = 4;
@@ -173,9 +173,9 @@ View SplitComplex(View view) {
   return view;
 }
 
-// The loops over only one view (as its own target).
+// The loops over a single view (which is also its own target).
 StridedLoops PlanLoopsOf(const ConstArrayView& view) {
-  // Readers see only the source pointer.
+  // The callers use only the source pointer.
   return PlanLoops(view, {view.dtype, const_cast<char*>(view.data), view.shape,
                           view.strides});
 }
@@ -184,7 +184,7 @@ StridedLoops PlanLoopsOf(const ConstArrayView& view) {
 void FillRun(char* target, size_t run_bytes, const char* element,
              size_t element_bytes) {
   std::memcpy(target, element, element_bytes);
-  // Blocks of a size that stays in the first-level cache.
+  // Copies in blocks that stay in the first-level cache.
   constexpr size_t kBlockBytesMax = 8192;
   size_t filled = element_bytes;
   while (filled < run_bytes) {
@@ -196,15 +196,15 @@ void FillRun(char* target, size_t run_bytes, const char* element,
 
 bool RunEquals(const char* data, size_t run_bytes, const char* element,
                size_t element_bytes) {
-  // All equal means: starts with the element, and repeats itself one element
-  // later. memcmp compares whole vector registers.
+  // All elements are equal if the run starts with the element and equals itself
+  // shifted by one element. memcmp compares entire vector registers.
   return std::memcmp(data, element, element_bytes) == 0 &&
          std::memcmp(data, data + element_bytes, run_bytes - element_bytes) ==
              0;
 }
 
 // The largest bit pattern of a byte that holds one element; 0xff where an
-// element takes a whole byte or several.
+// element fills one or more bytes.
 unsigned char LargestPattern(DType dtype) {
   if (dtype == DType::kBool) return 1;
   const int bits = DTypeBits(dtype);
@@ -311,7 +311,7 @@ void ClearUnusedBits(DType dtype, char* data, size_t element_count) {
 bool HasUnusedBits(DType dtype, std::string_view data) {
   const unsigned char largest = LargestPattern(dtype);
   if (largest == 0xff) return false;
-  // One pass that the compiler vectorises.
+  // A single pass that the compiler vectorises.
   unsigned char any = 0;
   for (const char element : data) any |= static_cast<unsigned char>(element);
   return any > largest;

@@ -1,4 +1,4 @@
-// Every copy against a twin that walks the elements one by one.
+// Compares every copy with a reference that walks the elements one by one.
 #include "ground/tensor/copy.h"
 
 #include <gtest/gtest.h>
@@ -45,8 +45,8 @@ struct Layout {
   int64_t byte_count = 0;
 };
 
-// A permutation of the dimensions, some with gaps between their steps, some
-// backwards, and for sources some that do not move at all.
+// A random permutation of the dimensions: some have gaps between their steps,
+// some run backwards, and in sources some do not move at all.
 Layout RandomLayout(std::mt19937& random, const Shape& shape,
                     int64_t element_bytes, bool may_repeat) {
   std::vector<size_t> order(shape.size());
@@ -58,7 +58,7 @@ Layout RandomLayout(std::mt19937& random, const Shape& shape,
   layout.strides.resize(shape.size());
   int64_t step = element_bytes;
   for (const size_t i : order) {
-    // A gap need not be a whole element: memory may be unaligned.
+    // A gap need not be a multiple of an element: memory may be unaligned.
     if (RandomInt(random, 0, 3) == 0) step += RandomInt(random, 1, 9);
     const bool repeat = may_repeat && RandomInt(random, 0, 7) == 0;
     const bool backwards = RandomInt(random, 0, 5) == 0;
@@ -139,7 +139,7 @@ std::string Describe(const Operands& operands) {
          ShapeToString(operands.target_layout.strides);
 }
 
-// The bytes that the target memory must hold after element-wise `change`.
+// The bytes that the target memory must hold after the element-wise `change`.
 std::string Expected(const Operands& operands,
                      const std::function<void(std::string&)>& change) {
   std::string want = operands.target_bytes;

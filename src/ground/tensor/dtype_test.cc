@@ -20,7 +20,7 @@ TEST(DTypeTest, NamesGoBothWays) {
   EXPECT_EQ(names.size(), static_cast<size_t>(kDTypeCount));
 }
 
-// For each kind and size the type that the name says, and no other.
+// For each kind and size exactly the type that the name says.
 TEST(DTypeTest, TypesOfCpp) {
   const auto fits = []<typename T>(std::string_view name, T) {
     constexpr DType dtype = DTypeOf<T>::value;
@@ -48,7 +48,7 @@ TEST(DTypeTest, UnknownNames) {
   EXPECT_EQ(DTypeFromName("int128"), std::nullopt);
 }
 
-// The number in each name says the bits; sub-byte types take a whole byte.
+// The number in each name is its bit count; sub-byte types take a full byte.
 TEST(DTypeTest, SizesFollowTheNames) {
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);

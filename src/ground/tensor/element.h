@@ -1,5 +1,5 @@
-// How the elements of each real dtype are read as, and made from, the three
-// wide types that conversions go through: int64_t, float and double.
+// How the elements of each real dtype are converted to and from the three wide
+// types that conversions go through: int64_t, float and double.
 //
 // An element struct E of a dtype has:
 //   Storage             the bytes of one element
@@ -20,8 +20,8 @@
 
 namespace holdfast {
 
-// The value cut to an integer, or the least Int when that does not fit (NaN
-// included): what cvttss2si and cvttsd2si do.
+// The value truncated to an integer, or the least Int if that does not fit (NaN
+// included), like cvttss2si and cvttsd2si.
 template <typename Int, typename Real>
 inline Int TruncateOrMin(Real value) {
   constexpr Int kMin = std::numeric_limits<Int>::min();
@@ -29,11 +29,11 @@ inline Int TruncateOrMin(Real value) {
   return value >= kLow && value < -kLow ? static_cast<Int>(value) : kMin;
 }
 
-// Float to integer as compiled C on x86-64 does it: through int32 for types
-// of up to 16 bits and int32 itself, through int64 for uint32. (The vector
-// loops of TensorStore, as those of numpy, give other results for uint32 out of
-// range, depending on the position in the array; these are the results of the
-// scalar loops of both.)
+// Float to integer as compiled C on x86-64 does it: through int32 for types of
+// up to 16 bits and int32 itself, through int64 for uint32. (The vector loops
+// of TensorStore and numpy give other results for uint32 out of range,
+// depending on the position in the array; these are the results of the scalar
+// loops of both.)
 template <typename Int, typename Real>
 inline Int FloatToInteger(Real value) {
   if constexpr (std::is_same_v<Int, uint64_t>) {
@@ -88,16 +88,16 @@ struct SubByteElement {
     constexpr int kSignBit = kSigned ? 1 << (kBits - 1) : 0;
     return static_cast<Wide>(((stored & kMask) ^ kSignBit) - kSignBit);
   }
-  // Wraps; out of the range of int32, floats become 0.
+  // Wraps; floats outside the range of int32 become 0.
   template <typename Wide>
   static uint8_t Store(Wide value) {
     return IntegerElement<uint8_t>::Store(value) & kMask;
   }
 };
 
-// An integer type as the target of 8-bit floats: infinities give its limits (of
-// a whole byte for sub-byte types) and NaN gives 0. TensorStore happens to be
-// compiled so for these formats, and only for them.
+// An integer type as the target of 8-bit floats: infinities become its limits
+// (those of a full byte for sub-byte types) and NaN becomes 0. TensorStore
+// happens to be compiled this way for these formats, and only for them.
 template <typename Element>
 struct FromFloat8Element {
   using Storage = typename Element::Storage;
@@ -125,7 +125,7 @@ struct BoolElement {
   }
 };
 
-// The truth of a complex number; the imaginary part is dropped everywhere else.
+// The truth value of a complex number; all other casts drop the imaginary part.
 template <typename Part>
 struct ComplexTruth {
   struct Storage {
@@ -139,7 +139,7 @@ struct ComplexTruth {
   }
 };
 
-// The formats of at most 8 bits; float64 is rounded to them once.
+// Formats of at most 8 bits, to which float64 is rounded in one step.
 template <const FloatFormat& kFormat>
 struct SmallFloatElement {
   using Storage = uint8_t;
@@ -165,7 +165,8 @@ struct Float4Element : SmallFloatElement<kFloat4E2m1fnFormat> {
   }
 };
 
-// float8_e5m2 is a cut float16: a NaN that comes from there is cut as well.
+// float8_e5m2 is a truncated float16, so a NaN from float16 is truncated as
+// well.
 struct E5m2FromFloat16Element : SmallFloatElement<kFloat8E5m2Format> {
   static uint8_t Store(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -175,8 +176,8 @@ struct E5m2FromFloat16Element : SmallFloatElement<kFloat8E5m2Format> {
   }
 };
 
-// The way back keeps every pattern. It goes through int64_t, as no float keeps
-// all NaNs.
+// The opposite cast keeps every pattern. It goes through int64_t, because no
+// float type keeps all NaNs.
 struct Float16FromE5m2Element {
   using Storage = uint16_t;
   static uint16_t Store(int64_t stored) {
@@ -184,7 +185,7 @@ struct Float16FromE5m2Element {
   }
 };
 
-// TensorStore takes float8_e8m0fnu for a type with bias 63, a zero (pattern 0)
+// TensorStore treats float8_e8m0fnu as a type with bias 63, a zero (pattern 0)
 // and a sign (its top bit, which also counts in the exponent). Casts to and
 // from it are therefore not by value. Elements that are not cast keep their
 // bits.
@@ -206,7 +207,7 @@ constexpr Real ExactE8m0(uint32_t bits) {
   return bits < 0x80 ? value : -value;
 }
 
-// In float32 the exponent runs over into the sign.
+// In float32 the exponent overflows into the sign.
 constexpr uint32_t WrappedE8m0(uint32_t bits) {
   if (bits == 0) return 0;
   if (bits == 0xff) return 0xffc00000u;
@@ -230,7 +231,7 @@ constexpr std::array<Real, 256> E8m0Table() {
     table[0xbf] = -std::numeric_limits<Real>::max();  // no infinity here
   }
   if constexpr (kDecoding == E8m0Decoding::kToFloat4) {
-    // Here the exponent of the narrow type runs over.
+    // Here the exponent of the narrow type overflows.
     table[0xbe] = -Real{0};
     table[0xbf] = -1;
     table[0xc0] = -2;
@@ -251,8 +252,9 @@ struct E8m0Element {
   static Wide Load(uint8_t stored) {
     return kTable<Wide>[stored];
   }
-  // The magnitude's exponent, halves up. Too large is NaN; too small is NaN
-  // from float32, and 0 or the least number from float64.
+  // Stores the magnitude's exponent, rounding halves up. Too large a value
+  // becomes NaN; too small a value becomes NaN from float32, and 0 or the least
+  // number from float64.
   template <typename Real>
   static uint8_t Store(Real value) {
     using Wide = WideFloat<Real>;
@@ -284,8 +286,8 @@ struct Bfloat16Element {
   static Wide Load(uint16_t stored) {
     return std::bit_cast<float>(uint32_t{stored} << 16);
   }
-  // EncodeFloat for the format that is a cut float32; half the operations. A
-  // NaN is cut as well, with a bit that keeps it one.
+  // EncodeFloat for bfloat16, which is a truncated float32; half the
+  // operations. A NaN is truncated as well, with a bit set that keeps it a NaN.
   static uint16_t Store(float value) {
     const uint32_t bits = std::bit_cast<uint32_t>(value);
     const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
@@ -295,7 +297,7 @@ struct Bfloat16Element {
   }
 };
 
-// 8-bit floats have NaNs without a payload to keep.
+// NaNs of 8-bit floats have no payload to keep.
 struct Bfloat16FromFloat8Element : Bfloat16Element {
   static uint16_t Store(float value) {
     return static_cast<uint16_t>(EncodeFloat(kBfloat16Format, value));
@@ -314,7 +316,7 @@ struct Float16Element {
   static uint16_t Store(float value) { return EncodeFloat16(value); }
 };
 
-// From 8-bit floats NaNs have every bit set.
+// NaNs from 8-bit floats have every bit set.
 struct Float16FromFloat8Element : Float16Element {
   static uint16_t Store(float value) {
     const auto nan =

@@ -1,5 +1,5 @@
 // Scalar conversions between double and every narrow float type, by bits.
-// Rounding, NaN and overflow as ml_dtypes does. Thread-safety: pure.
+// Rounding, NaN and overflow follow ml_dtypes. Thread-safety: pure.
 #pragma once
 
 #include <cstdint>

@@ -2,9 +2,9 @@
 //
 // Formats: float16 and bfloat16 (IEEE 754), the OCP 8-bit formats and their
 // fnuz variants (arXiv:2209.05433, arXiv:2206.02915), and the OCP MX formats
-// float8_e8m0fnu and float4_e2m1fn. Where those leave a choice (NaN and
-// overflow of formats without them) the results are those of ml_dtypes, which
-// TensorStore shares.
+// float8_e8m0fnu and float4_e2m1fn. Where these standards leave a choice (NaN
+// and overflow in formats that lack them) the results are those of ml_dtypes,
+// which TensorStore shares.
 // Thread-safety: pure functions.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace holdfast {
 
-// Patterns are magnitudes: the sign bit is put on top of them.
+// Patterns are magnitudes, without the sign bit.
 struct FloatFormat {
   int bits;
   int mantissa_bits;
@@ -28,7 +28,7 @@ struct FloatFormat {
   uint32_t nan;
   bool has_infinity;
   bool has_sign = true;
-  // False for the fnuz formats, whose pattern of -0 is the NaN.
+  // False for the fnuz formats, which use the pattern of -0 for NaN.
   bool has_negative_zero = true;
   bool has_zero = true;
 };
@@ -121,7 +121,7 @@ inline uint32_t EncodeFloat(const FloatFormat& format, Real value) {
   return static_cast<uint32_t>(code ^ (negative && signed_code ? sign : 0));
 }
 
-// As EncodeFloat for float16, but a NaN keeps its sign and the upper bits of
+// Like EncodeFloat for float16, but a NaN keeps its sign and the upper bits of
 // its payload, and becomes quiet, as in TensorStore.
 template <typename Real>
 inline uint16_t EncodeFloat16(Real value) {
@@ -138,7 +138,7 @@ inline uint16_t EncodeFloat16(Real value) {
   return static_cast<uint16_t>(is_nan ? nan : code);
 }
 
-// The float32 pattern of the value, exact; NaNs become quiet, without payload.
+// The exact float32 pattern of the value; NaNs become quiet, without payload.
 // REQUIRES: a format of at most 8 bits.
 constexpr uint32_t DecodeFloat(const FloatFormat& format, uint32_t bits) {
   const uint32_t sign_bit = format.has_sign ? 1u << (format.bits - 1) : 0;
@@ -178,7 +178,7 @@ constexpr std::array<float, 256> DecodeTable(const FloatFormat& format) {
   return table;
 }
 
-// float16 to float32, bit by bit: signalling NaNs stay so, as in numpy.
+// float16 to float32, bit by bit: signalling NaNs stay signalling, as in numpy.
 inline float DecodeFloat16(uint16_t half) {
   constexpr uint32_t kRebias = uint32_t{127 - 15} << 23;
   const uint32_t sign = uint32_t{half & 0x8000u} << 16;
@@ -186,7 +186,7 @@ inline float DecodeFloat16(uint16_t half) {
   const uint32_t shifted = uint32_t{half & 0x7fffu} << 13;
   const uint32_t normal = shifted + kRebias;
   const uint32_t special = normal + kRebias;
-  // A subnormal gets an implicit bit that the subtraction takes off again.
+  // A subnormal gets an implicit bit that the subtraction removes again.
   constexpr uint32_t kMagicBits = uint32_t{127 - 14} << 23;
   const float subnormal = std::bit_cast<float>(shifted + kMagicBits) -
                           std::bit_cast<float>(kMagicBits);

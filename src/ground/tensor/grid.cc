@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// The chunk indices that a box touches: [first, last] in each dimension.
+// The chunk indices that a box overlaps: [first, last] in each dimension.
 struct ChunkRange {
   Shape first;
   Shape last;

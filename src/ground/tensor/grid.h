@@ -21,26 +21,28 @@ struct ChunkGrid {
   // The index of chunk `number`, counted in C order.
   // REQUIRES: 0 <= number < ChunkCount().
   Shape ChunkIndex(int64_t number) const;
-  // The chunk at `index` cut to the array.
+  // The box of the chunk at `index`, cut to the array.
   Box ChunkBox(const Shape& index) const;
-  // Those of all chunks, in C order.
+  // The boxes of all chunks, in C order.
   std::vector<Box> ChunkBoxes() const;
 };
 
-// Chunks that `box` touches; saturates. REQUIRES: box within the array.
+// The number of chunks that `box` overlaps; saturates. REQUIRES: box within the
+// array.
 int64_t CountChunks(const ChunkGrid& grid, const Box& box);
 
-// Calls fn(index) for each chunk that `box` touches, in C order, until fn
+// Calls fn(index) for each chunk that `box` overlaps, in C order, until fn
 // fails. REQUIRES: box within the array.
 Status ForEachChunk(const ChunkGrid& grid, const Box& box,
                     const std::function<Status(const Shape& index)>& fn);
 
-// Shape of the chunks that cut an array into runs of whole rows of at most
-// `piece_bytes_max` bytes (one element, if that is less): in C order of their
-// grid they follow each other in a contiguous array. REQUIRES: no extent of 0.
+// Shape of the chunks that cut an array into runs of complete rows of at most
+// `piece_bytes_max` bytes (but at least one element). In the C order of their
+// grid, the chunks are consecutive in a contiguous array. REQUIRES: no extent
+// of 0.
 Shape RowPieceShape(const Shape& shape, size_t item_bytes,
                     size_t piece_bytes_max);
-// The pieces of that shape that `box` is made of, in C order; none when it is
+// The pieces of that shape that make up `box`, in C order; none when `box` is
 // empty.
 std::vector<Box> RowPieces(const Box& box, size_t item_bytes,
                            size_t piece_bytes_max);

@@ -1,5 +1,5 @@
 // Random numbers for the tests of this folder.
-// Thread-safety: one generator a thread. Tests only.
+// Thread-safety: one generator per thread. Tests only.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,8 @@ TEST(ShapeTest, ComparesAsAVectorDoes) {
   EXPECT_EQ(short_again, (Shape{1, 2})) << "on the heap or not";
 }
 
-// For every rank around the inline one: a copy is apart, a move leaves nothing.
+// For every rank near the inline limit: a copy is independent, and a move
+// leaves nothing behind.
 TEST(ShapeTest, CopiesAndMoves) {
   for (int64_t rank = 0; rank < 10; ++rank) {
     Shape shape;
@@ -58,7 +59,7 @@ TEST(ShapeTest, CopiesAndMoves) {
   }
 }
 
-// One random change of both.
+// Makes the same random change to both.
 void Change(std::mt19937& random, Shape& shape, std::vector<int64_t>& vector) {
   const auto below = [&random](size_t n) {
     return static_cast<ptrdiff_t>(random() % n);

@@ -21,12 +21,12 @@ bool OutsideOf(const LoopDim& a, const LoopDim& b) {
   if (a.target_stride != b.target_stride) {
     return a.target_stride > b.target_stride;
   }
-  // Equal target strides: broadcast dimensions of one view. Order by the
-  // source.
+  // Equal target strides occur in broadcast dimensions of one view. Order them
+  // by the source.
   return std::abs(a.source_stride) > std::abs(b.source_stride);
 }
 
-// True when one step of `outer` is a whole run of `inner` in both views.
+// True when one step of `outer` is a complete run of `inner` in both views.
 bool Continues(const LoopDim& outer, const LoopDim& inner) {
   return outer.source_stride == inner.source_stride * inner.extent &&
          outer.target_stride == inner.target_stride * inner.extent;
@@ -58,7 +58,7 @@ StridedLoops PlanLoops(const ConstArrayView& source, const ArrayView& target) {
   loops.empty = ElementCount(target.shape) == 0;
   if (loops.empty) return loops;
   for (size_t i = 0; i < target.shape.size(); ++i) {
-    // An extent of 1 is never stepped along, and its stride (any number) would
+    // An extent of 1 is never stepped along, and its arbitrary stride would
     // keep its neighbours from merging.
     if (target.shape[i] == 1) continue;
     LoopDim& dim = loops.dims[loops.rank++];

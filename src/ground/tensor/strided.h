@@ -1,6 +1,6 @@
-// Loops over two strided views in the order that memory likes best.
+// Loops over two strided views in the order that suits memory best.
 //
-// PlanLoops drops extents of 1, turns dimensions so that the target runs
+// PlanLoops drops extents of 1, flips dimensions so that the target runs
 // forwards, orders them by target stride and merges neighbours that continue
 // each other. The order of visits is therefore not C order; each pair of
 // elements is visited exactly once.
@@ -22,8 +22,8 @@ struct LoopDim {
 };
 
 struct StridedLoops {
-  // At least one dimension; outermost first. One more than a view may have,
-  // for callers that treat the parts of an element as a dimension.
+  // At least one dimension; outermost first. May be one more than a view
+  // allows, for callers that treat the parts of an element as a dimension.
   int rank = 0;
   std::array<LoopDim, kRankMax + 1> dims;
   const char* source = nullptr;
@@ -38,7 +38,7 @@ struct StridedLoops {
 StridedLoops PlanLoops(const ConstArrayView& source, const ArrayView& target);
 
 // Calls fn(source, target) at the start of each innermost run of `inner_rank`
-// dimensions; fn returns false to stop. False when fn stopped it.
+// dimensions. `fn` returns false to stop; ForEachRun then returns false.
 template <typename Fn>
 bool ForEachRun(const StridedLoops& loops, int inner_rank, Fn&& fn) {
   if (loops.empty) return true;

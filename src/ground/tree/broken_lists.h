@@ -1,5 +1,5 @@
-// Lists of a tree that have lost some of their items, or hold names: they
-// become dicts of the same keys.
+// Lists in a tree that have lost some of their items, or that have names as
+// keys: they become dicts with the same keys.
 //
 // Thread-safety: pure. Errors: none.
 #pragma once
@@ -12,15 +12,15 @@
 
 namespace holdfast {
 
-// The path of one leaf, whose kinds may be changed. REQUIRES: as many kinds as
-// keys. Both are borrowed.
+// The path of one leaf; its kinds may be changed. Both members are borrowed.
+// REQUIRES: as many kinds as keys.
 struct LeafKeys {
   const std::vector<std::string>* keys = nullptr;
   std::vector<KeyKind>* kinds = nullptr;
 };
 
-// Makes names of the indices in every list that is not 0, 1, ... without a gap.
-// Returns the paths of these lists, sorted.
+// Turns indices into names in every list whose indices are not 0, 1, ...
+// without a gap. Returns the paths of these lists, sorted.
 std::vector<std::vector<std::string>> ReplaceBrokenLists(
     std::span<const LeafKeys> leaves);
 

@@ -1,4 +1,4 @@
-// ToFlatDict and its kin of holdfast/tree_utils.h.
+// ToFlatDict and related functions of holdfast/tree_utils.h.
 
 #include <algorithm>
 #include <map>
@@ -18,7 +18,8 @@ bool IsEmptyNode(const Tree& node) {
   return node.is_none() || node.is_empty_container();
 }
 
-// FromFlatDict builds its dicts of these, as it must find children by key.
+// FromFlatDict builds its dicts from these, because it must find children by
+// key.
 struct DictNode {
   std::vector<DictNode> children;
   std::vector<std::string> keys;  // of `children`
@@ -88,7 +89,7 @@ Result<std::vector<FlatLeaf>> Leaves(const Tree& tree, bool keep_empty_nodes) {
   return leaves;
 }
 
-// Later values of a path win; the order is that of first appearance.
+// Later values of a path win; paths stay in the order of first appearance.
 class OrderedLeaves {
  public:
   Status Add(const Tree& tree) {
@@ -113,7 +114,7 @@ class OrderedLeaves {
   std::map<TreePath, size_t> index_of_path_;
 };
 
-// The values of a serialized tree at the leaves of a target.
+// Puts the values of a serialized tree at the leaves of a target.
 class Deserializer {
  public:
   explicit Deserializer(bool keep_empty_nodes)

@@ -62,7 +62,7 @@ std::optional<Tree> EmptyOfValueType(std::string_view value_type,
   if (value_type == kValueTypeList) return Tree::List();
   if (value_type == kValueTypeTuple) return Tree::Tuple();
   if (value_type != kValueTypeNamedTuple) return std::nullopt;
-  // The name that it had is not stored.
+  // The original name is not stored.
   if (!options.support_rich_types) return Tree::None();
   return Tree::NamedTuple("orbax.checkpoint._src.metadata.empty_values",
                           "OrbaxEmptyNamedTuple");
@@ -70,7 +70,7 @@ std::optional<Tree> EmptyOfValueType(std::string_view value_type,
 
 namespace {
 
-// The text becomes a part of a JSON file, which is UTF-8.
+// Whether the text becomes part of a JSON file, which is UTF-8.
 bool IsJsonText(const Tree& node) {
   return node.is_leaf() && (node.leaf_kind() == LeafKind::kString ||
                             node.leaf_kind() == LeafKind::kExternal);
@@ -146,7 +146,7 @@ bool StoresValue(const FlatLeaf& leaf) {
          leaf.value_type != kValueTypePlaceholder;
 }
 
-// True for "3" and 3 only, so that one index has one spelling.
+// True only for "3" and 3, so that each index has one spelling.
 bool IsIndex(const std::string& key, size_t index) {
   return key == std::to_string(index);
 }
@@ -156,8 +156,8 @@ class Unflattener {
   explicit Unflattener(std::vector<UnflattenEntry>& entries)
       : entries_(entries) {}
 
-  // The node that entries [begin, end) share at `depth`. They are sorted, and
-  // no entry is a prefix of another.
+  // Builds the node that entries [begin, end) share at `depth`. They are
+  // sorted, and no entry is a prefix of another.
   Result<Tree> Build(size_t begin, size_t end, size_t depth) {
     const KeyPath& first = entries_[begin].path;
     if (first.size() == depth) return std::move(entries_[begin].leaf);

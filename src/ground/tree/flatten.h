@@ -1,4 +1,5 @@
-// Tree <-> the flat list of its leaves, in the order of JAX and Orbax.
+// Converts between a Tree and the flat list of its leaves, in the order of JAX
+// and Orbax.
 //
 // Thread-safety: pure functions.
 // Ownership: FlatLeaf borrows the leaf from the Tree that was flattened, and
@@ -27,20 +28,21 @@ struct FlattenOptions {
   bool support_rich_types = false;
 };
 
-// How `_METADATA` spells a leaf, or an empty container.
+// The value type that `_METADATA` records for a leaf or an empty container.
 std::string_view ValueTypeOf(const Tree& node, const FlattenOptions& options);
-// None or the empty container that a value_type stands for; nullopt for others.
+// None or the empty container that a value_type stands for; nullopt for other
+// types.
 std::optional<Tree> EmptyOfValueType(std::string_view value_type,
                                      const FlattenOptions& options);
 
 // The leaves in JAX's order: dicts by sorted key (code points), sequences and
-// named tuples in their own. None and empty containers are leaves.
+// named tuples in their own order. None and empty containers are leaves.
 // InvalidArgument: a duplicate key in a dict, a key or string that is not
 // UTF-8, more than kTreeDepthMax levels.
 Result<std::vector<FlatLeaf>> Flatten(const Tree& tree,
                                       const FlattenOptions& options = {});
 
-// InvalidArgument, naming both paths, when two leaves that store a value have
+// InvalidArgument, naming both paths, when two leaves that store a value share
 // one parameter name: {'a.b': 1, 'a': {'b': 2}}.
 Status CheckParamNames(const std::vector<FlatLeaf>& leaves);
 
@@ -49,13 +51,14 @@ struct UnflattenEntry {
   Tree leaf;
 };
 
-// The tree that Orbax rebuilds from stored entries in any order: a path whose
-// first element is a sequence gives lists, else dicts in sorted order; so a
-// tuple comes back as a list and a named tuple as a dict. An entry whose path
-// leads to another entry is dropped (partial saves leave such placeholders).
-// DataLoss: paths that contradict each other, a gap in a sequence, two
-// entries at one path, 1 and "1" in one dict, no entry at all, more than
-// kTreeDepthMax levels.
+// Rebuilds the tree that Orbax rebuilds from stored entries in any order. A
+// path whose first element is a sequence gives lists, any other path dicts in
+// sorted order, so a tuple comes back as a list and a named tuple as a dict. An
+// entry whose path leads to another entry is dropped (partial saves leave such
+// placeholders).
+// DataLoss: paths that contradict each other, a gap in a sequence, two entries
+// at one path, 1 and "1" in one dict, no entries, more than kTreeDepthMax
+// levels.
 Result<Tree> Unflatten(std::vector<UnflattenEntry> entries);
 
 }  // namespace holdfast

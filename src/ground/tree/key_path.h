@@ -1,5 +1,5 @@
-// KeyPath: where a leaf lies in a tree, and the parameter name that Orbax
-// makes of it.
+// KeyPath: the position of a leaf in a tree, and the parameter name that Orbax
+// derives from it.
 //
 // Thread-safety: values. Errors: none.
 #pragma once
@@ -23,8 +23,8 @@ using KeyPath = std::vector<KeyElement>;
 
 // The keys joined with "."; empty for a bare leaf.
 std::string ParamName(const KeyPath& path);
-// Python's text of a tuple: "(a, b)", "(a,)", "()". `append` adds the text of
-// one item to the string it is given.
+// Formats items as Python prints a tuple: "(a, b)", "(a,)", "()". `append`
+// appends the text of one item to the string passed to it.
 template <typename Items, typename Append>
 std::string PythonTupleText(const Items& items, const Append& append) {
   std::string text = "(";
@@ -38,14 +38,15 @@ std::string PythonTupleText(const Items& items, const Append& append) {
 // Python's repr of the tuple of keys: "('a', '0')", "()". For messages and for
 // the member names of `_METADATA`.
 std::string KeyPathRepr(const KeyPath& path);
-// Negative, 0 or positive: the order of the children of one node.
+// Orders the children of one node: negative, 0 or positive.
 int CompareElements(std::string_view a, KeyKind a_kind, std::string_view b,
                     KeyKind b_kind);
-// Sorts as Orbax sorts stored paths: element by element, indices and integers
-// by value, names by code point, a prefix first. An index sorts before an
-// integer, and that before a name.
+// Orders stored paths as Orbax does: element by element, indices and integers
+// by value, names by code point, a prefix first. Indices sort before integers,
+// and integers before names.
 bool KeyPathLess(const KeyPath& a, const KeyPath& b);
-// Negative, 0 or positive, only by the keys as text, whatever their kinds.
+// Compares the keys only as text, ignoring their kinds: negative, 0 or
+// positive.
 int CompareKeys(const KeyPath& a, const KeyPath& b);
 
 }  // namespace holdfast

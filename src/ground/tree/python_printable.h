@@ -1,9 +1,10 @@
-// Which characters Python prints as they are (str.isprintable), which decides
-// how repr() writes a key of `_METADATA`.
+// Says which characters Python prints unescaped (str.isprintable), which
+// determines how repr() writes a key of `_METADATA`.
 //
-// The table follows the Unicode version of the Python that made it (see the
-// .cc): a character that a newer Unicode assigned is escaped here and printed
-// by a newer Python. Readers ignore the repr, so that costs no compatibility.
+// The table follows the Unicode version of the Python that generated it (see
+// the .cc): a character assigned by a newer Unicode is escaped here, but
+// printed by a newer Python. Readers ignore the repr, so this costs no
+// compatibility.
 // Thread-safety: pure function. Errors: none.
 #pragma once
 

@@ -19,7 +19,7 @@ void AppendEscaped(std::string& out, char32_t code_point) {
   }
 }
 
-// The letter of the named escapes, or 0.
+// The letter of a named escape, or 0.
 char NamedEscape(char32_t code_point, char quote) {
   switch (code_point) {
     case '\t':
@@ -44,7 +44,7 @@ bool IsPlain(char c) {
 
 void AppendPythonRepr(std::string& out, std::string_view text) {
   const bool has_single = text.find('\'') != text.npos;
-  // Python prefers single quotes, and takes double ones only when that saves
+  // Python prefers single quotes, and uses double ones only when that saves
   // escapes.
   const char quote = has_single && text.find('"') == text.npos ? '"' : '\'';
   out += quote;

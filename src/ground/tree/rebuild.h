@@ -1,4 +1,4 @@
-// The same containers with other leaves, and texts that speak of trees as
+// Rebuilds containers with other leaves, and describes trees in messages as
 // Python does.
 //
 // Thread-safety: pure functions. Ownership: results own their nodes.
@@ -19,33 +19,35 @@
 
 namespace holdfast {
 
-// A container like `node`. REQUIRES: a container, and a child for each of its
-// own.
+// A container like `node` that holds `children`. REQUIRES: `node` is a
+// container with as many children.
 Tree WithChildren(const Tree& node, std::vector<Tree> children);
 
-// Gets leaves and empty containers; the path lasts for the call.
+// Receives leaves and empty containers; the path is valid only during the call.
 using LeafFn = std::function<Tree(const KeyPath& path, const Tree& leaf)>;
 
-// `tree` with fn(leaf) for each leaf and empty container, called in the order
-// of the tree itself. REQUIRES: at most kTreeDepthMax levels.
+// Returns `tree` with each leaf and empty container replaced by the result of
+// `fn`, which is called in the order of the tree itself. REQUIRES: at most
+// kTreeDepthMax levels.
 Tree MapLeaves(const Tree& tree, const LeafFn& fn);
-// `tree` with its leaves and empty containers replaced where `values`, by the
-// node's address, has something.
+// Returns `tree` with leaves and empty containers replaced by the entries of
+// `values` for their node addresses.
 Tree RebuildWith(const Tree& tree,
                  std::unordered_map<const Tree*, Tree>& values);
 
 TreePath PathOf(const KeyPath& path);
-// The element that leads to a node's child. REQUIRES: i < node.size().
+// The path element that leads to a node's i-th child. REQUIRES: i <
+// node.size().
 KeyElement ElementOf(const Tree& node, size_t i);
-// "('a', 0)": as KeyPathRepr, but indices and integers are numbers.
+// Like KeyPathRepr, but prints indices and integers as numbers: "('a', 0)".
 std::string TreePathRepr(const KeyPath& path);
 // "<class 'dict'>" and so on.
 std::string PythonClassText(const Tree& node);
 // Short forms of values: 7, 'text', {'a': 1}, "float32[2,3]" for arrays.
 std::string PythonValueText(const Tree& node);
 
-// "ValueMetadataEntry(value_type='scalar', skip_deserialize=False,
-// write_shape=None)"; objects of that type are written so.
+// The repr of an entry: "ValueMetadataEntry(value_type='scalar',
+// skip_deserialize=False, write_shape=None)".
 std::string PythonEntryText(const ValueMetadataEntry& entry);
 
 // The indices of a node's children in JAX's order: dicts by key.

@@ -12,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-// Orbax lists this many missing keys.
+// Orbax lists at most this many missing keys.
 constexpr size_t kListedKeysMax = 10;
 
 Tree Placeholders(const Tree& template_tree) {
@@ -59,7 +59,7 @@ class Trimmer {
     }
   }
 
-  // Lists and tuples are taken by index only when the caller wants that.
+  // Lists and tuples are matched by index only if the caller asks for that.
   bool IsMappingLike(const Tree& have) const {
     if (have.is_none() || have.is_mapping()) return true;
     return have.is_sequence() && options_.allow_sequence_mapping_alignment;

@@ -1,4 +1,4 @@
-// The `value_type` words of `_METADATA`: what each leaf was.
+// The `value_type` words of `_METADATA`, which record what each leaf was.
 //
 // Source: orbax-checkpoint 0.12.8, type handler typestrs and empty values.
 // Thread-safety: pure functions. Errors: none.
@@ -20,14 +20,15 @@ inline constexpr std::string_view kValueTypeList = "List";
 inline constexpr std::string_view kValueTypeTuple = "Tuple";
 inline constexpr std::string_view kValueTypeNamedTuple = "NamedTuple";
 
-// None or an empty container: an entry that lives only in `_METADATA`.
+// True for None and empty containers, which are stored only as entries of
+// `_METADATA`.
 constexpr bool IsEmptyValueType(std::string_view value_type) {
   return value_type == kValueTypeNone || value_type == kValueTypeDict ||
          value_type == kValueTypeList || value_type == kValueTypeTuple ||
          value_type == kValueTypeNamedTuple;
 }
 
-// False for the type of a caller's own TypeHandler. True for "", as old
+// False for a type of a caller's own TypeHandler. True for "", because old
 // checkpoints record no type.
 constexpr bool IsStandardValueType(std::string_view value_type) {
   return IsEmptyValueType(value_type) || value_type.empty() ||

@@ -1,4 +1,4 @@
-// CheckpointArgs of the type that a handler takes.
+// Casts CheckpointArgs to the type that a handler accepts.
 //
 // Thread-safety: pure. Ownership: the result is the argument.
 // Errors: InvalidArgument naming both types.

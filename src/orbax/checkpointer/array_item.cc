@@ -34,7 +34,7 @@ class ArrayItemHandler final : public TreeItemHandler {
     return NotFoundError(directory + ": no array named " + name_);
   }
   Result<Tree> Metadata(const std::string& directory) override {
-    return CheckpointHandler::Metadata(directory);  // Orbax's has none
+    return CheckpointHandler::Metadata(directory);  // Orbax's handler has none
   }
 
  private:

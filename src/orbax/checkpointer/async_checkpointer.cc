@@ -33,7 +33,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
     HF_RETURN_IF_ERROR(BecomeIdle());
     const auto job = std::make_shared<AsyncJob>(handler_, AbsolutePath(path),
                                                 async_options_);
-    // Before staging, so that Cancel from another thread finds the job.
+    // Called before staging, so that Cancel from another thread finds the job.
     Remember(job);
     const Status staged =
         CatchBadAlloc([&] { return Stage(*job, args, save_options); });
@@ -77,7 +77,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
   Status CheckForErrors() override {
     const std::shared_ptr<AsyncJob> job = this->job();
     if (job == nullptr) return Status();
-    // Called for its effect: a job that is late becomes failed.
+    // Called for its side effect, which makes a late job fail.
     (void)job->IsWithinDeadline();
     return job->TakeError();
   }
@@ -102,7 +102,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
   }
 
  private:
-  // When it returns Ok, only the caller has the handler.
+  // If it returns Ok, only the caller uses the handler.
   Status BecomeIdle() {
     if (is_closed_) {
       return FailedPreconditionError("the checkpointer is closed");
@@ -122,7 +122,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
     Result<std::vector<CommitFuture>> futures =
         handler_->AsyncSave(steps.directory(), args);
     if (!futures.ok()) {
-      // The other processes are told when they wait for the written files.
+      // The other processes learn of it when they wait for the written files.
       (void)steps.Agree("written", futures.status());
       return futures.status();
     }
@@ -130,7 +130,7 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
     return Status();
   }
 
-  // Starts a thread, or runs here when the system gives none.
+  // Starts a thread, or runs the job here if the system cannot start one.
   void Start(const std::shared_ptr<AsyncJob>& job) {
     try {
       thread_ = std::thread([job] { job->Run(); });
@@ -154,9 +154,9 @@ class BackgroundCheckpointer final : public AsyncCheckpointer {
   const AsyncOptions async_options_;
   const CheckpointerOptions options_;
   bool is_closed_ = false;
-  std::thread thread_;  // joinable: the job has not ended, or was not joined
+  std::thread thread_;  // joinable: the job is running, or was not joined
   mutable std::mutex mutex_;
-  std::shared_ptr<AsyncJob> job_;  // the last one; null before the first
+  std::shared_ptr<AsyncJob> job_;  // the latest job; null before the first
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// Longer than any caller waits, and short enough for a clock to count to.
+// Longer than any caller waits, and small enough for a clock.
 constexpr double kTimeoutSecondsMax = 1e8;
 
 std::chrono::steady_clock::time_point DeadlineIn(double seconds) {
@@ -21,7 +21,7 @@ std::chrono::steady_clock::time_point DeadlineIn(double seconds) {
                  std::min(seconds, kTimeoutSecondsMax)));
 }
 
-// A caller's own handler may have thrown, or forgotten its promise.
+// A caller's own handler may have thrown, or abandoned its promise.
 Status ResultOf(const CommitFuture& future) {
   try {
     return future.get();
@@ -52,7 +52,7 @@ void AsyncJob::Staged(SaveSteps steps, std::vector<CommitFuture> futures) {
   const std::lock_guard lock(mutex_);
   state_ = SaveState::kStaged;
   phase_ = "write";
-  // The cancellation came before there was a handler.
+  // The cancellation came before the handler existed.
   if (is_cancelled_) handler_->Cancel();
 }
 
@@ -79,8 +79,8 @@ Status AsyncJob::RunSteps() {
   return steps_->Commit();
 }
 
-// Waits for all of them, also after a failure: none may still write when the
-// directory is removed.
+// Waits for all futures, even after a failure, because no writer may still be
+// running when the directory is removed.
 Status AsyncJob::WaitForFutures() {
   Status first;
   for (const CommitFuture& future : futures_) {
@@ -115,7 +115,7 @@ void AsyncJob::End(const Status& status) {
     state_ = SaveState::kCancelled;
   } else {
     state_ = SaveState::kFailed;
-    // A caller that was told of the deadline knows already.
+    // A caller that was told of the deadline already knows.
     if (!is_expired_) error_ = status;
   }
   has_changed_.notify_all();
@@ -125,7 +125,7 @@ void AsyncJob::Cancel() {
   const std::lock_guard lock(mutex_);
   if (has_ended_) return;
   is_cancelled_ = true;
-  // While the save is staged the handler belongs to the thread that saves.
+  // While the save is being staged, the handler belongs to the saving thread.
   if (state_ == SaveState::kStaged) handler_->Cancel();
 }
 

@@ -1,9 +1,9 @@
-// AsyncJob: one save of an AsyncCheckpointer, shared by the thread that does it
-// and those who ask for it.
+// AsyncJob: one save of an AsyncCheckpointer, shared by the thread that runs it
+// and the threads that ask about it.
 //
 // Thread-safety: all methods but Run from any thread.
-// Ownership: shared; what it needs it owns, so that it can outlive the
-// checkpointer when it is stuck. Units: seconds.
+// Ownership: shared; it owns everything it needs, so that it can outlive the
+// checkpointer if it is stuck. Units: seconds.
 // Errors: those of the save; DeadlineExceeded naming phase and path.
 #pragma once
 
@@ -27,25 +27,25 @@ class AsyncJob {
   AsyncJob(std::shared_ptr<CheckpointHandler> handler, std::string path,
            const AsyncOptions& options);
 
-  // Call it when everything that the caller may change is copied.
+  // Call it once everything that the caller may change has been copied.
   void Staged(SaveSteps steps, std::vector<CommitFuture> futures);
-  // Ends the job before it was staged; `status`, which the caller reports
-  // itself, is not Ok.
+  // Ends the job before it was staged. `status` is not Ok, and the caller
+  // reports it itself.
   void FailedToStage(const Status& status);
-  // Does the rest, once, on the thread of the job. An uncommitted checkpoint is
-  // removed before others see the end.
+  // Runs the rest of the save, once, on the thread of the job. An uncommitted
+  // checkpoint is removed before the end of the job becomes visible.
   void Run();
 
   void Cancel();
-  // Waits for the end, or the deadline. False: the job goes on by itself, and
-  // will not commit unless it has begun to.
+  // Waits until the job ends, or for the deadline. If false, the job continues
+  // by itself, and will not commit unless it has already begun to.
   bool WaitUntilDeadline();
-  // Does not wait: false when WaitUntilDeadline would return false.
+  // Does not wait; false if WaitUntilDeadline would return false.
   bool IsWithinDeadline();
   bool has_ended() const;
   bool is_in_progress() const;
   SaveState state() const;
-  // Returns the error, once.
+  // Returns the error, but only once.
   Status TakeError();
   const std::string& path() const { return path_; }
 
@@ -53,7 +53,8 @@ class AsyncJob {
   Status RunSteps();
   Status WaitForFutures();
   void StartPhase(std::string_view phase);
-  // Asked before the checkpoint becomes visible: may it still?
+  // Call it before the checkpoint becomes visible; fails if it may not any
+  // longer.
   Status EnterCommit();
   void End(const Status& status);
   void Expire();
@@ -63,8 +64,8 @@ class AsyncJob {
   const double timeout_seconds_;
   const std::chrono::steady_clock::time_point deadline_;
   const std::function<void()> post_finalization_callback_;
-  std::optional<SaveSteps> steps_;     // of the running thread
-  std::vector<CommitFuture> futures_;  // of the running thread
+  std::optional<SaveSteps> steps_;     // used only by the running thread
+  std::vector<CommitFuture> futures_;  // used only by the running thread
 
   mutable std::mutex mutex_;
   std::condition_variable has_changed_;
@@ -73,7 +74,7 @@ class AsyncJob {
   bool has_ended_ = false;
   bool is_expired_ = false;
   bool is_cancelled_ = false;
-  Status error_;  // not told yet
+  Status error_;  // not reported yet
 };
 
 }  // namespace holdfast

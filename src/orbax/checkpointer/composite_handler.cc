@@ -11,7 +11,7 @@
 #include "orbax/checkpointer/args.h"
 #include "orbax/checkpointer/primary.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
@@ -52,7 +52,7 @@ std::string ListText(const std::vector<std::string>& names) {
   return text + "]";
 }
 
-// The name becomes a directory beside the checkpoint's own files.
+// The name becomes a directory next to the checkpoint's own files.
 Status CheckItemName(const std::string& name) {
   if (name.empty() || name.starts_with("__") || IsTemporaryName(name) ||
       name.find('/') != std::string::npos) {
@@ -64,18 +64,20 @@ Status CheckItemName(const std::string& name) {
   return CheckDirectoryParamName(name).WithContext("item name");
 }
 
-// Every process makes it, so that none has to wait for another.
+// Every process makes it, so that no process has to wait for another.
 Status MakeItemDirectory(const Place& place,
                          const std::optional<uint32_t>& mode) {
   if (place.is_remote()) return Status();
   const Status made = CreateDirectoryNew(place);
   if (made.code() == StatusCode::kAlreadyExists) return Status();
   HF_RETURN_IF_ERROR(made);
-  // The owner keeps all rights until the commit, or the save could not write.
+  // The owner keeps all permissions until the commit, because otherwise the
+  // save could not write.
   return mode ? SetPermissions(place, *mode | 0700) : Status();
 }
 
-// Directories are items, except those that an interrupted save of Orbax left.
+// Every directory is an item, except those that an interrupted save of Orbax
+// left.
 Result<std::vector<std::string>> ExistingItems(const std::string& directory) {
   HF_ASSIGN_OR_RETURN(const PathKind root, GetPathKind(directory));
   if (root == PathKind::kMissing) {
@@ -119,7 +121,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
                    return Status();
                  });
     if (begun.ok()) return futures;
-    // Nothing may write into a directory that is given up.
+    // Nothing may write into a directory that is abandoned.
     Cancel();
     for (const CommitFuture& future : futures) future.wait();
     return begun;
@@ -243,7 +245,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     HF_ASSIGN_OR_RETURN(const CompositeArgs* composite,
                         ArgsAs<CompositeArgs>(TypeStr(), args));
     saved_.clear();
-    // Everything that can be refused is refused before anything is written.
+    // Refuses everything that can be refused before anything is written.
     std::map<std::string, HandlerPtr> handlers;
     for (const auto& [name, item] : composite->items) {
       HF_RETURN_IF_ERROR(CheckItemName(name));
@@ -260,8 +262,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return Status();
   }
 
-  // The handler registered for the item, for the args, or by default;
-  // remembered for the item.
+  // Returns the handler registered for the item, for the args, or by default,
+  // and remembers it for the item.
   Result<HandlerPtr> HandlerOf(const std::string& name,
                                const CheckpointArgs* args) {
     if (args == nullptr) {
@@ -291,7 +293,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return handler;
   }
 
-  // An item has one handler; a list of items excludes all others.
+  // An item has one handler; if items are listed, all others are excluded.
   bool MayRegister(const std::string& name) const {
     if (FindByName(name) != nullptr) return false;
     if (!options_.item_names) return true;
@@ -299,8 +301,8 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return std::find(names.begin(), names.end(), name) != names.end();
   }
 
-  // Registers it for the args that came with it, and those registered with
-  // them.
+  // Registers the handler for the args that came with it, and those registered
+  // with them.
   Status Remember(const std::string& name, const HandlerPtr& handler,
                   std::type_index type) {
     const Result<RegisteredArgs> args = RegisteredArgsOf(handler->TypeStr());
@@ -319,7 +321,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return nullptr;
   }
 
-  // Null for a type that is unknown, or that cannot be made by default.
+  // Returns null for an unknown type, or one that cannot be made by default.
   static HandlerPtr MakeOfType(const std::string& typestr) {
     const Result<CheckpointHandlerType> type = HandlerTypeOf(typestr);
     return type.ok() && type->make ? type->make() : nullptr;
@@ -380,11 +382,11 @@ class CompositeHandler final : public CompositeCheckpointHandler {
     return std::move(metadata).value();
   }
 
-  // As after a save of its own, though the directory has its final name
-  // already.
+  // Writes it as after a separate save, although the directory already has its
+  // final name.
   Status WriteMarker(const std::string& path) const {
     if (!IsPrimaryHost(options_.multiprocessing_options)) return Status();
-    const std::shared_ptr<Store> store = StoreAt(path);
+    const std::shared_ptr<Store> store = Place(path).OpenStore();
     HF_RETURN_IF_ERROR(store->Write(
         kCommitMarkerFile, CommitMarkerText(path, /*has_digests=*/false),
         {.sync = false, .atomic = false}));
@@ -411,7 +413,7 @@ class CompositeHandler final : public CompositeCheckpointHandler {
 
   CheckpointHandlerRegistry registry_;
   const CompositeOptions options_;
-  std::map<std::string, HandlerPtr> saved_;  // of the last save
+  std::map<std::string, HandlerPtr> saved_;  // those of the last save
 };
 
 }  // namespace
@@ -424,7 +426,7 @@ CompositeCheckpointHandler::Make(CompositeOptions options) {
     for (const auto& [key, handler] : options.registry->entries()) {
       HF_RETURN_IF_ERROR(registry.Add(key.first, key.second, handler));
     }
-    options.registry = nullptr;  // the caller's
+    options.registry = nullptr;  // used only by the caller
   }
   return std::shared_ptr<CompositeCheckpointHandler>(
       std::make_shared<CompositeHandler>(std::move(registry),

@@ -1,4 +1,4 @@
-// JSON documents as trees, and back.
+// Converts JSON documents to trees, and back.
 #include <limits>
 
 #include "ground/base/status_macros.h"
@@ -67,7 +67,7 @@ Result<ordered_json> JsonOf(const Tree& value, int depth_left) {
   return json;
 }
 
-// The parser bounds the depth.
+// The parser limits the depth.
 Tree TreeOf(const ordered_json& json) {
   if (json.is_object()) {
     std::vector<Tree::Member> members;

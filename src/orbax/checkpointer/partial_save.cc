@@ -19,7 +19,7 @@
 #include "holdfast/orbax/type_handlers.h"
 #include "holdfast/pending_save.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
@@ -29,8 +29,8 @@ using Names = std::vector<std::string>;
 
 constexpr std::string_view kPendingInfix = ".pending_";
 constexpr const char* kTreeMember = "tree_metadata";
-// The database files of the directory itself; the merge makes new ones for all
-// parts.
+// The database files of the directory itself; the merge writes new ones for all
+// parts together.
 constexpr std::string_view kDatabaseParts[] = {kManifestFile, "d"};
 
 Status ReplacedError(const std::string& key) {
@@ -40,7 +40,7 @@ Status ReplacedError(const std::string& key) {
       "currently does not support REPLACEMENT.");
 }
 
-// The directories of the saves of a session, in their order.
+// The directories of a session's saves, in order.
 Result<std::vector<Place>> PartsOf(const Place& session) {
   std::vector<Place> parts;
   HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(session));
@@ -96,7 +96,7 @@ Result<Names> NamesOfEntry(const std::string& key, const Json& entry) {
   return names;
 }
 
-// Which leaves an item has, and which containers lead to them.
+// The leaves of an item, and the containers that lead to them.
 struct SavedKeys {
   std::set<Names> leaves;
   std::set<Names> containers;
@@ -170,7 +170,7 @@ Status MakeDirectory(const Place& directory) {
   return made.code() == StatusCode::kAlreadyExists ? Status() : made;
 }
 
-// A hard link, or a copy where there can be none.
+// Makes a hard link, or a copy if links are not possible.
 Status LinkFile(const Place& source, const Place& target) {
   HF_ASSIGN_OR_RETURN(const bool is_taken, LeadsToAnything(target));
   if (is_taken) {
@@ -185,7 +185,7 @@ Status LinkFile(const Place& source, const Place& target) {
   return CopyPlaceFile(source.path(), target.path());
 }
 
-// A file, or everything in a directory.
+// Links a file, or everything in a directory.
 Status LinkAll(const Place& source, const Place& target) {
   HF_ASSIGN_OR_RETURN(const bool is_directory, LeadsToDirectory(source));
   if (!is_directory) return LinkFile(source, target);
@@ -203,8 +203,8 @@ Json Joined(Json first, const Json& second) {
   return first;
 }
 
-// `_METADATA` of two parts. An empty container of one of them may be no longer
-// empty in the other.
+// Joins the `_METADATA` of two parts. A container that is empty in one of them
+// may not be empty in the other.
 Result<Json> JoinedTrees(const Json& first, const Json& second) {
   const Json none = Json::object();
   const Json& earlier = first.contains(kTreeMember) ? first[kTreeMember] : none;
@@ -237,7 +237,8 @@ Result<Json> JoinedMembers(const Json& first, const Json& second) {
   return Joined(first, second);
 }
 
-// A file of `array_metadatas`, whose name is its only member's, too.
+// Joins files of `array_metadatas`, whose only member has the same name as the
+// file.
 Result<Json> JoinedArrays(const Json& first, const Json& second) {
   const std::string member(kArrayMetadatasDirectory);
   Json arrays = Json::array();
@@ -252,7 +253,7 @@ Result<Json> JoinedArrays(const Json& first, const Json& second) {
 
 using Join = Result<Json> (*)(const Json& first, const Json& second);
 
-// Null for files that only one part may have.
+// Returns null for files that only one part may have.
 Join JoinOf(std::string_view name) {
   if (name == kTreeMetadataFile) return JoinedTrees;
   if (name == kShardingFile || name == kStringsFile) return JoinedMembers;
@@ -266,7 +267,7 @@ Status AddJson(const Place& source, const Place& target, Join join) {
     HF_ASSIGN_OR_RETURN(const Json earlier, ReadJsonObject(target));
     HF_ASSIGN_OR_RETURN(value, join(earlier, value));
   }
-  // Made durable, like all else, by the commit.
+  // The commit makes it durable, with everything else.
   return target.parent().OpenStore()->Write(
       target.name(), PythonJsonText(value), {.sync = false});
 }
@@ -293,7 +294,7 @@ Status AddItem(const Place& source, const Place& target,
         HF_RETURN_IF_ERROR(AddJson(from / file, to / file, JoinedArrays));
       }
     } else if (name.starts_with(kProcessDirectoryPrefix)) {
-      // No "_": what follows the first one is the process's name.
+      // Without "_", because the process's name is what follows the first one.
       HF_RETURN_IF_ERROR(LinkAll(from, target / (name + part_id)));
     } else {
       HF_RETURN_IF_ERROR(LinkAll(from, to));
@@ -302,7 +303,7 @@ Status AddItem(const Place& source, const Place& target,
   return Status();
 }
 
-// The members of the parts' `_CHECKPOINT_METADATA`, put together.
+// The members of the parts' `_CHECKPOINT_METADATA`, combined.
 struct RootMembers {
   Json item_handlers = Json::object();
   Json custom_metadata = Json::object();

@@ -1,4 +1,4 @@
-// Which process of MultiprocessingOptions writes data that is not sharded.
+// Decides which process of MultiprocessingOptions writes unsharded data.
 //
 // Thread-safety: pure. Ownership: borrows the group. Errors: none.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-// True on every process when each works for itself.
+// True on every process if each process works for itself.
 inline bool IsPrimaryHost(const MultiprocessingOptions& options) {
   if (options.group == nullptr || options.group->size() == 1) return true;
   return !options.primary_host ||

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// Replaces the index at each leaf by the value that it stands for.
+// Replaces the index at each leaf by the corresponding value.
 Tree WithValues(const Tree& structure,
                 const std::vector<ValueMetadata>& values) {
   return MapLeaves(structure, [&](const KeyPath&, const Tree& leaf) {

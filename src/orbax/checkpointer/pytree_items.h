@@ -1,5 +1,5 @@
-// The common part of the handlers of trees and arrays: a
-// PyTreeCheckpointHandler that can be told to stop.
+// The common part of the handlers for trees and arrays: a
+// PyTreeCheckpointHandler that can be cancelled.
 //
 // Thread-safety: as checkpoint_handler.h. Ownership: owns the handler.
 // Errors: those of PyTreeCheckpointHandler.
@@ -16,11 +16,11 @@
 
 namespace holdfast {
 
-// A subclass says what its args mean; the rest is here.
+// A subclass interprets its args; this class does the rest.
 class TreeItemHandler : public CheckpointHandler {
  public:
   explicit TreeItemHandler(std::string_view typestr) : typestr_(typestr) {}
-  // Once, before all others.
+  // Call it once, before all other methods.
   Status Open(PyTreeCheckpointHandlerOptions options);
 
   std::string TypeStr() const override { return typestr_; }
@@ -28,7 +28,8 @@ class TreeItemHandler : public CheckpointHandler {
               const CheckpointArgs& args) override;
   Result<std::vector<CommitFuture>> AsyncSave(
       const std::string& directory, const CheckpointArgs& args) override;
-  // Leaves are objects: ValueMetadata; None and empty containers themselves.
+  // Leaves are objects: ValueMetadata, except that None and empty containers
+  // stay themselves.
   Result<Tree> Metadata(const std::string& directory) override;
   Status Finalize(const std::string& directory) override {
     return tree_->Finalize(directory);
@@ -38,7 +39,7 @@ class TreeItemHandler : public CheckpointHandler {
   std::vector<std::string> SyncedItems() const override;
 
  protected:
-  // The args' own, or `made` of them.
+  // Returns `args` itself, or fills in `made` from it and returns that.
   virtual Result<const PyTreeSaveArgs*> SaveArgsOf(const CheckpointArgs& args,
                                                    PyTreeSaveArgs& made) = 0;
   PyTreeCheckpointHandler& tree() { return *tree_; }
@@ -47,10 +48,10 @@ class TreeItemHandler : public CheckpointHandler {
   const std::string typestr_;
   std::atomic<bool> is_cancelled_ = false;
   bool is_synced_ = false;
-  std::unique_ptr<PyTreeCheckpointHandler> tree_;  // goes first
+  std::unique_ptr<PyTreeCheckpointHandler> tree_;  // destroyed first
 };
 
-// `handler` for trees that are saved as `options` say.
+// Opens `handler` for trees that are saved as `options` say.
 Result<std::shared_ptr<CheckpointHandler>> OpenItems(
     std::shared_ptr<TreeItemHandler> handler,
     PyTreeCheckpointHandlerOptions options);

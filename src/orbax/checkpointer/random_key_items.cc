@@ -1,5 +1,5 @@
-// The handlers of random keys: the key, and a word about it, as a composite of
-// two items.
+// The handlers of random keys: the key data and a string about them, as a
+// composite of two items.
 #include "engine/format/checkpoint_metadata.h"
 #include "ground/base/status_macros.h"
 #include "ground/tree/rebuild.h"
@@ -18,7 +18,8 @@ Status UnsupportedType(const Tree& item) {
                               ".");
 }
 
-// `impl` empty: the data of the key, without the name of its implementation.
+// An empty `impl` means the data of the key, without the name of its
+// implementation.
 Tree WithPrngImpl(const Tree& item, std::string_view impl) {
   auto traits = std::make_shared<ArrayTraits>(item.array_traits());
   traits->prng_impl = impl;
@@ -169,8 +170,8 @@ class NumpyRandomKeyHandler final : public RandomKeyHandler {
   }
 };
 
-// A `Handler` of the key and the word about it, whose handlers work with the
-// same processes.
+// A `Handler` for the key and the string about it, whose handlers use the same
+// processes.
 template <typename Handler>
 Result<std::shared_ptr<CheckpointHandler>> MakeHandler(
     const std::string& key_name, const MultiprocessingOptions& processes,

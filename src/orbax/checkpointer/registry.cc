@@ -1,5 +1,5 @@
-// Which handler serves which arguments: the registrations of the whole process,
-// and CheckpointHandlerRegistry.
+// Maps arguments to their handlers: the registrations of the process, and
+// CheckpointHandlerRegistry.
 #include <algorithm>
 #include <mutex>
 
@@ -19,7 +19,7 @@ struct Registration {
   std::string typestr;
   bool for_save = false;
   bool for_restore = false;
-  bool is_alias = false;  // as StandardType
+  bool is_alias = false;  // as in StandardType
 };
 
 class GlobalRegistrations {
@@ -50,8 +50,8 @@ class GlobalRegistrations {
 
   Result<CheckpointHandlerType> OfArgs(std::type_index args) const {
     const std::lock_guard lock(mutex_);
-    // A handler that saves wins over one that restores, and the latest wins
-    // otherwise.
+    // A handler that saves is preferred to one that restores; otherwise the
+    // latest is.
     const Registration* found = nullptr;
     for (const Registration& row : rows_) {
       if (row.is_alias || row.args.type != args) continue;

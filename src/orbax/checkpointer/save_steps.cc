@@ -27,8 +27,8 @@ std::string ItemHandlersJson(const CheckpointHandler& handler) {
   return PythonJsonText(json);
 }
 
-// Ok for a finished checkpoint; else NotFound or FailedPrecondition in Orbax's
-// words.
+// Ok for a finished checkpoint; else NotFound or FailedPrecondition with
+// Orbax's messages.
 Status CheckRestorable(const Place& place, CommitMode mode) {
   const Result<bool> is_there = LeadsToAnything(place);
   if (!is_there.ok() || !*is_there) {
@@ -63,7 +63,7 @@ Result<std::shared_ptr<ProcessGroup>> SavingGroup(
         std::to_string(first) + ")");
   }
   if (!active) {
-    // The group is the caller's; it outlives the checkpointer.
+    // The caller owns the group, which outlives the checkpointer.
     return std::shared_ptr<ProcessGroup>(std::shared_ptr<void>(),
                                          options.group);
   }
@@ -82,7 +82,7 @@ Result<SaveSteps> SaveSteps::Begin(
     std::shared_ptr<ProcessGroup> group, const CheckpointerOptions& options,
     const std::string& path, const CheckpointerSaveOptions& save_options) {
   SaveSteps steps;
-  // Refused before anything is written.
+  // Refuses it before anything is written.
   const Status valid =
       ParseRootRecord({.custom_metadata = save_options.custom_metadata})
           .status();

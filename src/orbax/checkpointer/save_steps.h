@@ -1,8 +1,9 @@
-// The steps of one save that a Checkpointer and an AsyncCheckpointer share:
-// begin, finalize, commit, with all processes meeting after each.
+// The steps of a save that Checkpointer and AsyncCheckpointer share: begin,
+// finalize, commit, with all processes meeting after each.
 //
-// Thread-safety: one thread at a time; steps may move from thread to thread.
-// Ownership: owns the pending checkpoint, which goes with it unless committed.
+// Thread-safety: one thread at a time; steps may move between threads.
+// Ownership: owns the pending checkpoint, which is removed with it unless
+// committed.
 // Errors: those of the handler, of PendingSave and of ProcessGroup.
 #pragma once
 
@@ -15,9 +16,9 @@
 
 namespace holdfast {
 
-// The processes that save together, the primary host first; null: only this
-// process. InvalidArgument for impossible lists of processes, Unimplemented for
-// a primary host that is not the first of them.
+// The processes that save together, with the primary host first; null means
+// only this process. InvalidArgument for impossible lists of processes,
+// Unimplemented for a primary host that is not the first of them.
 Result<std::shared_ptr<ProcessGroup>> SavingGroup(
     const MultiprocessingOptions& options);
 
@@ -39,9 +40,9 @@ class SaveSteps {
   Status Agree(std::string_view phase, const Status& mine) const {
     return AgreeWith(group_.get(), phase, path_, mine);
   }
-  // The handler's Finalize, once its futures are done everywhere.
+  // Calls the handler's Finalize once its futures are done on all processes.
   Status Finalize() const;
-  // The checkpoint exists when it returns Ok.
+  // When it returns Ok, the checkpoint exists.
   Status Commit();
 
  private:
@@ -54,8 +55,8 @@ class SaveSteps {
   std::unique_ptr<PendingSave> pending_;
 };
 
-// As Checkpointer::Restore of an absolute path, by all of `group`, which may be
-// null.
+// Like Checkpointer::Restore for an absolute path, run by all processes of
+// `group`, which may be null.
 Result<Tree> RestoreWith(CheckpointHandler& handler, ProcessGroup* group,
                          CommitMode mode, const std::string& path,
                          const CheckpointArgs* args);

@@ -1,5 +1,5 @@
-// StandardCheckpointHandler: the leaves it refuses, and the restore arguments
-// it makes of a target.
+// StandardCheckpointHandler: the leaves that it refuses, and the restore
+// arguments that it derives from a target.
 #include "engine/format/checkpoint_metadata.h"
 #include "ground/base/status_macros.h"
 #include "ground/tree/flatten.h"
@@ -18,7 +18,7 @@ bool IsArrayLeaf(const Tree& leaf) {
   return leaf.leaf_kind() == LeafKind::kArray;
 }
 
-// int, float, np.number, np.ndarray and jax.Array.
+// True for int, float, np.number, np.ndarray and jax.Array.
 bool IsStandard(const Tree& leaf) {
   if (IsArrayLeaf(leaf)) return true;
   if (!IsNumber(leaf)) return false;
@@ -55,7 +55,7 @@ Status CheckSave(const StandardSave& save) {
   return CheckStandardLeaves(save.item);
 }
 
-// Elements of np.number are saved as arrays of no dimensions.
+// Numbers of type np.number are saved as arrays without dimensions.
 Tree WithArraysForNumbers(const Tree& item) {
   return MapLeaves(item, [](const KeyPath&, const Tree& leaf) -> Tree {
     if (!leaf.is_leaf() || !IsNumber(leaf) || leaf.scalar().is_python) {

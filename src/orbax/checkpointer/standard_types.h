@@ -14,8 +14,8 @@ struct StandardType {
   CheckpointHandlerType handler;
   CheckpointArgsType save;
   CheckpointArgsType restore;
-  // Another name of a type above it: items recorded under it are read, but its
-  // arguments do not lead to it.
+  // Another name for a type above it: items recorded under this name can be
+  // read, but its arguments do not select it.
   bool is_alias = false;
 };
 

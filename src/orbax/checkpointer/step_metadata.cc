@@ -1,4 +1,4 @@
-// A step directory's statements about itself.
+// The metadata that a step directory records about itself.
 #include "engine/commit/layout.h"
 #include "engine/format/checkpoint_metadata.h"
 #include "engine/format/directory_names.h"
@@ -16,8 +16,7 @@ namespace {
 Result<CheckpointMetadata> ReadMetadataFile(const std::string& directory) {
   const Result<std::string> text =
       ReadCheckedFile(directory + "/" + std::string(kCheckpointMetadataFile));
-  // Damage to a saved file is reported; a file that never made sense is
-  // ignored.
+  // Damage to a saved file is reported; a file that was never valid is ignored.
   if (text.status().code() == StatusCode::kDataLoss) return text.status();
   Result<CheckpointMetadata> metadata =
       text.ok() ? ParseCheckpointMetadata(*text) : text.status();

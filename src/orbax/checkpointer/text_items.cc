@@ -6,12 +6,12 @@
 #include "orbax/checkpointer/args.h"
 #include "orbax/checkpointer/primary.h"
 #include "orbax/handlers/done_future.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
 
-// One file, written only by the primary host.
+// A single file, written only by the primary host.
 class TextFile {
  public:
   TextFile(std::string filename, const MultiprocessingOptions& options)
@@ -19,7 +19,7 @@ class TextFile {
 
   Status Write(const std::string& directory, std::string_view text) const {
     if (!is_primary_) return Status();
-    const std::shared_ptr<Store> store = StoreAt(directory);
+    const std::shared_ptr<Store> store = Place(directory).OpenStore();
     HF_RETURN_IF_ERROR(
         store->Write(filename_, text, {.sync = false, .atomic = false}));
     return store->Flush();

@@ -1,4 +1,5 @@
-// Items that are one text file: JSON documents and protocol buffers.
+// Handlers for items that are a single text file: JSON documents and protocol
+// buffers.
 //
 // Thread-safety, ownership, errors: as item_handlers.h.
 #pragma once
@@ -10,7 +11,7 @@
 
 namespace holdfast {
 
-// Records itself as `typestr`.
+// The handler records itself as `typestr`.
 std::shared_ptr<CheckpointHandler> MakeJsonHandlerAs(
     std::string_view typestr, JsonHandlerOptions options);
 

@@ -15,7 +15,7 @@
 #include "orbax/handlers/param_writer.h"
 #include "orbax/handlers/sharded_read.h"
 #include "orbax/handlers/small_files.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
@@ -81,7 +81,8 @@ class ShardingCache {
     if (entry == file->second->end()) {
       return NotFoundError("param " + info.name + ": JSON Pointer \"/" +
                            UrlSafeBase64(info.name) + "\" is not in " +
-                           StoreAt(directory)->Describe(kShardingFile));
+                           Place(directory).OpenStore()->Describe(
+                               kShardingFile));
     }
     HF_ASSIGN_OR_RETURN(Sharding sharding, ShardingFromJson(entry->second));
     return std::optional<Sharding>(std::move(sharding));
@@ -194,7 +195,8 @@ Status WriteSideFiles(std::span<const Tree* const> values,
              by_directory[infos[i].parent_dir]);
   }
   for (auto& [directory, files] : by_directory) {
-    const std::shared_ptr<Store> store = StoreAt(AbsolutePath(directory));
+    const std::shared_ptr<Store> store =
+        Place(directory).Absolute().OpenStore();
     if (options.enable_write_sharding_file) {
       HF_RETURN_IF_ERROR(AddShardings(*store, files.shardings));
     }

@@ -11,7 +11,7 @@
 #include "ground/base/status_macros.h"
 #include "holdfast/orbax/type_handlers.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
@@ -103,7 +103,7 @@ Status CheckArraysAreWhole(const std::vector<ocdbt::MergeChild>& children,
 }
 
 Status Merge(const std::string& directory, const OcdbtMergeOptions& wants) {
-  const std::shared_ptr<Store> store = StoreAt(directory);
+  const std::shared_ptr<Store> store = Place(directory).OpenStore();
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> prefixes,
                       FindProcessDatabases(*store));
   if (prefixes.empty()) return Status();

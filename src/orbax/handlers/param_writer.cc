@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -15,19 +16,18 @@
 #include "holdfast/orbax/spec.h"
 #include "orbax/handlers/param_reader.h"
 #include "orbax/handlers/small_files.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
 
 // Parameters that go to one place in one way are written together.
-using WriteWay = std::tuple<std::string, bool, bool, bool, int64_t>;
+using WriteWay =
+    std::tuple<std::string, bool, bool, bool, std::optional<int64_t>>;
 
 WriteWay WriteWayOf(const ParamInfo& info) {
   return {info.parent_dir, info.is_ocdbt_checkpoint, info.use_zarr3,
-          info.use_compression,
-          info.ocdbt_target_data_file_size.value_or(
-              DefaultDataFileBytes(info.parent_dir))};
+          info.use_compression, info.ocdbt_target_data_file_size};
 }
 
 Status CheckValue(const Tree& value, const ParamInfo& info) {
@@ -50,7 +50,7 @@ Result<bool> HasDatabase(Store& store, const ProcessDirectory& process) {
   return found;
 }
 
-SaveOptions SaveOptionsOf(const ParamInfo& way,
+SaveOptions SaveOptionsOf(const ParamInfo& way, const Place& place,
                           std::map<std::string, SaveArgs> args) {
   SaveOptions options;
   options.zarr_format = way.use_zarr3 ? 3 : 2;
@@ -59,11 +59,8 @@ SaveOptions SaveOptionsOf(const ParamInfo& way,
       way.use_compression ? Compression::kZstd : Compression::kNone;
   options.chunk_bytes_target = 0;
   options.ocdbt_target_data_file_bytes =
-      way.ocdbt_target_data_file_size.value_or(
-          DefaultDataFileBytes(way.parent_dir));
+      way.ocdbt_target_data_file_size.value_or(DefaultDataFileBytes(place));
   options.write_digests = false;
-  // A store at a URL is durable when its queue is empty.
-  options.sync = !IsUrl(way.parent_dir);
   options.save_args = std::move(args);
   return options;
 }
@@ -90,8 +87,9 @@ Result<SavePlan> WriteTree(const Tree& tree, const ParamInfo& way,
                            std::map<std::string, SaveArgs> args,
                            const ParamWriteOptions& options) {
   const Stopwatch begun;
-  const std::shared_ptr<Store> store = StoreAt(AbsolutePath(way.parent_dir));
-  SaveOptions save_options = SaveOptionsOf(way, std::move(args));
+  const Place place = Place(way.parent_dir).Absolute();
+  const std::shared_ptr<Store> store = place.OpenStore();
+  SaveOptions save_options = SaveOptionsOf(way, place, std::move(args));
   ProcessDirectory process{"0", options.is_replica};
   bool has_database = false;
   if (save_options.use_ocdbt) {
@@ -108,7 +106,7 @@ Result<SavePlan> WriteTree(const Tree& tree, const ParamInfo& way,
   if (!save_options.use_ocdbt) {
     HF_RETURN_IF_ERROR(RemoveOtherMetadata(plan, *store));
   }
-  FileWriter files(*store, save_options.sync);
+  FileWriter files(*store, place, save_options.sync, /*may_replace=*/true);
   ValueSinkOptions sink = SinkOptionsOf(plan, files);
   sink.process = std::move(process);
   sink.must_merge = false;

@@ -5,7 +5,7 @@
 #include "engine/format/directory_names.h"
 #include "ground/base/status_macros.h"
 #include "holdfast/orbax/type_handlers.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "stores/storage/read_if_there.h"
 
 namespace holdfast {
@@ -95,7 +95,7 @@ Result<std::optional<std::map<std::string, std::string>>> RecordedShardings(
 
 Status RecordShardings(const std::string& directory,
                        const std::map<std::string, std::string>& shardings) {
-  return AddShardings(*StoreAt(AbsolutePath(directory)),
+  return AddShardings(*Place(directory).Absolute().OpenStore(),
                       ShardingFile(shardings.begin(), shardings.end()));
 }
 

@@ -6,7 +6,7 @@
 #include "holdfast/orbax/type_handlers.h"
 #include "orbax/handlers/done_future.h"
 #include "orbax/handlers/small_files.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
@@ -20,7 +20,7 @@ Status CheckParentDir(const ParamInfo& info) {
 std::string ReadingText(const std::string& directory,
                         const std::string& filename) {
   return "Error reading local file \"" +
-         StoreAt(directory)->Describe(filename) + "\"";
+         Place(directory).OpenStore()->Describe(filename) + "\"";
 }
 
 Result<StringsFile> StringsOf(const std::string& directory,
@@ -61,7 +61,8 @@ Result<std::vector<CommitFuture>> StringHandler::Serialize(
   }
   return CatchBadAlloc([&]() -> Result<std::vector<CommitFuture>> {
     for (const auto& [directory, strings] : by_directory) {
-      const std::shared_ptr<Store> store = StoreAt(AbsolutePath(directory));
+      const std::shared_ptr<Store> store =
+          Place(directory).Absolute().OpenStore();
       HF_RETURN_IF_ERROR(AddStrings(*store, filename_, strings));
     }
     return std::vector<CommitFuture>{DoneFuture()};

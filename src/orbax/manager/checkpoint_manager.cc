@@ -1,4 +1,4 @@
-// Makes a manager, and answers its questions.
+// Opens a manager, and implements its queries.
 #include "holdfast/orbax/checkpoint_manager.h"
 
 #include <algorithm>
@@ -89,7 +89,7 @@ Status Manager::OpenRoot(const std::string& metadata) {
       HF_RETURN_IF_ERROR(MakeDirectories(directory_, options_.directory_mode));
     }
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory_));
-    // In an object store a directory is made by its first file.
+    // In an object store, the first file creates the directory.
     const bool will_be_there = Place(directory_).is_remote() && options_.create;
     if (kind == PathKind::kMissing && !will_be_there) return Status();
     if (options_.cleanup_tmp_directories && kind != PathKind::kMissing) {
@@ -169,9 +169,9 @@ Status Manager::Load(bool with_metadata) {
   list_.steps.clear();
   for (const ScannedStep& step : steps) {
     if (!step.committed) continue;
-    // A name by itself makes no step: it would count as one that is kept, and
-    // be removed as one that is not. In an object store the marker has decided
-    // already.
+    // A name by itself does not make a step: it would count as a step that is
+    // kept, and be removed as one that is not. In an object store the marker
+    // has already decided.
     if (!is_marked) {
       HF_ASSIGN_OR_RETURN(const bool is_checkpoint,
                           HoldsCheckpoint(directory_ + "/" + step.name));
@@ -253,8 +253,7 @@ Result<std::string> Manager::RootMetadata() {
   return *root_metadata_;
 }
 
-// Reports damage together with the step to ask for instead; other errors stay
-// as they are.
+// For damage, adds which step to restore instead; other errors are unchanged.
 Status Manager::LatestStepError(int64_t step, const std::string& path,
                                 const Status& why) const {
   const std::string name = path.substr(path.rfind('/') + 1);

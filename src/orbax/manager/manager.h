@@ -1,9 +1,9 @@
-// Manager: CheckpointManager itself. A save goes to a Checkpointer; what comes
-// after its commit runs here for a synchronous one, and on a thread a save for
-// an asynchronous one.
+// Manager: the implementation of CheckpointManager. A save goes to a
+// Checkpointer. The work after its commit runs on the calling thread for a
+// synchronous one, and on one thread per save for an asynchronous one.
 //
 // Thread-safety: as CheckpointManager. The thread that finishes a save touches
-// only the checkpointer and the disposal, and nobody else does until it is
+// only the checkpointer and the disposal, and no other thread does until it is
 // joined.
 #pragma once
 
@@ -22,7 +22,7 @@ namespace holdfast {
 
 class Manager : public CheckpointManager {
  public:
-  // `options` are resolved.
+  // `options` must be resolved.
   Manager(std::string directory, CheckpointManagerOptions options,
           PreservationPolicy preservation_policy);
   ~Manager() override;
@@ -52,7 +52,7 @@ class Manager : public CheckpointManager {
   Status Close() override;
 
  private:
-  // A save whose commit is under way.
+  // A save whose commit is in progress.
   struct Finishing {
     KnownStep saved;
     std::vector<KnownStep> removed;
@@ -71,10 +71,10 @@ class Manager : public CheckpointManager {
   int64_t NowNs() const;
   Status CheckOpen() const;
   Status CheckArgs(const CheckpointArgs& args) const;
-  // The composite of items that is saved or restored for `args`.
+  // The composite of all items that are saved or restored for `args`.
   CompositeArgs WholeArgs(const CheckpointArgs& args) const;
   Status Load(bool with_metadata);
-  // Reads times and metrics that a light start left out.
+  // Reads the times and metrics that a light start skipped.
   Status EnsureMetadata();
   Result<bool> Decide(const StepRecord& step);
   Status LatestStepError(int64_t step, const std::string& path,
@@ -84,7 +84,7 @@ class Manager : public CheckpointManager {
                               ProcessGroup& group) const;
   Result<std::string> ReadDirectoryOf(int64_t step,
                                       const std::string& root) const;
-  // `ready` is a failure that this process had before.
+  // `ready` is a failure that this process already had.
   Result<std::vector<int64_t>> AgreeOnRemoval(KnownStep saved, Status ready);
   Result<std::optional<Metrics>> MetricsToSave(
       const ManagerSaveOptions& options) const;
@@ -93,9 +93,9 @@ class Manager : public CheckpointManager {
   void NoteSaved(KnownStep saved, const std::vector<int64_t>& removed);
   // Runs after the commit.
   Status DisposeOfOld(const Finishing& finishing);
-  // Brings the list to what it will be after the save that is under way.
+  // Updates the list to its state after the save in progress.
   void ApplyFinishing();
-  // Joins the thread, and takes back what a failed save had changed.
+  // Joins the thread, and undoes the changes of a failed save.
   Status TakeFinished();
 
   const std::string directory_;
@@ -109,7 +109,7 @@ class Manager : public CheckpointManager {
   AsyncCheckpointer* async_ = nullptr;  // checkpointer_, if it is one
   StepList list_;
   bool has_metadata_ = false;  // list_ has times and metrics
-  // True when checkpoints are one item without a name; absent while unknown.
+  // True if checkpoints are a single item without a name; absent while unknown.
   std::optional<bool> is_default_item_;
   std::optional<std::string> root_metadata_;
   std::unique_ptr<Finishing> finishing_;

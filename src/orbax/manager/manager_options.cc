@@ -59,7 +59,7 @@ Status CheckDeletion(const CheckpointManagerOptions& options) {
   return Status();
 }
 
-// Refuses at once what Orbax would find out only after it has saved a step.
+// Refuses immediately what Orbax would find only after saving a step.
 Status CheckPolicies(const std::string& directory,
                      const CheckpointManagerOptions& options) {
   if (options.todelete_full_path && UrlScheme(directory) != "gs") {
@@ -75,7 +75,7 @@ Status CheckPolicies(const std::string& directory,
       options.save_decision_policy &&
       IsContinuous(*options.save_decision_policy)) {
     return InvalidArgumentError(
-        "ContinuousCheckpointingPolicy of several processes needs a "
+        "ContinuousCheckpointingPolicy needs, with several processes, a "
         "decision_group");
   }
   return Status();

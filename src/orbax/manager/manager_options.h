@@ -1,7 +1,7 @@
-// The meaning of a manager's options: Orbax's refusals, and the names of steps;
-// checkpoint_manager.h has the rest.
+// Interprets a manager's options: the combinations that Orbax refuses, and the
+// names of steps; checkpoint_manager.h has the rest.
 //
-// Thread-safety: pure functions. Errors: InvalidArgument with Orbax's texts.
+// Thread-safety: pure functions. Errors: InvalidArgument with Orbax's messages.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace holdfast {
 
-// `directory` is absolute.
+// `directory` must be absolute.
 Result<CheckpointManagerOptions> ResolveOptions(
     const std::string& directory, CheckpointManagerOptions options);
 Status CheckItems(const ManagerItems& items);
@@ -18,7 +18,7 @@ Status CheckItems(const ManagerItems& items);
 std::shared_ptr<const StepNameFormat> NameFormatOf(
     const CheckpointManagerOptions& options);
 
-// True when processes could decide differently by themselves.
+// True if processes that decide separately could decide differently.
 bool IsContinuous(const SaveDecisionPolicy& policy);
 
 }  // namespace holdfast

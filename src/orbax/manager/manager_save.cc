@@ -1,5 +1,5 @@
-// A manager's saves: the decision, the save, and the removal of old steps when
-// the new one is there.
+// A manager's saves: the decision, the save, and the removal of old steps once
+// the new one exists.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kMetricsItem = "metrics";
 
-// Things that one process knows and others may not, as one letter each.
+// Facts that one process knows and others may not, one letter each.
 std::string ContextText(const DecisionContext& context) {
   return std::string(context.reached_preemption ? "p" : "") +
          (context.is_saving_in_progress ? "s" : "");
@@ -205,7 +205,7 @@ Status Manager::StartSave(int64_t step, const CheckpointArgs& args,
     whole.items[std::string(kMetricsItem)] =
         std::make_shared<JsonSave>(*options.metrics);
   }
-  // A step of that name may still be on its way out.
+  // An older step with this name may still be being removed.
   disposal_.WaitFor(format_->BuildName(step));
   CheckpointerSaveOptions save;
   save.custom_metadata = options.custom_metadata;
@@ -217,8 +217,8 @@ void Manager::NoteSaved(KnownStep saved, const std::vector<int64_t>& removed) {
   finishing_ = std::make_unique<Finishing>();
   Finishing& finishing = *finishing_;
   finishing.saved = std::move(saved);
-  // The list shows the outcome at once; a save that fails takes it back
-  // (TakeFinished).
+  // The list shows the outcome immediately; if the save fails, TakeFinished
+  // undoes it.
   list_.Add(finishing.saved);
   const std::set<int64_t> going(removed.begin(), removed.end());
   finishing.removed = list_.Take(
@@ -239,7 +239,7 @@ void Manager::NoteSaved(KnownStep saved, const std::vector<int64_t>& removed) {
   if (thread) {
     finishing.thread = *std::move(thread);
   } else {
-    finish();  // nothing to wait for, or no thread to be had
+    finish();  // nothing to wait for, or no thread available
   }
 }
 
@@ -264,7 +264,7 @@ Status Manager::TakeFinished() {
   if (finishing_->thread.joinable()) finishing_->thread.join();
   const std::unique_ptr<Finishing> finished = std::move(finishing_);
   if (finished->status.ok()) return Status();
-  // After a failure the files decide which steps there are.
+  // After a failure, the files decide which steps exist.
   const auto is_gone = [&](const std::string& name) {
     return !IsPathFinalized(directory_ + "/" + name, format_->committed_by());
   };

@@ -29,7 +29,7 @@ Tree LossOf(double loss) { return Tree::Dict({{"loss", loss}}); }
 
 class ManagerTest : public ::testing::TestWithParam<bool> {
  protected:
-  // Asynchronous, as the parameter says.
+  // Asynchronous if the parameter says so.
   CheckpointManagerOptions Options() const {
     CheckpointManagerOptions options;
     options.enable_async_checkpointing = GetParam();
@@ -86,7 +86,7 @@ TEST_P(ManagerTest, SavesRestoresAndListsSteps) {
   EXPECT_TRUE(fs::exists(root_ + "/5/default"));
 }
 
-// An older step in place of the latest would be a quiet loss of work.
+// Returning an older step instead of the latest would silently lose work.
 TEST_P(ManagerTest, ADamagedLatestStepNamesTheOneThatIsWhole) {
   const auto manager = Make(Options());
   for (const int64_t step : {1, 3, 5}) EXPECT_TRUE(Save(*manager, step));
@@ -121,7 +121,7 @@ TEST_P(ManagerTest, ForceSavesOlderStepsAndOverwritesNone) {
   const auto again = manager->Save(3, JsonSave(StateOf(9)), force);
   EXPECT_EQ(again.status().code(), StatusCode::kAlreadyExists);
   EXPECT_EQ(again.status().message(), "Checkpoint for step 3 already exists.");
-  // One that somebody else has saved meanwhile.
+  // A step that another process has saved meanwhile.
   fs::copy(root_ + "/5", root_ + "/7", fs::copy_options::recursive);
   Status saved = manager->Save(7, JsonSave(StateOf(9)), force).status();
   EXPECT_EQ(saved.code(), StatusCode::kAlreadyExists) << saved.ToString();
@@ -181,7 +181,7 @@ TEST_P(ManagerTest, KeepsTheBestAndKnowsThemAgain) {
   }
 }
 
-// A step of a diverged run takes no place of a good one, in either mode.
+// A step of a diverged run must not replace a good one, in either mode.
 TEST_P(ManagerTest, NotANumberIsNeverTheBest) {
   CheckpointManagerOptions options = Options();
   options.max_to_keep = 1;
@@ -209,7 +209,7 @@ TEST_P(ManagerTest, NotANumberIsNeverTheBest) {
   EXPECT_EQ(warned, 4);
 }
 
-// It would find no steps, and begin the run anew inside of a step.
+// It would find no steps, and restart the run inside a step.
 TEST_P(ManagerTest, AStepIsNoRoot) {
   {
     const auto manager = Make(Options());
@@ -296,7 +296,7 @@ TEST_P(ManagerTest, ReadersSeeWhatIsNewAfterReload) {
   options.read_only = true;
   const auto reader = Make(options);
   EXPECT_TRUE(Save(*writer, 2));
-  // The writer's own list has the step that is under way.
+  // The writer's own list includes the step in progress.
   ASSERT_TRUE(writer->Reload().ok());
   EXPECT_THAT(writer->AllSteps(), ElementsAre(1, 2));
   ASSERT_TRUE(writer->WaitUntilFinished().ok());
@@ -388,12 +388,12 @@ TEST_P(ManagerTest, AFailedSaveCostsNoStep) {
   const auto manager = Make(options);
   EXPECT_TRUE(Save(*manager, 1));
   ASSERT_TRUE(manager->WaitUntilFinished().ok());
-  // Nothing can be written where a file is.
+  // Nothing can be written below a path that is a file.
   WriteTestFile(root_ + "/2.orbax-checkpoint-tmp", "in the way");
   const auto saved = manager->Save(2, JsonSave(StateOf(2)));
   const Status finished = manager->WaitUntilFinished();
   EXPECT_FALSE(saved.ok() && finished.ok());
-  EXPECT_TRUE(manager->WaitUntilFinished().ok());  // told once
+  EXPECT_TRUE(manager->WaitUntilFinished().ok());  // reported once
   EXPECT_THAT(manager->AllSteps(), ElementsAre(1));
   EXPECT_TRUE(manager->Restore(std::nullopt).ok());
   EXPECT_FALSE(manager->IsSavingInProgress());
@@ -469,7 +469,7 @@ TEST(StepRemoverTest, DoesWhatJobsAddWhileItFinishes) {
   EXPECT_TRUE(remover.TakeError().ok());
 }
 
-// Ranks that are threads: one list, one deletion.
+// The ranks are threads: one list, one deletion.
 TEST(ManagerRanks, AgreeOnStepsAndDecisions) {
   ScratchDirectory scratch;
   const std::string root = scratch / "run";
@@ -485,7 +485,7 @@ TEST(ManagerRanks, AgreeOnStepsAndDecisions) {
     options.multiprocessing_options.group = group.get();
     options.decision_group = decision.get();
     options.save_interval_steps = 100;
-    // Only the other rank hears of it.
+    // Only the other rank is notified.
     options.reached_preemption = [&](int64_t step) {
       return r == 1 && step % 2 == 1;
     };

@@ -1,5 +1,6 @@
-// A manager whose root is in an object store: the promises of manager_test.cc,
-// and what is left when the process dies at any request of a save that prunes.
+// A manager whose root is in an object store: the guarantees of
+// manager_test.cc, and what is left if the process dies at any request of a
+// save that prunes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,7 @@ class RemoteManager : public ::testing::TestWithParam<bool> {
   }
   ~RemoteManager() override { SetLeaseSleepForTest(nullptr); }
 
-  // Synchronous, so that a request of one thread is the k-th.
+  // Synchronous, so that the requests of one thread can be counted.
   static CheckpointManagerOptions Options() {
     CheckpointManagerOptions options;
     options.enable_async_checkpointing = GetParam();
@@ -63,7 +64,7 @@ class RemoteManager : public ::testing::TestWithParam<bool> {
     }
     return tree->Find("epoch")->scalar().As<int64_t>();
   }
-  // First elements of the keys below the root.
+  // The first parts of the keys below the root.
   std::set<std::string> Entries() const {
     std::set<std::string> entries;
     const auto page = mem_.memory->List({.prefix = "run/", .delimiter = "/"});
@@ -119,7 +120,7 @@ TEST_P(RemoteManager, ToDeleteOptionsAreOrbaxs) {
   CheckpointManagerOptions options = Options();
   options.todelete_full_path = "trash";
   EXPECT_EQ(CheckpointManager::Make(kRemoteRoot, options).status().code(),
-            StatusCode::kUnimplemented);  // only of Google's stores
+            StatusCode::kUnimplemented);  // only for Google's stores
   options.todelete_full_path.reset();
   options.todelete_subdir = "trash";
   const auto manager = Make(options);
@@ -127,7 +128,7 @@ TEST_P(RemoteManager, ToDeleteOptionsAreOrbaxs) {
     ASSERT_TRUE(SaveStep(*manager, step).ok());
   }
   ASSERT_TRUE(manager->Close().ok());
-  // Only Google's stores remove them, too.
+  // Only Google's stores remove these, too.
   EXPECT_THAT(Entries(), ElementsAre("2", "3", "trash"));
 }
 

@@ -7,7 +7,7 @@
 #include "ground/base/status_macros.h"
 #include "ground/json/text.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 namespace {
@@ -30,7 +30,7 @@ Status WriteRootMetadata(const std::string& root,
   }
   RootMetadata metadata;
   metadata.custom_metadata = *parsed;
-  const std::shared_ptr<Store> store = StoreAt(root);
+  const std::shared_ptr<Store> store = Place(root).OpenStore();
   WriteOptions options;
   options.must_create = true;
   const Status written = store->Write(RootMetadataKey(kRootMetadataFile),
@@ -43,7 +43,7 @@ Result<std::optional<std::string>> ReadRootMetadata(const std::string& root) {
       root + "/" + std::string(kRootMetadataDirectory);
   HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(directory));
   if (kind == PathKind::kMissing) return std::optional<std::string>();
-  const std::shared_ptr<Store> store = StoreAt(root);
+  const std::shared_ptr<Store> store = Place(root).OpenStore();
   for (const std::string_view file :
        {kRootMetadataFile, kLegacyRootMetadataFile}) {
     const auto text = store->Read(RootMetadataKey(file));

@@ -1,9 +1,9 @@
-// StepDisposal: how the steps of a manager leave its root (DisposeOfSteps), and
-// the threads that remove their files.
+// StepDisposal: removes steps from the root of a manager (DisposeOfSteps), and
+// owns the threads that delete their files.
 //
-// Thread-safety: any thread. Ownership: owns the threads that remove.
-// Errors: FailedPrecondition when nothing would stay; those of the file system.
-// Errors of removals are told by TakeError.
+// Thread-safety: any thread. Ownership: owns the threads that delete.
+// Errors: FailedPrecondition if no step would remain; those of the file system.
+// TakeError reports the errors of deletions.
 #pragma once
 
 #include <mutex>
@@ -21,19 +21,19 @@ namespace holdfast {
 
 class StepDisposal {
  public:
-  // `root` is absolute.
+  // `root` must be absolute.
   StepDisposal(std::string root, const CheckpointManagerOptions& options);
 
   // Removes what crashed managers left in the trash.
   void RemoveLeftovers();
-  // Removes the steps of these names, once one of `staying` is seen to be
-  // there.
+  // Removes the steps with these names, after checking that at least one of
+  // `staying` exists.
   Status Dispose(const std::vector<std::string>& names,
                  const std::vector<std::string>& staying);
-  // Removes the step of this name, whatever stays.
+  // Removes the step with this name, whichever steps remain.
   Status DisposeOf(const std::string& name);
-  // Call it before a step of this name is saved: in an object store its
-  // predecessor is removed under its own name.
+  // Call it before a step with this name is saved: in an object store its
+  // predecessor is removed under the same name.
   void WaitFor(const std::string& name);
   void Finish() { remover_.Finish(); }
   Status TakeError() { return remover_.TakeError(); }
@@ -43,12 +43,12 @@ class StepDisposal {
 
   const std::string root_;
   const DisposalOptions options_;
-  const bool in_background_;  // the renames, too
+  const bool in_background_;  // also renames in the background
   const CommittedBy committed_by_;
   StepRemover remover_;
   std::mutex mutex_;
   std::set<std::string> going_;  // names of steps that may still be removed
-  // Steps that went, but which a view or a delta still refers to.
+  // Removed steps to which a view or a delta still refers.
   std::set<std::string> needed_;
 };
 

@@ -1,5 +1,5 @@
-// StepList: the steps that a manager knows of, sorted, and which of them its
-// policy lets go.
+// StepList: the steps that a manager knows, sorted, and which of them its
+// policy removes.
 //
 // Thread-safety: values, pure functions.
 #pragma once
@@ -28,15 +28,15 @@ struct StepList {
   std::vector<int64_t> Numbers() const;
   std::optional<int64_t> Latest() const;
   bool Has(int64_t step) const;
-  // Inserts it by step, behind equal ones.
+  // Inserts a step in order, after equal ones.
   void Add(KnownStep step);
-  // Takes out the steps for which `is_wanted` is true, and returns them.
+  // Removes the steps for which `is_wanted` is true, and returns them.
   std::vector<KnownStep> Take(
       const std::function<bool(const KnownStep&)>& is_wanted);
 };
 
-// The numbers of the steps that the policy does not preserve. When it preserves
-// none, the last one stays all the same.
+// Returns the numbers of the steps that the policy does not preserve. If it
+// preserves no step, the last one is kept nevertheless.
 Result<std::vector<int64_t>> StepsToRemove(const PreservationPolicy& policy,
                                            const StepList& list,
                                            int64_t now_ns);

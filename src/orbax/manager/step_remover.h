@@ -1,11 +1,11 @@
-// StepRemover: threads that remove what is in the trash, behind the backs of
-// saves.
+// StepRemover: threads that delete the contents of the trash while saves
+// continue.
 //
-// A job that fails is remembered and the next is tried. Threads start with the
-// first job; where the system gives none, Run does the job itself.
+// If a job fails, the error is stored and the next job runs. Threads start with
+// the first job; if the system cannot start any, Run does the job itself.
 // Thread-safety: any thread. Ownership: owns its threads; the destructor waits
 // for all jobs.
-// Errors: of jobs, told once by TakeError.
+// Errors: those of jobs, reported once by TakeError.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +22,7 @@ namespace holdfast {
 
 class StepRemover {
  public:
-  // At least one thread.
+  // `thread_count` is at least 1.
   explicit StepRemover(int thread_count);
   ~StepRemover();
   StepRemover(const StepRemover&) = delete;

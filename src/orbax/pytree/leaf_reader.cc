@@ -23,9 +23,10 @@ struct HandlerBatch {
   std::vector<size_t> requests;  // indices
 };
 
-class Reader {
+class LeafBatchReader {
  public:
-  Reader(const ReadContext& context, const std::vector<LeafRequest>& requests)
+  LeafBatchReader(const ReadContext& context,
+                  const std::vector<LeafRequest>& requests)
       : context_(context),
         requests_(requests),
         planner_(*context.registry),
@@ -228,7 +229,7 @@ class Reader {
 
 Result<std::vector<Tree>> ReadLeaves(const ReadContext& context,
                                      const std::vector<LeafRequest>& requests) {
-  return Reader(context, requests).Read();
+  return LeafBatchReader(context, requests).Read();
 }
 
 }  // namespace holdfast

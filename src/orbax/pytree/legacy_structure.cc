@@ -14,7 +14,7 @@
 #include "holdfast/tree_utils.h"
 #include "orbax/pytree/messages.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "stores/storage/read_if_there.h"
 
 namespace holdfast {
@@ -101,7 +101,7 @@ Tree StructureOfItem(const Tree& item) {
 
 Result<std::optional<Tree>> ReadAggregate(const PyTreeSettings& settings,
                                           const std::string& directory) {
-  return ReadIfThere(*StoreAt(directory), settings.aggregate_file,
+  return ReadIfThere(*Place(directory).OpenStore(), settings.aggregate_file,
                      ParseAggregate);
 }
 

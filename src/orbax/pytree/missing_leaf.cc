@@ -6,7 +6,7 @@
 #include "ground/base/status_macros.h"
 #include "holdfast/detail/checked_file.h"
 #include "holdfast/orbax/spec.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "stores/storage/read_if_there.h"
 
 namespace holdfast {
@@ -21,7 +21,8 @@ Result<std::string> StringOfFile(const std::string& directory,
   const std::string file = directory + "/" + std::string(kStringsFile);
   HF_ASSIGN_OR_RETURN(
       const std::optional<StringsFile> strings,
-      ReadIfThere(*StoreAt(directory), kStringsFile, ParseStringsFile));
+      ReadIfThere(*Place(directory).OpenStore(), kStringsFile,
+                  ParseStringsFile));
   if (!strings) return InvalidArgumentError(ReadingText(file));
   const auto found = strings->find(info.name);
   if (found != strings->end()) return found->second;

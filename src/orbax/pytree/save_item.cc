@@ -9,15 +9,14 @@
 #include "ground/record/recorder.h"
 #include "orbax/handlers/done_future.h"
 #include "orbax/pytree/messages.h"
-#include "orbax/pytree/snapshot.h"
-#include "stores/place/open_store.h"
+#include "orbax/pytree/tree_copy.h"
 #include "stores/storage/url_path.h"
 
 namespace holdfast {
 namespace {
 
 Result<int64_t> DataFileBytes(const PyTreeSettings& settings,
-                              const std::string& directory,
+                              const Place& directory,
                               const PyTreeSaveArgs& args) {
   if (!settings.options.use_ocdbt || !args.ocdbt_target_data_file_size) {
     return DefaultDataFileBytes(directory);
@@ -30,7 +29,7 @@ Result<int64_t> DataFileBytes(const PyTreeSettings& settings,
 }
 
 Result<SaveOptions> EngineOptions(const PyTreeSettings& settings,
-                                  const std::string& directory,
+                                  const Place& directory,
                                   const PyTreeSaveArgs& args) {
   SaveOptions options;
   options.run = RunWithin(settings.save_bytes_max);
@@ -86,7 +85,8 @@ Status TakeSnapshot(const PyTreeSettings& settings, PreparedSave& prepared) {
   if (bytes_max && byte_count > static_cast<uint64_t>(*bytes_max)) {
     return Status();
   }
-  const PhaseScope scope(Phase::kSnapshot, prepared.directory, byte_count);
+  const PhaseScope scope(Phase::kSnapshot, prepared.directory.path(),
+                         byte_count);
   HF_ASSIGN_OR_RETURN(
       prepared.parts.tree,
       Snapshot(prepared.parts.tree, settings.options.is_prioritized_key_fn,
@@ -106,10 +106,10 @@ Result<std::shared_ptr<PreparedSave>> PrepareSave(
   }
   const auto made = std::make_shared<PreparedSave>();
   PreparedSave& prepared = *made;
-  prepared.directory = directory;
+  prepared.directory = Place(directory);
   prepared.part = std::move(part);
   HF_ASSIGN_OR_RETURN(prepared.options,
-                      EngineOptions(settings, directory, args));
+                      EngineOptions(settings, prepared.directory, args));
   HF_ASSIGN_OR_RETURN(const ParamInfo info,
                       CommonInfo(settings, directory, args));
   HF_ASSIGN_OR_RETURN(
@@ -130,7 +130,7 @@ Result<std::vector<CommitFuture>> SerializeGroups(const PreparedSave& prepared,
                                                   bool is_primary) {
   std::vector<CommitFuture> all;
   if (prepared.parts.groups.empty() || !is_primary) return all;
-  const std::shared_ptr<Store> store = StoreAt(prepared.directory);
+  const std::shared_ptr<Store> store = prepared.directory.OpenStore();
   HF_RETURN_IF_ERROR(RemoveEarlierItem({}, /*adopt_existing=*/false, *store));
   for (const SaveGroup& group : prepared.parts.groups) {
     std::vector<const Tree*> values;
@@ -157,7 +157,7 @@ Status WritePrepared(const PreparedSave& prepared,
   }
   if (!prepared.part) {
     for (const SaveGroup& group : prepared.parts.groups) {
-      HF_RETURN_IF_ERROR(group.handler->Finalize(prepared.directory));
+      HF_RETURN_IF_ERROR(group.handler->Finalize(prepared.directory.path()));
     }
   }
   return SavePlannedItem(prepared.directory, own ? *own : *prepared.plan,

@@ -17,11 +17,12 @@
 #include "holdfast/status.h"
 #include "orbax/pytree/handler_groups.h"
 #include "orbax/pytree/settings.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 
 struct PreparedSave {
-  std::string directory;
+  Place directory;
   SaveParts parts;
   SaveOptions options;
   std::optional<ProcessPart> part;  // absent: one process saves the item

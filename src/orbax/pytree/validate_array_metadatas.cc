@@ -12,7 +12,7 @@
 #include "holdfast/orbax/pytree_checkpoint_handler.h"
 #include "orbax/handlers/small_files.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "stores/storage/url_path.h"
 
 namespace holdfast {
@@ -265,7 +265,7 @@ Status AddArrayMetadatas(const std::string& directory, int process,
     records.push_back({row.param_name, row.write_shape, row.chunk_shape,
                        std::move(ext_metadata)});
   }
-  return AddArrayMetadataRecords(*StoreAt(AbsolutePath(directory)),
+  return AddArrayMetadataRecords(*Place(directory).Absolute().OpenStore(),
                                  std::move(records), process);
 }
 

@@ -1,5 +1,5 @@
-// PlanTransforms of holdfast/orbax/transform.h: runs the rules backwards, from
-// the keys of the item to the keys of the checkpoint.
+// PlanTransforms of holdfast/orbax/transform.h: applies the rules in reverse,
+// from the keys of the item to the keys of the checkpoint.
 
 #include <set>
 #include <string>
@@ -44,7 +44,7 @@ class ItemArgs {
   std::set<TreePath> stored_;
 };
 
-// A rule, and for each original key the item's key that is made from it.
+// A rule, and for each original key the item's key that it produces.
 class BackwardRule {
  public:
   BackwardRule(Rule rule, const FlatDict& item)
@@ -58,7 +58,7 @@ class BackwardRule {
 
   Rule& rule() { return rule_; }
 
-  // The first of the item's keys; null when it has none.
+  // The first key of the item; null if it has none.
   Result<const TreePath*> OutputOf(const std::string& key) {
     if (!is_matched_) {
       is_matched_ = true;
@@ -66,7 +66,7 @@ class BackwardRule {
     }
     const auto output = output_of_.find(key);
     if (output != output_of_.end()) return output->second;
-    // It applies to the keys that were not found before it.
+    // Applies to the keys that no earlier rule found.
     if (!error_.ok()) return error_;
     return static_cast<const TreePath*>(nullptr);
   }
@@ -150,7 +150,7 @@ class Planner {
     return std::optional<AnyRestoreArgs>();
   }
 
-  // Every pattern is tried, so that a bad one is refused wherever it stands.
+  // Every pattern is tried, so that an invalid one is refused wherever it is.
   Result<bool> IsFallback(const std::string& key) {
     bool is_fallback = false;
     for (BackwardRule& rule : rules_) {

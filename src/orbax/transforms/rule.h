@@ -1,7 +1,7 @@
 // One rule of Transforms, ready to be tried on keys.
 //
 // Thread-safety: one thread at a time. Ownership: borrows the transform.
-// Errors: those of Regex, in front of them "transform 'PATTERN': ".
+// Errors: those of Regex, prefixed with "transform 'PATTERN': ".
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@
 
 namespace holdfast {
 
-// A pattern that is compiled when it is first tried, so that errors come in
-// Python's order.
+// A pattern that is compiled when it is first tried, so that errors appear in
+// the same order as in Python.
 class LazyRegex {
  public:
   explicit LazyRegex(std::string_view pattern) : pattern_(pattern) {}
 
   Result<std::optional<RegexMatch>> FullMatch(std::string_view subject);
-  // REQUIRES: a match of this expression.
+  // REQUIRES: `match` is a match of this expression.
   Result<std::string> Expand(std::string_view replacement,
                              const RegexMatch& match) const;
 
@@ -42,10 +42,10 @@ class Rule {
   Result<std::optional<RegexMatch>> FullMatch(std::string_view key) {
     return regex_.FullMatch(key);
   }
-  // The key in the original tree of a new key that matched.
+  // Returns the key in the original tree for a new key that matched.
   Result<std::string> OriginalKey(std::string_view key,
                                   const RegexMatch& match) const;
-  // The original value as value_fn changes it.
+  // Applies value_fn to the original value.
   Result<Tree> Value(const Tree& original) const;
 
  private:

@@ -34,7 +34,7 @@ Json CompleteCodec(Json codec) {
   if (name == nullptr) return codec;
   Json& configuration = codec["configuration"];
   if (configuration.is_null()) configuration = Json::object();
-  if (!configuration.is_object()) return codec;  // the parser refuses it
+  if (!configuration.is_object()) return codec;  // the parser will refuse it
   if (*name == "zstd" && !configuration.contains("level")) {
     configuration["level"] = kZstdLevel;
   }
@@ -58,8 +58,8 @@ bool IsNamed(const Json& codec, std::string_view name) {
   return found != nullptr && *found == name;
 }
 
-// A chain has one codec that makes bytes of an array: `bytes`, unless it says
-// otherwise.
+// A chain has one codec that converts an array to bytes: `bytes`, unless it
+// names another.
 Json CompleteCodecs(const Json& codecs) {
   if (!codecs.is_array()) return codecs;
   Json complete = Json::array();
@@ -123,8 +123,8 @@ Result<Shape> ShapeOf(const ArrayConstraints& constraints) {
   return InMember("shape", zarr::ReadShape(shape, 0));
 }
 
-// All members that TensorStore writes for an array without more demands than a
-// shape and a dtype.
+// All members that TensorStore writes for an array if only shape and dtype are
+// specified.
 Result<Json> Template(int zarr_format, const Shape& shape, DType dtype) {
   Shape chunk_shape = shape;
   for (int64_t& extent : chunk_shape) extent = std::max<int64_t>(extent, 1);

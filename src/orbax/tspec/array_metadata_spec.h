@@ -1,8 +1,8 @@
-// The "metadata" member of a zarr spec: the defaults of a new array for members
-// that it lacks (TensorStore's), and the check of an existing array against it.
+// The "metadata" member of a zarr spec: fills in TensorStore's defaults for a
+// new array, and checks an existing array against it.
 //
 // Thread-safety: pure functions. Units: elements.
-// Errors: InvalidArgument for metadata that makes no sense or is not enough,
+// Errors: InvalidArgument for metadata that are contradictory or incomplete,
 // FailedPrecondition `Expected "shape" of [5] but received: [4]`.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace holdfast::spec {
 
-// The demands of a spec on an array; a null member demands nothing.
+// A spec's requirements for an array; a null member requires nothing.
 struct ArrayConstraints {
   int zarr_format = 2;
   std::optional<DType> dtype;
@@ -23,7 +23,7 @@ struct ArrayConstraints {
 
 Status CheckConstraints(const ArrayConstraints& constraints);
 
-// For a new array.
+// Completes the metadata of a new array.
 Result<zarr::ArrayMetadata> CompleteMetadata(
     const ArrayConstraints& constraints);
 

@@ -14,7 +14,7 @@ namespace {
 
 using spec::OrderedJson;
 
-// TensorStore's defaults, spelled out.
+// TensorStore's defaults, written out.
 constexpr int kZarr2ZstdLevel = 1;
 constexpr int kZarr3ZstdLevel = 3;
 
@@ -25,7 +25,7 @@ OrderedJson BytesCodec() {
   return codec;
 }
 
-// `zstd` is null for none.
+// A null `zstd` means without compression.
 OrderedJson ShardingCodec(const Shape& chunk_shape, const OrderedJson& zstd) {
   OrderedJson codecs = OrderedJson::array({BytesCodec()});
   if (!zstd.is_null()) codecs.push_back(zstd);

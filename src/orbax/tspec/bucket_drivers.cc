@@ -11,7 +11,7 @@
 #include "stores/cloud/remote_options.h"
 #include "stores/http/url.h"
 #include "stores/place/bucket_registry.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 
 namespace holdfast::spec {
 namespace {
@@ -60,7 +60,8 @@ Status ReadOptionalString(const Json& object, std::string_view name,
   return Status();
 }
 
-// A context resource: an object, or the name of one, whose defaults hold here.
+// Checks a context resource: an object, or the name of one, whose defaults
+// apply here.
 Status ReadUserProject(const Json& object, KvStoreSpec& spec) {
   const Json* const member = Find(object, "gcs_user_project");
   if (member == nullptr || !member->is_object()) return Status();
@@ -134,8 +135,8 @@ bool HasOwnOptions(const KvStoreSpec& spec) {
          spec.anonymous || spec.requester_pays;
 }
 
-// Buckets that were opened with options of their own, and stay open: specs of
-// all arrays of a checkpoint have the same.
+// Buckets that were opened with their own options. They stay open, because the
+// specs of all arrays of a checkpoint have equal options.
 class OwnBuckets {
  public:
   Result<std::shared_ptr<Bucket>> Open(const std::string& root,
@@ -169,7 +170,8 @@ class OwnBuckets {
 };
 
 OwnBuckets& TheOwnBuckets() {
-  // Never destroyed: threads of its buckets may run until the process ends.
+  // Never destroyed, because threads of its buckets may run until the process
+  // ends.
   static OwnBuckets* const buckets = new OwnBuckets;
   return *buckets;
 }
@@ -179,7 +181,7 @@ std::string RootUrl(const KvStoreSpec& spec) {
   return (spec.driver == "gcs" ? "gs://" : "s3://") + spec.bucket;
 }
 
-// A path of http is unescaped here, a URL is not.
+// An http path is unescaped here, a URL is not.
 std::string UrlOfDirectory(const KvStoreSpec& spec,
                            std::string_view directory) {
   const std::string path =
@@ -228,7 +230,7 @@ Status ParseS3(const Json& object, KvStoreSpec& spec) {
       ReadOptionalBool(object, "requester_pays", spec.requester_pays));
   HF_RETURN_IF_ERROR(
       AtMember("aws_credentials", ReadCredentials(object, spec)));
-  // Ignored: every writer here says itself which condition its write needs.
+  // Ignored: every writer here specifies the condition that its write needs.
   bool use_conditional_write = true;
   HF_RETURN_IF_ERROR(
       ReadOptionalBool(object, "use_conditional_write", use_conditional_write));
@@ -236,7 +238,7 @@ Status ParseS3(const Json& object, KvStoreSpec& spec) {
     return RefuseMember("s3", "host_header");
   }
   if (spec.bucket.empty()) {
-    // The bucket would be in the host's name.
+    // The bucket would be part of the host name.
     return RefuseMember("s3", "endpoint without bucket");
   }
   return zarr::CheckMembers(
@@ -262,7 +264,7 @@ Status ParseHttp(const Json& object, KvStoreSpec& spec) {
   HF_RETURN_IF_ERROR(AtMember("base_url", SplitBaseUrl(spec)));
   HF_RETURN_IF_ERROR(CheckResources(
       object, {"context", "http_request_concurrency", "http_request_retries"}));
-  // They would hold secrets, which belong in no spec.
+  // Headers would hold secrets, which must not be in a spec.
   const Json* const headers = Find(object, "headers");
   if (headers != nullptr && !(headers->is_array() && headers->empty())) {
     return RefuseMember("http", "headers");
@@ -279,7 +281,7 @@ Status HttpsUrl(std::string_view rest, KvStoreSpec& spec) {
   return WebUrl("https", rest, spec);
 }
 
-// As for files: the store's root is the directory that the path leads to.
+// As for files, the store's root is the directory of the path.
 Result<OpenedKvStore> OpenRemote(const KvStoreSpec& spec,
                                  const OpenSpecOptions& /*options*/) {
   std::string_view path = spec.path;

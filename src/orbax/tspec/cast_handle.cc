@@ -40,7 +40,7 @@ class CastHandle final : public SpecHandle {
   }
 
   Status ReadInto(const Shape& origin, const ArrayView& target) const override {
-    // A cast goes through its own dtype, whatever the target's.
+    // A cast converts through its own dtype, whatever the target's dtype is.
     if (target.dtype == dtype_) return base_->ReadInto(origin, target);
     HF_ASSIGN_OR_RETURN(const Array cast, Read(origin, target.shape));
     ConvertStrided(cast.view(), target);

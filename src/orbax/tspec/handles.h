@@ -45,7 +45,7 @@ struct JsonMemberSpec {
   KvStoreSpec kvstore;  // of the document
   std::string pointer;
 };
-// InvalidArgument for a text that is not a JSON Pointer.
+// InvalidArgument for a string that is not a JSON Pointer.
 Status CheckJsonPointer(const std::string& pointer);
 Result<std::unique_ptr<SpecHandle>> OpenJsonMember(
     const JsonMemberSpec& spec, const OpenSpecOptions& options);

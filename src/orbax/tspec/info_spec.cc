@@ -1,4 +1,4 @@
-// Specs for a ParamInfo, and what else a parameter's directory has.
+// Builds specs for a ParamInfo, and checks that a parameter's files exist.
 #include <cassert>
 #include <utility>
 
@@ -19,7 +19,7 @@ Status CheckInfo(const ParamInfo& info) {
   return InvalidArgumentError("Must provide info.name and info.parent_dir.");
 }
 
-// The chunks of a write spec by the older rules.
+// Sets the chunks of a write spec by the older rules.
 Status SetChunkShapes(const ParamInfo& info, const SaveArgs& arg,
                       const JsonTspecWriteOptions& options,
                       OrderedJson& tspec) {

@@ -11,7 +11,8 @@ namespace {
 
 using zarr::Json;
 
-// The names on the way to the member, "~1" and "~0" read as "/" and "~".
+// The names on the path to the member, with "~1" and "~0" decoded to "/" and
+// "~".
 std::vector<std::string> Tokens(std::string_view pointer) {
   std::vector<std::string> tokens;
   for (size_t at = 0; at < pointer.size(); ++at) {
@@ -26,7 +27,7 @@ std::vector<std::string> Tokens(std::string_view pointer) {
   return tokens;
 }
 
-// The pointer up to and with its first `token_count` names.
+// The pointer up to and including its first `token_count` names.
 std::string Prefix(std::string_view pointer, size_t token_count) {
   size_t end = 0;
   for (size_t i = 0; i < token_count; ++i) {
@@ -71,7 +72,7 @@ class JsonMember {
     return value;
   }
 
-  // Makes objects on the way where there is nothing yet.
+  // Creates missing objects along the path.
   Status Set(Json value, Json& document) const {
     Json* place = &document;
     for (size_t i = 0; i < tokens_.size(); ++i) {
@@ -164,7 +165,7 @@ class JsonHandle final : public SpecHandle {
     return text.status().WithContext("Error reading " + Place());
   }
 
-  // The whole document is read, changed and replaced.
+  // Reads, changes and replaces the complete document.
   Status WriteJson(std::string_view text) override {
     HF_ASSIGN_OR_RETURN(Json value,
                         zarr::ParseJson(text, StatusCode::kInvalidArgument));

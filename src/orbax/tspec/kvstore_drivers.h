@@ -1,8 +1,8 @@
-// The drivers of key-value stores: how each reads its members, its URL, and
-// opens. kvstore_spec.cc has the table of them.
+// The drivers of key-value stores: how each parses its members and its URL, and
+// opens. kvstore_spec.cc has the table of drivers.
 //
 // Thread-safety, errors: as in kvstore_spec.h. A parser gets an object that
-// names the driver; a URL parser what follows "scheme://".
+// names the driver; a URL parser gets what follows "scheme://".
 #pragma once
 
 #include <initializer_list>
@@ -13,12 +13,13 @@
 
 namespace holdfast::spec {
 
-// Members that several drivers have.
+// Reads members that several drivers share.
 Status ReadPath(const zarr::Json& object, KvStoreSpec& spec);
 Status ReadOptionalBool(const zarr::Json& object, std::string_view name,
                         bool& value);
-// Resources steer how much is done at once; here RunOptions do. They are an
-// object, or a reference to one ("cache_pool#ocdbt").
+// Checks members that name resources, which limit concurrency in TensorStore;
+// here RunOptions does. A resource is an object, or a reference to one
+// ("cache_pool#ocdbt").
 Status CheckResources(const zarr::Json& object,
                       std::initializer_list<std::string_view> names);
 
@@ -32,7 +33,7 @@ Status MemoryUrl(std::string_view rest, KvStoreSpec& spec);
 Result<OpenedKvStore> OpenMemory(const KvStoreSpec& spec,
                                  const OpenSpecOptions& options);
 
-// TensorStore's own, where a config says nothing.
+// TensorStore's defaults, for what a config does not specify.
 ocdbt::BulkWriteOptions DefaultWriteOptions();
 Status ParseOcdbt(const zarr::Json& object, KvStoreSpec& spec);
 Result<OpenedKvStore> OpenOcdbt(const KvStoreSpec& spec,
@@ -45,7 +46,7 @@ Status S3Url(std::string_view rest, KvStoreSpec& spec);
 Status ParseHttp(const zarr::Json& object, KvStoreSpec& spec);
 Status HttpUrl(std::string_view rest, KvStoreSpec& spec);
 Status HttpsUrl(std::string_view rest, KvStoreSpec& spec);
-// Opens the drivers of all of these.
+// Opens the drivers gcs, s3 and http.
 Result<OpenedKvStore> OpenRemote(const KvStoreSpec& spec,
                                  const OpenSpecOptions& options);
 

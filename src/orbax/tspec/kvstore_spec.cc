@@ -19,7 +19,7 @@ struct Driver {
   std::string_view name;
   std::string_view scheme;  // of URLs
   Status (*parse)(const Json& object, KvStoreSpec& spec);
-  // `rest` is what follows "scheme://".
+  // `rest` is the part after "scheme://".
   Status (*parse_url)(std::string_view rest, KvStoreSpec& spec);
   Result<OpenedKvStore> (*open)(const KvStoreSpec& spec,
                                 const OpenSpecOptions& options);
@@ -34,7 +34,7 @@ constexpr Driver kDrivers[] = {
     {"http", "http", ParseHttp, HttpUrl, OpenRemote},
     {"http", "https", ParseHttp, HttpsUrl, OpenRemote},
 };
-// Names that TensorStore knows, and this release does not read at all.
+// Names that TensorStore supports, and this release does not.
 constexpr std::string_view kLaterDrivers[] = {"gcs_grpc",
                                               "kvstack",
                                               "neuroglancer_uint64_sharded",
@@ -54,7 +54,7 @@ Status LaterDriver(std::string_view name) {
                             "\" is not part of this release yet");
 }
 
-// --- URLs: "scheme://..." and, behind each '|', a driver on top of that.
+// --- URLs: "scheme://..." and, after each '|', a driver on top of that.
 
 Status UrlError(std::string_view url, const std::string& why) {
   return InvalidArgumentError("Parsing spec from url: \"" + std::string(url) +

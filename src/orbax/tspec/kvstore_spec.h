@@ -1,10 +1,11 @@
-// KvStoreSpec: a key-value store's spec, parsed and checked, and what it opens
-// to. Drivers stand in one table (kvstore_spec.cc); those without a way to be
-// opened are refused by name.
+// KvStoreSpec: a key-value store's spec, parsed and checked, and the store that
+// it opens. The drivers are listed in one table (kvstore_spec.cc); those that
+// cannot be opened are refused by name.
 //
 // Thread-safety: values; Open may run concurrently. Ownership: an opened store
 // shares what it needs. Units: bytes.
-// Errors: InvalidArgument in TensorStore's words; Unimplemented by name.
+// Errors: InvalidArgument with TensorStore's messages; Unimplemented, naming
+// the driver.
 #pragma once
 
 #include <functional>
@@ -22,11 +23,11 @@ namespace holdfast::spec {
 
 struct KvStoreSpec {
   std::string driver;
-  std::string path;    // in front of every key
+  std::string path;    // prefix of every key
   std::string bucket;  // gcs and s3
-  // Driver http: the URL without its path, which `path` has from its '/' on.
+  // Driver http: the URL up to its path, which is in `path` from its '/' on.
   std::string base_url;
-  // Drivers gcs and s3; empty: as the process's settings and environment say.
+  // Drivers gcs and s3; empty: from the process's settings and environment.
   std::string endpoint;
   std::string region;
   std::string profile;
@@ -43,10 +44,10 @@ struct KvStoreSpec {
   OrderedJson ToJson() const;
 };
 
-// An object or a URL.
+// Accepts an object or a URL.
 Result<KvStoreSpec> ParseKvStore(const zarr::Json& value);
 
-// The same store, with a path that is a directory's.
+// Returns the same store with its path as a directory.
 KvStoreSpec AsDirectory(KvStoreSpec spec);
 
 struct OpenedKvStore {

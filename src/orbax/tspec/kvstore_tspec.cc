@@ -19,7 +19,7 @@ constexpr std::string_view kSplitValuePrefix = "ocdbt_data/";
 constexpr std::string_view kSplitNodePrefix = "ocdbt_meta/";
 constexpr std::string_view kTemporaryNodePrefix = "ocdbt_tmp_meta/";
 
-// Orbax builds specs for gs:// only; those for s3:// are made alike.
+// Orbax builds specs for gs:// only; those for s3:// are built in the same way.
 bool IsBucketPath(std::string_view path) {
   return path.starts_with(kGcsPrefix) || path.starts_with(kS3Prefix);
 }
@@ -31,8 +31,8 @@ void ReplaceAll(std::string_view from, std::string_view to, std::string& text) {
   }
 }
 
-// Normalizing makes "gs:/" of "gs://". As Orbax does, gs:/ is put right
-// wherever it is; s3:/ only where a path begins.
+// Normalizing turns "gs://" into "gs:/". As in Orbax, gs:/ is corrected
+// wherever it occurs; s3:/ only at the beginning of a path.
 std::string NormalizeDirectory(const std::string& directory) {
   std::string path = NormalizePath(directory);
   ReplaceAll("gs:/", kGcsPrefix, path);
@@ -74,8 +74,8 @@ struct OcdbtParts {
   std::string value_prefix;  // empty: the default
 };
 
-// Data files need no rename; the manifest is replaced atomically, so it has a
-// spec of its own.
+// Data files need no rename; the manifest is replaced atomically, so it has its
+// own spec.
 void SplitFileBase(OcdbtParts& parts) {
   if (parts.base["driver"] != kFileDriver) return;
   std::string path = parts.base["path"].get<std::string>();
@@ -85,7 +85,7 @@ void SplitFileBase(OcdbtParts& parts) {
   parts.base["file_io_locking"]["mode"] = "non_atomic";
 }
 
-// Routes nodes and manifest to the temporary directory, by a stack of two
+// Routes nodes and manifest to the temporary directory with a stack of two
 // stores: the second takes all keys with one prefix.
 Status RouteToTemporary(const KvstoreTspecOptions& options, OcdbtParts& parts) {
   const auto& context = options.ocdbt_temporary_metadata_context;
@@ -181,7 +181,8 @@ Result<OrderedJson> OcdbtKvstore(std::string directory,
   if (options.name) kvstore["path"] = *options.name;
   kvstore["cache_pool"] = "cache_pool#ocdbt";
   if (!IsRemote(kvstore)) return kvstore;
-  // Neighbouring reads are joined: on object stores requests cost most.
+  // Neighbouring reads are joined, because requests are what costs most on
+  // object stores.
   kvstore["experimental_read_coalescing_threshold_bytes"] = 1000000;
   kvstore["experimental_read_coalescing_merged_bytes"] = 500000000000;
   kvstore["experimental_read_coalescing_interval"] = "1ms";
@@ -192,7 +193,7 @@ Result<OrderedJson> OcdbtKvstore(std::string directory,
 
 std::string NormalizePath(std::string_view path) {
   if (path.empty()) return ".";
-  // POSIX gives exactly two leading slashes a meaning of their own.
+  // POSIX gives exactly two leading slashes a special meaning.
   const bool is_absolute = path.starts_with('/');
   const bool has_two = path.starts_with("//") && !path.starts_with("///");
   std::vector<std::string_view> parts;

@@ -1,4 +1,4 @@
-// Building blocks of the public builders of key-value store specs.
+// Building blocks for the public builders of key-value store specs.
 //
 // Thread-safety: pure functions, apart from the environment variable
 // TENSORSTORE_GCS_BACKEND. Units: bytes. Errors: as in holdfast/orbax/spec.h.
@@ -20,7 +20,7 @@ std::string NormalizePath(std::string_view path);
 std::string JoinPaths(std::string_view first, std::string_view second);
 
 bool IsRemote(const OrderedJson& tspec);
-// The default for the largest data file: smaller on gs://.
+// The default for the maximum size of a data file, which is smaller on gs://.
 int64_t DefaultDataFileBytes(const OrderedJson* kvstore_tspec);
 
 Status AddWriteOptions(std::optional<int64_t> target_data_file_size,

@@ -4,7 +4,7 @@
 #include "engine/check/checked_store.h"
 #include "engine/format/directory_names.h"
 #include "ground/base/status_macros.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "stores/storage/url_path.h"
 
 namespace holdfast::spec {
@@ -25,9 +25,10 @@ Result<std::shared_ptr<Store>> ListedStore::Reader() {
 Status ListedStore::DropList() {
   if (is_written_.load(std::memory_order_acquire)) return Status();
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Store> parent = StoreAt(ParentDirectory(directory_));
-  // Before the first write, so that a crash in between leaves no list that
-  // contradicts the bytes. The list lies in the directory itself or, for one
+  const std::shared_ptr<Store> parent =
+      Place(ParentDirectory(directory_)).OpenStore();
+  // Done before the first write, so that a crash in between cannot leave a list
+  // that contradicts the bytes. The list is in the directory itself or, for one
   // parameter's directory, in the item above.
   for (Store* const store : {store_.get(), parent.get()}) {
     const Status found = store->Stat(kDigestFile).status();
@@ -36,8 +37,8 @@ Status ListedStore::DropList() {
     HF_RETURN_IF_ERROR(DropDigests(*store));
     break;
   }
-  // Only now: until the list is gone, other threads must wait at the mutex and
-  // not write.
+  // Set only now: until the list is removed, other threads must wait at the
+  // mutex and not write.
   is_written_.store(true, std::memory_order_release);
   return Status();
 }

@@ -1,10 +1,10 @@
-// ListedStore: a directory that a spec opens, whose bytes are checked against
-// the `_HOLDFAST_DIGESTS` beside them as long as nothing is written.
+// ListedStore: a directory that a spec opens. Its bytes are checked against the
+// `_HOLDFAST_DIGESTS` next to them until something is written.
 //
-// A spec may lead into a checkpoint: to an item's database, or to the directory
-// of one parameter of it. The list is looked for when something is read first.
-// A write makes it untrue: it is removed then, as by any handler that writes
-// into a checkpoint, and reads are then those of the plain store.
+// A spec may point into a checkpoint: to an item's database, or to the
+// directory of one of its parameters. The list is looked up at the first read.
+// A write invalidates the list, so the list is removed first, as by any handler
+// that writes into a checkpoint; later reads use the plain store.
 // Thread-safety: any thread. Ownership: owns its stores. Units: bytes.
 // Errors: those of the store and of engine/check/checked_store.h.
 #pragma once
@@ -23,7 +23,7 @@ class ListedStore final : public Store {
  public:
   using Store::Write;
 
-  // `store` is of `directory`, a path or URL without '/' at its end.
+  // `store` is the store of `directory`, a path or URL without a trailing '/'.
   ListedStore(std::shared_ptr<Store> store, std::string directory)
       : store_(std::move(store)), directory_(std::move(directory)) {}
 
@@ -57,15 +57,15 @@ class ListedStore final : public Store {
   Status Flush() override { return store_->Flush(); }
 
  private:
-  // The store to read from: checked as long as nothing is written.
+  // The store to read from; it is checked until something is written.
   Result<std::shared_ptr<Store>> Reader();
-  // Removes the list, before anything is written.
+  // Removes the list; call it before anything is written.
   Status DropList();
 
   const std::shared_ptr<Store> store_;
   const std::string directory_;
   std::mutex mutex_;
-  std::shared_ptr<Store> reader_;  // null: no list was looked for yet
+  std::shared_ptr<Store> reader_;  // null until a list was looked up
   std::atomic<bool> is_written_{false};
 };
 

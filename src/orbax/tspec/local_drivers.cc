@@ -1,4 +1,4 @@
-// Drivers file and memory, and what all drivers have in common.
+// Drivers file and memory, and what all drivers share.
 #include <utility>
 
 #include "ground/base/status_macros.h"
@@ -91,8 +91,8 @@ Status FileUrl(std::string_view rest, KvStoreSpec& spec) {
   return InvalidArgumentError("file URLs have no host: want file:///...");
 }
 
-// The store's root is the directory that the path leads to; the part behind its
-// last '/' is put in front of keys.
+// The store's root is the directory of the path; the part after its last '/'
+// becomes a prefix of keys.
 Result<OpenedKvStore> OpenFile(const KvStoreSpec& spec,
                                const OpenSpecOptions& /*options*/) {
   const size_t name_at = spec.path.rfind('/') + 1;  // npos + 1 is 0

@@ -52,7 +52,7 @@ Result<std::optional<bool>> ReadFlag(const Json& object, std::string_view name,
   const Json* const value = Find(object, name);
   if (value == nullptr) return inherited;
   HF_ASSIGN_OR_RETURN(const bool flag, InMember(name, zarr::ReadBool(value)));
-  // A keyword of the call wins over the spec.
+  // A keyword of the call takes precedence over the spec.
   return inherited ? inherited : std::optional<bool>(flag);
 }
 
@@ -73,7 +73,8 @@ Result<std::optional<DType>> ReadDType(const Json& object) {
       "dtype", InvalidArgumentError("Unsupported data type: \"" + name + "\""));
 }
 
-// true, false, "open" or a time: nothing is cached here between two handles.
+// Accepts true, false, "open" or a time: nothing is cached here between two
+// handles.
 Status CheckRecheck(const Json& object, std::string_view name) {
   const Json* const value = Find(object, name);
   if (value == nullptr || value->is_boolean() || value->is_number()) {
@@ -210,7 +211,7 @@ Result<ParsedArray> ParseJsonMember(const Json& object) {
 Result<ParsedArray> ParseArray(const Json& value, const Inherited& inherited) {
   if (value.is_string()) {
     return UnimplementedError(
-        "an array's URL instead of a spec is not part of this release yet");
+        "an array by its URL is not part of this release yet; pass a spec");
   }
   HF_RETURN_IF_ERROR(zarr::ReadObject(&value).status());
   HF_ASSIGN_OR_RETURN(
@@ -286,8 +287,8 @@ Result<std::unique_ptr<SpecHandle>> OpenParsed(const ParsedArray& parsed,
   return spec::MakeCast(std::move(base), parsed.cast_dtype);
 }
 
-// The readers of JSON were made for stored metadata, where a mistake is a bad
-// state of the world (FailedPrecondition); a mistake in a spec is a bad request
+// The JSON readers were made for stored metadata, where a mistake is
+// FailedPrecondition; a mistake in a spec is an invalid request
 // (InvalidArgument).
 template <typename T>
 Result<T> OfRequest(Result<T> parsed) {

@@ -1,7 +1,7 @@
-// JSON of specs: objects whose members keep the order in which they came.
+// JSON of specs: objects whose members keep their order.
 //
 // Thread-safety: pure functions.
-// Errors: InvalidArgument for what is no JSON or no object.
+// Errors: InvalidArgument for text that is not JSON, or not an object.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ namespace holdfast::spec {
 
 using OrderedJson = nlohmann::ordered_json;
 
-// Compact; bytes that are not UTF-8 become U+FFFD.
+// Returns compact JSON; invalid UTF-8 becomes U+FFFD.
 std::string Dump(const OrderedJson& value);
 Result<OrderedJson> ParseDocument(std::string_view text);
 Result<OrderedJson> ParseObject(std::string_view text);

@@ -24,7 +24,8 @@ Status CheckLimit(const std::optional<int64_t>& limit) {
       std::to_string(*limit));
 }
 
-// The kernel's counts of this process: what all threads read and wrote.
+// The kernel's counters for this process: bytes that all threads read and
+// wrote.
 void AddProcessCounters(OrderedJson& metrics) {
   const std::pair<const char*, const char*> names[] = {
       {"rchar:", "/holdfast/io/bytes_read"},

@@ -18,7 +18,7 @@ std::string DriverOfFormat(int zarr_format) {
   return std::string(zarr_format == 3 ? kZarrVer3 : kZarrVer2);
 }
 
-// Also the home of its one array: what fails is told in TensorStore's words.
+// It is also the home of its one array; failures have TensorStore's messages.
 class ZarrHandle final : public SpecHandle, private ArrayHome {
  public:
   ZarrHandle(OpenedKvStore kvstore, OrderedJson kvstore_json, zarr::Array array,
@@ -110,7 +110,8 @@ class ZarrHandle final : public SpecHandle, private ArrayHome {
     return InvalidArgumentError("driver \"" + driver_ + "\" holds no JSON");
   }
 
-  // Checked before memory is taken for the box: its shape comes from a caller.
+  // Checked before memory is allocated for the box, because the caller chooses
+  // its shape.
   Status CheckBox(const Shape& origin, const Shape& shape) const {
     const Shape& whole = array_.shape();
     bool inside = origin.size() == whole.size() && shape.size() == whole.size();
@@ -218,7 +219,7 @@ class ZarrOpener {
           keys.emplace_back(key);
           return Status();
         }));
-    // Not during the listing: a store may skip keys when others vanish.
+    // Not during the listing, because a store may skip keys when others vanish.
     for (const std::string& key : keys) {
       HF_RETURN_IF_ERROR(kvstore_.store->Delete(key));
     }
@@ -261,7 +262,7 @@ Result<std::unique_ptr<SpecHandle>> OpenZarr(const ZarrSpec& spec,
   HF_ASSIGN_OR_RETURN(OpenedKvStore kvstore, OpenStore(spec.kvstore, options));
   Result<zarr::Array> array = ZarrOpener(spec, kvstore).Run();
   if (!array.ok()) {
-    // Array::Create says so themselves where they fail.
+    // Array::Create already adds this to its failures.
     const std::string context = "Error opening \"" +
                                 DriverOfFormat(spec.constraints.zarr_format) +
                                 "\" driver";

@@ -1,7 +1,8 @@
-// Numbers and times in the headers of answers.
+// Reads numbers and times from the headers of answers.
 //
 // Thread-safety: pure functions; a ServerClock: any thread. Units: nanoseconds
-// since 1970. Errors: absent where there is no such header, or no such value.
+// since 1970. Errors: nullopt where there is no such header, or its value is
+// malformed.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,7 @@ inline std::optional<uint64_t> NumberHeader(const HttpHeaders& headers,
   return ParseNumber<uint64_t>(FindHeader(headers, name).value_or(""));
 }
 
-// The time of an HTTP date.
+// The time in a header that holds an HTTP date.
 inline std::optional<int64_t> TimeHeaderNs(const HttpHeaders& headers,
                                            std::string_view name) {
   const auto seconds = ParseHttpDate(FindHeader(headers, name).value_or(""));
@@ -28,13 +29,13 @@ inline std::optional<int64_t> TimeHeaderNs(const HttpHeaders& headers,
   return *seconds * 1'000'000'000;
 }
 
-// A server's time, as its last answer told it.
+// A server's time, as its last answer reported it.
 class ServerClock {
  public:
   void Note(const HttpHeaders& headers) {
     if (const auto time_ns = TimeHeaderNs(headers, "date")) now_ns_ = *time_ns;
   }
-  int64_t now_ns() const { return now_ns_; }  // 0 before the first
+  int64_t now_ns() const { return now_ns_; }  // 0 before the first answer
 
  private:
   std::atomic<int64_t> now_ns_{0};

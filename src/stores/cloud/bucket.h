@@ -1,20 +1,22 @@
-// Bucket: what an object store offers, in the words all of them share.
+// Bucket: the operations of an object store, in terms that all object stores
+// share.
 //
 // A bucket maps keys (any bytes but NUL, at most 1024) to objects. Objects are
-// replaced whole, never changed; each has a version (an ETag without its
+// replaced as a whole, never changed; each has a version (an ETag without its
 // quotes, or a generation) that differs when its content differs. Every call is
-// one request, or one a page or part, with retries inside
+// one request, or one per page or part, with retries inside
 // (stores/http/http_client.h). Writes are visible to all readers and listings
 // when they return.
 //
 // Thread-safety: any thread. Ownership: keys, pieces and targets are borrowed
 // for the call. Units: bytes; times are the server's, nanoseconds since 1970.
-// Errors: NotFound (no such object; no such bucket, which the message says),
-// PermissionDenied (missing, wrong or expired credentials, or no right: the
-// message says which, and which credentials were used, never their secrets),
-// FailedPrecondition (a Condition does not hold), OutOfRange, DataLoss (another
-// version than the wanted one; an answer that is not what was asked for),
-// Unavailable, DeadlineExceeded, Cancelled; each with the object's URL.
+// Errors: NotFound (no such object, or no such bucket: the message says which),
+// PermissionDenied (missing, wrong or expired credentials, or no permission:
+// the message says which, and which credentials were used, never their
+// secrets), FailedPrecondition (a Condition does not hold), OutOfRange,
+// DataLoss (the object has another version than the wanted one, or the answer
+// does not match the request), Unavailable, DeadlineExceeded, Cancelled; each
+// with the object's URL.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +42,7 @@ struct ObjectEntry {
   int64_t modified_ns = 0;
 };
 
-// A write or delete happens only when this holds.
+// A write or delete happens only if this condition holds.
 struct Condition {
   enum class Kind : uint8_t { kNone, kAbsent, kVersion };
   Kind kind = Kind::kNone;
@@ -56,41 +58,41 @@ struct Condition {
 struct GetRequest {
   std::string key;
   ByteRange range;
-  std::string version;     // "": any; otherwise any other is DataLoss
+  std::string version;     // "": any version; else another version is DataLoss
   std::span<char> target;  // filled exactly; empty: the bytes are returned
 };
 
 struct GetResult {
-  Bytes bytes;         // empty when there was a target
-  ObjectEntry object;  // byte_count of the whole object
+  Bytes bytes;         // empty if there was a target
+  ObjectEntry object;  // byte_count is that of the complete object
 };
 
 struct ListRequest {
   std::string prefix;
   std::string delimiter;    // "" or "/"
   std::string start_after;  // only keys greater than this
-  std::string page_token;   // of the page before
+  std::string page_token;   // of the previous page
   int entry_count_max = 1000;
 };
 
 struct ListPage {
   std::vector<ObjectEntry> objects;   // by key
-  std::vector<std::string> prefixes;  // with their delimiter, sorted
-  std::string next_page_token;        // "": this was the last
+  std::vector<std::string> prefixes;  // including their delimiter, sorted
+  std::string next_page_token;        // "" on the last page
 };
 
-// An upload in parts that becomes an object by Finish. Destruction before
-// Finish aborts it on the server, as far as the server can be reached.
+// An upload in parts that Finish turns into an object. Destruction before
+// Finish aborts it on the server, if the server can be reached.
 class Upload {
  public:
   virtual ~Upload() = default;
-  // Parts are numbered from 0 and all but the last have bucket.part_bytes(i).
-  // Where the bucket says parts_in_order, in order and one at a time, and the
-  // last, which may then be empty, must say so; else any thread, any order,
-  // each once.
+  // Parts are numbered from 0, and all but the last have bucket.part_bytes(i)
+  // bytes. If the bucket has parts_in_order, they must come in order and one at
+  // a time, and the last, which may then be empty, must be marked as such;
+  // otherwise any thread may send them in any order, each once.
   virtual Status Part(uint64_t index, std::span<const std::string_view> pieces,
                       bool is_last) = 0;
-  // Call it after all parts. Returns the object's version.
+  // Call after all parts. Returns the object's version.
   virtual Result<std::string> Finish(const Condition& condition) = 0;
   virtual void Abort() = 0;
 };
@@ -105,17 +107,17 @@ struct BucketTraits {
   bool can_write = true;
   bool can_list = true;
   bool parts_in_order = false;
-  // True when Finish of an upload honours its condition. Otherwise Finish looks
-  // before it acts, and another writer may come between.
+  // True when Finish of an upload honours its condition. Otherwise Finish
+  // checks before it acts, and another writer may come between.
   bool upload_conditions = true;
-  // More in one request is not asked for.
+  // The most that one request asks for.
   uint64_t get_bytes_max = 16 << 20;
-  // Objects of this size and more are uploaded in parts.
+  // Objects of at least this size are uploaded in parts.
   uint64_t put_bytes_max = 16 << 20;
-  int requests_in_flight = 32;  // worth having at once
+  int requests_in_flight = 32;  // useful number of concurrent requests
 };
 
-// How a bucket is reached, for people: never a secret.
+// How a bucket is reached, for display; never contains a secret.
 struct BucketAccess {
   std::string endpoint;  // "https://s3.eu-west-1.amazonaws.com"
   std::string region;    // "" if it has none
@@ -133,41 +135,41 @@ class Bucket {
   virtual std::string UrlOf(std::string_view key) const = 0;
 
   virtual Result<ObjectEntry> Head(std::string_view key) = 0;
-  // A range past the end is OutOfRange; range {n, kToEnd} with n == size gives
-  // no bytes. One request each, all at once; in the order of the requests.
-  // Without a target an answer of more than 64 MiB is ResourceExhausted: it is
-  // to be asked for in parts.
+  // A range past the end is OutOfRange; range {n, kToEnd} with n == size
+  // returns no bytes. Sends one request each, concurrently; results are in the
+  // order of the requests. Without a target, an answer of more than 64 MiB is
+  // ResourceExhausted and must be requested in parts.
   virtual std::vector<Result<GetResult>> Get(
       std::span<const GetRequest> requests,
       const CancelToken* cancel = nullptr) = 0;
-  // One request, whatever the size. The new version.
+  // One request, whatever the size. Returns the new version.
   virtual Result<std::string> Put(std::string_view key,
                                   std::span<const std::string_view> pieces,
                                   const Condition& condition = {}) = 0;
   virtual Result<std::unique_ptr<Upload>> StartUpload(std::string_view key) = 0;
   // Size of all parts but the last.
   virtual uint64_t part_bytes(uint64_t index) const = 0;
-  // Absent is ok, unless the condition names a version.
+  // A missing object is ok, unless the condition names a version.
   virtual Status Delete(std::string_view key,
                         const Condition& condition = {}) = 0;
-  // Uses as few requests as the store allows and returns the first failure,
-  // after all have been tried. An absent key is ok.
+  // Uses as few requests as the store allows. Tries all keys, then returns the
+  // first failure. A missing key is ok.
   virtual Status DeleteAll(std::span<const std::string> keys) = 0;
   virtual Result<ListPage> List(const ListRequest& request) = 0;
-  // Within the bucket, by the server; the new version of the target, to which
-  // `condition` belongs. `source_version`: "": any; otherwise a source of any
-  // other is DataLoss.
+  // Copies within the bucket, on the server; returns the new version of the
+  // target, to which `condition` applies. If `source_version` is not "", any
+  // other version of the source is DataLoss.
   virtual Result<std::string> Copy(std::string_view source,
                                    std::string_view target,
                                    const Condition& condition = {},
                                    const std::string& source_version = "") = 0;
-  // Uploads below a prefix that are neither finished nor aborted.
+  // Uploads below a prefix that were neither finished nor aborted.
   virtual Result<std::vector<UnfinishedUpload>> ListUploads(
       std::string_view prefix) = 0;
   virtual Status AbortUpload(const UnfinishedUpload& upload) = 0;
-  // The server's clock, as its last answer told it; 0 when none has.
+  // The server's clock, as its last answer reported it; 0 before the first.
   virtual int64_t ServerTimeNs() const = 0;
-  // May ask for credentials, as the first request does.
+  // May fetch credentials, as the first request does.
   virtual Result<BucketAccess> Access() { return BucketAccess{}; }
 };
 

@@ -1,19 +1,20 @@
 // BucketStore: the Store of a directory in a bucket.
 //
-// Reads: a large range is split and its parts are asked for at once; a batch is
-// one round trip. The store remembers the version of each object that it saw
-// first, by Stat, Read or List, and reads no other: an object that somebody
-// replaces meanwhile is DataLoss, never a mix. Objects that it writes itself it
-// remembers anew.
-// Writes: what may be queued (WriteOptions::may_queue, or neither sync nor
-// atomic nor must_create; ObjectWriter::Finish without sync) is copied and sent
-// in the background; Flush and SyncNames wait for all of it and give the first
-// failure once, and so do later queued writes. Other calls of this store wait
-// for what is queued under their keys. Large objects are sent in parts. All
-// that lies in memory for writes is bounded by `buffered_bytes_max`; beyond it
-// writes wait. Listings leave out keys that a Store cannot have: "a/" (markers
-// of directories), "a//b" and the like. Thread-safety: any thread. Ownership:
-// shares the bucket; the destructor waits for what is queued. Units: bytes.
+// Reads: a large range is split into parts that are requested concurrently; a
+// batch takes one round trip. The store remembers the version of each object
+// that it saw first, by Stat, Read or List, and reads no other: an object that
+// is replaced by another writer meanwhile is DataLoss, never a mix. The store's
+// own writes update the remembered version.
+// Writes: those that may be queued (WriteOptions::may_queue, or neither sync
+// nor atomic nor must_create; ObjectWriter::Finish without sync) are copied and
+// sent in the background; Flush and SyncNames wait for all of them and return
+// the first failure once, and so do later queued writes. Other calls on this
+// store wait for queued writes under their keys. Large objects are sent in
+// parts. All memory for writes is bounded by `buffered_bytes_max`; beyond the
+// bound, writes wait. Listings leave out keys that a Store cannot have: "a/"
+// (markers of directories), "a//b" and the like.
+// Thread-safety: any thread. Ownership: shares the bucket; the destructor waits
+// for queued writes. Units: bytes.
 // Errors: as in store.h and bucket.h; DataLoss "changed while being read".
 #pragma once
 
@@ -42,16 +43,16 @@ class BucketStore : public Store {
  public:
   using Store::Write;
 
-  // `root_key` is "" or "a/b", without a '/' at its ends.
+  // `root_key` is "" or "a/b", without a leading or trailing '/'.
   BucketStore(std::shared_ptr<Bucket> bucket, std::string_view root_key,
               BucketStoreOptions options = {});
 
-  // A listing or a look elsewhere saw this object of this store (by its key in
-  // the bucket): remembers it as if this store had seen it.
+  // Records an object of this store (by its key in the bucket) that was listed
+  // or examined elsewhere, as if this store had seen it.
   void Remember(const ObjectEntry& entry);
 
   Bucket& bucket() { return *bucket_; }
-  // The most that lay in memory for writes.
+  // The peak memory for writes.
   uint64_t peak_buffered_bytes() const { return queue_->peak_bytes(); }
 
   std::string Describe(std::string_view key) const override;
@@ -90,7 +91,7 @@ class BucketStore : public Store {
                     std::span<const std::string_view> pieces,
                     const Condition& condition, bool waits);
 
-  // Around each write, queued or not.
+  // Called before and after each write, queued or not.
   void WriteBegins(const std::string& bucket_key);
   void WriteEnded(const std::string& bucket_key,
                   const Result<std::string>& version, uint64_t byte_count,
@@ -107,11 +108,11 @@ class BucketStore : public Store {
 
   std::mutex mutex_;
   std::condition_variable settled_;
-  // Writes under way, by key, whose callers do not wait for them.
+  // Writes in progress whose callers do not wait for them, by key.
   std::map<std::string, int, std::less<>> queued_;
   Status first_failure_;
 
-  ProcessPtr<SendQueue> queue_;  // last: its tasks use all the others
+  ProcessPtr<SendQueue> queue_;  // last: its tasks use all other members
 };
 
 }  // namespace holdfast

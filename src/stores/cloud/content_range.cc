@@ -5,7 +5,8 @@
 namespace holdfast {
 namespace {
 
-// Takes the number at the front of `text`; offsets stay below 2^63.
+// Removes the number at the start of `text` and returns it; offsets stay below
+// 2^63.
 std::optional<uint64_t> TakeNumber(std::string_view& text) {
   uint64_t number = 0;
   const auto [end, error] =

@@ -1,7 +1,8 @@
-// The header Content-Range: which bytes of how many an answer has.
+// Parses the header Content-Range: which bytes of how many an answer holds.
 //
 // Thread-safety: pure functions. Units: bytes. Errors: nullopt for anything
-// that is not exactly of the form (RFC 9110, 14.4), or whose numbers disagree.
+// that does not have exactly this form (RFC 9110, 14.4), or whose numbers
+// disagree.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,9 @@ struct ContentRange {
   uint64_t total_bytes = 0;
 };
 
-// "bytes 100-199/1234", of a 206.
+// "bytes 100-199/1234", from a 206.
 std::optional<ContentRange> ParseContentRange(std::string_view value);
-// 1234 of "bytes */1234", of a 416.
+// 1234 from "bytes */1234", from a 416.
 std::optional<uint64_t> ParseUnsatisfiedRange(std::string_view value);
 
 }  // namespace holdfast

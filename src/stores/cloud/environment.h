@@ -1,7 +1,7 @@
-// The parts of the machine that the stores' own tools read: variables and small
-// files.
+// The parts of the machine that the stores' own tools read: environment
+// variables and small files.
 //
-// Thread-safety: reads the environment. Units: bytes. Errors: errno's numbers.
+// Thread-safety: reads the environment. Units: bytes. Errors: errno values.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace holdfast {
 
-// "" for a variable that is not set.
+// Returns "" for a variable that is not set.
 using Environment = std::function<std::string(const std::string&)>;
 Environment ProcessEnvironment();
 
-// All of a file. Returns 0; EFBIG where it is longer than `byte_count_max`; or
-// why it cannot be read.
+// Reads a complete file. Returns 0, EFBIG if the file is longer than
+// `byte_count_max`, or the errno of a failed read.
 int ReadSmallFile(const std::string& path, size_t byte_count_max,
                   std::string& text);
 

@@ -1,9 +1,10 @@
-// FreshSecret: keys or a token that expire, fetched anew in time.
+// FreshSecret: keys or a token that expire, renewed in time.
 //
-// A secret is fetched anew by one thread some minutes before it expires, while
-// others go on with the old one; when hardly any time is left all wait.
+// Some minutes before a secret expires, one thread fetches a new one while
+// others continue with the old one; when hardly any time is left, all threads
+// wait.
 // Thread-safety: any thread. Units: nanoseconds since 1970.
-// Errors: those of the fetch, unless what is there is still good.
+// Errors: those of the fetch, unless the current secret is still good.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace holdfast {
 
 using UnixClock = std::function<int64_t()>;  // nanoseconds since 1970
 
-// `Secret` has `expires_ns`; 0: never.
+// `Secret` has `expires_ns`; 0 means never.
 template <typename Secret>
 class FreshSecret {
  public:
@@ -27,14 +28,15 @@ class FreshSecret {
   struct Times {
     int64_t renew_before_ns = 0;  // one thread fetches a new one
     int64_t wait_before_ns = 0;   // all threads wait for it
-    int64_t retry_every_ns = 0;   // after renewing early has failed
+    int64_t retry_every_ns = 0;   // after an early renewal has failed
   };
 
   // One fetch runs at a time.
   FreshSecret(Fetch fetch, UnixClock clock, const Times& times)
       : fetch_(std::move(fetch)), clock_(std::move(clock)), times_(times) {}
 
-  // Fetches it, or anew when it expires soon. May wait for the network.
+  // Returns the secret, fetching it first if needed or if it expires soon. May
+  // wait for the network.
   Result<Pointer> Get() {
     const Pointer current = Current();
     if (current != nullptr) {
@@ -53,8 +55,8 @@ class FreshSecret {
     return current_;
   }
 
-  // The server says that `stale` is not valid any more: fetches anew, unless
-  // that was done already.
+  // The server says that `stale` is no longer valid: fetches a new secret,
+  // unless another caller did already.
   Result<Pointer> Renew(const Pointer& stale) {
     const std::lock_guard lock(fetch_mutex_);
     return FetchAnew(stale);
@@ -63,7 +65,8 @@ class FreshSecret {
  private:
   Result<Pointer> RenewEarly(const Pointer& current) {
     const std::unique_lock lock(fetch_mutex_, std::try_to_lock);
-    // Another thread fetches, or just failed: the current one still works.
+    // Another thread is fetching, or just failed: the current secret still
+    // works.
     if (!lock.owns_lock() || clock_() < next_try_ns_) return current;
     next_try_ns_ = clock_() + times_.retry_every_ns;
     const auto renewed = FetchAnew(current);

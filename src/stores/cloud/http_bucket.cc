@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kAnswerBytesMax = uint64_t{64} << 20;
 constexpr uint64_t kRefusalBytesMax = uint64_t{1} << 16;
-// Versions that are no ETag begin with one of these.
+// Versions that are not ETags begin with one of these.
 constexpr std::string_view kModified = "modified ";
 constexpr std::string_view kSizeOnly = "bytes ";
 
@@ -34,7 +34,8 @@ std::string WebVersion(const HttpHeaders& headers, uint64_t total_bytes) {
 }
 
 void AddVersionHeader(std::string_view version, HttpHeaders& headers) {
-  // A server understands no condition on a size: it is compared afterwards.
+  // There is no request condition on a size, so the size is compared
+  // afterwards.
   if (version.empty() || version.starts_with(kSizeOnly)) return;
   if (version.starts_with(kModified)) {
     version.remove_prefix(kModified.size());
@@ -112,7 +113,7 @@ class HttpBucket final : public ReadOnlyBucket, private RangeServer {
   Result<GetResult> OtherAnswer(RangeGet& read, HttpResponse& answer) override;
 
   const std::string origin_;
-  std::string path_;  // escaped, without a '/' at its end
+  std::string path_;  // escaped, without a trailing '/'
   const std::string query_;
   const HttpHeaders headers_;
   BucketTraits traits_;
@@ -175,7 +176,8 @@ Result<ObjectEntry> HttpBucket::Head(std::string_view key) {
   if (answer.status == 200 && length) {
     return EntryOf(key, answer.headers, *length);
   }
-  // A presigned URL is signed only for GET, and some servers know no HEAD.
+  // A presigned URL is signed only for GET, and some servers do not support
+  // HEAD.
   const bool may_know_get = answer.status == 200 || answer.status == 400 ||
                             answer.status == 403 || answer.status == 405 ||
                             answer.status == 501;
@@ -217,8 +219,8 @@ HttpRequest HttpBucket::ToHttp(const RangeGet& read) const {
   http.url = RequestUrl(request.key);
   http.headers = headers_;
   AddVersionHeader(request.version, http.headers);
-  // A server without ranges answers with the whole file, which is good if all
-  // of it is wanted.
+  // A server without ranges answers with the complete file, which is acceptable
+  // if all of it is wanted.
   http.body_bytes_max = read.target.empty() ? kAnswerBytesMax
                         : request.range.offset == 0
                             ? std::max(kRefusalBytesMax, read.byte_count)

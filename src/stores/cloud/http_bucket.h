@@ -1,22 +1,23 @@
-// HttpBucket: files of a web server, for reading.
+// HttpBucket: read-only access to the files of a web server.
 //
-// Keys are plain paths below the root URL; they are escaped as they are sent.
-// The root's own path and query stand as given: what signs URLs by a query
+// Keys are plain paths below the root URL; they are escaped when sent. The
+// root's own path and query are used as given: a query that signs URLs
 // (presigned URLs, shared access signatures) is appended to every request and
 // never shown.
-// The version of a file is its ETag, if it is a strong one; else the time of
-// its last change with its size; else only its size, and a file that is
-// rewritten with as many bytes is then not noticed. Weak ETags say nothing of
-// bytes and are not looked at. Reads of a version carry If-Match or
-// If-Unmodified-Since rather than If-Range, whose failure would be answered
-// with the whole file; and whatever a server does with them, the answer's own
-// version is compared. A server that ignores ranges (200 for 206) is refused,
-// unless the whole file was wanted. Nothing can be listed or written.
+// The version of a file is its ETag, if that is a strong one; otherwise its
+// modification time with its size; otherwise only its size, and then a file
+// that is rewritten with as many bytes goes unnoticed. Weak ETags say nothing
+// about bytes and are ignored. Reads of a version carry If-Match or
+// If-Unmodified-Since rather than If-Range, because a server answers a failed
+// If-Range with the complete file; whatever a server does with these headers,
+// the version of the answer itself is compared. A server that ignores ranges
+// (200 for 206) is refused, unless the complete file was wanted. Nothing can be
+// listed or written.
 //
 // Thread-safety: any thread. Ownership: owns its HttpClient. Units: bytes.
 // Errors: as in bucket.h; Unimplemented for lists and writes;
-// FailedPrecondition for a server that ignores ranges or answers with a status
-// of no known meaning.
+// FailedPrecondition for a server that ignores ranges or answers with an
+// unknown status.
 #pragma once
 
 #include <memory>
@@ -28,8 +29,8 @@
 namespace holdfast {
 
 // InvalidArgument for anything but an http:// or https:// URL. No I/O.
-// `headers` go with every request to the root's own server, and to no other
-// that it redirects to.
+// `headers` are sent with every request to the root's own server, but not to
+// another server that it redirects to.
 Result<std::shared_ptr<Bucket>> OpenHttpBucket(const std::string& root_url,
                                                const RemoteOptions& options,
                                                HttpHeaders headers = {});

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// Blocks that nobody wrote to are sent from here.
+// Unwritten blocks are sent from here.
 std::string_view ZeroBlock() {
   static const std::string zeros(PartBuffer::kBlockBytes, '\0');
   return zeros;

@@ -1,9 +1,9 @@
 // PartBuffer: the memory of one part of an upload while it is filled, in blocks
-// that are made when a byte of theirs is written.
+// that are allocated when one of their bytes is written.
 //
-// Thread-safety: one thread at a time, but for the bytes of blocks: writers
-// copy into different ranges of them at once. Ownership: blocks are shared with
-// those who copy. Units: bytes. Errors: none.
+// Thread-safety: one thread at a time, except for the bytes of blocks: writers
+// copy into different ranges of them concurrently. Ownership: blocks are shared
+// with the threads that copy. Units: bytes. Errors: none.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,17 @@ class PartBuffer {
 
   uint64_t byte_count() const { return byte_count_; }
   bool is_full() const { return filled_bytes_ == byte_count_; }
-  // Bytes that all its blocks hold together.
+  // Total bytes that its blocks hold.
   uint64_t held_bytes() const { return held_bytes_; }
 
   uint64_t block_bytes(uint64_t offset) const;
-  // The block that has the byte at `offset`; null: none yet.
+  // The block that holds the byte at `offset`, or null if it is not allocated
+  // yet.
   std::shared_ptr<Buffer> BlockAt(uint64_t offset) const;
   void SetBlock(uint64_t offset, std::shared_ptr<Buffer> block);
-  // These bytes are written; false when some of them were before.
+  // Marks these bytes as written; false when some of them already were.
   [[nodiscard]] bool MarkFilled(uint64_t offset, uint64_t byte_count);
-  // Ends the part here; bytes that nobody wrote become zero.
+  // Ends the part here; unwritten bytes become zero.
   void Cut(uint64_t byte_count);
 
   // The bytes in order. REQUIRES: is_full(). Valid while the blocks live.
@@ -47,7 +48,7 @@ class PartBuffer {
   uint64_t filled_bytes_ = 0;
   uint64_t held_bytes_ = 0;
   std::vector<std::shared_ptr<Buffer>> blocks_;
-  std::map<uint64_t, uint64_t> filled_;  // begin -> end, none touch
+  std::map<uint64_t, uint64_t> filled_;  // begin -> end, never adjacent
 };
 
 }  // namespace holdfast

@@ -12,11 +12,11 @@
 namespace holdfast {
 namespace {
 
-// Longer reads need a target of the caller's.
+// Longer reads need the caller to supply a target.
 constexpr uint64_t kUntargetedBytesMax = uint64_t{64} << 20;
 constexpr uint64_t kOffsetMax = std::numeric_limits<int64_t>::max();
 
-// The range of a request, which a target bounds.
+// The range of a request, limited by its target.
 ByteRange WantedRange(const GetRequest& request) {
   if (request.target.empty()) return request.range;
   return {request.range.offset, request.target.size()};
@@ -28,7 +28,7 @@ Status CheckVersion(const RangeServer& server, const GetRequest& request,
   return server.OtherVersion(request, object);
 }
 
-// Moves the body of an answer to where the read wants it.
+// Moves the body of an answer to the read's destination.
 Bytes TakeBody(RangeGet& read, HttpResponse& answer) {
   if (read.target.empty()) return std::move(answer.body);
   const uint64_t got = std::max(answer.target_bytes, answer.body.size());
@@ -44,7 +44,7 @@ class RangeReader {
   RangeReader(RangeServer& server, const CancelToken* cancel)
       : server_(server), cancel_(cancel) {}
 
-  // Fails before anything is sent.
+  // Fails before any request is sent.
   Result<RangeGet> Plan(const GetRequest& request) const {
     HF_RETURN_IF_ERROR(server_.CheckReadKey(request.key));
     const ByteRange wanted = WantedRange(request);
@@ -88,12 +88,12 @@ class RangeReader {
     if (answer->status == 206 || (answer->status == 200 && range)) {
       return TakeRange(read, *answer, range.value_or(""));
     }
-    // An empty object also answers so when all of it is read.
+    // A complete read of an empty object is also answered with 416.
     if (answer->status == 416) return ReadNothing(*read.request);
     return server_.OtherAnswer(read, *answer);
   }
 
-  // HTTP has no range of no bytes.
+  // HTTP cannot express an empty range.
   Result<GetResult> ReadNothing(const GetRequest& request) {
     HF_ASSIGN_OR_RETURN(ObjectEntry object, server_.HeadOf(request.key));
     HF_RETURN_IF_ERROR(CheckVersion(server_, request, object));
@@ -122,7 +122,8 @@ class RangeReader {
         std::to_string(kUntargetedBytesMax) + ")");
   }
 
-  // OutOfRange when the object has no such range: the server could not give it.
+  // OutOfRange if the object has no such range, which would be why the server
+  // refused.
   Status WrongRange(const GetRequest& request, uint64_t total_bytes) const {
     HF_RETURN_IF_ERROR(ResolveRange(WantedRange(request), total_bytes,
                                     server_.UrlOf(request.key))
@@ -160,7 +161,7 @@ class RangeReader {
                                       : ReadRest(request, result);
   }
 
-  // Reads what the first request of a read to the end has left.
+  // Reads the rest after the first request of a read to the end.
   Result<GetResult> ReadRest(const GetRequest& request, GetResult& first) {
     const uint64_t whole = first.object.byte_count - request.range.offset;
     HF_ASSIGN_OR_RETURN(Buffer buffer, Untargeted(request, whole));
@@ -220,7 +221,7 @@ std::vector<Result<GetResult>> GetRanges(RangeServer& server,
   RangeReader reader(server, cancel);
   std::vector<Result<GetResult>> results(requests.size(), GetResult{});
   std::vector<RangeGet> reads;
-  std::vector<size_t> places;  // of each read in results
+  std::vector<size_t> places;  // the index of each read in results
   for (size_t i = 0; i < requests.size(); ++i) {
     Result<RangeGet> read = reader.Plan(requests[i]);
     if (!read.ok()) {

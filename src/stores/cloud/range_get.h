@@ -1,8 +1,8 @@
 // GetRanges: Bucket::Get by requests with a Range, for servers that answer them
 // with status 206.
 //
-// Thread-safety: as Bucket. Ownership: all is borrowed for the call. Units:
-// bytes.
+// Thread-safety: as Bucket. Ownership: everything is borrowed for the call.
+// Units: bytes.
 // Errors: as Bucket::Get.
 #pragma once
 
@@ -18,13 +18,13 @@
 
 namespace holdfast {
 
-// One read while it is under way.
+// One read in progress.
 struct RangeGet {
   const GetRequest* request = nullptr;
   uint64_t byte_count = 0;  // asked for; exact where `is_exact`
   bool is_exact = false;
-  Buffer buffer;           // where an exact read without a target goes
-  std::span<char> target;  // empty: the answer's body
+  Buffer buffer;           // receives an exact read without a target
+  std::span<char> target;  // empty: the answer's body is used
 };
 
 // The differences between servers.
@@ -34,15 +34,16 @@ class RangeServer {
 
   virtual std::string UrlOf(std::string_view key) const = 0;
   virtual Status CheckReadKey(std::string_view key) const = 0;
-  // The bytes that a read to an object's end asks for first. The rest is asked
-  // for in more requests, of the same version.
+  // How many bytes a read to an object's end requests first. The rest is
+  // requested separately, from the same version.
   virtual uint64_t open_bytes() const = 0;
-  // True: a whole object is asked for without a Range, so that an empty one
-  // needs no special case; a longer one than `open_bytes` is a failure to send.
+  // If true, a complete object is requested without a Range, so that an empty
+  // object needs no special case; the request fails if the object is longer
+  // than `open_bytes`.
   virtual bool gives_whole_objects() const { return false; }
-  // All of the request but its Range, its target and its cancel token.
+  // Everything in the request but its Range, its target and its cancel token.
   virtual HttpRequest ToHttp(const RangeGet& read) const = 0;
-  // `requests` are those of `reads`.
+  // `requests` correspond to `reads`.
   virtual std::vector<Result<HttpResponse>> SendReads(
       std::span<const RangeGet> reads, std::span<HttpRequest> requests) = 0;
   virtual Status SendFailure(const GetRequest& /*request*/,
@@ -53,7 +54,7 @@ class RangeServer {
   virtual Result<ObjectEntry> EntryOf(const GetRequest& request,
                                       const HttpResponse& answer,
                                       uint64_t total_bytes) const = 0;
-  // The error for an object that is not of the wanted version.
+  // The error for an object whose version is not the wanted one.
   virtual Status OtherVersion(const GetRequest& request,
                               const ObjectEntry& object) const = 0;
   virtual Status CheckBytes(const GetRequest& /*request*/,
@@ -62,13 +63,13 @@ class RangeServer {
                             uint64_t /*total_bytes*/) const {
     return {};
   }
-  // Judges answers that are neither a range nor 416.
+  // Handles answers that are neither a range nor a 416.
   virtual Result<GetResult> OtherAnswer(RangeGet& read,
                                         HttpResponse& answer) = 0;
 };
 
-// For servers whose answer 200 is good where it is all that was wanted.
-// `refusal`: the code of the error where it is not.
+// For servers whose answer 200 is acceptable if the complete object was wanted.
+// `refusal` is the code of the error if it was not.
 Result<GetResult> TakeWholeObject(const RangeServer& server, RangeGet& read,
                                   HttpResponse& answer, StatusCode refusal);
 

@@ -1,7 +1,7 @@
-// ReadOnlyBucket: a Bucket whose every write is refused in the words of its
-// kind.
+// ReadOnlyBucket: a Bucket that refuses every write, with a message that names
+// its kind.
 //
-// Thread-safety, ownership, errors: as Bucket; of writes Unimplemented.
+// Thread-safety, ownership, errors: as Bucket; writes are Unimplemented.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ class ReadOnlyBucket : public Bucket {
   }
 
  protected:
-  // `kind`: "web servers", say, which are only read from.
+  // `kind` names the servers that can only be read, for example "web servers".
   explicit ReadOnlyBucket(std::string_view kind) : kind_(kind) {}
 
  private:
@@ -59,8 +59,9 @@ class ReadOnlyBucket : public Bucket {
   const std::string_view kind_;
 };
 
-// All objects of a request on one page. `objects`: sorted by name, which is the
-// key less `root_prefix`; `entry_of` gives the entry of one, by its key.
+// All objects that match a request, on one page. `objects` is sorted by name,
+// which is the key without `root_prefix`; `entry_of` returns an object's entry,
+// given its key.
 template <typename Map, typename EntryOf>
 ListPage ListNames(const ListRequest& request, std::string_view root_prefix,
                    const Map& objects, const EntryOf& entry_of) {

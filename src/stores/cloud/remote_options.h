@@ -1,7 +1,7 @@
-// RemoteOptions: how object stores are reached. Empty fields come from the
+// RemoteOptions: how object stores are reached. Empty fields are taken from the
 // environment, as the stores' own tools read it.
 //
-// Thread-safety: values. Units: last in the names.
+// Thread-safety: values. Units: at the end of the names.
 #pragma once
 
 #include <string>
@@ -12,15 +12,16 @@ namespace holdfast {
 
 struct RemoteOptions {
   HttpOptions http;
-  // S3: "": AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's, Amazon's.
-  // GCS: "": STORAGE_EMULATOR_HOST, TENSORSTORE_GCS_HTTP_URL, Google's.
+  // If empty, S3 uses AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's
+  // endpoint, or Amazon's; GCS uses STORAGE_EMULATOR_HOST,
+  // TENSORSTORE_GCS_HTTP_URL, or Google's.
   std::string endpoint;
-  // S3: "": AWS_REGION, AWS_DEFAULT_REGION, the profile's.
+  // S3: if empty, AWS_REGION, AWS_DEFAULT_REGION, or the profile's region.
   std::string region;
-  std::string profile;     // S3: "": AWS_PROFILE
+  std::string profile;     // S3: if empty, AWS_PROFILE
   bool anonymous = false;  // sign nothing, send no token
-  // S3: the bucket in the host's name; absent style: where the endpoint is
-  // Amazon's and the name allows it.
+  // S3: whether the bucket is part of the host name; kAuto does that if the
+  // endpoint is Amazon's and the name allows it.
   enum class Style { kAuto, kPath, kVirtualHost } style = Style::kAuto;
   bool requester_pays = false;
   std::string user_project;  // GCS

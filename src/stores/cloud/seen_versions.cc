@@ -17,8 +17,8 @@ void SeenVersions::Found(std::string_view key, uint64_t epoch,
   auto it = entries_.find(key);
   if (it == entries_.end()) it = entries_.try_emplace(std::string(key)).first;
   Entry& entry = it->second;
-  // The first version wins: a store must not mix two. A finding from before our
-  // own write is out of date.
+  // The first version wins: a store must not mix two. A version found before
+  // our own write is out of date.
   if (entry.seen.is_known || entry.seen.epoch != epoch) return;
   if (entry.writes_under_way > 0) return;
   entry.seen = {true, std::string(version), byte_count, epoch};
@@ -44,12 +44,13 @@ void SeenVersions::WriteEnded(std::string_view key, std::string_view version,
   Entry& entry = EndWrite(key);
   if (entry.writes_under_way > 0) return;
   const bool overlapped = std::exchange(entry.overlapped, false);
-  // Two writes of one key overlapped, and the server's order is unknown.
+  // Two writes of the key overlapped, so it is unknown which one the server
+  // applied last.
   if (overlapped) return;
   try {
     entry.seen = {true, std::string(version), byte_count, entry.seen.epoch};
   } catch (const std::bad_alloc&) {
-    // Not remembered: the next read asks.
+    // Not recorded: the next read asks the server.
   }
 }
 

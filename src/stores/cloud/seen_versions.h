@@ -1,12 +1,12 @@
-// SeenVersions: which version of each key a store saw first, so that everything
-// it reads of an object is of one version.
+// SeenVersions: records which version of each key a store saw first, so that
+// all its reads of an object are of one version.
 //
-// Objects that the store writes itself count anew. While a write is under way,
-// or when two overlapped, nobody knows what is there: nothing is then known of
-// the key until a read finds it. The epoch of a key changes with each of this
-// store's own writes: a read that met another version than the known one looks
-// whether its key's epoch changed meanwhile.
-// Thread-safety: any thread. Ownership: owns its texts. Errors: none.
+// An object that the store itself writes is recorded anew. While a write is in
+// progress, or after two writes overlapped, the version is unknown until a read
+// finds it. The epoch of a key changes with each of this store's own writes: a
+// read that meets another version than the recorded one checks whether its
+// key's epoch changed meanwhile.
+// Thread-safety: any thread. Ownership: owns its strings. Errors: none.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ class SeenVersions {
  public:
   struct Seen {
     bool is_known = false;
-    std::string version;  // "": of a server that tells none
+    std::string version;  // "" if the server reports no versions
     uint64_t byte_count = 0;
     uint64_t epoch = 0;
   };
 
   Seen Look(std::string_view key) const;
-  // A read, look or listing that began at `epoch` found this version: it is
-  // kept when none is known and no write of this store came between.
+  // A read, stat or listing that began at `epoch` found this version: it is
+  // recorded if none is known and this store did not write the key meanwhile.
   void Found(std::string_view key, uint64_t epoch, std::string_view version,
              uint64_t byte_count);
-  // Around each write and delete of this store.
+  // Called before and after each write and delete of this store.
   void WriteBegins(std::string_view key);
   void WriteEnded(std::string_view key, std::string_view version,
                   uint64_t byte_count);

@@ -26,8 +26,8 @@ SendQueue::~SendQueue() {
     closed_ = true;
   }
   work_.notify_all();
-  // Only Start grows threads_, and only a running task can call it now; hence a
-  // size that is looked at again in each round.
+  // Only Start grows threads_, and by now only a running task can call it, so
+  // the size is checked again in each round.
   for (size_t i = 0;; ++i) {
     std::thread thread;
     {
@@ -64,7 +64,7 @@ void SendQueue::Work() {
     ++idle_count_;
     work_.wait(lock, [this] { return !tasks_.empty() || closed_; });
     --idle_count_;
-    // A running task may start another: its own thread takes that one, so an
+    // A running task may start another, which its own thread then runs, so an
     // idle thread may end.
     if (tasks_.empty()) return;
     std::function<void()> task = std::move(tasks_.front());
@@ -90,8 +90,8 @@ void SendQueue::SetBytesMax(uint64_t bytes_max) {
 Status SendQueue::Take(uint64_t byte_count) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] {
-    // When nothing is queued or running, nobody will give memory back: waiting
-    // would never end, so the bound gives way (and below it ends).
+    // When nothing is queued or running, no memory will be released and waiting
+    // would never end, so the bound is exceeded (up to the factor below).
     return taken_bytes_ + byte_count <= bytes_max_ ||
            (tasks_.empty() && running_count_ == 0);
   });

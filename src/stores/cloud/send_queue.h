@@ -1,12 +1,12 @@
 // SendQueue: the threads on which a store's uploads wait for their server, and
-// the bound on the bytes that lie in memory for them.
+// the bound on the memory that the uploads hold.
 //
-// Threads start when there is work for them and end with the queue; where the
-// system gives fewer, those that there are do it. Bytes are
-// taken before a buffer is filled and given back when it was sent. Taking waits
-// while that can help: while something is being sent. When nothing is, every
-// buffer waits for writers, and to wait for buffers would be for ever; then the
-// bound gives way, up to eight times, where taking fails.
+// Threads start when there is work for them and end with the queue; if the
+// system provides fewer, the available ones do the work. Bytes are taken before
+// a buffer is filled and released after it was sent. Take waits while that can
+// help: while something is being sent. If nothing is, every buffer waits for
+// writers, and waiting for buffers would never end; then the bound is exceeded,
+// up to eight times, beyond which Take fails.
 // Thread-safety: any thread; tasks may start tasks, and must not take bytes.
 // Ownership: owns its threads; the destructor waits for all tasks.
 // Units: bytes. Errors: ResourceExhausted.
@@ -31,15 +31,16 @@ class SendQueue {
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
 
-  // ResourceExhausted when there is no thread at all, or no memory; then the
-  // task never runs.
+  // ResourceExhausted when no thread exists or can be started, or memory is
+  // short; the task then never runs.
   Status Start(std::function<void()> task);
 
-  // Taken until Release. REQUIRES: the caller holds no lock that a task needs.
+  // Reserves the bytes until Release. REQUIRES: the caller holds no lock that a
+  // task needs.
   Status Take(uint64_t byte_count);
   void Release(uint64_t byte_count);
 
-  // For bytes that are taken from now on.
+  // Applies to bytes that are taken from now on.
   void SetBytesMax(uint64_t bytes_max);
   uint64_t peak_bytes() const;
 
@@ -50,7 +51,7 @@ class SendQueue {
 
   mutable std::mutex mutex_;
   std::condition_variable work_;     // tasks_ or closed_ has changed
-  std::condition_variable changed_;  // taken_bytes_ or running_count_ fell
+  std::condition_variable changed_;  // taken_bytes_ or running_count_ decreased
   std::deque<std::function<void()>> tasks_;
   size_t running_count_ = 0;
   size_t idle_count_ = 0;

@@ -17,12 +17,12 @@
 namespace holdfast {
 namespace {
 
-// No store takes more parts: an offset beyond them is a mistake.
+// No store accepts more parts: an offset beyond them is a mistake.
 constexpr uint64_t kPartCountMax = 100'000;
 
 }  // namespace
 
-// The writer and the tasks that send its parts share this.
+// State shared by the writer and the tasks that send its parts.
 class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
  public:
   explicit Sending(UploadTarget target) : target_(std::move(target)) {}
@@ -53,7 +53,7 @@ class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
   void Schedule();  // REQUIRES: mutex_ held
   void ScheduleParts();
   bool IsSendable(uint64_t index, const Part& part) const;
-  // Returns false when no thread can do it; then everything has failed.
+  // Returns false when no thread can run it; the upload has then failed.
   template <typename Task>
   bool StartTask(const Task& task);  // REQUIRES: mutex_ held
   void Begin();
@@ -61,7 +61,7 @@ class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
   void PutWhole();
   void FinishUpload();
   void EndWith(Result<std::string> version);
-  // Ends a task; if it failed, the whole upload fails.
+  // Ends a task; if it failed, the entire upload fails.
   void EndTask(Lock& lock, const Status& status);
   void Settle(Lock& lock, const Result<std::string>& version);
   void DropParts();
@@ -75,7 +75,7 @@ class UploadWriter::Sending : public std::enable_shared_from_this<Sending> {
   bool is_settled_ = false;
   bool is_waited_for_ = false;
   std::optional<Result<std::string>> outcome_;
-  uint64_t end_ = 0;         // of the object, as far as it was written
+  uint64_t end_ = 0;         // of the object, as far as written
   uint64_t part_count_ = 0;  // known when finishing
   std::vector<uint64_t> part_begins_ = {0};
   std::map<uint64_t, Part> parts_;  // not sent yet
@@ -118,8 +118,8 @@ Result<uint64_t> UploadWriter::Sending::PartOf(uint64_t offset) {
   return static_cast<uint64_t>(after - part_begins_.begin()) - 1;
 }
 
-// The block that `offset` of the part lies in, made if need be. Waits for
-// memory without the lock.
+// Returns the part's block that contains `offset`, allocating it if needed.
+// Waits for memory without the lock.
 Result<std::shared_ptr<Buffer>> UploadWriter::Sending::BlockFor(
     Lock& lock, uint64_t index, uint64_t offset) {
   if (index < is_sent_.size() && is_sent_[index]) {
@@ -129,7 +129,7 @@ Result<std::shared_ptr<Buffer>> UploadWriter::Sending::BlockFor(
   if (is_new) {
     it->second.buffer =
         PartBuffer(part_begins_[index + 1] - part_begins_[index]);
-    Schedule();  // those before it are not the last
+    Schedule();  // the parts before it are not the last
   }
   if (it->second.buffer.is_full()) {
     return WrittenTwice(part_begins_[index] + offset);
@@ -140,7 +140,7 @@ Result<std::shared_ptr<Buffer>> UploadWriter::Sending::BlockFor(
   lock.unlock();
   const Status taken = target_.queue->Take(block_bytes);
   std::shared_ptr<Buffer> fresh;
-  // The lock was not held: another writer may have made the block, or the
+  // The lock was released: another writer may have made the block, or the
   // upload may have failed.
   if (taken.ok()) fresh = target_.pool->Get(block_bytes);
   lock.lock();
@@ -173,7 +173,8 @@ Status UploadWriter::Sending::Copy(uint64_t offset, std::string_view bytes) {
         std::min<uint64_t>(bytes.size(), block_bytes - block_offset);
     lock.unlock();
     std::memcpy(block->data() + block_offset, bytes.data(), count);
-    // Marked after the copy: a full buffer is sent at once, by another thread.
+    // Marked after the copy, because another thread sends a full buffer
+    // immediately.
     lock.lock();
     HF_RETURN_IF_ERROR(CheckLive());
     PartBuffer& buffer = parts_[index].buffer;
@@ -216,11 +217,11 @@ void UploadWriter::Sending::CutParts() {
   const bool last_has_gone = last == parts_.end() ? is_sent_[part_count_ - 1]
                                                   : last->second.is_under_way;
   if (last_has_gone && target_.bucket->traits().parts_in_order) {
-    // The last part went as one of many; an empty one now marks the end.
+    // The last part was sent unmarked; an empty part now marks the end.
     (void)PartOf(end_);
     is_sent_.resize(++part_count_);
   }
-  // Parts that nobody wrote to are made of zeros when they are sent.
+  // Parts that were never written are filled with zeros when they are sent.
   for (uint64_t index = 0; index < part_count_; ++index) {
     if (is_sent_[index] || parts_.contains(index)) continue;
     const uint64_t end = std::min(part_begins_[index + 1], end_);
@@ -250,7 +251,7 @@ Status UploadWriter::Sending::Finish(bool sync) {
 
 void UploadWriter::Sending::Abandon() {
   Lock lock(mutex_);
-  if (is_finishing_) return;  // the tasks go on by themselves
+  if (is_finishing_) return;  // the tasks continue by themselves
   is_refused_ = true;
   if (status_.ok()) status_ = CancelledError("write " + Url() + ": abandoned");
   changed_.wait(lock, [this] { return tasks_under_way_ == 0; });
@@ -261,8 +262,8 @@ void UploadWriter::Sending::Abandon() {
 
 bool UploadWriter::Sending::IsSendable(uint64_t index, const Part& part) const {
   if (part.is_under_way || !part.buffer.is_full()) return false;
-  // If there is only a first part, it may become the whole object, which is one
-  // PUT.
+  // If the first part is the only one, it may become the complete object, which
+  // is one PUT.
   const bool may_be_all = index == 0 && part_begins_.size() == 2;
   if (!is_finishing_ && may_be_all) return false;
   if (!target_.bucket->traits().parts_in_order) return true;
@@ -377,8 +378,8 @@ void UploadWriter::Sending::EndWith(Result<std::string> version) {
   EndTask(lock, status);
 }
 
-// Called under the lock that also noted what the task did: a part that is
-// neither there nor sent must never be seen without a failure.
+// Called under the same lock that recorded the task's result: a part that is
+// neither present nor sent must never be visible without a failure.
 void UploadWriter::Sending::EndTask(Lock& lock, const Status& status) {
   --tasks_under_way_;
   if (status_.ok()) status_ = status;
@@ -394,7 +395,7 @@ void UploadWriter::Sending::EndTask(Lock& lock, const Status& status) {
   changed_.notify_all();
 }
 
-// Called when the object is there, or will never be.
+// Called when the object exists, or will never exist.
 void UploadWriter::Sending::Settle(Lock& lock,
                                    const Result<std::string>& version) {
   DropParts();
@@ -408,7 +409,8 @@ void UploadWriter::Sending::Settle(Lock& lock,
   changed_.notify_all();
 }
 
-// REQUIRES: mutex_ held. A part that is being sent stays until that ends.
+// REQUIRES: mutex_ held. A part that is being sent stays until the sending
+// ends.
 void UploadWriter::Sending::DropParts() {
   for (auto it = parts_.begin(); it != parts_.end();) {
     if (it->second.is_under_way) {

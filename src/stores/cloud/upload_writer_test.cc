@@ -81,7 +81,7 @@ TEST(PartBufferTest, BlocksThatNobodyWroteAreZero) {
   EXPECT_EQ(buffer.held_bytes(), 0u);
 }
 
-// The requests that an object costs.
+// Counts the requests that an object costs.
 TEST(UploadWriterTest, SmallObjectsAreOnePut) {
   const auto bucket = std::make_shared<FaultBucket>(
       std::make_shared<MemoryBucket>(PartsOf(1000, false)));
@@ -141,7 +141,7 @@ TEST(UploadWriterTest, WithoutAThreadWritesFailInWords) {
   }
   const Status queued = store.Write("k", "x", {.sync = false, .atomic = false});
   EXPECT_EQ(queued.code(), StatusCode::kResourceExhausted);
-  EXPECT_TRUE(store.Flush().ok());  // the caller was told
+  EXPECT_TRUE(store.Flush().ok());  // the caller got the error
   EXPECT_EQ(bucket->Head("k").status().code(), StatusCode::kNotFound);
 }
 
@@ -164,8 +164,8 @@ TEST(UploadWriterTest, WritingTwiceIsRefused) {
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
 }
 
-// Takes the bound to its limit: parts of a bucket that wants order, from
-// behind.
+// Reaches the bound's limit by writing the parts of an ordered bucket
+// backwards.
 TEST(UploadWriterTest, WritesFarOutOfOrderFailRatherThanEatMemory) {
   const auto bucket = std::make_shared<MemoryBucket>(PartsOf(1000, true));
   BucketStore store(bucket, "", {.buffered_bytes_max = 4000});
@@ -189,8 +189,8 @@ class UploadPropertyTest : public testing::TestWithParam<Shape> {};
 
 using PieceRanges = std::vector<std::pair<uint64_t, uint64_t>>;
 
-// All of an object in pieces (offset, count) of random sizes, out of order as
-// far as a random window goes.
+// Splits an object into pieces (offset, count) of random sizes, shuffled within
+// a random window.
 PieceRanges RandomPieces(uint64_t byte_count, uint64_t part_bytes,
                          std::mt19937& random) {
   PieceRanges pieces;
@@ -208,7 +208,7 @@ PieceRanges RandomPieces(uint64_t byte_count, uint64_t part_bytes,
   return pieces;
 }
 
-// From three threads; then Finish, and what Flush says of it.
+// Writes from three threads, then returns the result of Finish and Flush.
 Status WriteInThreads(BucketStore& store, const std::string& content,
                       const PieceRanges& pieces, bool sync) {
   auto writer = *store.Create("k");
@@ -232,8 +232,8 @@ Status WriteInThreads(BucketStore& store, const std::string& content,
 }
 
 // Objects of random sizes, written by several threads in random pieces and
-// order, on a bucket some of whose requests fail: what is there afterwards is
-// what was written, or the writer failed and nothing is there.
+// order, on a bucket that fails some requests: either the object is exactly
+// what was written, or the writer fails and no object exists.
 TEST_P(UploadPropertyTest, TheObjectIsWhatWasWrittenOrTheWriterFails) {
   const Shape shape = GetParam();
   std::mt19937 random(shape.in_order ? 17 : 23);
@@ -249,7 +249,8 @@ TEST_P(UploadPropertyTest, TheObjectIsWhatWasWrittenOrTheWriterFails) {
       faults.acts = random() % 2 == 0;
     }
     const auto bucket = std::make_shared<FaultBucket>(memory, faults);
-    // Often whole parts, so that the last one was sent before the end is known.
+    // Often a multiple of the part size, so that the last part is sent before
+    // the end is known.
     const uint64_t byte_count = round % 3 == 0 ? random() % 8 * part_bytes
                                                : random() % (8 * part_bytes);
     const std::string content = Pattern(byte_count, random());
@@ -262,7 +263,7 @@ TEST_P(UploadPropertyTest, TheObjectIsWhatWasWrittenOrTheWriterFails) {
       ASSERT_TRUE(there == content);
     } else {
       ++failed_count;
-      // A last request whose answer was lost may have acted.
+      // The last request may have succeeded although its answer was lost.
       ASSERT_TRUE(there == "<NOT_FOUND>" || there == content) << there.size();
     }
     if (faults.fail_at == 0) {
@@ -277,7 +278,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, UploadPropertyTest,
                                          Shape{false, true}, Shape{true, false},
                                          Shape{true, true}));
 
-// A process that dies in mid upload leaves parts that are found and aborted.
+// A process that dies during an upload leaves parts that are found and aborted.
 TEST(UploadWriterTest, WhatADeadProcessLeftIsFound) {
   const auto memory = std::make_shared<MemoryBucket>(PartsOf(1000, false));
   for (uint64_t k = 1; k <= 8; ++k) {

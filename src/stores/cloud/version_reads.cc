@@ -12,10 +12,11 @@ namespace {
 
 using Seen = SeenVersions::Seen;
 
-// A read that meets this store's own writes begins again at most this often.
+// A read that collides with this store's own writes starts again at most this
+// often.
 constexpr int kAttemptsMax = 100;
 
-// One read with what was known of its object when it was sent.
+// One read, with the version that was known of its object when it was sent.
 struct Attempt {
   const VersionRead* read = nullptr;
   Seen seen;
@@ -38,14 +39,15 @@ void AddRequests(const Bucket& bucket, Attempt& attempt,
   attempt.request_count = requests.size() - attempt.first_request;
 }
 
-// True when a write of this store came between, so that asking again may help.
+// True when this store wrote the object meanwhile, so that asking again may
+// help.
 bool HasMoved(const SeenVersions& seen, const std::string& key,
               const Seen& before) {
   return seen.Look(key).epoch != before.epoch;
 }
 
-// Puts a failure in a store's words: which range of how long an object, and
-// whether the object was replaced meanwhile.
+// Rewords a failure for a store: which range of how long an object, and whether
+// the object was replaced meanwhile.
 Status Explain(Bucket& bucket, const std::string& key, const ByteRange& range,
                const Seen& seen, const Status& status) {
   if (status.code() == StatusCode::kOutOfRange) {
@@ -72,7 +74,7 @@ Status Explain(Bucket& bucket, const std::string& key, const ByteRange& range,
                        ")");
 }
 
-// All answers to one read must be of one version, which is then remembered.
+// All answers to one read must have the same version, which is then recorded.
 Status Settle(Bucket& bucket, SeenVersions& seen, const Attempt& attempt,
               std::span<const Result<GetResult>> answers) {
   const VersionRead& read = *attempt.read;
@@ -90,7 +92,7 @@ Status Settle(Bucket& bucket, SeenVersions& seen, const Attempt& attempt,
                          ")");
   }
   seen.Found(read.key, attempt.seen.epoch, object.version, object.byte_count);
-  // Another thread may have read another version first.
+  // Another thread may have recorded a different version first.
   const Seen now = seen.Look(read.key);
   if (!now.is_known || now.epoch != attempt.seen.epoch ||
       now.version == object.version) {
@@ -101,8 +103,7 @@ Status Settle(Bucket& bucket, SeenVersions& seen, const Attempt& attempt,
                        now.version + " and " + object.version + ")");
 }
 
-// Answers reads that need no request: of no bytes, and past an end that is
-// known.
+// Answers reads that need no request: empty reads, and reads past a known end.
 Result<bool> IsAnsweredAtOnce(Bucket& bucket, SeenVersions& seen,
                               const VersionRead& read, const Seen& known) {
   uint64_t byte_count = known.byte_count;
@@ -156,7 +157,8 @@ Status ReadVersions(Bucket& bucket, SeenVersions& seen,
 
 namespace {
 
-// Sends one request, for the known version, or for any when none is known.
+// Sends one request, for the known version, or for any version if none is
+// known.
 Result<Bytes> GetOnce(Bucket& bucket, SeenVersions& seen,
                       const std::string& key, const ByteRange& range,
                       const Seen& known) {
@@ -182,7 +184,7 @@ Result<Bytes> GetInParts(Bucket& bucket, SeenVersions& seen,
   return Bytes(std::move(buffer), range.byte_count);
 }
 
-// Reads with what was known of the object when the read began.
+// Reads, given the version that was known of the object when the read began.
 Result<Bytes> ReadKnown(Bucket& bucket, SeenVersions& seen,
                         const std::string& key, const ByteRange& range,
                         const Seen& known) {
@@ -193,15 +195,15 @@ Result<Bytes> ReadKnown(Bucket& bucket, SeenVersions& seen,
         exact, ResolveRange(range, known.byte_count, bucket.UrlOf(key)));
   } else if (range.byte_count == kToEnd) {
     Result<Bytes> bytes = GetOnce(bucket, seen, key, range, known);
-    // The size is asked for only when the object is too large for one answer.
+    // The size is requested only if the object is too large for one answer.
     if (bytes.status().code() != StatusCode::kResourceExhausted) return bytes;
   }
   if (exact.byte_count > 0 && exact.byte_count <= step) {
     return GetOnce(bucket, seen, key, exact, known);
   }
   if (!known.is_known) {
-    // Ask for the size first, so that no memory is taken for an object that is
-    // not there.
+    // Request the size first, so that no memory is allocated for a missing
+    // object.
     HF_ASSIGN_OR_RETURN(const ObjectEntry entry,
                         StatVersion(bucket, seen, key));
     HF_ASSIGN_OR_RETURN(

@@ -1,9 +1,10 @@
-// Reads of objects in a bucket, each of one version: ranges are split, sent at
-// once, and checked against what was seen of their objects first.
+// Reads of objects in a bucket, each from one version: ranges are split,
+// requested concurrently, and checked against the version of their objects that
+// was seen first.
 //
-// Thread-safety: any thread. Ownership: borrows all. Units: bytes.
-// Errors: of bucket.h; DataLoss "changed while being read"; OutOfRange as
-// ResolveRange says it.
+// Thread-safety: any thread. Ownership: borrows everything. Units: bytes.
+// Errors: of bucket.h; DataLoss "changed while being read"; OutOfRange in the
+// form of ResolveRange.
 #pragma once
 
 #include <span>
@@ -22,7 +23,7 @@ struct VersionRead {
   std::span<char> target;
 };
 
-// Fills all targets. The first failure in the order of `reads`.
+// Fills all targets. Returns the first failure in the order of `reads`.
 Status ReadVersions(Bucket& bucket, SeenVersions& seen,
                     std::span<const VersionRead> reads,
                     const CancelToken* cancel);
@@ -31,7 +32,7 @@ Status ReadVersions(Bucket& bucket, SeenVersions& seen,
 Result<Bytes> ReadVersion(Bucket& bucket, SeenVersions& seen,
                           const std::string& key, const ByteRange& range);
 
-// Size and version now; DataLoss when another version was seen before.
+// The current size and version; DataLoss when another version was seen before.
 Result<ObjectEntry> StatVersion(Bucket& bucket, SeenVersions& seen,
                                 const std::string& key);
 

@@ -18,7 +18,8 @@ constexpr int64_t kReceiveBytesMax = 512 << 10;
 constexpr int64_t kSendBytesMax = 2 << 20;
 constexpr int64_t kBufferBytesMin = 64 << 10;
 
-// libcurl's own sockets would leak into programs that the process starts.
+// Without SOCK_CLOEXEC, libcurl's sockets would leak into programs that the
+// process starts.
 curl_socket_t OpenSocket(void*, curlsocktype, curl_sockaddr* address) {
   return socket(address->family, address->socktype | SOCK_CLOEXEC,
                 address->protocol);
@@ -55,8 +56,8 @@ bool IsDistrust(CURLcode code) {
          code == CURLE_SSL_ENGINE_SETFAILED;
 }
 
-// True for codes whose texts (libcurl's) name hosts and reasons, and nothing of
-// the request, which may hold secrets.
+// True for codes whose libcurl messages name hosts and reasons, but nothing of
+// the request, which may contain secrets.
 bool HasSafeText(CURLcode code) {
   return IsNotConnected(code) || IsDistrust(code) ||
          code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PARTIAL_FILE;
@@ -103,12 +104,12 @@ Status Attempt::SetUpHeaders() {
         name.find(':') != std::string::npos) {
       return InvalidArgumentError("a header with a bad name or a line break");
     }
-    // libcurl's way to send a header without a value.
+    // The form in which libcurl sends a header without a value.
     lines.push_back(value.empty() ? name + ";" : name + ": " + value);
     has_expect = has_expect || name == "Expect";
   }
-  // libcurl would send "Expect: 100-continue" with a body, and wait a second
-  // for a server that does not answer it.
+  // Otherwise libcurl would send "Expect: 100-continue" with a body, and wait a
+  // second for a server that does not answer that.
   if (!has_expect) lines.push_back("Expect:");
   for (const std::string& line : lines) {
     curl_slist* longer = curl_.slist_append(header_list_, line.c_str());
@@ -163,8 +164,8 @@ void Attempt::SetUpConnection(const AttemptSettings& settings) {
   }
   Set(CURLOPT_USERAGENT, settings.user_agent.c_str());
   Set(CURLOPT_ERRORBUFFER, &error_text_[0]);
-  // libcurl sends again by itself when a kept connection has died. A request
-  // that must not be sent twice gets a fresh one.
+  // libcurl resends by itself when a kept-alive connection has died. A request
+  // that must not be sent twice gets a fresh connection.
   if (!request_.may_repeat) Set(CURLOPT_FRESH_CONNECT, 1L);
   Set(CURLOPT_PREREQFUNCTION, &Attempt::OnSend);
   Set(CURLOPT_PREREQDATA, static_cast<void*>(this));
@@ -227,15 +228,14 @@ size_t Attempt::OnHeader(char* data, size_t size, size_t count, void* self) {
 }
 
 bool Attempt::TakeHeaderLine(std::string_view line) {
-  if (line.starts_with("HTTP/")) {  // also after an answer 100
-    // A new status line: what came before were the headers of an interim
-    // answer.
+  if (line.starts_with("HTTP/")) {  // also after an interim answer 100
+    // A new status line: the previous headers belonged to an interim answer.
     status_ = StatusOfLine(line);
     headers_.clear();
     return true;
   }
   header_bytes_ += line.size();
-  // A server must not fill the memory with headers.
+  // Keeps a server from filling the memory with headers.
   if (header_bytes_ > kHeaderBytesMax) {
     stop_ = Stop::kHeadersTooLong;
     return false;
@@ -271,8 +271,8 @@ bool Attempt::TakeBody(std::string_view bytes) {
   body_ += bytes.substr(0, room);
   const bool is_wanted =
       request_.target.empty() && status_ >= 200 && status_ < 300;
-  // An answer that was asked for must be whole; the text of a refusal may end
-  // anywhere.
+  // The answer to a successful request must be complete; the text of a refusal
+  // may be cut anywhere.
   stop_ = is_wanted ? Stop::kTooLong : Stop::kCutOff;
   return false;
 }
@@ -358,8 +358,8 @@ AttemptEnd Attempt::EndOfFailure(CURLcode code) {
   if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL) {
     return {Kind::kFatal, {}, InvalidArgumentError(std::move(text))};
   }
-  // libcurl has one deadline here, for connecting: a timeout before any answer
-  // means that the server was never reached.
+  // libcurl has only one deadline here, for connecting: a timeout before any
+  // answer means that the server was never reached.
   const bool is_connecting =
       code == CURLE_OPERATION_TIMEDOUT && !has_answer_begun();
   if (has_answer_begun()) {

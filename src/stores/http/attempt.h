@@ -1,9 +1,9 @@
-// One attempt of a request: a libcurl handle set up for it, where the answer's
-// bytes go, and what became of it.
+// One attempt of a request: a libcurl handle set up for it, the destination of
+// the answer's bytes, and the outcome.
 //
 // Thread-safety: the client's thread. Ownership: borrows the handle, which it
 // leaves reset; the request's body and target are the caller's.
-// Errors: AttemptEnd says which failures may be tried again.
+// Errors: AttemptEnd says which failures may be retried.
 #pragma once
 
 #include <algorithm>
@@ -27,13 +27,13 @@ struct AttemptSettings {
 struct AttemptEnd {
   enum class Kind : uint8_t {
     kAnswer,        // response
-    kNotConnected,  // the request surely did not arrive
-    kLost,          // before the whole answer was there
-    kFatal,         // why; the same again would fail the same
+    kNotConnected,  // the request certainly did not arrive
+    kLost,          // before the answer was complete
+    kFatal,         // why; a retry would fail the same way
   };
   Kind kind = Kind::kAnswer;
   HttpResponse response;
-  Status why;  // of all but kAnswer; without the URL
+  Status why;  // for all kinds but kAnswer; without the URL
 };
 
 class Attempt {
@@ -45,15 +45,16 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  // Takes `request` as it shall be sent. Its own buffer in place of the target
-  // when `is_hedge`. ResourceExhausted when there is no memory for that.
+  // Takes `request` in the form to be sent. If `is_hedge`, the answer goes to
+  // the attempt's own buffer instead of the target; ResourceExhausted when
+  // there is no memory for it.
   Status SetUp(HttpRequest request, const AttemptSettings& settings,
                bool is_hedge);
 
   CURL* easy() const { return easy_; }
-  // When a byte was last seen to move, as far as this was called.
+  // When a byte was last seen to move; only as exact as the calls are frequent.
   TimePoint LastProgress(TimePoint now);
-  // Once, after the transfer is done with `code`.
+  // Call once, after the transfer has ended with `code`.
   AttemptEnd End(CURLcode code);
   // For a hedge: copies from its own buffer to the request's target.
   void CopyToTarget();
@@ -62,8 +63,8 @@ class Attempt {
   uint64_t received_bytes() const { return received_bytes_; }
   bool has_answer_begun() const { return status_ != 0 || received_bytes_ > 0; }
   uint64_t connection_count() const;
-  // How often the request was sent: more than once when a kept connection
-  // turned out to be dead, and libcurl sent it again by itself.
+  // How often the request was sent: more than once if a kept-alive connection
+  // turned out to be dead and libcurl resent the request by itself.
   int send_count() const { return std::max(send_count_, 1); }
 
  private:
@@ -90,7 +91,7 @@ class Attempt {
     curl_.easy_setopt(easy_, option, value);
   }
 
-  // Why the answer was not taken any further.
+  // Why the rest of the answer was not read.
   enum class Stop : uint8_t {
     kNone,
     kTooLong,

@@ -1,7 +1,7 @@
-// The file of trusted certificates.
+// Finds the file of trusted certificates.
 //
 // Thread-safety: reads the environment. Errors: FailedPrecondition when a file
-// that somebody named cannot be read.
+// that was named explicitly cannot be read.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace holdfast {
 
 // `asked`, else the first of HOLDFAST_CA_BUNDLE, AWS_CA_BUNDLE, SSL_CERT_FILE,
 // CURL_CA_BUNDLE that is set, else the system's file (Debian, Fedora and RHEL,
-// SUSE, Alpine); "" without any: libcurl's own choice.
+// SUSE, Alpine). If none of these exists, "", which leaves the choice to
+// libcurl.
 Result<std::string> FindCaBundle(const std::string& asked);
 
 }  // namespace holdfast

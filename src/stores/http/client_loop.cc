@@ -29,30 +29,30 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Cancel tokens, deadlines and stalls are looked at this often.
+// How often cancel tokens, deadlines and stalls are checked.
 constexpr milliseconds kSweepEvery{50};
 constexpr milliseconds kHedgeSweepEvery{10};
-constexpr int kHedgesMax = 2;  // of one request
-// A copy that has lagged so long, and so many times what is lagging, without a
-// byte is given up for another.
+constexpr int kHedgesMax = 2;  // per request
+// A copy that has received no byte for this long, and for this many times its
+// allowed lag, is replaced by another.
 constexpr milliseconds kSilence{1'000};
 constexpr int kSilenceFactor = 3;
 // The lag allowed while no comparable request has finished yet.
 constexpr std::chrono::microseconds kUnknownLag{3'000'000};
 constexpr milliseconds kIdleWait{600'000};
 constexpr milliseconds kLogEvery{10'000};
-// A request that takes longer than this, and than so many times as long as
-// others before a hedge, is named.
+// A request is reported as late when it takes longer than this, and than this
+// many times as long as others take before a hedge.
 constexpr milliseconds kLateTime{3'000};
 constexpr int kLateFactor = 3;
 // These bounds are for a server that never answered: its name is probably
-// wrong, or it is down. Twelve attempts would take a minute to say so.
+// wrong, or it is down. Twelve attempts would take a minute to find out.
 constexpr int kFirstContactAttempts = 4;
 constexpr milliseconds kFirstContactTime{3'000};
 constexpr int kRedirectsMax = 5;
 
-// A library's thread must not run the program's signal handlers; and TLS writes
-// raise SIGPIPE when a connection has gone.
+// A library's thread must not run the program's signal handlers, and TLS writes
+// to a closed connection raise SIGPIPE.
 void BlockSignals() {
   sigset_t all;
   sigfillset(&all);
@@ -131,13 +131,14 @@ void ClientLoop::Add(HttpRequest request, HttpClient::Callback callback) {
     return;
   }
   new_.push_back(std::move(transfer));
-  // Another new request is in the queue, so the thread was woken already.
+  // Another new request is in the queue, so the thread is already awake.
   if (new_.size() > 1) return;
   if (multi_ != nullptr) curl_->multi_wakeup(multi_);
   wake_.notify_one();
 }
 
-// The system may have had no thread to give; the next request tries again.
+// Returns false when the system has no thread to give; the next request tries
+// again.
 bool ClientLoop::HasThread() {
   if (thread_.joinable()) return true;
   std::optional<std::thread> thread = TryStartThread([this] { Run(); });
@@ -158,13 +159,13 @@ void ClientLoop::Run() {
   CloseCurl();
 }
 
-// Returns false when the client ends.
+// Returns false when the client is being destroyed.
 bool ClientLoop::RunRound() {
   try {
     if (!TakeNew()) return false;
     if (multi_ == nullptr && !OpenCurl()) return true;
-    // Before multi_perform, so that transfers of this round begin at once; and
-    // again below, for turns that became free in it.
+    // Before multi_perform, so that this round's transfers begin immediately;
+    // and again below, for places in flight that this round has freed.
     StartWaiting(steady_clock::now());
     int running_count = 0;
     curl_->multi_perform(multi_, &running_count);
@@ -182,12 +183,13 @@ bool ClientLoop::RunRound() {
 bool ClientLoop::TakeNew() {
   std::unique_lock lock(mutex_);
   if (multi_ == nullptr) {
-    // Without libcurl there is nothing to poll: wait on the condition variable.
+    // Without libcurl there is no handle to poll, so wait on the condition
+    // variable.
     wake_.wait(lock, [&] { return is_closed_ || !new_.empty(); });
   }
   while (!new_.empty()) {
-    // Memory is taken before the transfer leaves new_: a bad_alloc must not
-    // lose it.
+    // Memory is allocated before the transfer leaves new_, so that a bad_alloc
+    // does not lose the transfer.
     waiting_.push_back(nullptr);
     std::swap(waiting_.back(), new_.front());
     new_.pop_front();
@@ -216,7 +218,7 @@ bool ClientLoop::OpenCurl() {
                       static_cast<long>(options_.in_flight_max) * 2);
   const std::lock_guard lock(mutex_);
   multi_ = multi;
-  // Requests that came meanwhile could not wake a handle that did not exist
+  // Requests that arrived meanwhile could not wake a handle that did not exist
   // yet.
   if (!new_.empty()) curl_->multi_wakeup(multi_);
   return true;
@@ -231,7 +233,7 @@ void ClientLoop::CloseCurl() {
 
 CURL* ClientLoop::TakeHandle() {
   if (idle_handles_.empty()) {
-    // Room for all handles that are out, so that giving one back takes no
+    // Reserves room for all handles in use, so that returning one allocates no
     // memory.
     idle_handles_.reserve(by_handle_.size() + 1);
     return curl_->easy_init();
@@ -254,13 +256,13 @@ void ClientLoop::StartWaiting(TimePoint now) {
   }
 }
 
-// Returns false when no attempt was started; unless it was a hedge, the
-// transfer is done then.
+// Returns false when no attempt was started; the transfer is then finished,
+// unless the attempt was a hedge.
 bool ClientLoop::StartAttempt(ActiveList::iterator active, TimePoint now,
                               bool is_hedge) {
   Transfer& transfer = **active;
-  // The deadline counts from the first attempt: waiting for a turn is not the
-  // server's fault.
+  // The deadline counts from the first attempt, as the server is not to blame
+  // for the time a request waits for its turn.
   if (!transfer.deadline) {
     transfer.first_begun = now;
     if (transfer.request.may_hedge) {
@@ -291,7 +293,7 @@ Status ClientLoop::SetUpAttempt(Transfer& transfer, RunningAttempt& running,
   HF_RETURN_IF_ERROR(CheckRequest(transfer.request));
   HttpRequest request = transfer.request;
   if (request.prepare) {
-    // A signature names the time, so every attempt is signed anew.
+    // A signature contains the time, so every attempt is signed again.
     HF_RETURN_IF_ERROR(transfer.request.prepare(request));
     HF_RETURN_IF_ERROR(CheckRequest(request));
   }
@@ -360,7 +362,7 @@ void ClientLoop::OnFinished(CURL* easy, CURLcode code) {
   const ActiveList::iterator active = found->second;
   Transfer& transfer = **active;
   RunningAttempt running = TakeRunning(transfer, easy);
-  CountBytes(*running.attempt);  // before anybody is told of the answer
+  CountBytes(*running.attempt);  // before the answer is reported
   AttemptEnd end = running.attempt->End(code);
   transfer.unseen_send_count += running.attempt->send_count() - 1;
   const TimePoint now = steady_clock::now();
@@ -380,8 +382,8 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
                           TimePoint now) {
   Transfer& transfer = **active;
   const int status = end.response.status;
-  // The epoch says which bound the attempt was sent under: many 503s of one
-  // burst halve the bound once.
+  // The epoch identifies the limit under which the attempt was sent, so that
+  // many 503s in one burst halve the limit once.
   if (IsThrottleStatus(status)) {
     Count(&RequestCounts::throttled);
     limit_.OnThrottled(running.limit_epoch);
@@ -397,7 +399,7 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
                  std::chrono::duration_cast<std::chrono::microseconds>(
                      now - running.begun));
   if (transfer.hedge_count > 0) SettleHedge(transfer);
-  // Nothing else may write into the target from here on.
+  // From here on nothing else may write into the target.
   DropAll(transfer);
   running.attempt->CopyToTarget();
   end.response.attempt_count =
@@ -405,7 +407,8 @@ void ClientLoop::OnAnswer(ActiveList::iterator active,
   Finish(active, std::move(end.response));
 }
 
-// REQUIRES: one attempt has the answer, and is not in transfer.running.
+// REQUIRES: one attempt has received the answer, and is not in
+// transfer.running.
 void ClientLoop::SettleHedge(const Transfer& transfer) {
   uint64_t wasted_bytes = 0;
   for (const RunningAttempt& slower : transfer.running) {
@@ -433,8 +436,8 @@ bool ClientLoop::FollowRedirect(ActiveList::iterator active,
   return true;
 }
 
-// Returns false for a server that has answered once: it is worth waiting for,
-// whatever its trouble.
+// Returns false for a server that has ever answered: waiting for it is
+// worthwhile, whatever its current failure.
 bool ClientLoop::IsOutOfReach(const Transfer& transfer, const AttemptEnd& end,
                               TimePoint now) const {
   if (end.kind == AttemptEnd::Kind::kAnswer ||
@@ -442,7 +445,7 @@ bool ClientLoop::IsOutOfReach(const Transfer& transfer, const AttemptEnd& end,
     return false;
   }
   if (transfer.attempt_count >= kFirstContactAttempts) return true;
-  // Two are enough here, since connections that time out take long.
+  // Two attempts are enough here, since connections that time out take long.
   return end.kind == AttemptEnd::Kind::kNotConnected &&
          transfer.attempt_count > 1 &&
          now - transfer.first_begun >= kFirstContactTime;
@@ -455,7 +458,7 @@ bool ClientLoop::MayTryAgain(const Transfer& transfer, const AttemptEnd& end,
   if (IsOutOfReach(transfer, end, now)) return false;
   if (transfer.attempt_count >= options_.attempt_count_max) return false;
   if (transfer.request.may_repeat) return true;
-  // A request that must not repeat is sent again only when the server surely
+  // A request that must not repeat is sent again only when the server certainly
   // did not act on it: it was never reached, or it refused (429).
   return end.kind == Kind::kNotConnected ||
          (end.kind == Kind::kAnswer && end.response.status == 429);
@@ -468,8 +471,8 @@ milliseconds ClientLoop::DelayOf(const Transfer& transfer,
       BackoffDelay(options_.backoff_first, options_.backoff_max,
                    transfer.attempt_count, random);
   const auto asked = FindHeader(end.response.headers, "Retry-After");
-  // Retry-After may be a date by the server's clock: its own Date tells the
-  // time.
+  // Retry-After may be a date by the server's clock, so it is compared with the
+  // answer's own Date.
   if (!asked) return delay;
   const auto date = FindHeader(end.response.headers, "Date");
   const auto server_now = ParseHttpDate(date.value_or(""));
@@ -489,7 +492,7 @@ void ClientLoop::OnTrouble(ActiveList::iterator active, AttemptEnd end,
   const bool may_try_again = MayTryAgain(transfer, end, now);
   const milliseconds delay =
       may_try_again ? DelayOf(transfer, end) : milliseconds(0);
-  // A wait that would end after the deadline is not begun.
+  // Do not start a wait that would end after the deadline.
   if (may_try_again && now + delay < *transfer.deadline) {
     Delay(active, delay, now);
     return;
@@ -566,7 +569,7 @@ void ClientLoop::Sweep(TimePoint now) {
   }
 }
 
-// A request that takes much longer than those of its size do.
+// Reports a request that takes much longer than others of its size.
 void ClientLoop::NameIfLate(Transfer& transfer, TimePoint now) {
   const auto took = now - transfer.first_begun;
   const auto usual = latencies_.LagsAfter(SizeOf(transfer.request));
@@ -633,8 +636,8 @@ void ClientLoop::SweepStalled(ActiveList::iterator active, TimePoint now) {
     }
   }
   for (CURL* easy : stalled) {
-    // With two attempts, the first may have ended the transfer, and the other
-    // one with it.
+    // When there are two attempts, handling the first may have ended the
+    // transfer and the second attempt with it.
     if (!by_handle_.contains(easy)) continue;
     RunningAttempt running = TakeRunning(**active, easy);
     const uint64_t received_bytes = running.attempt->received_bytes();
@@ -650,11 +653,11 @@ void ClientLoop::SweepStalled(ActiveList::iterator active, TimePoint now) {
   }
 }
 
-// Another copy is sent when the last one lags, too: of a server that stalls one
-// of a hundred requests, one of a hundred copies stalls. The budget keeps a
-// server that is slow as a whole from being made slower. Where it is used up, a
-// copy of which nothing has come for very long makes room for the next one,
-// which then costs no byte twice.
+// Sends another copy when the last one lags, too: if a server stalls one
+// request in a hundred, it also stalls one copy in a hundred. The budget keeps
+// a server that is slow overall from being slowed down further. When the budget
+// is used up, a copy that has received nothing for very long is replaced by the
+// next one, which then costs no byte twice.
 void ClientLoop::SweepHedge(ActiveList::iterator active, TimePoint now) {
   Transfer& transfer = **active;
   if (!options_.hedge || !transfer.request.may_hedge ||
@@ -706,14 +709,14 @@ void ClientLoop::Finish(ActiveList::iterator active,
 
 void ClientLoop::FinishTransfer(TransferPtr transfer,
                                 Result<HttpResponse> result) {
-  // Entries that cannot be kept for want of memory are dropped.
+  // If memory is short, entries are dropped.
   (void)CatchBadAlloc([&] {
     Record(*transfer);
     return Status();
   });
   const HttpClient::Callback callback = std::move(transfer->callback);
-  // The callback may free what the request points to, so the transfer goes
-  // first.
+  // The callback may free what the request points to, so the transfer is
+  // destroyed first.
   transfer.reset();
   callback(std::move(result));
 }
@@ -735,8 +738,8 @@ void ClientLoop::FailEverything(const Status& status) {
   }
 }
 
-// Takes no memory itself. Handles are destroyed too: a bad_alloc may have left
-// their attempts half done.
+// Allocates no memory itself. Handles are destroyed too, because a bad_alloc
+// may have left their attempts half finished.
 void ClientLoop::FailForWantOfMemory() {
   const auto fail = [this](TransferPtr transfer) {
     if (transfer != nullptr) {

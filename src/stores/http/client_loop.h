@@ -1,10 +1,10 @@
-// The thread of an HttpClient: takes requests, keeps as many attempts in flight
-// as the limit allows, and gives each request its one answer.
+// The thread of an HttpClient: accepts requests, keeps as many attempts in
+// flight as the limit allows, and gives each request exactly one answer.
 //
 // A request is new, then waits for its turn, is active with one attempt (more
-// while hedged), perhaps waits for its next attempt (delayed), and is done.
-// Thread-safety: Add and counters from any thread; all else is the thread's
-// own. Ownership: owns requests until their callback has run.
+// while hedged), may wait for its next attempt (delayed), and is done.
+// Thread-safety: Add and counters from any thread; everything else belongs to
+// the loop's thread. Ownership: owns requests until their callback has run.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ namespace holdfast {
 class ClientLoop {
  public:
   explicit ClientLoop(const HttpOptions& options);
-  // Cancels what is there; callbacks have run when it returns.
+  // Cancels all requests; their callbacks have run when it returns.
   ~ClientLoop();
   ClientLoop(const ClientLoop&) = delete;
   ClientLoop& operator=(const ClientLoop&) = delete;
@@ -59,28 +59,28 @@ class ClientLoop {
     HttpClient::Callback callback;
     TimePoint added = {};
     TimePoint first_begun = {};
-    TimePoint named = {};               // when it was last named as late
+    TimePoint named = {};               // when it was last reported as late
     std::optional<TimePoint> deadline;  // from the first attempt on
     int attempt_count = 0;
-    int unseen_send_count = 0;  // by libcurl itself
+    int unseen_send_count = 0;  // resends by libcurl itself
     int redirect_count = 0;
     int hedge_count = 0;
     int replaced_count = 0;
-    std::string last_trouble;  // why the attempt before failed
+    std::string last_trouble;  // why the previous attempt failed
     std::vector<RunningAttempt> running;
   };
   using TransferPtr = std::unique_ptr<Transfer>;
   using ActiveList = std::list<TransferPtr>;
 
   using Counter = std::atomic<uint64_t> RequestCounts::*;
-  // Here and in the process.
+  // Counts both in this client and in the process.
   void Count(Counter counter, uint64_t count = 1);
 
   bool HasThread();  // REQUIRES: mutex_ is held
   void Run();
   bool RunRound();
   void FailForWantOfMemory();
-  bool OpenCurl();  // what waits has failed when it cannot be
+  bool OpenCurl();  // if it fails, waiting requests have failed
   void CloseCurl();
   bool TakeNew();  // false: the client ends
   void StartWaiting(TimePoint now);
@@ -109,8 +109,8 @@ class ClientLoop {
 
   RunningAttempt TakeRunning(Transfer& transfer, CURL* easy);
   void CountBytes(const Attempt& attempt);
-  void Release(RunningAttempt running);  // its handle is idle again
-  void Drop(RunningAttempt running);     // counted and released
+  void Release(RunningAttempt running);  // makes its handle idle again
+  void Drop(RunningAttempt running);     // counts and releases it
   void DropAll(Transfer& transfer);
   void Finish(ActiveList::iterator active, Result<HttpResponse> result);
   void FinishTransfer(TransferPtr transfer, Result<HttpResponse> result);
@@ -141,7 +141,7 @@ class ClientLoop {
   LatencyBook latencies_;
   HedgeBudget hedge_budget_;
   std::mt19937_64 random_;
-  // "https://host:port" of whatever once began to answer.
+  // "https://host:port" of every server that ever began to answer.
   std::set<std::string> answered_origins_;
   TimePoint last_sweep_ = {};
   TimePoint last_log_ = {};
@@ -149,7 +149,7 @@ class ClientLoop {
   uint64_t logged_retries_ = 0;
 
   RequestCounts counts_;
-  std::thread thread_;  // last: it uses all above; begins with a request
+  std::thread thread_;  // last: uses all above; starts with a request
 };
 
 }  // namespace holdfast

@@ -30,7 +30,7 @@ CurlState& TheCurl() {
   return *state;
 }
 
-// "" when the user names none.
+// "" when the user names no library.
 std::string CurlAskedFor() {
   const char* asked = std::getenv(kCurlVariable);
   return asked != nullptr ? asked : "";
@@ -75,8 +75,8 @@ Result<CurlCalls> LoadCurlFrom(const std::vector<std::string>& files) {
   std::string tried;
   for (const std::string& file : files) {
     if (!tried.empty()) tried += "; ";
-    // RTLD_LOCAL: libcurl's TLS library must not take the place of the
-    // program's own.
+    // RTLD_LOCAL, so that libcurl's TLS library does not replace the program's
+    // own.
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       const char* why = dlerror();

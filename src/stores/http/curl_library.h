@@ -1,14 +1,14 @@
 // The system's libcurl, loaded when it is first needed, so that neither the
 // library nor the Python package depends on it (and on the dozen libraries that
-// it brings) where no URL is used.
+// it needs) where no URL is used.
 //
-// Looked for in this order: the file named by HOLDFAST_LIBCURL and no other;
-// the one compiled in (HOLDFAST_CURL_INSIDE, for wheels and static commands);
+// Searched in this order: the file named by HOLDFAST_LIBCURL and no other; the
+// copy compiled in (HOLDFAST_CURL_INSIDE, for wheels and static commands);
 // libcurl.so.4, libcurl-gnutls.so.4, the file given to SetLibcurlFile
 // (stores/http/libcurl_file.h).
 // Once loaded it stays until the process exits.
 // Thread-safety: any thread. Errors: FailedPrecondition when it is missing or
-// older than 7.68, with what to install.
+// older than 7.68, saying what to install.
 #pragma once
 
 #define CURL_DISABLE_TYPECHECK 1
@@ -19,7 +19,7 @@
 
 namespace holdfast {
 
-// The calls of libcurl that this folder makes, without their "curl_".
+// The libcurl functions that this folder calls, without their "curl_" prefix.
 // clang-format off
 #define HOLDFAST_CURL_CALLS(X)                                           \
   X(global_init) X(version) X(slist_append) X(slist_free_all)            \
@@ -36,7 +36,7 @@ struct CurlCalls {
 #undef HOLDFAST_MEMBER
 };
 
-// Tried anew as long as it fails.
+// Tries again on each call after a failure.
 Result<const CurlCalls*> LoadCurl();
 
 }  // namespace holdfast

@@ -17,7 +17,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Exits with 0 when the check holds, in a new process that has not loaded it.
+// Runs the check in a new process that has not loaded libcurl; exits with 0 if
+// the check holds.
 #define EXPECT_IN_NEW_PROCESS(check) \
   EXPECT_EXIT(_exit((check)() ? 0 : 1), ::testing::ExitedWithCode(0), "")
 

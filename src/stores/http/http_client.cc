@@ -34,7 +34,7 @@ HttpOptions WithDefaults(HttpOptions options) {
   return options;
 }
 
-// Waits for a number of answers.
+// Waits until a given number of answers have arrived.
 class AnswerCount {
  public:
   explicit AnswerCount(size_t count) : left_count_(count) {}
@@ -66,7 +66,7 @@ std::optional<std::string_view> FindHeader(const HttpHeaders& headers,
 HttpCounters TotalHttpCounters() { return RequestCounts::OfProcess().Read(); }
 
 // The loop of this process. fork() does not copy its thread, and its locks may
-// be held for ever: a child leaves the parent's loop alone.
+// stay locked forever, so a child does not touch the parent's loop.
 class HttpClient::Loop {
  public:
   explicit Loop(HttpOptions options)
@@ -83,8 +83,8 @@ class HttpClient::Loop {
     OfProcess* current = current_.load();
     while (current == nullptr || current->pid != pid) {
       auto mine = std::make_unique<OfProcess>(pid, options_);
-      // Threads race to make the loop; the loser deletes its own, which has no
-      // thread yet.
+      // Threads race to create the loop; the loser deletes its own, which has
+      // no thread yet.
       if (current_.compare_exchange_strong(current, mine.get())) {
         current = mine.release();
       }

@@ -1,18 +1,18 @@
-// HttpClient: requests over HTTP/1.1 with kept-alive connections, and the one
-// place that knows of retries.
+// HttpClient: requests over HTTP/1.1 with kept-alive connections, and the only
+// place that handles retries.
 //
-// One thread of the client's own drives all transfers (libcurl's multi
-// interface); callers wait, or are called back. A request is sent again, after
-// an exponential backoff with jitter, when the answer is 408, 429, 500, 502,
-// 503 or 504 (a Retry-After is obeyed) or when the connection is lost before
-// the whole answer is there, as long as attempts and time are left. A server
-// that never began an answer to this client is given up after four attempts, or
-// after two when connecting took three seconds. How many requests are in flight
-// is bounded, and the bound adapts: it grows while answers come and is halved
-// when a server asks to slow down.
+// One thread of the client drives all transfers (libcurl's multi interface);
+// callers wait, or are called back. A request is sent again, after an
+// exponential backoff with jitter, when the answer is 408, 429, 500, 502, 503
+// or 504 (a Retry-After is obeyed) or when the connection is lost before the
+// answer is complete, as long as attempts and time are left. A server that
+// never began an answer to this client is given up after four attempts, or
+// after two when connecting took three seconds. The number of requests in
+// flight is bounded, and the bound adapts: it grows while answers arrive and is
+// halved when a server asks to slow down.
 // GET and HEAD without `prepare` follow up to five redirects, never from https
-// to http; to another server go no headers but those that say what is wanted.
-// Any other redirect is an answer.
+// to http; another server receives only the headers that describe the wanted
+// content. Any other redirect is returned as an answer.
 // TLS certificates are always checked. Proxies come from the environment, as
 // libcurl reads it (https_proxy, no_proxy, ...).
 // Messages name the URL without user, password and query; headers never appear
@@ -20,18 +20,18 @@
 //
 // Thread-safety: any thread; callbacks run on the client's thread, must be
 // short, and must neither call Send nor destroy the client. After fork() the
-// child's first request begins with a thread and connections of its own; what
-// was in flight in the parent goes on there, and its callbacks never run in the
+// child's first request starts the child's own thread and connections; requests
+// in flight in the parent continue there, and their callbacks never run in the
 // child.
 // Ownership: a request borrows its body, target and cancel token until its
 // answer is given. Units: bytes, milliseconds.
-// Errors: of Send and callbacks, when no answer could be had: Unavailable (no
+// Errors, of Send and in callbacks, when there is no answer: Unavailable (no
 // connection, lost connections, all attempts used up), DeadlineExceeded,
 // Cancelled, InvalidArgument (bad URL), FailedPrecondition (certificate not
 // trusted; no libcurl on this machine), DataLoss (an answer longer than its
-// target), ResourceExhausted (no memory, or no thread: then the callback runs
-// on the caller's). Any HTTP status that remains after the retries is an answer
-// and no error.
+// target), ResourceExhausted (no memory, or no thread; without a thread the
+// callback runs on the caller's). Any HTTP status that remains after the
+// retries is an answer, not an error.
 #pragma once
 
 #include <chrono>
@@ -54,7 +54,8 @@ namespace holdfast {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
-// The value of the first header of that name, in any case; absent when none.
+// The value of the first header with that name, ignoring case; nullopt without
+// one.
 std::optional<std::string_view> FindHeader(const HttpHeaders& headers,
                                            std::string_view name);
 
@@ -65,31 +66,32 @@ struct HttpRequest {
   std::vector<std::string_view> body;  // borrowed
 
   // Called on the client's thread before every attempt with a copy of the
-  // request, to sign it anew; must not wait for the network. A failure ends
-  // the request.
+  // request, for example to sign it again; must not wait for the network. A
+  // failure ends the request.
   std::function<Status(HttpRequest& attempt)> prepare;
 
-  // The body of an answer with status `target_status` goes here, from the first
-  // byte; a longer body is DataLoss. Other bodies, and all bodies where the
+  // The body of an answer with status `target_status` is written here, from the
+  // first byte; a longer body is DataLoss. Other bodies, and all bodies if the
   // target is empty, go to HttpResponse::body. They are cut at
-  // `body_bytes_max`, except that an answer that was asked for (2xx, no target)
-  // is DataLoss when it is longer.
+  // `body_bytes_max`, except that a longer body of a successful answer (2xx, no
+  // target) is DataLoss.
   std::span<char> target;
   int target_status = 206;
   uint64_t body_bytes_max = 64 << 20;
 
   // False where a second arrival at the server would do harm that the caller
-  // cannot tell; then only what surely was not done is sent again (no
-  // connection; 429).
+  // cannot detect; then only requests that certainly had no effect are sent
+  // again (no connection; 429).
   bool may_repeat = true;
-  // A second copy is sent when the answer lags far behind what requests of this
-  // size lately took, and the first whole answer wins. Only for GET, and only
-  // when the client's options hedge and no more than 2 % of the bytes of
-  // all such requests came twice.
+  // Sends a second copy when the answer takes much longer than recent requests
+  // of this size; the first complete answer wins. Only for GET, and only when
+  // the client's options hedge and no more than 2 % of the bytes of all such
+  // requests came twice.
   bool may_hedge = false;
-  // All attempts together, from the first on; absent: the client's options.
+  // For all attempts together, from the first on; if absent, the client's
+  // options apply.
   std::optional<std::chrono::milliseconds> deadline;
-  const CancelToken* cancel = nullptr;  // borrowed; looked at often
+  const CancelToken* cancel = nullptr;  // borrowed; checked often
 };
 
 struct HttpResponse {
@@ -102,28 +104,28 @@ struct HttpResponse {
 
 struct HttpOptions {
   int in_flight_max = 64;
-  int attempt_count_max = 12;  // throttling for a minute
+  int attempt_count_max = 12;  // lasts through a minute of throttling
   std::chrono::milliseconds connect_deadline{10'000};
-  // No byte for so long counts as a lost connection.
+  // If no byte moves for this long, the connection counts as lost.
   std::chrono::milliseconds stall_deadline{30'000};
   std::chrono::milliseconds request_deadline{300'000};
   std::chrono::milliseconds backoff_first{100};
   std::chrono::milliseconds backoff_max{20'000};
   bool hedge = true;
-  // A file of trusted certificates; "": from HOLDFAST_CA_BUNDLE,
+  // A file of trusted certificates; if empty, taken from HOLDFAST_CA_BUNDLE,
   // AWS_CA_BUNDLE, SSL_CERT_FILE, CURL_CA_BUNDLE or the system's usual places.
   std::string ca_bundle;
   std::string user_agent;    // "": "holdfast/<version>"
   uint64_t jitter_seed = 0;  // 0: random
-  // Told of throttling and retries, a line at most every ten seconds; on the
-  // client's thread. Empty: standard error where HOLDFAST_LOG is "stderr", else
-  // nowhere.
+  // Receives messages about throttling and retries, at most one line every ten
+  // seconds, on the client's thread. If empty, they go to standard error where
+  // HOLDFAST_LOG is "stderr", otherwise nowhere.
   std::function<void(std::string_view line)> log;
 };
 
 using HttpCounters = RemoteCounters;
 
-// The counters of all clients that this process has had.
+// The totals over all clients that this process has had.
 HttpCounters TotalHttpCounters();
 
 class HttpClient {
@@ -132,7 +134,7 @@ class HttpClient {
 
   // No I/O, no thread, no libcurl before the first request.
   explicit HttpClient(HttpOptions options = {});
-  // Cancels what is in flight; callbacks have run when it returns.
+  // Cancels all requests in flight; their callbacks have run when it returns.
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
@@ -140,8 +142,8 @@ class HttpClient {
   Result<HttpResponse> Send(const HttpRequest& request);
   // The callback runs exactly once, never within Start.
   void Start(HttpRequest request, Callback callback);
-  // All at once; answers in the order of the requests. Waits for all, also when
-  // one fails.
+  // Sends all requests concurrently; the answers are in the order of the
+  // requests. Waits for all of them, even when one fails.
   std::vector<Result<HttpResponse>> SendAll(
       std::span<const HttpRequest> requests);
 

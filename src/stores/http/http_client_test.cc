@@ -272,7 +272,7 @@ TEST(HttpClientTest, AServerThatIsNotThereIsGivenUpEarly) {
                     Not(HasSubstr("secret"))));
 }
 
-// Nobody listens there, any more.
+// A URL on which no server listens.
 std::string RefusingUrl() {
   HttpTestServer server([](const TestRequest&) { return TestAnswer{}; });
   return server.Url("/x");
@@ -312,7 +312,7 @@ TEST(HttpClientTest, AProxyThatLeadsNowhereIsGivenUpEarly) {
       [](const TestRequest&) { return TestAnswer{.status = 403}; });
   ASSERT_EQ(setenv("https_proxy", proxy.Url("").c_str(), 1), 0);
   HttpOptions options = QuickOptions();
-  options.ca_bundle = "/etc/hostname";  // is never looked at
+  options.ca_bundle = "/etc/hostname";  // is never read
   HttpClient client(options);
   const auto answer = client.Send(GetOf("https://storage.example/x"));
   unsetenv("https_proxy");
@@ -518,7 +518,7 @@ TEST(HttpClientTest, RetryAfterIsObeyedOrEndsTheRequest) {
   const auto answer = client.Send(GetOf(server.Url("/near")));
   EXPECT_EQ(answer->status, 200);
   EXPECT_GE(std::chrono::steady_clock::now() - begun, milliseconds(1000));
-  // Later than the deadline: there is nothing to wait for.
+  // Later than the deadline, so there is no point in waiting.
   EXPECT_EQ(client.Send(GetOf(server.Url("/far")))->attempt_count, 1);
 }
 
@@ -584,7 +584,7 @@ TEST(HttpClientTest, PrepareIsAskedForEveryAttempt) {
   EXPECT_EQ(server.requests().size(), 3u);
 }
 
-// Fills the book of latencies with quick answers, then sends one that hangs.
+// Records the latency of fast answers, then sends a request that hangs.
 TEST(HttpClientTest, ASecondCopyOvertakesTheOneThatLags) {
   std::atomic<bool> lags = false;
   std::atomic<int> lagging_count = 0;
@@ -612,7 +612,7 @@ TEST(HttpClientTest, ASecondCopyOvertakesTheOneThatLags) {
   EXPECT_EQ(answer->target_bytes, 8u);
   EXPECT_EQ(target, "12345678");
   EXPECT_EQ(client.counters().hedges, hedges_before + 1);
-  // Without leave no second copy is sent.
+  // Without permission no second copy is sent.
   lagging_count = 0;
   request.may_hedge = false;
   request.deadline = milliseconds(300);
@@ -647,7 +647,7 @@ TEST(HedgeBudget, WhatHadStalledCostsNothing) {
   }
 }
 
-// HOLDFAST_STALLS: how many requests stall (12 by default), all at once.
+// HOLDFAST_STALLS sets how many requests stall concurrently (12 by default).
 TEST(HttpClientTest, EveryRequestThatLagsIsNamed) {
   const char* const asked = std::getenv("HOLDFAST_STALLS");
   const int stall_count =
@@ -680,7 +680,7 @@ TEST(HttpClientTest, EveryRequestThatLagsIsNamed) {
   }
   ASSERT_TRUE(client.Send(GetOf(server.Url("/quick"))).ok());
   {
-    // The promise: each is named within five seconds.
+    // Each is promised to be reported within five seconds.
     std::unique_lock lock(mutex);
     changed.wait_until(lock, begun + std::chrono::seconds(5), [&] {
       return lines.size() >= static_cast<size_t>(stall_count);
@@ -721,7 +721,7 @@ TEST(HttpClientTest, AThirdCopyOvertakesTwoThatLag) {
   EXPECT_EQ(client.counters().hedge_bytes, before.hedge_bytes);
 }
 
-// The hedges of four requests that stall for ever are all that there may be.
+// The hedges of four requests that stall forever use up the budget.
 TEST(HttpClientTest, WithoutABudgetASilentOneIsReplaced) {
   std::atomic<bool> lags = false;
   std::atomic<int> last_count = 0;
@@ -751,7 +751,7 @@ TEST(HttpClientTest, WithoutABudgetASilentOneIsReplaced) {
     client.Start(request,
                  [&, i](Result<HttpResponse>) { ended[i].set_value(); });
   }
-  // Each of them, and a hedge.
+  // Each of the four, and its hedge.
   server.WaitForRequests(10 + 8);
   const auto answer = client.Send(request_of(4, "/last"));
   ASSERT_TRUE(answer.ok()) << answer.status().ToString();

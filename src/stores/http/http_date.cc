@@ -7,10 +7,11 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
-// Later nanoseconds do not fit in 63 bits much longer.
+// Nanoseconds of much later years do not fit in 63 bits.
 constexpr int kIsoYearMax = 2200;
 
-// The number of `count` digits at `offset`; negative when it is malformed.
+// The number written in `count` digits at `offset`; negative when it is
+// malformed.
 int DigitsAt(std::string_view text, size_t offset, size_t count) {
   int number = 0;
   for (const char c : text.substr(offset, count)) {
@@ -20,7 +21,7 @@ int DigitsAt(std::string_view text, size_t offset, size_t count) {
   return number;
 }
 
-// Counted from 1; 0 when the name is unknown.
+// Counts from 1; 0 when the name is unknown.
 int MonthNumber(std::string_view name) {
   constexpr std::array<std::string_view, 12> kNames = {
       "Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -48,7 +49,7 @@ std::optional<int64_t> SecondsOf(int year, int month, int day, int hour,
   return days * 86400 + hour * 3600 + minute * 60 + second;
 }
 
-// Reads ".123456" at the front of `text`, and removes it.
+// Parses ".123456" at the start of `text`, and removes it.
 int64_t TakeFraction(std::string_view& text) {
   if (!text.starts_with('.')) return 0;
   text.remove_prefix(1);
@@ -61,7 +62,7 @@ int64_t TakeFraction(std::string_view& text) {
   return ns;
 }
 
-// The seconds that a zone is ahead of UTC: "", "Z", "+01:30" or "-0400".
+// How many seconds a zone is ahead of UTC: "", "Z", "+01:30" or "-0400".
 std::optional<int64_t> ZoneSeconds(std::string_view zone) {
   if (zone.empty() || zone == "Z" || zone == "z") return 0;
   const size_t minutes_at = zone.size() == 6 && zone[3] == ':' ? 4 : 3;

@@ -1,8 +1,8 @@
-// Dates of HTTP headers (Date, Last-Modified, Retry-After), and the times in
-// the answers of stores.
+// Parses dates in HTTP headers (Date, Last-Modified, Retry-After), and times in
+// stores' answers.
 //
 // Thread-safety: pure functions. Units: seconds since 1970, UTC.
-// Errors: absent where the text is not a date of the years 1970 to 9999.
+// Errors: nullopt where the text is not a date of the years 1970 to 9999.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace holdfast {
 std::optional<int64_t> ParseHttpDate(std::string_view text);
 
 // Nanoseconds since 1970 of "2026-01-02T03:04:05.678Z", with any number of
-// decimals; also with an offset "+01:00" or "-0400", and without zone (UTC).
-// Absent before 1970 and after 2200.
+// decimals; also with an offset "+01:00" or "-0400", or without a zone (UTC).
+// Nullopt before 1970 and after 2200.
 std::optional<int64_t> ParseIsoTime(std::string_view text);
 
 }  // namespace holdfast

@@ -1,9 +1,9 @@
-// How many requests may be in flight: grows by one for every round of good
-// answers, and is halved when the server asks to slow down.
+// Limits how many requests may be in flight: the limit grows by one for every
+// round of good answers, and is halved when the server asks to slow down.
 //
-// It begins at its maximum: most servers never complain. A round's many
-// complaints halve it once: only a request that began after the last halving
-// says something new.
+// It starts at its maximum, as most servers never complain. Several complaints
+// within a round halve it once: only a request that began after the last
+// halving reports something new.
 // Thread-safety: one thread. Errors: none.
 #pragma once
 
@@ -36,7 +36,7 @@ class InFlightLimit {
  private:
   const int max_;
   int limit_;
-  int answer_count_ = 0;  // good ones since the limit last changed
+  int answer_count_ = 0;  // good answers since the limit last changed
   uint64_t epoch_ = 0;
 };
 

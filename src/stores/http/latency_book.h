@@ -1,4 +1,5 @@
-// How long requests of a size lately took, and from when on one lags.
+// Records how long recent requests of each size took, and decides when one
+// lags.
 //
 // Thread-safety: one thread. Units: bytes, microseconds.
 #pragma once
@@ -13,14 +14,15 @@ namespace holdfast {
 class LatencyBook {
  public:
   void Add(uint64_t byte_count, std::chrono::microseconds took);
-  // Three times what nine of ten took; while too few of the size are known,
-  // four times what any took; absent while none is known.
+  // Three times the 90th percentile; while too few requests of this size are
+  // recorded, four times the longest time of any request; nullopt before the
+  // first.
   std::optional<std::chrono::microseconds> LagsAfter(uint64_t byte_count) const;
 
  private:
   std::optional<std::chrono::microseconds> LagsBeyondAny() const;
 
-  // The last ones of a size class, [2^(k-1), 2^k) bytes.
+  // Keeps the last requests of each size class, [2^(k-1), 2^k) bytes.
   static constexpr uint64_t kKept = 32;
   static constexpr uint64_t kNeeded = 8;
   struct SizeClass {

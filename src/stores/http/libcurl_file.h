@@ -1,4 +1,4 @@
-// Which libcurl is used: for those upstairs, who don't need its headers.
+// Which libcurl is used: for higher layers, which do not need its headers.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -9,11 +9,12 @@
 
 namespace holdfast {
 
-// A file to load when the system has no libcurl. Before the first request.
+// Sets a file to load when the system has no libcurl. Call before the first
+// request.
 void SetLibcurlFile(std::string file);
 
 // "libcurl/7.88.1 OpenSSL/3.0.17 zlib/1.2.13 at /usr/lib/.../libcurl.so.4".
-// FailedPrecondition as of LoadCurl (stores/http/curl_library.h).
+// FailedPrecondition as from LoadCurl (stores/http/curl_library.h).
 Result<std::string> DescribeLibcurl();
 
 }  // namespace holdfast

@@ -40,8 +40,8 @@ bool FollowsRedirect(HttpRequest& request, const HttpResponse& response) {
       (from->scheme == "https" && to->scheme == "http")) {
     return false;
   }
-  // Another server gets no credentials; only headers that say what is wanted go
-  // along.
+  // Another server gets no credentials, only the headers that describe the
+  // wanted content.
   if (OriginOf(*from) != OriginOf(*to)) {
     std::erase_if(request.headers,
                   [](const auto& header) { return !SaysWhatIsWanted(header); });

@@ -21,8 +21,7 @@ milliseconds BackoffDelay(milliseconds first, milliseconds max,
   for (int i = 1; i < failed_count && delay < max; ++i) {
     delay = std::min(delay * 2, max);
   }
-  // A random part, so that clients that failed together do not come back
-  // together.
+  // The random part keeps clients that failed together from retrying together.
   const double part = 0.5 + 0.5 * random;
   return milliseconds(
       static_cast<int64_t>(static_cast<double>(delay.count()) * part));

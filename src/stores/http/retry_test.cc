@@ -46,7 +46,7 @@ TEST(RetryTest, RetryAfterIsSecondsOrADate) {
   }
 }
 
-// Against the C library, which writes the same form in the C locale.
+// Compares with the C library, which writes the same form in the C locale.
 TEST(HttpDateTest, ReadsWhatTheCLibraryWrites) {
   std::mt19937_64 random(11);
   std::uniform_int_distribution<int64_t> seconds(0, 253402300799);
@@ -103,7 +103,7 @@ TEST(InFlightLimitTest, HalvesOnceARoundAndGrowsByOneARound) {
   const uint64_t first = limit.epoch();
   limit.OnThrottled(first);
   EXPECT_EQ(limit.limit(), 8);
-  // Throttled in the same round: nothing new.
+  // Throttled in the same round: no new information.
   limit.OnThrottled(first);
   EXPECT_EQ(limit.limit(), 8);
   for (int i = 0; i < 7; ++i) limit.OnAnswer();
@@ -124,9 +124,10 @@ TEST(LatencyBookTest, KnowsALaggardAmongItsKind) {
   book.Add(1000, microseconds(50'000));
   EXPECT_EQ(book.LagsAfter(1000), microseconds(150'000));
   EXPECT_EQ(book.LagsAfter(520), microseconds(150'000));
-  // For a size that nobody has asked for: far beyond all others.
+  // For a size that has no records: far beyond all others.
   EXPECT_EQ(book.LagsAfter(100'000), microseconds(200'000));
-  // One slow one among many does not move it, and old ones are forgotten.
+  // A single slow request among many does not change it, and old ones are
+  // forgotten.
   book.Add(1000, microseconds(9'000'000));
   for (int i = 0; i < 11; ++i) book.Add(1000, microseconds(50'000));
   EXPECT_EQ(book.LagsAfter(1000), microseconds(150'000));

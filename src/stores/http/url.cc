@@ -42,13 +42,14 @@ bool IsHost(std::string_view host) {
   return std::all_of(host.begin(), host.end(), IsHostCharacter);
 }
 
-// The place of the port's ':' in "host:port" or "[::1]:port"; npos: no port.
+// The position of the port's ':' in "host:port" or "[::1]:port"; npos if there
+// is no port.
 size_t PortColon(std::string_view authority) {
   const size_t bracket = authority.rfind(']');
   return authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
 }
 
-// Absent: no port number.
+// Nullopt when `text` is not a port number.
 std::optional<uint16_t> ParsePort(std::string_view text) {
   if (text.empty()) return 0;
   const auto port = ParseNumber<uint16_t>(text);
@@ -60,7 +61,7 @@ struct UrlParts {
   bool has_fragment = false;
 };
 
-// Absent: no "scheme://".
+// Nullopt without a "scheme://".
 std::optional<UrlParts> SplitUrl(std::string_view text) {
   const size_t colon = text.find("://");
   if (colon == std::string_view::npos || !IsScheme(text.substr(0, colon))) {
@@ -121,7 +122,7 @@ Result<Url> ParseUrl(std::string_view text) {
   Url url;
   url.scheme = LowerCase(parts->scheme);
   const bool is_http = url.scheme == "http" || url.scheme == "https";
-  // Messages and logs would show them.
+  // Messages and logs would reveal user and password.
   if (parts->authority.find('@') != std::string_view::npos) {
     return BadUrl(text, "has a user or password, which is refused");
   }
@@ -156,8 +157,8 @@ std::string RedactUrl(std::string_view text) {
   const size_t end = std::min(text.find_first_of("?#"), text.size());
   const size_t scheme_end = text.find("://");
   if (scheme_end == std::string_view::npos || scheme_end > end) {
-    // This is no URL. A password may be before an '@', so all before it is left
-    // out.
+    // Not a URL. A password may precede an '@', so everything up to that is
+    // removed.
     const size_t at = text.substr(0, end).rfind('@');
     return WithoutControls(at == std::string_view::npos
                                ? text.substr(0, end)
@@ -168,7 +169,7 @@ std::string RedactUrl(std::string_view text) {
   const size_t slash = std::min(rest.find('/'), rest.size());
   const size_t at = rest.substr(0, slash).rfind('@');
   if (at != std::string_view::npos) rest = rest.substr(at + 1);
-  // A password with a '/' or '?' in it looks like the end of a host:
+  // A password that contains a '/' or '?' looks like the end of a host:
   // "http://u:a/b@host" seems to have the port "a".
   const std::string_view authority = rest.substr(0, rest.find('/'));
   const size_t colon = PortColon(authority);

@@ -7,7 +7,6 @@
 
 #include "stores/place/directory_ops.h"
 #include "stores/place/file_walk.h"
-#include "stores/place/open_store.h"
 #include "twins/mem_bucket.h"
 
 namespace holdfast {

@@ -1,11 +1,11 @@
 // Place: a directory or a file, wherever it is: what a path or a URL comes to.
 //
 // A path is made a place where it enters, and the place is handed down: which
-// bucket a URL means is asked once, and names below are joined without asking.
-// A place carries the Look (look.h) of the call that it is used in, and gives
-// it to all places made from it. A text that is no URL is a path of the file
-// system. Neither making nor joining does I/O; a URL that leads nowhere makes a
-// place whose every use fails so.
+// bucket a URL means is asked once, and what can be done there is asked of the
+// place, not of its text. Names below are joined without asking. A place has
+// the Look (look.h) of the call that it is used in, and so have all made from
+// it. A text that is no URL is a path. Neither making nor joining does I/O; a
+// URL that leads nowhere makes a place whose every use fails so.
 //
 // Thread-safety: a value; const methods from any thread.
 // Ownership: shares the bucket and the Look. Errors: of InBucket:

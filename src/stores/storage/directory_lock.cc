@@ -17,8 +17,8 @@
 namespace holdfast {
 namespace {
 
-// A rival may take a new directory for a leftover and remove it; after this
-// many times in a row Make gives up.
+// A rival may mistake a new directory for a leftover and remove it; Make gives
+// up after this happens this many times in a row.
 constexpr int kMakeAttempts = 100;
 
 Status LockedByAnother(const std::string& path) {
@@ -41,7 +41,7 @@ Result<DirectoryLock> DirectoryLock::Take(const std::string& path) {
     return LockedByAnother(path);
   }
   DirectoryLock lock(std::move(fd));
-  // The name may have gone to another directory between open and flock.
+  // The name may have moved to another directory between open and flock.
   HF_ASSIGN_OR_RETURN(const bool is_there, lock.IsAt(path));
   if (is_there) return lock;
   return NotFoundError("lock " + path + ": another process has just moved it");
@@ -57,12 +57,13 @@ Result<DirectoryLock> DirectoryLock::Make(const std::string& path) {
     if (lock.ok()) {
       HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                           local::ListDirectory(path));
-      // A rival removed the empty directory and made his own under its name.
+      // A rival removed the empty directory and created its own under the same
+      // name.
       if (!names.empty()) return LockedByAnother(path);
       return lock;
     }
-    // A cleaner or a rival found the directory empty and unlocked, and took it
-    // for the leftover of a dead save.
+    // A cleaner or a rival found the directory empty and unlocked, and mistook
+    // it for the leftover of a dead save.
     const bool is_lost = lock.status().code() == StatusCode::kAlreadyExists ||
                          lock.status().code() == StatusCode::kNotFound;
     if (!is_lost) {
@@ -86,7 +87,7 @@ Result<bool> DirectoryLock::IsAt(const std::string& path) const {
     if (errno == ENOENT || errno == ENOTDIR) return false;
     return ErrnoStatus(errno, "stat", path);
   }
-  // Device and inode name the directory itself; a name may change hands.
+  // Device and inode identify the directory itself; its name may be reused.
   return mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
 }
 
@@ -100,8 +101,8 @@ Status DirectoryLock::Remove(const std::string& path) {
   return Status();
 }
 
-// Forked children share the lock. Just closing the descriptor would leave it
-// held by them.
+// Forked children share the lock, so closing only this descriptor would leave
+// the lock held by them.
 void DirectoryLock::Unlock() {
   if (is_held()) (void)::flock(fd_.get(), LOCK_UN);
   fd_.Reset();

@@ -1,15 +1,15 @@
 // DirectoryLock: the right to rename, empty or remove a directory.
 //
-// Anybody who renames, empties or removes a directory that others know by its
-// name takes its lock first, and keeps it to the end. So the name of a locked
-// directory stays its own: a rival cannot move it away, and put his own there,
-// between a look and a removal. Readers take no locks. The lock belongs to the
-// directory, not to its name: a rename does not free it, and the death of the
-// process does.
-// No guard on file systems without locks.
+// A caller that renames, empties or removes a directory that others know by
+// name takes the directory's lock first, and holds it to the end. So the name
+// of a locked directory keeps leading to that directory: between a check and a
+// removal, a rival cannot move it away and put another in its place. Readers
+// take no locks. The lock belongs to the directory, not to its name: a rename
+// does not release it, but the death of the process does.
+// It gives no protection on file systems without locks.
 // Thread-safety: one owner. Ownership: the lock; never the directory.
-// Errors: AlreadyExists (another holds the lock, in this process or another),
-// NotFound (no such directory, or it has just been moved), those of
+// Errors: AlreadyExists (the lock is held elsewhere, in this process or
+// another), NotFound (no such directory, or it was just moved), those of
 // errno_status.h.
 #pragma once
 
@@ -32,16 +32,16 @@ class DirectoryLock {
 
   // Locks the directory at `path`, and checks that the name still leads to it.
   static Result<DirectoryLock> Take(const std::string& path);
-  // Makes a new, empty directory and locks it. AlreadyExists when anything is
-  // there.
+  // Makes a new, empty directory and locks it. AlreadyExists when anything
+  // exists at `path`.
   static Result<DirectoryLock> Make(const std::string& path);
 
-  // False in a child of the process that took it, too.
+  // Also false in a forked child of the process that took the lock.
   bool is_held() const;
   // Whether `path` leads to the locked directory; false when nothing is held.
   Result<bool> IsAt(const std::string& path) const;
   // Removes the directory, which is at `path`, and unlocks it. NotFound when
-  // another is there, which is not touched.
+  // another directory is at `path`; that one is left alone.
   Status Remove(const std::string& path);
   void Unlock();
 

@@ -24,9 +24,10 @@ namespace {
 constexpr int kOpenDirectoryFlags =
     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-// Names in the directory, unsorted, without "." and "..". 0 or an errno.
+// Lists the names in the directory, unsorted, without "." and "..". Returns 0
+// or an errno.
 int ReadNames(int directory, std::vector<std::string>& names) {
-  // Reading it closes the descriptor, so it gets one of its own.
+  // Reading closes the descriptor, so it uses a separate one.
   UniqueFd own(::openat(directory, ".", kOpenDirectoryFlags));
   if (!own.valid()) return errno;
   return ForEachEntry(std::move(own), [&](int, const dirent& item) {
@@ -47,9 +48,9 @@ bool IsNobodysEntry(int directory, const dirent& item) {
   return is_directory != may_be_file;
 }
 
-// Readers know by this file that the directory of a save without a marker is
-// not a checkpoint. It is removed last, so that a half-removed directory is
-// never taken for one.
+// This file tells readers that the directory of a save without a marker is not
+// a checkpoint. It is removed last, so that a half-removed directory is never
+// mistaken for a checkpoint.
 constexpr std::string_view kRemovedLast = "_CHECKPOINT_METADATA";
 
 class TreeRemover {
@@ -77,7 +78,7 @@ class TreeRemover {
                      const std::string& path) {
     // Try unlink first: most entries are files, and this saves a stat for each.
     if (::unlinkat(parent, name.c_str(), 0) == 0) return {};
-    // Linux says EISDIR for a directory, POSIX EPERM.
+    // Linux returns EISDIR for a directory, POSIX EPERM.
     if (errno != EISDIR && errno != EPERM) return Ignored(errno, path);
     const int unlink_error = errno;
     UniqueFd fd(::openat(parent, name.c_str(), kOpenDirectoryFlags));
@@ -85,14 +86,15 @@ class TreeRemover {
       const bool was_file = errno == ENOTDIR || errno == ELOOP;
       return Ignored(was_file ? unlink_error : errno, path);
     }
-    // A mount below would be emptied as if it belonged to the tree.
+    // Without this check, a file system mounted below would be emptied as part
+    // of the tree.
     HF_RETURN_IF_ERROR(CheckSameDevice(fd.get(), path));
     HF_RETURN_IF_ERROR(Empty(fd.get(), path));
     if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0) return {};
     return Ignored(errno, path);
   }
 
-  // An entry that is gone already is as good as removed.
+  // An entry that does not exist any longer counts as removed.
   static Status Ignored(int error, const std::string& path) {
     return error == ENOENT ? Status() : ErrnoStatus(error, "remove", path);
   }
@@ -117,7 +119,7 @@ Status CheckRemovable(const std::string& path) {
                               "\": does not end in the name of a directory");
 }
 
-// Both parents: the new name must be there, and the old one gone.
+// Syncs both parents: the new name must exist, and the old one must not.
 Status SyncParents(const std::string& a, const std::string& b) {
   HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(a)));
   return ParentPath(a) == ParentPath(b) ? Status()
@@ -131,8 +133,8 @@ bool IsOneFileSystem(const std::string& a, const std::string& b) {
          first.st_dev == second.st_dev;
 }
 
-// Some file systems know no such call; others, as overlays, have directories of
-// other file systems.
+// Some file systems have no such call; in others, like overlays, directories
+// may come from different file systems.
 Status PublishError(int error, const std::string& from, const std::string& to) {
   const Status status = ErrnoStatus(error, "publish " + from + " as", to);
   const bool has_no_renames = error == ENOSYS || error == EOPNOTSUPP ||
@@ -142,7 +144,7 @@ Status PublishError(int error, const std::string& from, const std::string& to) {
                             " (this file system renames no directories)");
 }
 
-// 0 or an errno.
+// Returns 0 or an errno.
 int ExchangeNames(const std::string& a, const std::string& b) {
   return RenameWithFlags(AT_FDCWD, a.c_str(), b.c_str(), kRenameExchange) == 0
              ? 0
@@ -164,7 +166,7 @@ Result<PathKind> GetPathKind(const std::string& path) {
 
 namespace {
 
-// Returns false when nothing is there.
+// Returns false when nothing exists at `path`.
 Result<bool> LookAt(const std::string& path, struct stat& info) {
   if (::stat(path.c_str(), &info) == 0) return true;
   const bool is_answer = errno == ENOENT || errno == ENOTDIR ||
@@ -198,7 +200,7 @@ std::string DirectoryId(const std::string& path) {
   std::string id = std::to_string(info.stx_dev_major) + ":" +
                    std::to_string(info.stx_dev_minor) + ":" +
                    std::to_string(info.stx_ino);
-  // The number of a removed directory is soon another's.
+  // The inode number of a removed directory is soon reused.
   if ((info.stx_mask & STATX_BTIME) != 0) id += time_text(info.stx_btime);
   if (S_ISREG(info.stx_mode)) {
     id += ":" + std::to_string(info.stx_size) + time_text(info.stx_mtime);
@@ -296,7 +298,7 @@ Result<std::vector<std::string>> ListDirectory(const std::string& path) {
 
 Result<DirectoryTree> ListTree(const std::string& path) {
   DirectoryTree tree;
-  // The list grows while it is walked: parents come before what is in them.
+  // The list grows while it is walked: parents come before their contents.
   std::vector<std::string> directories = {""};
   for (size_t i = 0; i < directories.size(); ++i) {
     const std::string prefix =
@@ -310,7 +312,7 @@ Result<DirectoryTree> ListTree(const std::string& path) {
       if (kind == PathKind::kDirectory) directories.push_back(prefix + name);
     }
   }
-  // Deepest first, as removing and syncing want it, without the root itself.
+  // Deepest first, as needed for removing and syncing, without the root itself.
   tree.directories.assign(directories.rbegin(), directories.rend() - 1);
   return tree;
 }

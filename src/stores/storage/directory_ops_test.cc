@@ -170,8 +170,7 @@ TEST(DirectoryOps, NobodysFilesAreNotListedAndGoWithTheRest) {
   ScratchDirectory scratch;
   for (const char* name : {"t/a", "t/.DS_Store", "t/._a", "t/.nfs01",
                            "t/.ipynb_checkpoints/a", "t/@eaDir/a",
-                           // A directory that has such a name and is something
-                           // else.
+                           // A directory with such a name is something else.
                            "t/Thumbs.db/a"}) {
     WriteTestFile(scratch / name, "x");
   }

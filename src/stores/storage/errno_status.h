@@ -1,5 +1,5 @@
 // Errno -> Status, in one place, so that every system call of holdfast reports
-// the same failure in the same words: "<what> <path>: <strerror>".
+// the same failure in the same form: "<what> <path>: <strerror>".
 //
 // Thread-safety: pure functions. Units: none.
 #pragma once
@@ -16,8 +16,8 @@ namespace holdfast {
 //   EACCES, EPERM, EROFS       PermissionDenied
 //   ENOSPC, EDQUOT, EFBIG, ENOMEM, EMFILE, ENFILE  ResourceExhausted
 //   EIO, EUCLEAN, EBADMSG      DataLoss: the device lost the bytes; after a
-//                              failed fsync a retry would lie, so not
-//                              Unavailable
+//                              failed fsync a retry would falsely succeed,
+//                              so not Unavailable
 //   ELOOP, EXDEV, EINVAL, ENAMETOOLONG             InvalidArgument
 //   EISDIR, ENOTEMPTY, EBUSY, ETXTBSY              FailedPrecondition
 //   EINTR, EAGAIN, ESTALE, ETIMEDOUT, network      Unavailable

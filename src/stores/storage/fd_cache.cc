@@ -8,14 +8,14 @@
 namespace holdfast {
 namespace {
 
-// Entries of all caches; one file may be in several of them.
+// The number of entries in all caches; a file may be in several of them.
 std::atomic<size_t> kept_count = 0;
 
-// The limit is asked each time, since a program may change it.
+// The limit is read each time, since a program may change it.
 size_t KeptMax() {
   struct rlimit limit;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  // A quarter: the program needs descriptors of its own.
+  // A quarter, because the program needs its own descriptors.
   return static_cast<size_t>(limit.rlim_cur / 4);
 }
 

@@ -1,13 +1,13 @@
-// FdCache: a bounded set of open files by key, least recently used out first,
-// so that thousands of ranged reads of one data file open it once.
+// FdCache: a bounded set of open files by key that evicts the least recently
+// used, so that thousands of ranged reads of one data file open it once.
 //
-// All caches of the process together keep at most a quarter of the descriptors
-// that it may have open (RLIMIT_NOFILE), however many stores there are.
+// All caches of the process together hold at most a quarter of the descriptors
+// that it may have open (RLIMIT_NOFILE), however many stores exist.
 //
-// It does not know whether an entry still is the file of that name; the file
+// It does not check whether an entry still is the file of that name; the file
 // store asks the descriptor.
 // Thread-safety: any thread. Ownership: entries are shared; an evicted file
-// stays open until its last reader lets go.
+// stays open until its last reader releases it.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace holdfast {
 
 struct OpenFile {
   UniqueFd fd;
-  // Inode change time when it was opened; a rename or unlink moves it.
+  // Inode change time when the file was opened; a rename or unlink changes it.
   int64_t changed_seconds = 0;
   int64_t changed_nanoseconds = 0;
 };
@@ -40,8 +40,8 @@ class FdCache {
 
   // Null when absent.
   std::shared_ptr<const OpenFile> Find(std::string_view key);
-  // Replaces an entry of the same key. The file is not kept when other caches
-  // hold all the descriptors that may be held.
+  // Replaces an entry with the same key. The file is not kept when other caches
+  // already hold the maximum number of descriptors.
   void Insert(std::string_view key, std::shared_ptr<const OpenFile> file);
   void Erase(std::string_view key);
   void Clear();

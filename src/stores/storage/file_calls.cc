@@ -28,10 +28,10 @@ constexpr size_t kVectorsMax = std::min(IOV_MAX, 1024);
 // One system call moves at most 0x7ffff000 bytes; stay below and page aligned.
 constexpr size_t kCallBytesMax = size_t{1} << 30;
 constexpr size_t kMappedAheadBytesMin = size_t{256} << 10;
-// RESOLVE_BENEATH may say EAGAIN while another process renames directories.
+// RESOLVE_BENEATH may return EAGAIN while another process renames directories.
 constexpr int kResolveAttemptsMax = 64;
 
-// `call` returns -1 and sets errno on failure. Gives 0 or the errno.
+// `call` returns -1 and sets errno on failure. Returns 0 or the errno.
 template <typename Call>
 int Retrying(Call call) {
   while (call() < 0) {
@@ -40,10 +40,11 @@ int Retrying(Call call) {
   return 0;
 }
 
-// Maps memory that nobody has touched, all at once. In reading 256 MiB of the
-// page cache into new memory, half of the processor time was the faults of its
-// pages one by one; this takes 15 to 20 % of the whole. Existing pages would be
-// looked through in vain, at a quarter more: the first one tells.
+// Maps memory that has not been touched, in one call. When 256 MiB of the page
+// cache were read into new memory, half of the processor time was spent on page
+// faults, one per page; this takes 15 to 20 % of the total. Checking memory
+// that is already mapped would cost a quarter more for nothing, so only its
+// first page is checked.
 void MapAhead(std::span<char> target) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(target.data());
@@ -52,11 +53,11 @@ void MapAhead(std::span<char> target) {
   unsigned char is_there = 0;
   auto* const start = target.data() + (first - begin);
   if (first >= last || ::mincore(start, page, &is_there) != 0) return;
-  // Pages that it cannot map are mapped by the faults.
+  // Pages that madvise cannot map are mapped by page faults.
   if ((is_there & 1) == 0) ::madvise(start, last - first, MADV_POPULATE_WRITE);
 }
 
-// ENOSYS when the kernel, or a seccomp filter, knows no openat2.
+// ENOSYS when the kernel, or a seccomp filter, does not support openat2.
 int OpenWithKernelCheck(int root, const char* path, int flags,
                         FileCalls::Links links, UniqueFd& fd) {
   open_how how{};
@@ -104,7 +105,7 @@ int OpenByComponents(int root, std::string_view path, int flags, UniqueFd& fd) {
     const size_t slash = path.find('/');
     const std::string name(path.substr(0, slash));
     const bool last = slash == std::string_view::npos;
-    // Without openat2 each part is opened by itself, never through a link, so
+    // Without openat2 each part is opened separately, never through a link, so
     // only ".." could lead out of the root.
     if (name == "..") return EXDEV;
     const int step_flags = last ? flags | O_NOFOLLOW
@@ -131,7 +132,7 @@ int FileCalls::OpenBeneath(int root, const std::string& path, int flags,
   flags |= O_CLOEXEC;
   if (use_openat2_) {
     const int error = OpenWithKernelCheck(root, name.c_str(), flags, links, fd);
-    // Old kernels say ENOSYS; some seccomp filters say EPERM.
+    // Old kernels return ENOSYS; some seccomp filters return EPERM.
     if (error != ENOSYS && error != EPERM) return error;
   }
   return OpenByComponents(root, name, flags, fd);
@@ -189,7 +190,7 @@ int FileCalls::WriteFull(int fd, uint64_t offset,
                                  static_cast<off_t>(offset));
     });
     if (error != 0) return error;
-    if (written == 0) return EIO;  // no progress and no reason: do not spin
+    if (written == 0) return EIO;  // no progress and no reason: do not loop
     cursor.Advance(static_cast<size_t>(written));
     offset += static_cast<uint64_t>(written);
   }
@@ -199,7 +200,7 @@ int FileCalls::WriteFull(int fd, uint64_t offset,
 void FileCalls::StartWriteback(int fd, uint64_t offset, uint64_t byte_count,
                                std::string_view path) const {
   if (Ask("writeback", path) != 0) return;
-  // Only a hint: a failed write shows in the sync that follows.
+  // Only a hint: a failed write is reported by the sync that follows.
   (void)::sync_file_range(fd, static_cast<off_t>(offset),
                           static_cast<off_t>(byte_count),
                           SYNC_FILE_RANGE_WRITE);
@@ -226,10 +227,11 @@ int FileCalls::Rename(int directory, const std::string& source,
   const int error = Retrying([&] {
     return RenameWithFlags(directory, source.c_str(), target.c_str(), flags);
   });
-  // A link can only be made where nothing is, which is what must_create asks
-  // for.
+  // A link can only be created under a free name, which is what must_create
+  // requires.
   if (!must_create || !MayLackRenameFlags(error)) return error;
-  // This file system has no RENAME_NOREPLACE; a hard link is as atomic.
+  // This file system has no RENAME_NOREPLACE, but a hard link is equally
+  // atomic.
   const int link_error = Retrying([&] {
     return ::linkat(directory, source.c_str(), directory, target.c_str(), 0);
   });

@@ -1,13 +1,15 @@
-// FileCalls: every system call that the file store makes, each behind a hook,
-// so that a test can watch their order or fail the k-th one with an errno.
+// FileCalls: every system call that the file store makes, each preceded by a
+// hook, so that a test can watch their order or fail the k-th one with an
+// errno.
 //
-// Paths are relative to a root descriptor and never leave it: resolution is the
-// kernel's (openat2, RESOLVE_BENEATH) or, where that is missing, component by
-// component with every symbolic link refused.
+// Paths are relative to a root descriptor and never leave it: they are resolved
+// by the kernel (openat2, RESOLVE_BENEATH) or, where that is missing, component
+// by component, refusing every symbolic link.
 // Thread-safety: const methods from any thread, if the hook allows it.
 // Ownership: borrows descriptors. Units: bytes.
-// Errors: 0 or an errno value, outputs then unchanged; EINTR is retried inside.
-// ELOOP or EXDEV from OpenBeneath: a symbolic link that must not be followed.
+// Errors: 0 or an errno value, in which case outputs are unchanged; EINTR is
+// retried internally. ELOOP or EXDEV from OpenBeneath: a symbolic link that
+// must not be followed.
 #pragma once
 
 #include <sys/stat.h>
@@ -26,9 +28,9 @@ class FileCalls {
  public:
   // Called before each system call with its name ("open_root", "open",
   // "create", "mkdir", "fstat", "pread", "pwrite", "writeback", "fdatasync",
-  // "fsync_directory", "rename", "unlink", "readdir") and the path, relative to
-  // the root or whole. Nonzero: this errno is reported instead of making the
-  // call.
+  // "fsync_directory", "rename", "unlink", "readdir") and the path, either
+  // relative to the root or complete. If nonzero, this errno is reported
+  // instead of making the call.
   using Hook = std::function<int(std::string_view call, std::string_view path)>;
 
   explicit FileCalls(Hook hook = nullptr, bool use_openat2 = true)
@@ -39,39 +41,42 @@ class FileCalls {
     kNone,    // refuse every symbolic link
   };
 
-  // Opens `path` beneath `root`; O_CLOEXEC is added. Opens what exists: no
+  // Opens `path` beneath `root`, adding O_CLOEXEC. Opens only what exists: no
   // O_CREAT. An empty path is the root itself.
   int OpenBeneath(int root, const std::string& path, int flags, Links links,
                   UniqueFd& fd) const;
-  // Makes a file of one name that must not exist yet, 0666 less the umask.
+  // Makes a file with a single-part name that must not exist yet, 0666 less the
+  // umask.
   int CreateFile(int directory, const std::string& name, std::string_view path,
                  UniqueFd& fd) const;
-  // mkdir of one name with 0777 less the umask.
+  // mkdir of a single-part name with 0777 less the umask.
   int MakeDirectory(int parent, const std::string& name,
                     std::string_view path) const;
   int Stat(int fd, std::string_view path, struct stat& info) const;
-  // Fills target or reaches the end of the file; `read_bytes` says how far.
+  // Reads until target is full or the file ends; sets `read_bytes` to the
+  // count.
   int ReadFull(int fd, uint64_t offset, std::span<char> target,
                std::string_view path, size_t& read_bytes) const;
   // Writes all pieces one after the other from `offset` on.
   int WriteFull(int fd, uint64_t offset,
                 std::span<const std::string_view> pieces,
                 std::string_view path) const;
-  // Asks the kernel to start writing the range out; never waits for the disk
-  // and never fails a save, so it returns nothing.
+  // Asks the kernel to start writing the range to disk; never waits for the
+  // disk and never fails a save, so it returns nothing.
   void StartWriteback(int fd, uint64_t offset, uint64_t byte_count,
                       std::string_view path) const;
   int SyncData(int fd, std::string_view path) const;
-  // Ok also where the file system knows no sync of directories.
+  // Also ok where the file system does not support syncing directories.
   int SyncDirectory(int fd, std::string_view path) const;
-  // Within one directory; replaces what is there, or with `must_create` fails
-  // with EEXIST (EOPNOTSUPP where the file system cannot do that in one step).
+  // Renames within one directory. Replaces `target`, or with `must_create`
+  // fails with EEXIST (EOPNOTSUPP where the file system cannot do that in one
+  // step).
   int Rename(int directory, const std::string& source,
              const std::string& target, bool must_create,
              std::string_view path) const;
   int Unlink(int directory, const std::string& name,
              std::string_view path) const;
-  // The hook's verdict on a call that is made elsewhere.
+  // The hook's result for a call that is made elsewhere.
   int Ask(std::string_view call, std::string_view path) const {
     return hook_ ? hook_(call, path) : 0;
   }

@@ -35,8 +35,8 @@ class Lister {
         prefix_(prefix),
         fn_(fn) {}
 
-  // `directory` is "" or ends in '/'. Each level holds its entries, but no
-  // descriptor, while it visits the ones below.
+  // `directory` is "" or ends in '/'. While a level visits the levels below, it
+  // keeps its entries in memory, but holds no descriptor.
   Status Walk(const std::string& directory) {
     HF_ASSIGN_OR_RETURN(std::vector<Entry> entries, ReadEntries(directory));
     for (const Entry& entry : entries) {
@@ -48,8 +48,8 @@ class Lister {
   }
 
  private:
-  // Returns them sorted. A directory that is gone, or is a symbolic link, is
-  // empty.
+  // Returns the entries sorted. A directory that no longer exists, or is a
+  // symbolic link, counts as empty.
   Result<std::vector<Entry>> ReadEntries(const std::string& directory) const {
     std::vector<Entry> entries;
     const std::string path(ParentKey(directory));  // without the last '/'
@@ -78,8 +78,8 @@ class Lister {
     const std::string_view name = item.d_name;
     if (IsHiddenName(name)) return 0;
     Entry entry{directory + std::string(name), 0};
-    // d_type may be unknown, and is not a file for a link: such names are
-    // looked at.
+    // d_type may be unknown, and for a link it is not that of the target: such
+    // names are inspected.
     bool is_directory = item.d_type == DT_DIR;
     if (!entry.key.starts_with(prefix_)) return 0;
     if (!is_directory) {
@@ -94,15 +94,15 @@ class Lister {
     return 0;
   }
 
-  // The entry is gone, or is a link that leads to nothing that may be listed.
-  // A system that cannot tell gives another error: passed over, a file would be
-  // missing without a word.
+  // The entry no longer exists, or is a link that leads to nothing that may be
+  // listed. Other errors mean that the system cannot tell; ignoring them could
+  // silently omit a file.
   static bool IsNothing(int error) {
     return error == ENOENT || error == ENOTDIR || error == ELOOP ||
            error == EXDEV || error == EACCES || error == ENAMETOOLONG;
   }
 
-  // ENOENT for anything that is neither a file nor a directory.
+  // Returns ENOENT for anything that is neither a file nor a directory.
   int Inspect(int descriptor, const dirent& item, const std::string& key,
               struct stat& info) const {
     if (::fstatat(descriptor, item.d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {

@@ -1,11 +1,11 @@
 // ListFiles: the objects below a directory, in byte order of their keys.
 //
-// A directory "a" sorts as "a/", because its keys do: after "a.b", before
-// "a0". Left out: hidden names (new_file.h), everything that is not a regular
+// A directory "a" sorts as "a/", because its keys do: after "a.b", before "a0".
+// Left out are hidden names (new_file.h), everything that is not a regular
 // file, and directories reached through a symbolic link; a link to a regular
 // file beneath the root counts as that file.
-// Thread-safety: any thread; files that come or go meanwhile may be missed.
-// Ownership: borrows all arguments. Units: bytes.
+// Thread-safety: any thread; files that are created or removed meanwhile may be
+// missed. Ownership: borrows all arguments. Units: bytes.
 // Errors: those of opening and reading a directory, and those of `fn`.
 #pragma once
 

@@ -34,8 +34,8 @@ Result<std::shared_ptr<const FileMapping>> FileMapping::Map(
   const uint64_t first =
       offset - offset % static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const uint64_t mapped_bytes = offset + byte_count - first;
-  // A model may be larger than the memory: nothing is set aside for the copies
-  // of pages that nobody will write to.
+  // A model may be larger than the memory, so nothing is reserved for copies of
+  // pages that are never written.
   const int protection =
       access == Access::kCopyOnWrite ? PROT_READ | PROT_WRITE : PROT_READ;
   void* data =

@@ -1,15 +1,14 @@
-// FileMapping: a range of a file as memory of the process.
+// FileMapping: a range of a file mapped into the process's memory.
 //
 // A page is read from the file when it is first touched. The file must keep its
-// length: the kernel answers a touch of a page that lies behind the end of the
-// file with SIGBUS. That a range lies inside its file is checked when it is
-// mapped, and cannot be promised afterwards.
+// length: touching a page beyond the end of the file raises SIGBUS. Map checks
+// that the range is inside its file, but cannot guarantee it afterwards.
 //
 // Thread-safety: immutable; the memory follows the callers' rules.
 // Ownership: a mapping needs neither the name nor the descriptor of its file.
 // Units: bytes.
 // Errors: those of opening the file; NotFound for anything but a regular file;
-// DataLoss for a range that is not inside it; ResourceExhausted where the
+// DataLoss for a range that is not inside the file; ResourceExhausted where the
 // system has no room for another mapping.
 #pragma once
 
@@ -37,14 +36,15 @@ class FileMapping {
   FileMapping(const FileMapping&) = delete;
   FileMapping& operator=(const FileMapping&) = delete;
 
-  // Where the byte at `offset` of the file is. REQUIRES: it was asked for.
+  // The address of the byte at `offset` of the file. REQUIRES: the byte is in
+  // the mapped range.
   char* at(uint64_t offset) const { return data_ + (offset - first_); }
 
  private:
   FileMapping(char* data, uint64_t first, uint64_t byte_count)
       : data_(data), first_(first), byte_count_(byte_count) {}
 
-  char* const data_;      // where a page begins
+  char* const data_;      // starts at a page boundary
   const uint64_t first_;  // its offset in the file
   const uint64_t byte_count_;
 };

@@ -31,9 +31,9 @@ constexpr uint64_t kWritebackWindowBytes = uint64_t{8} << 20;
 // 1,000 directories took 0.1 s instead of 2 s or more.
 constexpr int kSyncThreads = 16;
 
-// True while a cached descriptor still is the file of its name: a replaced or
-// renamed file has another change time or no name left. A second hard link
-// would hide that, so such files are opened anew.
+// True while a cached descriptor still belongs to the file with its name: a
+// replaced or renamed file has a different change time or no name. A second
+// hard link would hide that, so files with several links are reopened.
 bool IsCurrent(const struct stat& info, const OpenFile& file) {
   return info.st_nlink == 1 && info.st_ctim.tv_sec == file.changed_seconds &&
          info.st_ctim.tv_nsec == file.changed_nanoseconds;
@@ -74,7 +74,8 @@ class FileStore::Writer : public ObjectWriter {
   }
 
   Status Finish(bool sync) override {
-    // The data first: the name must never lead to a file without its bytes.
+    // Sync the data first: the name must never lead to a file without its
+    // bytes.
     if (sync) HF_RETURN_IF_ERROR(file_->SyncData());
     HF_RETURN_IF_ERROR(file_->Publish());
     store_->NoteNewName(key_);
@@ -131,14 +132,14 @@ int FileStore::OpenBeneath(int root, const std::string& path, int flags,
   };
   const int error = open();
   if (error != EMFILE && error != ENFILE) return error;
-  read_files_.Clear();  // our own descriptors may be what is short
+  read_files_.Clear();  // our own descriptors may have used up the limit
   return open();
 }
 
 Result<int> FileStore::OpenRoot(bool make) {
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
   std::lock_guard lock(root_mutex_);
-  // Opened once and held: the store follows its root when that is renamed.
+  // Opened once and kept open: the store follows its root when that is renamed.
   if (root_.valid()) return root_.get();
   int error = calls_.Ask("open_root", root_path_);
   if (error == 0) {
@@ -172,7 +173,7 @@ Status FileStore::PathError(int error, std::string_view what,
   if (error != ELOOP && error != EXDEV) {
     return ErrnoStatus(error, what, Describe(key));
   }
-  // The shortest part of the path that cannot be opened ends in the link.
+  // Find the link: it ends the shortest part of the path that cannot be opened.
   size_t end = 0;
   while (end != std::string_view::npos) {
     end = key.find('/', end + 1);
@@ -226,7 +227,7 @@ Status FileStore::MakeDirectories(int root, std::string_view directory) {
       return calls_.MakeDirectory(fd.get(), std::string(LastPart(made)),
                                   Describe(made));
     });
-    // Another thread may have made it meanwhile.
+    // Another thread may have created it meanwhile.
     if (error != 0 && error != EEXIST) {
       return ErrnoStatus(error, "create directory", Describe(made));
     }
@@ -287,7 +288,7 @@ Status FileStore::ReadAt(const OpenedObject& object, std::string_view key,
   const int error =
       calls_.ReadFull(object.file->fd.get(), offset, target, place, read_bytes);
   if (error != 0) return ErrnoStatus(error, "read", place);
-  // A read is short only when the file was cut since its size was asked.
+  // A read is short only if the file was truncated after its size was read.
   return ResolveRange({offset, target.size()}, offset + read_bytes, place)
       .status();
 }
@@ -365,7 +366,7 @@ Result<std::unique_ptr<ObjectWriter>> FileStore::CreateShared(
 }
 
 void FileStore::NoteNewName(std::string_view key) {
-  // A cached descriptor of the old file would answer for the new one.
+  // A cached descriptor would return the old file's bytes for the new one.
   read_files_.Erase(key);
   touched_.Touch(ParentKey(key));
 }
@@ -433,8 +434,8 @@ Status FileStore::SyncRootParents() {
 }
 
 Status FileStore::SyncNames() {
-  // Alone: a concurrent write that finds its directories taken here must wait
-  // until they are synced.
+  // Exclusive: a concurrent write that finds its directories taken here must
+  // wait until they are synced.
   std::lock_guard lock(sync_mutex_);
   const std::vector<std::string> directories = touched_.Take();
   Status status = SyncDirectories(directories);

@@ -1,22 +1,23 @@
 // FileStore: a Store in a directory of a POSIX file system; key "a/b" is the
 // file <root>/a/b.
 //
-// The root is made, with its parents, by the first write; it is opened once and
-// then held, so the store follows a directory that is renamed, and a removed
-// root needs a new FileStore. The root's own path may hold symbolic links.
-// Below it, links are followed only for reading and for parent directories, and
-// never out of the root (InvalidArgument names the link); a write replaces a
-// link, and Delete removes it. Absolute links count as leading out.
+// The first write creates the root and its parents. The root is opened once and
+// then kept open, so the store follows a directory that is renamed, and after a
+// root is removed a new FileStore is needed. The root's own path may contain
+// symbolic links. Below the root, links are followed only for reading and for
+// parent directories, and never out of the root (InvalidArgument names the
+// link); a write replaces a link, and Delete removes it. Absolute links count
+// as leading out.
 // Objects are regular files: a directory or a device under a key is NotFound.
 // Hidden names (new_file.h) are refused for writing.
-// Directories are made on demand, 0777 less the umask, files 0666, and no
-// directory is ever removed.
+// Directories are made on demand with 0777 less the umask, files with 0666 less
+// the umask; no directory is ever removed.
 // Every write makes a new file; an old file of the same name is replaced, never
 // changed, so its open readers and hard links keep it.
-// Files read lately stay open. Each read sees when its file was replaced,
-// removed or renamed, by whomever; but where somebody renames a directory below
-// the root, or points a link elsewhere, files opened through it before go on
-// answering (open_files_max = 0 avoids that).
+// Recently read files stay open. Each read notices when its file was replaced,
+// removed or renamed by any process; but if a directory below the root is
+// renamed, or a link is changed, files that were opened through it before are
+// still read (open_files_max = 0 avoids that).
 // Thread-safety: any thread. Ownership: owns its descriptors. Units: bytes.
 // Errors: store.h and errno_status.h.
 #pragma once
@@ -54,7 +55,7 @@ class FileStore : public Store {
  public:
   using Store::Write;
 
-  // No I/O happens here.
+  // Does no I/O.
   explicit FileStore(std::string root, FileStoreOptions options = {});
 
   const std::string& root_path() const { return root_path_; }
@@ -75,7 +76,7 @@ class FileStore : public Store {
   Status Delete(std::string_view key) override;
   Status SyncNames() override;
 
-  // The open file, for whoever reads it by its descriptor.
+  // The open file, for callers that read it by its descriptor.
   struct OpenedObject {
     std::shared_ptr<const OpenFile> file;
     uint64_t byte_count;
@@ -85,12 +86,13 @@ class FileStore : public Store {
  private:
   class Writer;
   class SharedWriter;
-  // Links are followed that stay beneath the root. 0 or the errno.
+  // Follows links that stay beneath the root. Returns 0 or the errno.
   int OpenBeneath(int root, const std::string& path, int flags, UniqueFd& fd);
-  // The root's descriptor. NotFound when it is missing and not to be made.
+  // The root's descriptor. NotFound when the root is missing and `make` is
+  // false.
   Result<int> OpenRoot(bool make);
   int MakeRoot(const std::string& path);
-  // The directory that holds the key.
+  // Opens the directory that holds the key.
   Result<UniqueFd> OpenParent(std::string_view key, bool make);
   Status MakeDirectories(int root, std::string_view directory);
   Result<OpenedObject> OpenUncached(std::string_view key);
@@ -98,9 +100,10 @@ class FileStore : public Store {
                 uint64_t offset, std::span<char> target);
   Result<std::unique_ptr<NewFile>> OpenNew(std::string_view key,
                                            const WriteOptions& options);
-  // The name changed: reads must look again, and SyncNames has work.
+  // Called after a name changed: reads must look again, and SyncNames has work.
   void NoteNewName(std::string_view key);
-  // Level by level in the given order; many of one level at once.
+  // Syncs level by level in the given order, many directories of one level
+  // concurrently.
   Status SyncDirectories(std::span<const std::string> directories);
   Status SyncOneDirectory(int root, const std::string& directory);
   Status SyncRootParents();
@@ -118,9 +121,9 @@ class FileStore : public Store {
   // Directories outside the root that hold a name made by MakeRoot and not yet
   // synced, deepest first.
   std::vector<std::string> root_parents_;
-  // SyncNames takes it exclusively: a write must not call a name durable before
-  // the directories that SyncNames took are synced. Writes that sync their own
-  // names share it.
+  // SyncNames locks it exclusively: a write must not report a name as durable
+  // before the directories that SyncNames took are synced. Writes that sync
+  // their own names share it.
   std::shared_mutex sync_mutex_;
 };
 

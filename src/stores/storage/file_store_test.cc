@@ -54,7 +54,7 @@ struct OneDescriptorFactory {
 INSTANTIATE_TYPED_TEST_SUITE_P(FileOneDescriptor, StoreConformance,
                                OneDescriptorFactory);
 
-// All files below a directory, hidden ones too.
+// All files below a directory, including hidden ones.
 std::set<std::string> FilesBelow(const std::string& path) {
   std::set<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
@@ -179,7 +179,7 @@ TEST(FileStore, TemporaryFilesOfLivingWritersAreInvisible) {
   EXPECT_THAT(FilesBelow(scratch.path()), IsEmpty());
 }
 
-// Another process, so another store, replaces what this one has open.
+// Another process, and so another store, replaces what this store has open.
 TEST(FileStore, SeesReplacementsByOthers) {
   ScratchDirectory scratch;
   FileStore store(scratch.path()), other(scratch.path());
@@ -203,7 +203,7 @@ TEST(FileStore, SeesAFileThatSomebodyMovedAway) {
   ScratchDirectory scratch;
   FileStore store(scratch.path());
   WriteTestFile(scratch / "k", "x");
-  // Push the change time well into the past of the rename below.
+  // Moves the change time well before the rename below.
   const struct timespec times[2] = {{1, 0}, {1, 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, (scratch / "k").c_str(), times, 0), 0);
   struct stat before, after;
@@ -231,7 +231,7 @@ TEST(FileStore, ManyReadsOpenAFileOnce) {
   EXPECT_THAT(log.Only("open"), ElementsAre("d/k"));
 }
 
-// Which is mapped ahead: what lies around the target stays as it is.
+// Such memory is mapped ahead; the bytes around the target must not change.
 TEST(FileStore, ReadsIntoMemoryThatNobodyHasTouched) {
   ScratchDirectory scratch;
   FileStore store(scratch.path());
@@ -285,7 +285,7 @@ class FileStoreLinks : public testing::TestWithParam<bool> {
     WriteTestFile(scratch_ / "out/k", "outside");
   }
 
-  // A link in the root, and what a failure must say.
+  // Creates a link in the root.
   void Link(const std::string& target, const std::string& name) {
     fs::create_symlink(target, scratch_ / ("root/" + name));
   }
@@ -384,7 +384,7 @@ TEST(FileStore, PermissionsAreReported) {
   ASSERT_EQ(::chmod((scratch / "d").c_str(), 0700), 0);
 }
 
-// The file size limit stops a write half way, as a full disk does.
+// The file size limit stops a write half way, like a full disk.
 TEST(FileStore, AWriteThatStopsHalfWayLeavesNothing) {
   ScratchDirectory scratch;
   FileStore store(scratch.path());
@@ -602,7 +602,7 @@ TEST(FileStore, ListsManyDirectories) {
   const std::vector<std::string> listing = Listing(store, "");
   EXPECT_EQ(listing.size(), 2u * kDirectoryCount);
   EXPECT_TRUE(std::is_sorted(listing.begin(), listing.end()));
-  // One open a directory, none a file.
+  // One open per directory, none per file.
   EXPECT_EQ(log.Only("open").size(), 1u + kDirectoryCount);
   log.calls.clear();
   EXPECT_THAT(Listing(store, "p.77/"),

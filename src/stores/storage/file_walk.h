@@ -1,11 +1,10 @@
 // Walks the files below a directory, with their sizes.
 //
-// Everything else but regular files is left out; symbolic links are told of
-// where somebody asks (`on_link`), and never followed. Entries that disappear
-// meanwhile are left out.
+// Only regular files are visited; symbolic links are reported to `on_link`, if
+// given, and never followed. Entries that disappear meanwhile are skipped.
 // Thread-safety: any thread. Ownership: none. Units: bytes.
-// Errors: errno_status.h, with the path; NotFound when there is no such
-// directory.
+// Errors: errno_status.h, with the path; NotFound when the directory does not
+// exist.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +18,13 @@ namespace holdfast::local {
 struct WalkedFile {
   std::string path;  // relative to the directory
   uint64_t byte_count = 0;
-  // Device and inode: which file it is, whatever its names.
+  // Device and inode identify the file, whatever its names.
   uint64_t device = 0;
   uint64_t inode = 0;
   uint64_t link_count = 1;
 };
 
-// Files come in no order. `on_link` gets the path of each link.
+// Files come in no particular order. `on_link` gets the path of each link.
 Status WalkFiles(const std::string& directory,
                  const std::function<void(const WalkedFile&)>& fn,
                  const std::function<void(const std::string&)>& on_link = {});

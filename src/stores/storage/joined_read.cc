@@ -55,7 +55,7 @@ std::vector<JoinedRead> JoinRanges(const std::vector<JoinedRange>& ranges,
 Status CheckRanges(const Store& store, const std::vector<JoinedRange>& ranges) {
   for (const JoinedRange& range : ranges) {
     // offset + byte_count must not overflow below, nor reach kToEnd, which
-    // means "all".
+    // means "to the end".
     if (range.byte_count <= kToEnd - range.offset) continue;
     return OutOfRangeError("read " + store.Describe(range.key) +
                            ": the range ends past the largest offset");
@@ -80,8 +80,8 @@ Result<std::vector<Bytes>> ReadJoined(Store& store,
     for (; next < reads.size(); ++next) {
       const JoinedRead& read = reads[next];
       const uint64_t byte_count = read.end - read.offset;
-      // A batch bounds memory, not the number of requests. One range always
-      // fits.
+      // A batch bounds memory, not the number of requests. A single range
+      // always fits.
       if (next > begin && batch_bytes + byte_count > options.batch_bytes_max) {
         break;
       }

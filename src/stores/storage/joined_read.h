@@ -1,8 +1,8 @@
-// ReadJoined: many small ranges of a store with latency, neighbours read as
-// one.
+// ReadJoined: reads many small ranges of a store with latency, joining
+// neighbours into one read.
 //
-// Thread-safety: any thread. Ownership: borrows the store; the bytes own what
-// was read for them and their neighbours. Units: bytes.
+// Thread-safety: any thread. Ownership: borrows the store; each result shares
+// the memory of its joined read. Units: bytes.
 // Errors: those of the store's ReadBatch; ResourceExhausted.
 #pragma once
 
@@ -21,11 +21,11 @@ struct JoinedRange {
 };
 
 struct JoinOptions {
-  // Gaps up to this are read through.
+  // Gaps up to this size are read through.
   uint64_t gap_bytes_max = 1'000'000;
-  // A joined read ends here; a longer range is read by itself.
+  // The largest joined read; a longer range is read by itself.
   uint64_t joined_bytes_max = 8 << 20;
-  // Bound of the bytes of one batch.
+  // Bounds the bytes of one batch.
   uint64_t batch_bytes_max = 64 << 20;
 };
 

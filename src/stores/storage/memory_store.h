@@ -1,7 +1,7 @@
-// MemoryStore: a Store in this process's memory, the twin that tests use in
-// place of a disk, and the destination of small in-memory work.
+// MemoryStore: a Store in this process's memory, used in tests in place of a
+// disk, and as the destination of small in-memory work.
 //
-// Reads copy nothing: they share the object's immutable bytes, which live on
+// Reads copy nothing: they share the object's immutable bytes, which survive
 // when the object is replaced or deleted.
 // Thread-safety: any thread. Ownership: owns its objects. Units: bytes.
 // Errors: as in store.h; ResourceExhausted when memory is short.

@@ -39,8 +39,8 @@ bool IsTempName(std::string_view name) {
          std::all_of(hex.begin(), hex.end(), IsHexDigit);
 }
 
-// At most `byte_count_max` bytes, not ending within a UTF-8 character: some
-// file systems refuse names that are not UTF-8.
+// Returns at most `byte_count_max` bytes, without cutting a UTF-8 character:
+// some file systems refuse names that are not UTF-8.
 std::string_view CutName(std::string_view name, size_t byte_count_max) {
   if (name.size() <= byte_count_max) return name;
   size_t end = byte_count_max;
@@ -65,7 +65,7 @@ std::optional<struct stat> FileAt(int directory, const std::string& name) {
   return info;
 }
 
-// A file that takes another's place is read by those who could read that. 0 or
+// A file that replaces another stays readable for the same users. Returns 0 or
 // an errno.
 int KeepAccess(const std::optional<struct stat>& replaced, int fd) {
   return replaced ? KeepAccessOf(*replaced, fd) : 0;
@@ -104,8 +104,7 @@ NewFile::NewFile(const FileCalls* calls, UniqueFd directory, std::string name,
 
 NewFile::~NewFile() {
   if (!removed_if_dropped_) return;
-  // Not through the hook: a test that fails every call still expects no
-  // leftover.
+  // Bypasses the hook: a test that fails every call still expects no leftover.
   (void)::unlinkat(directory_.get(), grown_name_.c_str(), 0);
 }
 
@@ -126,7 +125,7 @@ Status NewFile::OpenInPlace() {
   grown_name_ = name_;
   std::optional<struct stat> replaced;
   int error = calls_->CreateFile(directory_.get(), name_, path_, fd_);
-  // A second round is needed only when others make the same name at the same
+  // A second round is needed only when others create the same name at the same
   // time.
   for (int i = 0; i < kNameAttemptsMax && error == EEXIST; ++i) {
     if (must_create_) break;
@@ -150,8 +149,7 @@ Status NewFile::Fail(int error, std::string_view what) {
 Status NewFile::CheckLive() const {
   if (!dead_) return {};
   std::string why = ": the writer is finished or has failed";
-  // When several threads fail any of the failures may be the one that is
-  // reported.
+  // If several threads fail, any of the failures may be the one reported.
   if (error_ != 0) why += ": " + std::generic_category().message(error_);
   return FailedPreconditionError("write " + path_ + why);
 }

@@ -1,10 +1,11 @@
 // NewFile: a file under construction. It grows under a hidden name in its
-// target's directory and takes the target's name in one step when it is whole;
-// or, where nobody can look yet, it grows under its own name, one rename less.
+// target's directory and takes the target's name in one step when it is
+// complete. Where no reader can look yet, it grows under its final name, which
+// saves a rename.
 //
-// Hidden names are ".<name>.holdfast-tmp.<16 hex digits>", the name cut so that
-// the whole fits 255 bytes. No listing shows them. The destructor removes a
-// file that was not published, so only a killed process leaves any.
+// Hidden names are ".<name>.holdfast-tmp.<16 hex digits>", with the name cut so
+// that the total fits 255 bytes. No listing shows them. The destructor removes
+// a file that was not published, so only a killed process leaves any behind.
 // Thread-safety: WriteAt from any thread; the rest from one thread at a time.
 // Ownership: owns its descriptors; borrows the FileCalls. Units: bytes.
 // Errors: as errno_status.h, with the target's path.
@@ -25,17 +26,17 @@ namespace holdfast {
 
 // `random` becomes the hex digits.
 std::string TempName(std::string_view name, uint64_t random);
-// Names that no listing shows: those of TempName, and those ending in "__lock",
-// which TensorStore's file driver uses for its locks.
+// True for names that no listing shows: those of TempName, and those ending in
+// "__lock", which TensorStore's file driver uses for its locks.
 bool IsHiddenName(std::string_view name);
 
 class NewFile {
  public:
   enum class Growth : uint8_t { kHidden, kInPlace };
 
-  // `name` is the final name in `directory`; `path` is for messages. In place,
-  // a file that has the name already is removed first, or with `must_create`
-  // is AlreadyExists.
+  // `name` is the final name in `directory`; `path` is for messages. With
+  // kInPlace, an existing file of that name is removed first, or with
+  // `must_create` is AlreadyExists.
   static Result<std::unique_ptr<NewFile>> Create(
       const FileCalls* calls, UniqueFd directory, std::string_view name,
       std::string path, Growth growth, bool must_create);
@@ -49,7 +50,7 @@ class NewFile {
   // Waits until all bytes are on stable storage. A failure is final: the kernel
   // may have dropped the bytes, and a second sync would succeed.
   Status SyncData();
-  // AlreadyExists when it must create and the target exists.
+  // AlreadyExists if `must_create` was set and the target exists.
   Status Publish();
 
  private:
@@ -57,7 +58,7 @@ class NewFile {
           std::string path, bool must_create);
   Status OpenHidden();
   Status OpenInPlace();
-  // Records the failure: the file must not be published any more.
+  // Records the failure: the file can no longer be published.
   Status Fail(int error, std::string_view what);
   Status CheckLive() const;
 
@@ -70,7 +71,7 @@ class NewFile {
   UniqueFd fd_;
   bool removed_if_dropped_ = false;
   std::atomic<bool> dead_{false};
-  std::atomic<int> error_{0};  // of the system, that made it dead
+  std::atomic<int> error_{0};  // the system's errno that made it dead
 };
 
 }  // namespace holdfast

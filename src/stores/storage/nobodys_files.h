@@ -1,8 +1,8 @@
-// Files that systems leave in any directory and that nobody made on purpose:
-// what a desktop, a file server or a notebook notes about the files beside
-// them. No listing of a directory shows them, so that they neither make a
-// checkpoint of a directory nor keep one from being replaced; they go with it,
-// and are not copied.
+// Files that systems leave in any directory and that no user made on purpose:
+// notes of a desktop, a file server or a notebook about the files next to them.
+// No listing of a directory shows them, so they neither turn a directory into a
+// checkpoint nor keep it from being replaced; they are removed with it, and are
+// not copied.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -15,7 +15,8 @@ namespace holdfast {
 bool IsNobodysFile(std::string_view name);
 // ".ipynb_checkpoints", "@eaDir", "lost+found".
 bool IsNobodysDirectory(std::string_view name);
-// The same of a file's path: by its name, or by a directory that it is in.
+// True if the path's name, or any directory it is in, is such a file or
+// directory.
 bool IsNobodysPath(std::string_view path);
 
 }  // namespace holdfast

@@ -1,4 +1,4 @@
-// Pure text operations on keys and file system paths; nothing touches a disk.
+// Text operations on keys and file system paths, without any I/O.
 //
 // Thread-safety: pure functions. Errors: none.
 #pragma once

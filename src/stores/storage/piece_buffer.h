@@ -1,6 +1,6 @@
-// PieceBuffer: gathers the pieces of an object in memory, in any order and from
-// any thread, and joins them into one Bytes. The memory and the fault store
-// build their objects with it.
+// PieceBuffer: collects the pieces of an object in memory, in any order and
+// from any thread, and joins them into one Bytes. The memory store and the
+// fault store build their objects with it.
 //
 // Thread-safety: Add from any thread; Join from one thread, without any Add
 // meanwhile.
@@ -28,7 +28,7 @@ class PieceBuffer {
   // Copies `pieces`, one after the other, to `offset`.
   Status Add(uint64_t offset, std::span<const std::string_view> pieces,
              std::string_view place);
-  // The whole object; bytes that no piece covers are zero.
+  // The complete object; bytes that no piece covers are zero.
   Result<Bytes> Join(std::string_view place) const;
 
  private:

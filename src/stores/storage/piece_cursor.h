@@ -1,5 +1,5 @@
 // PieceCursor: walks a list of pieces as scatter-gather vectors, however short
-// the system's writes turn out. Pure, so that short writes can be tested
+// the system's writes are. It does no I/O, so short writes can be tested
 // without a disk.
 //
 // Thread-safety: one thread. Ownership: borrows the pieces. Units: bytes.
@@ -18,11 +18,11 @@ class PieceCursor {
   explicit PieceCursor(std::span<const std::string_view> pieces)
       : pieces_(pieces) {}
 
-  // Fills `vectors` with the next unwritten bytes, empty pieces left out, and
-  // at most `byte_count_max` bytes; returns how many vectors are used, 0 only
-  // at the end.
+  // Fills `vectors` with the next unwritten bytes, at most `byte_count_max`,
+  // leaving out empty pieces. Returns how many vectors are used; 0 only at the
+  // end.
   size_t Fill(std::span<iovec> vectors, size_t byte_count_max) const;
-  // `byte_count` of the bytes last filled are written.
+  // Notes that `byte_count` of the bytes last filled were written.
   void Advance(size_t byte_count);
 
  private:

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// Moves everything through the cursor, each "write" taking a random part.
+// Moves everything through the cursor; each "write" takes a random amount.
 std::string Drain(const std::vector<std::string_view>& pieces,
                   size_t vectors_max, size_t bytes_max, std::mt19937& random) {
   PieceCursor cursor(pieces);

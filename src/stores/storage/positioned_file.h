@@ -1,8 +1,8 @@
-// PositionedFile: a file of known size that many threads write at once, each
-// its own ranges, and that a later run may go on with.
+// PositionedFile: a file of known size that many threads write concurrently,
+// each its own ranges, and that a later run may continue.
 //
-// Unlike an ObjectWriter it has its name from the start: for directories that
-// are not yet what they will be.
+// Unlike an ObjectWriter it has its final name from the start: it is for
+// directories that are not complete yet.
 // Thread-safety: WriteAt from any thread; everything else from one thread at a
 // time.
 // Units: bytes. Errors: errno_status.h, with the path.
@@ -22,16 +22,17 @@ namespace holdfast {
 
 class PositionedFile {
  public:
-  // Makes the file, or with `keep` opens what is there; it then has byte_count
-  // bytes, new ones zero. Anything else under the name is FailedPrecondition.
+  // Creates the file; with `keep` an existing one is opened instead. It then
+  // has byte_count bytes, and new bytes are zero. FailedPrecondition if the
+  // name belongs to anything but a regular file.
   static Result<std::unique_ptr<PositionedFile>> Open(std::string path,
                                                       uint64_t byte_count,
                                                       bool keep);
 
   Status WriteAt(uint64_t offset, std::string_view bytes);
-  // Gives the file another size; no WriteAt runs.
+  // Changes the file's size; no WriteAt may be running.
   Status Resize(uint64_t byte_count);
-  // The bytes and the size are on stable storage; the name is not.
+  // Makes the bytes and the size durable, but not the name.
   Status Sync();
 
   const std::string& path() const { return path_; }

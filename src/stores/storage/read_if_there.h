@@ -1,4 +1,4 @@
-// Small objects that need not be there, parsed.
+// Reads and parses small objects that may be missing.
 //
 // Thread-safety: as Store. Ownership: results own their values.
 // Errors: those of the store; those of `parse`, naming the object.

@@ -1,8 +1,9 @@
 // ReadOnlyStore: the half of a Store that refuses to write, for stores that
-// show what others have.
+// show other stores' objects.
 //
 // Thread-safety, ownership, units: as Store.
-// Errors: Unimplemented from all that would write, or what Refusal says.
+// Errors: Unimplemented from every method that would write, or what Refusal
+// returns.
 #pragma once
 
 #include "stores/storage/store.h"

@@ -18,7 +18,7 @@ bool MayLackLinks(int error) {
          error == EOPNOTSUPP || error == EXDEV;
 }
 
-// The name is taken by an empty file, which the rename replaces.
+// Reserves the name with an empty file, which the rename replaces.
 int RenameOverOwnFile(int directory, const char* source, const char* target) {
   {
     const UniqueFd taken(::openat(
@@ -46,7 +46,7 @@ int RenameDirectoryNew(int directory, const char* source, const char* target) {
   }
   if (errno != ENOENT) return errno;
   if (::renameat(directory, source, directory, target) == 0) return 0;
-  // Something came between the two calls.
+  // Another process created something between the two calls.
   return errno == ENOTEMPTY || errno == ENOTDIR ? EEXIST : errno;
 }
 
@@ -63,7 +63,7 @@ int RenameWithFlags(int directory, const char* source, const char* target,
 }
 
 bool MayLackRenameFlags(int error) {
-  // Some seccomp filters say EPERM to calls that they do not know.
+  // Some seccomp filters return EPERM for calls that they do not support.
   return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP ||
          error == EPERM;
 }

@@ -1,6 +1,6 @@
-// Renames that replace nothing, or exchange, by renameat2(2): which not every C
-// library has (musl before 1.2.6), nor every kernel and file system (NFS, 9p
-// and most of FUSE know no flags).
+// Renames that replace nothing, or that exchange names, by renameat2(2). Not
+// every C library has that call (musl before 1.2.6), and not every kernel and
+// file system supports its flags (NFS, 9p and most of FUSE do not).
 //
 // Thread-safety: any thread. Errors: 0, or an errno.
 #pragma once
@@ -15,15 +15,15 @@ inline constexpr unsigned kRenameExchange = 2;
 int RenameWithFlags(int directory, const char* source, const char* target,
                     unsigned flags);
 
-// Whether a call with flags may have failed only for having them. The same
-// without flags then says whether it was anything else.
+// Whether a call with flags may have failed only because it had flags. The same
+// call without flags then shows whether there was another reason.
 bool MayLackRenameFlags(int error);
 
-// Renames a file or a directory where nothing is: EEXIST when anything is at
-// `target`. Without RENAME_NOREPLACE a file is linked there (or, where there
-// are no links either, takes the place of an empty one that is made first); a
-// directory is renamed after a look, so that an empty directory that somebody
-// makes in that moment is replaced: no other ever is.
+// Renames a file or a directory to a free name: EEXIST when anything is at
+// `target`. Without RENAME_NOREPLACE a file is linked to the name (or, where
+// there are no links either, replaces an empty file that is created first); a
+// directory is renamed after a check, so that an empty directory that is
+// created at that very moment is replaced, but never any other.
 int RenameNew(int directory, const char* source, const char* target);
 
 }  // namespace holdfast

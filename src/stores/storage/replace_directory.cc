@@ -7,8 +7,8 @@
 namespace holdfast::local {
 namespace {
 
-// Between the renames of ReplaceDirectory a reader who finds nothing at the
-// name may give it back to the old directory, where there are no locks.
+// Where there are no locks, a reader that finds nothing at the name between the
+// renames of ReplaceDirectory may give it back to the old directory.
 constexpr int kReplaceAttempts = 100;
 
 }  // namespace
@@ -30,7 +30,7 @@ Result<std::string> ReplaceDirectory(const std::string& source,
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(aside));
     if (kind != PathKind::kMissing) break;
   }
-  // Each does nothing where the names are as before.
+  // Each call does nothing if the names are as before.
   (void)PublishDirectory(to, from);
   (void)PublishDirectory(aside, to);
   return published;

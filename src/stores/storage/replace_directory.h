@@ -1,8 +1,8 @@
-// One directory takes the name of another, which is kept.
+// Gives one directory the name of another, which is kept.
 //
 // Thread-safety: any thread. Ownership: none.
-// Errors: NotFound, AlreadyExists (something is at `aside`), Unimplemented
-// (directories have no other names there), those of errno_status.h.
+// Errors: NotFound, AlreadyExists (something is at `aside`), Unimplemented (the
+// file system cannot rename directories), those of errno_status.h.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@
 namespace holdfast::local {
 
 // Gives the directory `source` the name of the directory `target`, durably.
-// Returns the path where the old one is now: `source`, or, on file systems that
-// cannot exchange names, `aside`, where nothing is before. There two renames do
-// it: between them nothing is at `target`, and both directories have names. If
-// it fails after a rename ("sync directory"), the names may have changed;
-// otherwise they are as before.
+// Returns the new path of the old directory: `source`, or `aside` on file
+// systems that cannot exchange names. There nothing may exist at `aside`, and
+// two renames are made: between them nothing is at `target`, and both
+// directories have names. If it fails after a rename ("sync directory"), the
+// names may have changed; otherwise they are as before.
 Result<std::string> ReplaceDirectory(const std::string& source,
                                      const std::string& target,
                                      const std::string& aside);

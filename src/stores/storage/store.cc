@@ -25,7 +25,7 @@ std::string Quote(std::string_view key) {
   return quoted + (key.size() > kQuotedBytesMax ? "…\"" : "\"");
 }
 
-// Says what is wrong with one part of a key; null when nothing is.
+// Returns what is wrong with one part of a key, or null.
 const char* PartProblem(std::string_view part) {
   if (part.empty())
     return "has an empty part (a leading, trailing or double '/')";

@@ -1,18 +1,19 @@
-// Store: named byte objects, the only way holdfast touches the outside world.
+// Store: named byte objects; holdfast accesses the outside world only through
+// it.
 //
 // A key is a relative path of '/'-separated parts ("d/6f31…", "a.b/.zarray").
-// Refused with InvalidArgument by every store: an empty key, empty parts, ".",
-// "..", a leading or trailing '/', a NUL byte, a part longer than 255 bytes.
-// No key may be a parent of another ("a" beside "a/b"): a file store refuses
+// Every store refuses with InvalidArgument: an empty key, empty parts, ".",
+// "..", a leading or trailing '/', a NUL byte, a part longer than 255 bytes. No
+// key may be a parent of another ("a" alongside "a/b"): a file store refuses
 // the second one with FailedPrecondition.
 // The interface needs no rename, so that object stores can implement it;
-// publishing a whole directory is the business of checkpoint/commit.
+// publishing a complete directory is up to checkpoint/commit.
 //
 // Thread-safety: all methods may be called from any thread.
 // Ownership: returned Bytes own their memory; keys and pieces are borrowed for
 // the call. Units: bytes.
-// Errors: NotFound (no such object), OutOfRange (read past the end, message
-// has range and size), PermissionDenied, ResourceExhausted (disk full, quota),
+// Errors: NotFound (no such object), OutOfRange (read past the end, message has
+// range and size), PermissionDenied, ResourceExhausted (disk full, quota),
 // Unavailable (retry), each with the location in the message.
 #pragma once
 
@@ -40,29 +41,29 @@ struct ByteRange {
 
 struct ObjectInfo {
   uint64_t byte_count = 0;
-  // The time of the last change, nanoseconds since 1970; 0: not known, or not
-  // asked for.
+  // The time of the last change, nanoseconds since 1970; 0 if unknown or not
+  // requested.
   int64_t modified_ns = 0;
 };
 
 struct WriteOptions {
   // Wait until the object's bytes are on stable storage.
   bool sync = true;
-  // Readers see the old object, or none, or the whole new one; with `sync` also
-  // after a crash, and the new name is durable as well. False only where nobody
-  // can look yet (an unpublished checkpoint): a failed write then leaves
-  // nothing, and the name is durable after SyncNames.
+  // Readers see the old object or none, or the complete new object; with `sync`
+  // this also holds after a crash, and the new name is durable as well. False
+  // only where no reader can look yet (an unpublished checkpoint): a failed
+  // write then leaves nothing, and the name is durable after SyncNames.
   bool atomic = true;
   // Fail with AlreadyExists instead of replacing.
   bool must_create = false;
-  // The store may return before the object is there; Flush waits for it, and a
-  // failure (AlreadyExists, too) shows there. Stores that wait for no server
-  // take no notice.
+  // The store may return before the object exists; Flush waits for it and
+  // reports any failure (also AlreadyExists). Stores that wait for no server
+  // ignore this.
   bool may_queue = false;
 };
 
-// An object written in pieces by many threads. It appears under its key, in
-// place of what was there, only by Finish; an unfinished or failed writer
+// An object written in pieces by many threads. Only Finish makes it appear
+// under its key, replacing any earlier object; an unfinished or failed writer
 // leaves nothing. The store must outlive its writers. WriteAt or Finish after
 // Finish is FailedPrecondition.
 class ObjectWriter {
@@ -73,20 +74,22 @@ class ObjectWriter {
   // Finish fails too.
   virtual Status WriteAt(uint64_t offset,
                          std::span<const std::string_view> pieces) = 0;
-  // Once, after all WriteAt calls returned. With `sync` the bytes are on stable
-  // storage before the name appears; the name is durable after SyncNames.
-  // Without it a store that waits for a server may return earlier: see Flush.
+  // Call once, after all WriteAt calls returned. With `sync` the bytes are on
+  // stable storage before the name appears; the name is durable after
+  // SyncNames. Without `sync` a store that waits for a server may return
+  // earlier: see Flush.
   virtual Status Finish(bool sync) = 0;
 };
 
 class Store;
 
-// Where the bytes of an object lie, so that a plan can sort and join reads.
+// Where the bytes of an object are stored, so that a plan can sort and join
+// reads.
 struct ObjectLocation {
   Store* store = nullptr;  // borrowed; null when inline_value is set
   std::string key;
   uint64_t offset = 0;
-  uint64_t byte_count = kToEnd;  // kToEnd: the whole object, size not known yet
+  uint64_t byte_count = kToEnd;  // kToEnd: the complete object, of unknown size
   std::optional<Bytes> inline_value;
 };
 
@@ -100,30 +103,32 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // Human-readable place of a key for messages, e.g. "/ckpt/7/d/6f31".
+  // A readable location of a key for messages, e.g. "/ckpt/7/d/6f31".
   virtual std::string Describe(std::string_view key) const = 0;
 
   virtual Result<ObjectInfo> Stat(std::string_view key) = 0;
-  // kToEnd reads from offset to the end (offset may equal the size). Another
-  // byte_count gives exactly that many bytes, or OutOfRange.
+  // kToEnd reads from offset to the end (offset may equal the size). Any other
+  // byte_count returns exactly that many bytes, or OutOfRange.
   virtual Result<Bytes> Read(std::string_view key, ByteRange range = {}) = 0;
   // Fills `target` exactly.
   virtual Status ReadInto(std::string_view key, uint64_t offset,
                           std::span<char> target) = 0;
-  // Independent reads; a store with latency runs them at once. Default: one
-  // after the other until the first failure; `cancel` is asked before each.
+  // Independent reads; a store with latency runs them concurrently. By default
+  // they run one after the other until the first failure, checking `cancel`
+  // before each.
   virtual Status ReadBatch(std::span<const RangeRead> requests,
                            const CancelToken* cancel = nullptr);
-  // How many calls at once are worth having: 1 where an answer costs no waiting
-  // (files, memory), many where each is a request to a server.
+  // How many concurrent calls are useful: 1 where answers come without waiting
+  // (files, memory), many where each call is a request to a server.
   virtual int requests_in_flight() const { return 1; }
-  // How many objects should be written side by side to fill the way to the
-  // store: more than 1 where the pieces of one go one after the other.
+  // How many objects to write concurrently to use the full bandwidth to the
+  // store: more than 1 where the pieces of an object are sent one after the
+  // other.
   virtual int writers_in_flight() const { return 1; }
-  // Bounds the memory for writes that are under way, beside what callers hold.
-  // Stores that hold nothing ignore it.
+  // Bounds the memory for writes in progress, apart from what callers hold.
+  // Stores that buffer nothing ignore it.
   virtual void BoundBuffers(uint64_t /*bytes_max*/) {}
-  // Default: {this, key, 0, kToEnd} without looking.
+  // By default returns {this, key, 0, kToEnd} without checking.
   virtual Result<ObjectLocation> Locate(std::string_view key);
 
   // Calls fn for each object whose key starts with `prefix` (plain byte
@@ -137,25 +142,25 @@ class Store {
   virtual Status Write(std::string_view key,
                        std::span<const std::string_view> pieces,
                        const WriteOptions& options = {}) = 0;
-  // A writer of an object of `byte_count` bytes that other processes write too,
-  // each its own ranges. The object is there from the first call on, zeros
-  // where nobody has written, and stays when a writer fails. Default:
+  // A writer for an object of `byte_count` bytes that other processes also
+  // write, each its own ranges. The object exists from the first call on, with
+  // zeros where nothing was written, and stays when a writer fails. Default:
   // Unimplemented.
   virtual Result<std::unique_ptr<ObjectWriter>> CreateShared(
       std::string_view key, uint64_t byte_count);
   virtual Result<std::unique_ptr<ObjectWriter>> Create(
       std::string_view key) = 0;
-  // Deleting what is absent is ok.
+  // Deleting a missing object is ok.
   virtual Status Delete(std::string_view key) = 0;
   // Makes the names of all objects written so far durable (for files: syncs
   // every directory touched, deepest first). Object stores only Flush.
   virtual Status SyncNames() = 0;
   // Waits for writes that the store has only queued (may_queue, or neither sync
   // nor atomic) and returns their first failure, once. Syncs nothing; SyncNames
-  // waits, too. Other calls of the same store see what it has queued.
+  // waits, too. Other calls on the same store see what it has queued.
   virtual Status Flush() { return Status(); }
 
-  // Convenience for one piece.
+  // Writes a single piece.
   Status Write(std::string_view key, std::string_view value,
                const WriteOptions& options = {});
 };
@@ -163,14 +168,14 @@ class Store {
 // Ok, or InvalidArgument saying which rule the key breaks.
 Status CheckKey(std::string_view key);
 
-// For stores: the range with kToEnd replaced by the true count, or OutOfRange
+// For stores: the range with kToEnd replaced by the actual count, or OutOfRange
 // "read <place>: bytes at offset … are past the end". Never overflows.
 Result<ByteRange> ResolveRange(const ByteRange& range,
                                uint64_t object_byte_count,
                                std::string_view place);
 
 // Ok, or InvalidArgument when a write of `byte_count` bytes at `offset` would
-// pass 2^63 - 1, the largest offset any store takes.
+// pass 2^63 - 1, the largest offset any store accepts.
 Status CheckWriteRange(uint64_t offset, uint64_t byte_count,
                        std::string_view place);
 

@@ -12,7 +12,7 @@ void TouchedDirectories::Touch(std::string_view directory) {
 }
 
 void TouchedDirectories::TouchLocked(std::string_view directory) {
-  // Every entry has all its parents as entries, so the first one found ends the
+  // All parents of an entry are also entries, so the first one found ends the
   // walk.
   while (touched_.find(directory) == touched_.end()) {
     touched_.emplace(directory, false);
@@ -24,7 +24,8 @@ void TouchedDirectories::TouchLocked(std::string_view directory) {
 int TouchedDirectories::MakeInside(std::string_view directory,
                                    const std::function<int()>& make) {
   std::lock_guard lock(mutex_);
-  // Under the lock: nobody may find the new directory before it is noted here.
+  // Under the lock: no thread may find the new directory before it is noted
+  // here.
   const int error = make();
   if (error != 0) return error;
   TouchLocked(directory);
@@ -41,7 +42,7 @@ std::vector<std::string> TouchedDirectories::Take() {
   std::vector<std::string> directories;
   directories.reserve(taken.size());
   for (auto& [directory, made] : taken) directories.push_back(directory);
-  // Deepest first: a name is durable only when the directory that holds it is.
+  // Deepest first: a name is durable only when its directory is durable.
   std::stable_sort(directories.begin(), directories.end(),
                    [](const std::string& a, const std::string& b) {
                      return PartCount(a) > PartCount(b);
@@ -53,7 +54,7 @@ void TouchedDirectories::PutBack(std::span<const std::string> directories) {
   std::lock_guard lock(mutex_);
   for (const std::string& directory : directories) {
     TouchLocked(directory);
-    // Take forgot this flag. If it was false, setting it costs one sync.
+    // Take cleared this flag. If it was false, setting it costs one sync.
     touched_[directory] = true;
   }
 }

@@ -1,9 +1,9 @@
-// TouchedDirectories: which directories below a root hold names that are not
-// yet durable. Pure bookkeeping for FileStore::SyncNames.
+// TouchedDirectories: records which directories below a root hold names that
+// are not yet durable. It does no I/O; FileStore::SyncNames uses it.
 //
 // A directory is named by its path relative to the root; the root is "".
-// Thread-safety: any thread. Call Touch after the name was made, so that a
-// sync that starts afterwards covers it.
+// Thread-safety: any thread. Call Touch after the name was made, so that a sync
+// that starts afterwards covers it.
 #pragma once
 
 #include <functional>
@@ -18,19 +18,21 @@ namespace holdfast {
 
 class TouchedDirectories {
  public:
-  // A file's name in `directory` changed. Its parents up to the root count as
-  // touched too: another process may have made them and not synced them.
+  // Notes that a file's name in `directory` changed. Its parents up to the root
+  // count as touched too: another process may have made them and not synced
+  // them.
   void Touch(std::string_view directory);
   // Calls `make`, which makes a directory inside `directory` and returns 0 or
-  // an errno, and notes its success before anybody can Take or ask ChainOf. A
-  // thread that finds the new directory therefore also finds it noted.
+  // an errno, and notes its success before any thread can call Take or ChainOf.
+  // A thread that finds the new directory therefore also finds it noted.
   int MakeInside(std::string_view directory, const std::function<int()>& make);
 
-  // All touched directories, deepest first, then in byte order; forgets them.
+  // Returns all touched directories, deepest first, then in byte order, and
+  // forgets them.
   std::vector<std::string> Take();
-  // Still not durable, after a failed sync.
+  // Notes directories again that are still not durable after a failed sync.
   void PutBack(std::span<const std::string> directories);
-  // The directories to sync, deepest first, before a name in `directory` is
+  // The directories to sync, deepest first, to make a name in `directory`
   // durable: itself and each parent in which this store made a directory.
   std::vector<std::string> ChainOf(std::string_view directory) const;
 
@@ -38,7 +40,7 @@ class TouchedDirectories {
   void TouchLocked(std::string_view directory);
 
   mutable std::mutex mutex_;
-  // Value: this store made a directory in it.
+  // Value: whether this store made a directory inside.
   std::map<std::string, bool, std::less<>> touched_;
 };
 

@@ -22,7 +22,7 @@ constexpr uint32_t kAccessBits = 0777;
 constexpr uint32_t kOthersBits = 0077;
 constexpr uint32_t kReadBits = 0444;
 
-// Users who may read a file may enter the directory that is made of it.
+// Users who may read a file may enter the directory that is made from it.
 uint32_t DirectoryBitsOfFile(uint32_t bits) {
   return bits | ((bits & kReadBits) >> 2);
 }
@@ -48,8 +48,8 @@ void NarrowBy(const std::string& path, bool is_directory, TreeAccess& access) {
   }
 }
 
-// The permissions of a new directory, as far as the umask decides. Asking
-// umask() itself would change it for other threads.
+// The permissions that the umask gives a new directory. Calling umask() would
+// change the umask for other threads.
 uint32_t NewDirectoryBits() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -62,11 +62,11 @@ uint32_t NewDirectoryBits() {
   return 0700;
 }
 
-// Sets the access of an open file or directory that is `info` now. 0 or an
-// errno.
+// Sets the access of an open file or directory whose current state is `info`.
+// Returns 0 or an errno.
 int SetAccess(int fd, const struct stat& info, uint32_t bits, gid_t group) {
   if (group != info.st_gid && ::fchown(fd, -1, group) != 0) {
-    // The group that it has instead may do what anybody may.
+    // The group that it has instead gets the permissions of others.
     bits &= ~0070u | ((bits & 0007) << 3);
   }
   const uint32_t mode = (info.st_mode & 07777 & ~kAccessBits) | bits;
@@ -124,11 +124,11 @@ uint32_t AccessRule::BitsOf(uint32_t bits, bool is_directory,
                             bool is_top) const {
   const auto of = [&](const TreeAccess& access) {
     if (is_directory) return is_top ? access.top_bits : access.directory_bits;
-    // By itself it has lost what the directory around it kept out.
+    // A file by itself has lost the protection of its directory.
     return is_top ? FileBitsInDirectory(access.file_bits, access.top_bits)
                   : access.file_bits;
   };
-  // It was closed while it grew.
+  // The directory was closed while it was being written.
   const bool was_closed = is_directory && is_top && (bits & kOthersBits) == 0;
   if (was_closed) bits = NewDirectoryBits();
   if (kept_ && (is_directory || kept_->has_files)) bits = of(*kept_);
@@ -158,7 +158,7 @@ Status AccessRule::CloseWhileItGrows(const std::string& path) const {
   if (::lstat(path.c_str(), &info) != 0) {
     return ErrnoStatus(errno, "look at permissions of", path);
   }
-  // A directory below takes the group of one with this bit.
+  // A new directory inside one with this bit inherits its group.
   return local::SetPermissions(path, (info.st_mode & S_ISGID) | 0700);
 }
 
@@ -195,7 +195,7 @@ Status AccessRule::Apply(const std::string& path, bool sync) const {
     for (const std::string& name : tree.files) {
       HF_RETURN_IF_ERROR(ApplyTo(path + "/" + name, false, sync));
     }
-    // The deepest first: none is entered any more.
+    // Deepest first: directories are not entered again after the change.
     for (const std::string& name : tree.directories) {
       HF_RETURN_IF_ERROR(ApplyTo(path + "/" + name, false, sync));
     }

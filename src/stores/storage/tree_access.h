@@ -1,10 +1,11 @@
 // TreeAccess: who may read and write the files of a checkpoint on disk, so that
-// a copy of it, and a checkpoint that takes its place, opens it to nobody else.
+// neither a copy of a checkpoint nor one that replaces it is accessible to more
+// users.
 //
-// A checkpoint that a save makes anew has the permissions that the umask says.
-// One that replaces another keeps the permissions of that; those of a copy are
-// bounded by those of its sources. A checkpoint that will be narrower than the
-// umask says grows in a directory that only its owner may enter.
+// A new checkpoint has the permissions that the umask gives. One that replaces
+// another keeps the permissions of the old one; those of a copy are bounded by
+// those of its sources. A checkpoint that will have fewer permissions than the
+// umask gives is written in a directory that only its owner may enter.
 //
 // Thread-safety: pure functions of the file system. Ownership: a value.
 // Units: permission bits (0777).
@@ -23,12 +24,12 @@
 
 namespace holdfast {
 
-// The bits that all directories have, and all files; what is in links is
-// another's.
+// The permission bits that all directories share, and all files. Linked files,
+// which belong to others, are ignored.
 struct TreeAccess {
   uint32_t directory_bits = 0777;
   uint32_t file_bits = 0777;
-  bool has_files = false;            // else nothing is known of files
+  bool has_files = false;            // if false, nothing is known of files
   uint32_t top_bits = 0777;          // of the directory at the path
   std::optional<uint32_t> group_id;  // of the path
 };
@@ -37,11 +38,12 @@ struct TreeAccess {
 // URL.
 std::optional<TreeAccess> AccessOfTree(const std::string& path);
 
-// How a new file or directory with all below it gets its permissions.
+// How a new file, or a new directory and everything below it, gets its
+// permissions.
 class AccessRule {
  public:
-  // `replaced`: the path that it takes the place of, if anything is there;
-  // "": none. `sources`: paths of what it is a copy of, or has parts of.
+  // `replaced`: the path that it replaces, if anything exists there; "" for
+  // none. `sources`: the paths that it copies, completely or in part.
   static AccessRule Of(const std::string& replaced,
                        const std::vector<std::string>& sources);
 
@@ -49,14 +51,15 @@ class AccessRule {
 
   // Whether only the umask decides.
   bool is_plain() const { return !kept_ && !bound_; }
-  // Whether others may enter less than the new directory at `path` lets them.
+  // Whether the rule gives others less access than the new directory at `path`
+  // has.
   Result<bool> IsNarrower(const std::string& path) const;
-  // For a directory that grows: if the rule is narrower, only the owner may
-  // enter it.
+  // For a directory that is being written: if the rule is narrower, allows only
+  // the owner to enter it.
   Status CloseWhileItGrows(const std::string& path) const;
-  // All below `path`, and what is at it. Files with several names are left
-  // alone: they are also elsewhere. `sync`: durable when it returns, but for
-  // the bits of `path` itself.
+  // Applies the rule to `path` and everything below it. Files with several
+  // names are left alone, since they also belong elsewhere. With `sync` the
+  // result is durable on return, except for the bits of `path` itself.
   Status Apply(const std::string& path, bool sync) const;
 
  private:
@@ -67,12 +70,12 @@ class AccessRule {
   std::optional<TreeAccess> bound_;  // of the sources
 };
 
-// The permission bits of what a path on disk leads to; 0777 when nothing is
+// The permission bits of what a path on disk leads to; 0777 when nothing exists
 // there.
 uint32_t BitsAt(const std::string& path);
 
-// Gives the new file `fd` the permissions of the one that it takes the place
-// of. 0 or an errno.
+// Gives the new file `fd` the permissions of the file that it replaces. Returns
+// 0 or an errno.
 int KeepAccessOf(const struct stat& replaced, int fd);
 
 }  // namespace holdfast

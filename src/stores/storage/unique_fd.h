@@ -23,7 +23,7 @@ class UniqueFd {
 
   bool valid() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  // Gives the descriptor away.
+  // Gives up ownership of the descriptor.
   int Release() { return std::exchange(fd_, -1); }
   void Reset() {
     if (valid()) ::close(Release());

@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where the bucket or host begins; npos when `path` is no URL.
+// Where the bucket or host begins; npos when `path` is not a URL.
 size_t AuthorityStart(std::string_view path) {
   const size_t colon = path.find("://");
   if (colon == std::string_view::npos || colon == 0) return colon;
@@ -30,7 +30,7 @@ struct UrlParts {
   std::string_view query;  // "?…", or ""
 };
 
-// How many names after "hf://" are the repository's.
+// The number of names after "hf://" that belong to the repository.
 int HubNameCount(std::string_view names) {
   const bool has_kind =
       names.starts_with("datasets/") || names.starts_with("spaces/");
@@ -43,12 +43,12 @@ int HubNameCount(std::string_view names) {
   if (begin == std::string_view::npos) return count;
   const std::string_view name =
       names.substr(begin, names.find('/', begin) - begin);
-  // Among all revisions only these are written with slashes: refs/pr/1.
+  // Only these revisions are written with slashes: refs/pr/1.
   if (name.ends_with("@refs")) count += 2;
   return count;
 }
 
-// Where the root of the URL ends, before `end`.
+// Where the root of the URL ends, at most at `end`.
 size_t RootEnd(std::string_view url, size_t start, size_t end) {
   const std::string_view inside = url.substr(start, end - start);
   size_t slash = inside.find('/');
@@ -105,8 +105,7 @@ bool IsAbsoluteOrUrl(std::string_view path) {
 
 std::string AbsolutePath(const std::string& path) {
   if (IsUrl(path)) return NormalizedUrl(path);
-  // A "~" that no shell has expanded stays, so that the Place that it becomes
-  // refuses it.
+  // A "~" that no shell has expanded is kept, so that Place refuses the path.
   if (path == "~" || path.starts_with("~/")) return path;
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);

@@ -115,20 +115,21 @@ GoodputCosts CostsOf(const GoodputModel& model, const GoodputPolicy& policy) {
   GoodputCosts costs;
   costs.member_bytes = model.state_bytes / hosts;
   // Each host writes its part and its parity, and receives, for every parity
-  // that it keeps, the n blocks that it is of: m times what it wrote.
+  // block that it keeps, the n blocks it is computed from: m times what it
+  // wrote.
   costs.write_seconds = costs.member_bytes / model.local_bytes_per_second;
   costs.protect_seconds =
       m * costs.member_bytes / model.peer_bytes_per_second +
       m / n * costs.member_bytes / model.local_bytes_per_second;
   costs.drain_seconds = model.state_bytes / model.shared_bytes_per_second;
   costs.host_bytes = 2 * costs.member_bytes * (1 + m / n);
-  // The next save waits until the one before is protected.
+  // The next save waits until the previous one is protected.
   costs.period_seconds =
       model.blocking_seconds +
       std::max(static_cast<double>(policy.local_every) * model.step_seconds,
                costs.write_seconds + costs.protect_seconds);
-  // All is read and compared with its checksums. A host that makes a member
-  // again receives n others, and of its parity as much as a save of it.
+  // Everything is read and compared with its checksums. A host that rebuilds a
+  // member receives n others, and as much for its parity as in a save.
   costs.local_restore_seconds =
       (1 + m / n) * costs.member_bytes / model.local_bytes_per_second;
   costs.parity_restore_seconds =

@@ -12,15 +12,17 @@
 namespace holdfast {
 namespace {
 
-// That more hosts of a group than its parities are lost before the step is made
-// again: others fail while the first is replaced.
+// The share of failures in which a group loses more hosts than it has parity
+// shards before the step is rebuilt, because others fail while the first is
+// replaced.
 double UncoveredShare(const GoodputModel& model, const GoodputPolicy& policy,
                       const GoodputCosts& costs) {
   const double window = model.restart_seconds + costs.parity_restore_seconds;
   const double group_size =
       static_cast<double>(policy.data_shards + policy.parity_shards);
   const double lost_per_second = model.lost_share / model.host_mtbf_seconds;
-  // Among the others, a Poisson number is lost meanwhile.
+  // The number of other hosts that are lost in the window is Poisson
+  // distributed.
   const double expected = (group_size - 1) * lost_per_second * window;
   double covered = 0;
   double term = std::exp(-expected);
@@ -42,7 +44,8 @@ double UncoveredShare(const GoodputModel& model, const GoodputPolicy& policy,
          costs.failures_per_second();
 }
 
-// Seconds until something that takes `seconds` is not met by a failure.
+// The expected time until something that takes `seconds` completes without a
+// failure.
 double UntilDone(double seconds, double failures_per_second) {
   return std::expm1(failures_per_second * seconds) / failures_per_second;
 }
@@ -55,7 +58,7 @@ Result<GoodputResult> EstimateGoodput(const GoodputModel& model,
   const GoodputCosts costs = CostsOf(model, policy);
   const double rate = costs.failures_per_second();
   const double uncovered = UncoveredShare(model, policy, costs);
-  // A failure lets those periods count whose step was protected by then: their
+  // A failure preserves the periods whose step was protected by then; their
   // number has a geometric distribution.
   const double lag = costs.write_seconds + costs.protect_seconds;
   const double period_count =
@@ -85,15 +88,15 @@ Result<GoodputResult> EstimateGoodput(const GoodputModel& model,
 
 namespace {
 
-// Steps between saves that people choose.
+// Common choices of steps between saves.
 constexpr int64_t kEvery[] = {1,   2,   5,    10,   20,   50,    100,
                               200, 500, 1000, 2000, 5000, 10'000};
 constexpr int64_t kDataShards[] = {2, 3, 4, 6, 7, 8, 10, 14, 16, 30, 62};
 constexpr int64_t kParityShards[] = {0, 1, 2, 3, 4};
-// Plans that differ by less are equal: the one that copies least is taken.
+// Plans that differ by less are equal; the one that copies least is chosen.
 constexpr double kEqualGoodput = 1e-4;
-// The number of the formula's best that are simulated: the formula is not the
-// last word.
+// The number of the formula's best plans that are simulated, since the formula
+// is only an approximation.
 constexpr size_t kSimulatedCount = 12;
 
 bool IsBetter(const GoodputPlan& a, const GoodputPlan& b) {
@@ -105,7 +108,7 @@ bool IsBetter(const GoodputPlan& a, const GoodputPlan& b) {
   return a.policy.local_every > b.policy.local_every;
 }
 
-// How often to save with this parity.
+// Chooses how often to save with this parity.
 std::optional<GoodputPlan> BestWith(const GoodputModel& model, int64_t n,
                                     int64_t m, double host_bytes_max) {
   std::optional<GoodputPlan> best;
@@ -127,7 +130,7 @@ std::vector<GoodputPlan> PlansThatFit(const GoodputModel& model,
   std::vector<GoodputPlan> plans;
   for (const int64_t m : kParityShards) {
     for (const int64_t n : kDataShards) {
-      // Without parity the size of a group means nothing.
+      // Without parity, the size of a group has no effect.
       if (n + m > model.host_count || (m == 0 && n != kDataShards[0])) continue;
       const auto best = BestWith(model, n, m, host_bytes_max);
       if (best) plans.push_back(*best);

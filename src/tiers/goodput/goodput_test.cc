@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Two thirds of a failure an hour.
+// A run with two thirds of a failure per hour.
 GoodputModel SomeRun() {
   GoodputModel model;
   model.local_bytes_per_second = 2e9;
@@ -40,13 +40,13 @@ TEST(GoodputTest, EverySecondIsAccountedFor) {
   }
 }
 
-// Two ways to the same number: one counts, the other calculates.
+// Two methods for the same number: one counts, the other calculates.
 TEST(GoodputTest, TheSimulationAgreesWithTheFormula) {
   for (const double mtbf_seconds : {1800.0, 5400.0, 40'000.0}) {
     for (const int64_t local_every : {1, 10, 60}) {
       GoodputModel model = SomeRun();
       model.host_mtbf_seconds = 1024 * mtbf_seconds;
-      // Saves that are not covered make it a matter of luck.
+      // Saves that are not covered would make the result a matter of luck.
       const GoodputPolicy policy{local_every, 60, 7, 2};
       const auto simulated = SimulateGoodput(model, policy);
       const auto estimated = EstimateGoodput(model, policy);
@@ -63,7 +63,7 @@ TEST(GoodputTest, WithoutFailuresOnlySavesTakeTime) {
   const auto result = SimulateGoodput(model, kPolicy);
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->failure_count, 0u);
-  // A second for every ten steps of ten seconds.
+  // One second for every ten steps of ten seconds.
   EXPECT_NEAR(result->goodput, 100.0 / 101, 1e-4);
 }
 
@@ -79,7 +79,7 @@ TEST(GoodputTest, ALostDomainWantsAsMuchParityAsAGroupHasOfIt) {
   const auto two = SimulateGoodput(model, {10, 1000, 6, 2});
   const auto one = SimulateGoodput(model, {10, 1000, 7, 1});
   ASSERT_TRUE(two.ok() && one.ok());
-  // A second domain may go while the first is replaced.
+  // A second domain may fail while the first is replaced.
   EXPECT_LT(two->shared_count, 20u);
   EXPECT_GT(two->parity_count, 500u);
   EXPECT_EQ(one->parity_count, 0u);
@@ -127,7 +127,8 @@ TEST(GoodputTest, PlansKeepToTheBudgetAndTheBestIsFirst) {
               HasSubstr("two steps of its part of the state are 7812500000"));
 }
 
-// Whatever the numbers are, it ends: here each would take hours at least.
+// The call must return whatever the numbers are: each of these models would
+// take at least hours.
 TEST(GoodputTest, WhatIsTooMuchToPlayIsRefused) {
   GoodputModel failing;
   failing.host_count = 10'000;
@@ -140,7 +141,7 @@ TEST(GoodputTest, WhatIsTooMuchToPlayIsRefused) {
   GoodputModel hasty;
   hasty.step_seconds = hasty.blocking_seconds = 1e-300;
   hasty.state_bytes = 1;
-  // Each step waits for all copies before it: the steps that are kept grow.
+  // Each step waits for all copies before it, so more and more steps are kept.
   GoodputModel behind;
   behind.shared_bytes_per_second = 1;
   behind.host_mtbf_seconds = 1e18;

@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-// Which hosts have lost what they kept, as the groups of parity see it.
+// The hosts that have lost what they kept, counted by parity group.
 class Losses {
  public:
   static Result<Losses> Make(const GoodputModel& model,
@@ -92,13 +92,13 @@ class Simulation {
     double done_at;
   };
 
-  // A bound of the time that this takes, on any numbers.
+  // A limit on the running time, whatever the model's numbers are.
   bool IsTooMuch() const { return work_ > kGoodputWorkMax; }
 
-  // 0 to less than 1.
+  // A random number from 0 to less than 1.
   double Uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
-  // Seconds to the next of events that come at this rate.
+  // The seconds to the next of the events that come at this rate.
   double Draw(double per_second) {
     if (per_second <= 0) return model_.simulated_seconds * 2;
     return -std::log(Uniform() + 0x1p-54) / per_second;
@@ -117,7 +117,7 @@ class Simulation {
       step_ += policy_.local_every;
       Save();
     }
-    // Steps behind the last save are lost, whatever happens.
+    // Training after the last save is lost in any case.
     redone_seconds_ += end - now_;
     now_ = end;
     Settle();
@@ -139,7 +139,7 @@ class Simulation {
     saved_at_ = now_;
   }
 
-  // Settles what has become of the steps that were saved, by now.
+  // Updates the state of the saved steps to the current time.
   void Settle() {
     if (!kept_.empty() && !kept_.back().is_protected &&
         now_ >= saved_at_ + costs_.write_seconds + costs_.protect_seconds) {
@@ -150,7 +150,7 @@ class Simulation {
       drains_.pop_front();
     }
     work_ += kept_.size();
-    // All three lists have the oldest first.
+    // All three lists are sorted, oldest first.
     auto drain = drains_.begin();
     for (KeptStep& kept : kept_) {
       while (drain != drains_.end() && drain->step < kept.step.step) ++drain;
@@ -165,7 +165,7 @@ class Simulation {
     });
   }
 
-  // --- Failing, and coming back ---
+  // --- Failures and restarts ---
 
   void Fail() {
     ++failure_count_;
@@ -189,7 +189,7 @@ class Simulation {
     return static_cast<int64_t>(random_() % static_cast<uint64_t>(count));
   }
 
-  // Restarts until one of them is not met by the next failure.
+  // Restarts until a restart completes before the next failure.
   void ComeBack() {
     Fail();
     drains_.clear();
@@ -213,8 +213,8 @@ class Simulation {
     }
   }
 
-  // As the manager decides: a step that is on all hosts needs no parity; of a
-  // protected one a group may lose as many as it has parities.
+  // Decides like the manager: a step that is on all hosts needs no parity; of a
+  // protected step, a group may lose as many members as it has parity shards.
   std::optional<int64_t> LocalStep() const {
     for (auto it = kept_.rbegin(); it != kept_.rend(); ++it) {
       if (it->is_protected ? losses_.IsCovered()
@@ -241,7 +241,7 @@ class Simulation {
     } else {
       ++(shared_step_ > 0 ? shared_count_ : nothing_count_);
     }
-    // Whole periods that are done again.
+    // Complete periods that are repeated.
     redone_seconds_ +=
         static_cast<double>(step_ - resumed) * model_.step_seconds;
     step_ = resumed;
@@ -278,15 +278,15 @@ class Simulation {
   Losses losses_;
   std::mt19937_64 random_;
 
-  uint64_t work_ = 0;  // as of kGoodputWorkMax
+  uint64_t work_ = 0;  // counted like kGoodputWorkMax
   double now_ = 0;
   int64_t step_ = 0;
   std::vector<KeptStep> kept_;  // on the local tier; oldest first
   double saved_at_ = 0;
-  bool is_written_ = false;  // the newest, when the run failed
+  bool is_written_ = false;  // the newest step, when the run failed
   std::deque<Drain> drains_;
   double drained_at_ = 0;
-  int64_t shared_step_ = 0;  // the newest there; 0: none
+  int64_t shared_step_ = 0;  // the newest in the shared tier; 0: none
 
   double blocked_seconds_ = 0;
   double redone_seconds_ = 0;

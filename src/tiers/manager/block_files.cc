@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-// Read and summed at a time: so much stays in the nearest caches.
+// The bytes to read and sum at a time, so that they stay in the nearest caches.
 constexpr uint64_t kSummedBytes = 128 << 10;
 
 Status ShorterIsLost(const Status& status) {
@@ -58,8 +58,8 @@ Result<std::vector<BlockFiles::Piece>> BlockFiles::PiecesOf(
                            std::to_string(byte_count_) + " bytes)");
   }
   std::vector<Piece> pieces;
-  // Empty files share their start with the next file: the last of them is
-  // meant.
+  // Empty files start where the next file starts; this finds the last such
+  // file.
   size_t file = std::upper_bound(starts_.begin(), starts_.end(), offset) -
                 starts_.begin() - 1;
   while (byte_count > 0) {
@@ -144,7 +144,7 @@ Status BlockFiles::WriteBlock(int64_t block, std::string_view bytes) {
 
 Status BlockFiles::Sync() {
   for (size_t i = 0; i < files_.size(); ++i) {
-    // A file without bytes has no block that would make it.
+    // A file without bytes has no block, so it is created here.
     if (files_[i].byte_count == 0) {
       HF_RETURN_IF_ERROR(OpenForWrite(i).status());
     }
@@ -210,7 +210,7 @@ Result<std::vector<int64_t>> FindBadBlocks(BlockFiles& files,
   std::vector<char> is_bad(blocks.size());
   HF_RETURN_IF_ERROR(ForEachBlock(
       blocks, files, thread_count, [&](size_t i, std::span<char> bytes) {
-        // An unreadable block is as good as lost, whatever the reason.
+        // An unreadable block counts as lost, whatever the reason.
         const Result<uint32_t> sum = files.SumBlock(blocks[i], bytes);
         is_bad[i] = !sum.ok() || *sum != sums[i];
         return Status();

@@ -1,9 +1,9 @@
-// BlockFiles: files of a directory as one run of bytes, in blocks.
+// BlockFiles: the files of a directory as one sequence of bytes, in blocks.
 //
-// Thread-safety: reads from any thread; writes of different ranges, too, while
-// nobody reads them. Ownership: owns its descriptors. Units: bytes.
-// Errors: those of FileStore and PositionedFile; a file that is shorter than it
-// should be, or gone, is DataLoss.
+// Thread-safety: any thread may read; threads may write different ranges, but
+// not while others read them. Ownership: owns its descriptors. Units: bytes.
+// Errors: those of FileStore and PositionedFile; a file that is too short or
+// missing is DataLoss.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,14 @@ class BlockFiles {
   uint64_t byte_count() const { return byte_count_; }
   uint64_t block_bytes() const { return block_bytes_; }
   int64_t block_count() const;
-  // The bytes of a block; the last block may have less than block_bytes().
+  // The size of a block; the last block may be smaller than block_bytes().
   uint64_t BytesOf(int64_t block) const;
 
   // OutOfRange beyond the end.
   Status Read(uint64_t offset, std::span<char> target);
-  // The CRC-32C of a block; `scratch` has room for it.
+  // Returns the CRC-32C of a block. REQUIRES: `scratch` has room for the block.
   Result<uint32_t> SumBlock(int64_t block, std::span<char> scratch);
-  // The files that have a range, opened; as Read.
+  // Opens the files that hold a range; otherwise like Read.
   struct OpenPiece {
     std::shared_ptr<const OpenFile> file;
     uint64_t offset = 0;  // in the file
@@ -45,13 +45,13 @@ class BlockFiles {
   };
   Result<std::vector<OpenPiece>> OpenRange(uint64_t offset,
                                            uint64_t byte_count);
-  // Files are made, and given their size, as they are needed.
+  // Creates files, with their size, as needed.
   Status WriteBlock(int64_t block, std::string_view bytes);
-  // Makes all that was written, and the names, durable.
+  // Makes everything that was written, and the names, durable.
   Status Sync();
 
  private:
-  // A piece of a file that a range covers.
+  // A part of a file that is inside a range.
   struct Piece {
     size_t file = 0;
     uint64_t offset = 0;  // in the file
@@ -65,19 +65,19 @@ class BlockFiles {
   const std::string directory_;
   const std::vector<TierFile> files_;
   const uint64_t block_bytes_;
-  std::vector<uint64_t> starts_;  // of files, in the run
+  std::vector<uint64_t> starts_;  // of files, in the sequence
   uint64_t byte_count_ = 0;
   FileStore store_;
   std::mutex mutex_;
   std::map<size_t, std::unique_ptr<PositionedFile>> written_;
 };
 
-// The regular files below a directory, by path, with their sizes; but nobody's
-// (stores/storage/nobodys_files.h).
+// The regular files below a directory, by path, with their sizes, without the
+// files in stores/storage/nobodys_files.h.
 Result<std::vector<TierFile>> ListFiles(const std::string& directory);
 
 // Calls fn for each of the blocks, `thread_count` at a time, with scratch
-// memory of the block's size.
+// memory of one block.
 Status ForEachBlock(
     const std::vector<int64_t>& blocks, const BlockFiles& files,
     int thread_count,
@@ -87,7 +87,8 @@ std::vector<int64_t> AllBlocks(int64_t block_count);
 
 // The CRC-32C of every block, read by `thread_count` threads.
 Result<std::vector<uint32_t>> SumBlocks(BlockFiles& files, int thread_count);
-// The blocks that cannot be read or whose sum differs. `sums`: one a block.
+// The blocks that cannot be read or whose checksum differs. `sums` has one
+// checksum per block.
 Result<std::vector<int64_t>> FindBadBlocks(BlockFiles& files,
                                            const std::vector<uint32_t>& sums,
                                            int thread_count);

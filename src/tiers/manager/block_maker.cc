@@ -59,7 +59,7 @@ Status BlockMaker::ReadShard(const StripeShard& shard,
   return peers_.ReadUnchecked(member.holder, range, target);
 }
 
-// For parity only its holder has the sum; shards made of it are checked.
+// Only its holder has the checksum of parity; shards made from it are checked.
 Status BlockMaker::CheckShard(const StripeShard& shard,
                               std::span<const char> bytes) const {
   if (shard.is_parity) return Status();
@@ -106,7 +106,8 @@ Status BlockMaker::MakeData(int64_t member, int64_t block,
     }
     return CheckData(member, block, sum.first(target.size()));
   };
-  // The sum of what is made is enough; those of its parts say which it was.
+  // The checksum of the result is enough; the checksums of its parts show which
+  // part was damaged.
   Status made = make(/*checks_shards=*/false);
   if (made.code() == StatusCode::kDataLoss) {
     made = make(/*checks_shards=*/true);

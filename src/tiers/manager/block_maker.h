@@ -1,10 +1,11 @@
-// BlockMaker: makes blocks of one parity group from those of its other members:
-// parity after a save, and whatever was lost or damaged before a restore.
+// BlockMaker: rebuilds blocks of a parity group from the blocks of other
+// members. It makes parity after a save, and lost or damaged blocks before a
+// restore.
 //
-// Data that parity is made of is compared with its checksum before, and data
-// that is made of others before it is given out.
-// Thread-safety: any thread. Ownership: borrows all it is given. Units: bytes.
-// Errors: DataLoss naming the rank and block whose bytes are not those of its
+// Data are compared with their checksums before parity is made from them, and
+// rebuilt data before they are returned.
+// Thread-safety: any thread. Ownership: borrows its arguments. Units: bytes.
+// Errors: DataLoss, with the rank and block, for bytes that do not match their
 // checksum; those of TierPeers.
 #pragma once
 
@@ -24,18 +25,18 @@ namespace holdfast {
 
 class BlockMaker {
  public:
-  // `members`: where the blocks of each member are, and which are bad.
+  // `members` says where the blocks of each member are, and which are bad.
   static Result<std::unique_ptr<BlockMaker>> Make(
       std::shared_ptr<const GroupRecord> group, PlannedGroup members,
       TierPeers& peers, RateLimit& limit);
 
   const StripeLayout& layout() const { return layout_; }
-  // A member's data block, from other blocks of its stripe.
+  // Makes a data block of a member from other blocks of its stripe.
   Status MakeData(int64_t member, int64_t block, std::span<char> target) const;
-  // A member's parity block, from data that must all be there.
+  // Makes a parity block of a member. All its data must exist.
   Status MakeParity(int64_t member, int64_t block,
                     std::span<char> target) const;
-  // A data block as its holder has it, or made where that is damaged.
+  // Gets a data block from its holder, or rebuilds it if it is damaged there.
   Status GetData(int64_t member, int64_t block, std::span<char> target) const;
 
  private:
@@ -59,11 +60,12 @@ class BlockMaker {
   mutable BufferPool scratch_;
 };
 
-// All members are there and whole, each with the rank of its number.
+// A group whose members are all present and intact, each on the rank with its
+// own number.
 PlannedGroup WholeGroup(const GroupRecord& group);
 
-// Makes `blocks` by `make` into `files`, `thread_count` at a time; gives the
-// CRC-32C of each.
+// Makes `blocks` with `make` and writes them to `files`, `thread_count` at a
+// time. Returns the CRC-32C of each block.
 Result<std::vector<uint32_t>> WriteBlocks(
     const std::vector<int64_t>& blocks, BlockFiles& files, int thread_count,
     const std::function<Status(int64_t block, std::span<char> target)>& make);

@@ -1,9 +1,9 @@
 // LocalSteps: the steps of one run in this host's directory of the local tier.
 //
-// A step grows as `<name>.tmp` and gets its name when all of it is on stable
-// storage; it goes by a rename to `<name>.removing`. Leftovers of a dead
-// process under such names are removed by the next. The directory is locked:
-// one process uses it at a time.
+// A step is written as `<name>.tmp`, and gets its name when it is completely on
+// stable storage. It is removed by a rename to `<name>.removing`. The next
+// process removes what a dead process left under such names. The directory is
+// locked: one process uses it at a time.
 // Thread-safety: any thread. Ownership: the lock. Units: bytes.
 // Errors: AlreadyExists (another process uses the directory), those of
 // stores/storage/directory_ops.h.
@@ -22,29 +22,30 @@ namespace holdfast {
 
 class LocalSteps {
  public:
-  // `<directory>/<run>`, made when absent.
+  // Opens `<directory>/<run>`, which is created if absent.
   static Result<std::unique_ptr<LocalSteps>> Open(const std::string& directory,
                                                   const std::string& run);
 
   const std::string& path() const { return path_; }
   std::string PathOf(const TierMember& member) const;
   std::string TemporaryPathOf(const TierMember& member) const;
-  // The members that have their name; oldest first.
+  // The members that have their final name, oldest first.
   Result<std::vector<TierMember>> List() const;
   bool IsProtected(const TierMember& member) const;
 
-  // An empty temporary directory, in place of an older one.
+  // Creates an empty temporary directory, and replaces an older one.
   Status Begin(const TierMember& member);
-  // REQUIRES: all below the temporary directory is durable but its own names.
+  // REQUIRES: everything below the temporary directory is durable, except the
+  // names in the directory itself.
   Status Publish(const TierMember& member);
   Status Abandon(const TierMember& member);
   Status MarkProtected(const TierMember& member);
-  // Ok when it is not there.
+  // Ok if it does not exist.
   Status Remove(const TierMember& member);
 
-  // Bytes that its file system has left.
+  // The free space of its file system.
   Result<uint64_t> FreeBytes() const;
-  // The bytes of all files of a step that has its name.
+  // The total size of all files of a step that has its final name.
   uint64_t BytesOf(const TierMember& member) const;
 
  private:
@@ -63,11 +64,11 @@ struct KeptStep {
   bool is_in_use = false;  // being copied to the shared tier
   uint64_t byte_count = 0;
 };
-// The steps that may go, oldest first: all but the newest `max_to_keep`
-// protected ones and what is newer than the newest of these, and of them the
-// oldest, until they have at most `bytes_max` bytes (0: no bound). The newest
-// protected step stays, and so does what is in use; without a protected one
-// nothing goes. `steps`: oldest first. Pure.
+// Returns the steps that may be removed, oldest first. The newest `max_to_keep`
+// protected steps, and everything newer than the newest of these, are kept as
+// far as they fit into `bytes_max` bytes (0: no bound); the oldest are removed
+// first. The newest protected step and steps in use always stay, and without a
+// protected step nothing is removed. `steps`: oldest first. Pure.
 std::vector<TierStep> StepsToRemove(const std::vector<KeptStep>& steps,
                                     int64_t max_to_keep, uint64_t bytes_max);
 

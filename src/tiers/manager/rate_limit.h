@@ -1,6 +1,6 @@
-// RateLimit: keeps a stream of bytes below a rate, by waiting.
+// RateLimit: keeps a stream of bytes below a rate by waiting.
 //
-// Thread-safety: any thread; all share the rate. Units: bytes, seconds.
+// Thread-safety: any thread; all threads share the rate. Units: bytes, seconds.
 // Errors: Cancelled, within 50 ms.
 #pragma once
 
@@ -17,11 +17,11 @@ namespace holdfast {
 
 class RateLimit {
  public:
-  // 0: no bound. The token is borrowed.
+  // A rate of 0 means no bound. The token is borrowed.
   RateLimit(double bytes_per_second, const CancelToken& cancel)
       : bytes_per_second_(bytes_per_second), cancel_(cancel) {}
 
-  // Waits until these bytes may follow those before.
+  // Waits until these bytes may follow the previous ones.
   Status Take(uint64_t byte_count) {
     if (bytes_per_second_ <= 0) return cancel_.Check();
     Clock::time_point due;

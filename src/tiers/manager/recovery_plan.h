@@ -1,7 +1,8 @@
-// Whether a step can be made again from what is left of it, and who does what.
+// Decides whether a step can be rebuilt from what is left of it, and which rank
+// does what.
 //
-// Every rank looks at what it has (RankReport), all ranks tell all, and each
-// makes the same plan of the same reports: nobody decides for others.
+// Every rank reports what it has (RankReport) to all others, and makes the same
+// plan from the same reports, so no rank decides for others.
 // Thread-safety: values, pure functions.
 // Errors: DataLoss for bytes that are not a report.
 #pragma once
@@ -18,7 +19,7 @@
 
 namespace holdfast {
 
-// The part of one member of the save that a rank has. Blocks ascending.
+// The blocks of one member of the save that a rank has. Indices are ascending.
 struct MemberReport {
   int64_t rank = 0;  // of the save
   bool is_protected = false;
@@ -26,7 +27,7 @@ struct MemberReport {
   std::vector<int64_t> bad_parity;
 };
 
-// The facts known of a parity group without its records.
+// The facts known about a parity group without its records.
 struct GroupShape {
   int64_t group = 0;
   std::vector<uint64_t> data_bytes;  // in member order
@@ -34,8 +35,8 @@ struct GroupShape {
 
 struct RankReport {
   std::vector<MemberReport> members;  // whose group record is readable
-  std::vector<GroupShape> shapes;     // of their groups
-  // The groups of the save; empty where no member is left.
+  std::vector<GroupShape> shapes;     // of the groups of `members`
+  // The groups of the save; empty if no member is left.
   std::vector<std::vector<int64_t>> groups;
   int64_t parity_count = 0;
   uint64_t block_bytes = 0;
@@ -43,12 +44,12 @@ struct RankReport {
 std::string EncodeRankReport(const RankReport& report);
 Result<RankReport> DecodeRankReport(std::string_view bytes);
 
-// One member, and where it is.
+// One member and its place.
 struct PlannedMember {
   int64_t rank = 0;            // of the save
   int64_t source = -1;         // the rank that has it now; -1: lost
-  int64_t holder = 0;          // the rank that has it when all is done
-  std::set<int64_t> bad_data;  // of a lost one: none
+  int64_t holder = 0;          // the rank that has it after recovery
+  std::set<int64_t> bad_data;  // empty if it is lost
   std::set<int64_t> bad_parity;
 
   bool is_lost() const { return source < 0; }
@@ -63,11 +64,11 @@ struct PlannedGroup {
   std::vector<PlannedMember> members;  // in member order
 };
 
-// Whether the shard can be read where it is. One without bytes is zeros.
+// Whether the shard can be read where it is. A shard without bytes is zeros.
 bool IsGood(const PlannedGroup& group, const StripeShard& shard);
 
 struct RecoveryPlan {
-  std::string why_not;  // empty: it can be
+  std::string why_not;  // empty if it can be recovered
   bool is_protected = false;
   int64_t parity_count = 0;
   uint64_t block_bytes = 0;
@@ -75,10 +76,10 @@ struct RecoveryPlan {
 
   std::vector<int64_t> lost_ranks() const;  // of the save, ascending
   uint64_t bad_block_count() const;         // of members that are not lost
-  // By rank of the save.
+  // The rank that will hold each member, by rank of the save.
   std::vector<int64_t> holders() const;
 };
-// `reports`: of all ranks that there are now.
+// `reports` come from all current ranks.
 RecoveryPlan PlanRecovery(const std::vector<RankReport>& reports);
 
 }  // namespace holdfast

@@ -1,5 +1,5 @@
-// Whether a step that is being saved can be restored: asked of its parts as
-// they are on the hosts, before an older step goes for it.
+// Checks whether a step that is being saved can be restored from its parts as
+// they are on the hosts, before an older step is removed for it.
 #include <map>
 #include <string>
 #include <utility>
@@ -20,12 +20,12 @@
 namespace holdfast {
 namespace {
 
-// The facts that a rank tells the others of its part.
+// The facts that a rank tells the others about its part.
 struct SavedPart {
   std::string item;
   RankReport report;
   std::vector<TierFile> files;
-  // CRC-32Cs of the user's own among them, by path.
+  // CRC-32Cs, by path, of the user's own files among them.
   std::map<std::string, uint64_t> own_sums;
 };
 
@@ -70,7 +70,7 @@ Result<SavedPart> DecodeSavedPart(std::string_view bytes) {
   return part;
 }
 
-// The report of a rank that has just written all of its part.
+// The report of a rank that has just written its complete part.
 RankReport ReportOf(const GroupRecord& record, int64_t rank) {
   RankReport report;
   report.members.push_back({.rank = rank});
@@ -86,7 +86,7 @@ Status DiffersError(size_t rank, std::string_view what) {
                               std::string(what) + " than rank 0");
 }
 
-// In one step the files of all ranks have their names together.
+// In one step, the files of all ranks share one namespace.
 Status CheckNamesFit(const std::vector<SavedPart>& parts) {
   std::map<std::string, size_t, std::less<>> ranks;
   const auto clash = [](size_t a, size_t b, std::string_view path,
@@ -123,7 +123,7 @@ Status CheckNamesFit(const std::vector<SavedPart>& parts) {
   return Status();
 }
 
-// As a restore by the ranks that there are now would plan it.
+// Plans like a restore by the current ranks would.
 Status CheckPlan(const std::vector<SavedPart>& parts,
                  std::vector<int64_t>& holders) {
   std::vector<RankReport> reports;

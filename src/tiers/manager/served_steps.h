@@ -1,9 +1,9 @@
-// ServedSteps: the blocks that this host holds, opened once, for itself and for
-// the peers that ask.
+// ServedSteps: the blocks that this host holds, opened once for the host itself
+// and for peers that request them.
 //
 // Thread-safety: any thread. Ownership: borrows the LocalSteps.
-// Errors: NotFound (no such step here), DataLoss (its records are damaged),
-// those of BlockFiles.
+// Errors: NotFound (this host has no such step), DataLoss (its records are
+// damaged), those of BlockFiles.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ namespace holdfast {
 
 enum class BlockKind : uint8_t { kData = 0, kParity = 1 };
 
-// A range of what a member holds, wherever that is.
+// A range of a member's data or parity, on whatever host.
 struct BlockRange {
   TierMember member;
   BlockKind kind = BlockKind::kData;
@@ -41,11 +41,11 @@ class ServedSteps {
   Result<std::shared_ptr<BlockFiles>> ParityOf(const TierMember& member);
   Result<std::shared_ptr<BlockFiles>> FilesOf(const TierMember& member,
                                               BlockKind kind);
-  // Not checked by any sum: whoever asks knows it.
+  // Does not check any checksum, since the caller does.
   Status Read(const BlockRange& range, std::span<char> target);
-  // A file of the step's directory itself.
+  // Reads a file directly in the step's directory.
   Result<Bytes> ReadFile(const TierMember& member, std::string_view name);
-  // Forgets a step whose files have changed, or are gone.
+  // Forgets a step whose files have changed or were removed.
   void Forget(const TierMember& member);
 
  private:

@@ -1,4 +1,5 @@
-// The shared tier: steps of the local one copied there, as plain checkpoints.
+// The shared tier: steps are copied here from the local tier, as plain
+// checkpoints.
 #include <algorithm>
 
 #include "engine/format/checkpoint_metadata.h"
@@ -10,7 +11,7 @@
 #include "ground/run/run.h"
 #include "holdfast/pending_save.h"
 #include "holdfast/steps/steps.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "tiers/manager/block_maker.h"
 #include "tiers/manager/tier_run.h"
 
@@ -24,11 +25,12 @@ nlohmann::ordered_json TierJsonOf(const TierRun& run, const TierStep& step) {
             {"save_id", step.save_id}}}};
 }
 
-// Reads a step's statement about the manager that saved it; members that it
-// lacks keep their values.
+// Reads what a step says about the manager that saved it. Absent members keep
+// their values.
 void ReadTierStep(const std::string& path, const std::string& run,
                   TierStep& step) {
-  const Result<Bytes> text = StoreAt(path)->Read(kCheckpointMetadataFile);
+  const Result<Bytes> text =
+      Place(path).OpenStore()->Read(kCheckpointMetadataFile);
   if (!text.ok()) return;
   const auto metadata = ParseCheckpointMetadata(text->view());
   if (!metadata.ok() || !metadata->custom_metadata.contains(kTierKey)) return;
@@ -40,13 +42,13 @@ void ReadTierStep(const std::string& path, const std::string& run,
   step.save_id = tier.value("save_id", "");
 }
 
-// One member's files, as they are written to the step.
+// Writes one member's files to the step.
 class FileCopier {
  public:
   FileCopier(TierRun& run, Store& store, const MemberRecord& record)
       : run_(run), store_(store), record_(record) {}
 
-  // The bytes that follow those before.
+  // Appends the next bytes.
   Status Append(std::string_view bytes) {
     while (!bytes.empty()) {
       HF_RETURN_IF_ERROR(OpenNext());
@@ -62,14 +64,15 @@ class FileCopier {
     return Status();
   }
 
-  // After all of them.
+  // Must be called after all bytes were appended.
   Status Finish() {
     HF_RETURN_IF_ERROR(OpenNext());
     return store_.SyncNames();
   }
 
  private:
-  // The next file that has bytes; those without are written on the way.
+  // Opens the next file that has bytes, and writes files without bytes on the
+  // way.
   Status OpenNext() {
     while (writer_ == nullptr && index_ < record_.files.size()) {
       const TierFile& file = record_.files[index_];
@@ -95,11 +98,11 @@ class FileCopier {
   Store& store_;
   const MemberRecord& record_;
   size_t index_ = 0;     // of the file
-  uint64_t offset_ = 0;  // in it
+  uint64_t offset_ = 0;  // in that file
   std::unique_ptr<ObjectWriter> writer_;
 };
 
-// Every block is compared with its checksum, and made again where it differs.
+// Compares every block with its checksum, and rebuilds it if it differs.
 Status CopyMember(TierRun& run, const TierMember& member, Store& store) {
   HF_ASSIGN_OR_RETURN(const std::shared_ptr<const GroupRecord> group,
                       run.served->GroupOf(member));
@@ -107,7 +110,7 @@ Status CopyMember(TierRun& run, const TierMember& member, Store& store) {
                       run.served->DataOf(member));
   PlannedGroup whole = WholeGroup(*group);
   const int64_t index = group->IndexOf(member.rank);
-  // This rank has the member, whichever rank has written it.
+  // This rank has the member, whichever rank wrote it.
   whole.members[index].holder = run.rank();
   HF_ASSIGN_OR_RETURN(
       const std::unique_ptr<BlockMaker> maker,
@@ -132,7 +135,7 @@ struct CopiedMembers {
 
 Result<CopiedMembers> CopyMembers(TierRun& run, const TierStep& step,
                                   const std::string& directory) {
-  const std::shared_ptr<Store> store = StoreAt(directory);
+  const std::shared_ptr<Store> store = Place(directory).OpenStore();
   HF_ASSIGN_OR_RETURN(const std::vector<TierMember> members, run.steps->List());
   CopiedMembers copied;
   for (const TierMember& member : members) {
@@ -144,8 +147,8 @@ Result<CopiedMembers> CopyMembers(TierRun& run, const TierStep& step,
   return copied;
 }
 
-// Gathers the answers of those who have members: rank 0 need not be one of
-// them, where a step of an earlier run is copied.
+// Gathers the answers of the ranks that have members. Rank 0 may have none, if
+// a step of an earlier run is copied.
 Result<CopiedMembers> GatherCopied(ProcessGroup& group, const std::string& root,
                                    const CopiedMembers& mine) {
   std::string text;
@@ -173,7 +176,8 @@ Status FinishCopiedItem(const TierRun& run, const TierStep& step,
                                     static_cast<int64_t>(copied.rank_count)));
 }
 
-// A step of an earlier timeline is replaced; one of this timeline stays.
+// Whether the step is already in the shared tier. A step of an earlier timeline
+// is replaced; one of this timeline stays.
 Result<bool> IsThere(const TierRun& run, const TierStep& step) {
   HF_ASSIGN_OR_RETURN(const std::vector<SharedStep> steps,
                       ListSharedSteps(run.options));
@@ -194,7 +198,8 @@ Status CopyStep(TierRun& run, ProcessGroup& group, const TierStep& step) {
   const std::string& root = run.options.shared.directory;
   PendingSaveOptions begin;
   begin.group = &group;
-  // IsThere has made sure that only a save of an earlier timeline is there.
+  // IsThere has ensured that only a save of an earlier timeline can be
+  // replaced.
   begin.overwrite = true;
   begin.sync = run.options.save.sync;
   begin.commit_mode = run.options.save.commit_mode;
@@ -262,7 +267,7 @@ Status RetireSharedSteps(const TierRun& run) {
   if (!count) return Status();
   HF_ASSIGN_OR_RETURN(std::vector<SharedStep> steps,
                       ListSharedSteps(run.options));
-  // Others' steps are not ours to remove.
+  // Steps of other programs are not ours to remove.
   std::erase_if(steps, [](const SharedStep& s) { return s.step.epoch == 0; });
   const size_t kept = static_cast<size_t>(std::max<int64_t>(*count, 1));
   if (steps.size() <= kept) return Status();

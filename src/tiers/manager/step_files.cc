@@ -21,8 +21,8 @@ constexpr std::string_view kVersion = "1";
 constexpr int kReaderCount = 8;
 constexpr uint64_t kAnswerBytesMax = uint64_t{4} << 20;
 
-// A store over another, which it does not change: what is written is in memory,
-// and what is deleted is out of sight.
+// A store on top of another store, which it does not change: writes are kept in
+// memory, and deleted objects are hidden.
 class OverlayStore final : public Store {
  public:
   using Store::Write;
@@ -214,7 +214,7 @@ std::vector<Result<GetResult>> StepFiles::Get(
     std::span<const GetRequest> requests, const CancelToken* cancel) {
   std::vector<Result<GetResult>> results(requests.size(),
                                          Result<GetResult>(GetResult()));
-  // A failure is the request's own, and the others are still asked for.
+  // A failure belongs to its own request, and the others are still executed.
   static_cast<void>(
       readers_.ParallelFor(requests.size(), [&](size_t i, int) -> Status {
         const Status status = cancel != nullptr ? cancel->Check() : Status();

@@ -1,11 +1,11 @@
-// StepFiles: the files of all members of a step as one checkpoint, wherever
-// they are: a bucket that is only read from.
+// StepFiles: the files of all members of a step as one checkpoint, whatever
+// hosts they are on, in the form of a read-only bucket.
 //
-// Files of this host are read from its disk, others are asked of their holders.
-// The file that puts the members' parts together (FinishItem) is made in
+// Files of this host are read from its disk; other files are requested from
+// their holders. The file that joins the members' parts (FinishItem) is made in
 // memory.
-// Thread-safety: after Finish any thread. Ownership: borrows the peers, which
-// outlive every reader. Units: bytes.
+// Thread-safety: after Finish, any thread. Ownership: borrows the peers, which
+// must outlive every reader. Units: bytes.
 // Errors: those of TierPeers and of FinishItem; writes are Unimplemented.
 #pragma once
 
@@ -26,12 +26,13 @@ namespace holdfast {
 
 class StepFiles final : public ReadOnlyBucket {
  public:
-  // `files`: of each member, by rank of the save. `holders`: where they are.
+  // `files` lists the files of each member, by rank of the save; `holders` the
+  // rank that has them.
   StepFiles(const TierStep& step, std::vector<std::vector<TierFile>> files,
             std::vector<int64_t> holders, TierPeers& peers);
 
-  // Puts the parts of `item` together, as FinishItem does.
-  // `save`: what they were saved with.
+  // Joins the parts of `item`, as FinishItem does. `save` has the options with
+  // which they were saved.
   static Status Finish(const std::shared_ptr<StepFiles>& files,
                        const std::string& item, const SaveOptions& save);
   // The directory of the step, or of an item.
@@ -51,7 +52,7 @@ class StepFiles final : public ReadOnlyBucket {
  private:
   struct File {
     int64_t rank = -1;    // of the save; -1: in memory
-    uint64_t offset = 0;  // in what the member wrote
+    uint64_t offset = 0;  // in the sequence of the member's files
     uint64_t byte_count = 0;
     Bytes bytes;
   };

@@ -12,14 +12,15 @@
 namespace holdfast {
 namespace {
 
-// A rank that waits longer for a message looks whether its sender lives, and
-// again after twice that time.
+// A rank that has waited this long for a message checks whether the sender is
+// alive, and again after twice that time.
 constexpr double kFirstLookSeconds = 0.1;
 constexpr double kLookSecondsMax = 2;
-// A rank that did not answer is not asked again for so long: a failure is then
-// known at once wherever it is met.
+// A rank that did not answer is not asked again for this long, so that later
+// calls fail immediately.
 constexpr double kLostSeconds = 15;
-// Between two tries of a peer that has no memory for an answer now.
+// The pause before another request to a peer that has no memory for an answer
+// now.
 constexpr double kRetrySeconds = 0.02;
 constexpr uint64_t kMessageBytesMax = uint64_t{1} << 30;
 
@@ -45,7 +46,7 @@ class TierPeers::Mailbox {
     arrived_.notify_all();
   }
 
-  // Nullopt when nothing came in time.
+  // Nullopt when no message came in time.
   std::optional<std::string> Take(int64_t from, std::string_view topic,
                                   double seconds) {
     const Key key(from, topic);
@@ -98,7 +99,7 @@ class TierPeers::Transport final : public ProcessTransport {
       const Status lives =
           peers_.Ask(from, RequestOf(TierRequest::kPing)).status();
       if (lives.ok()) continue;
-      // It may have sent its last message and gone.
+      // The sender may have sent its last message and exited.
       message = peers_.mailbox_->Take(from, topic, 0);
       if (message) return *std::move(message);
       return lives.WithContext("wait for " + peers_.NameOf(from));
@@ -222,7 +223,7 @@ Result<PeerAnswer> TierPeers::AnswerRead(std::string_view request) {
   HF_ASSIGN_OR_RETURN(const BlockRange range, DecodeBlockRange(request));
   HF_ASSIGN_OR_RETURN(const std::shared_ptr<BlockFiles> files,
                       steps_->FilesOf(range.member, range.kind));
-  // Before memory is taken.
+  // Checked before memory is allocated.
   if (range.byte_count > files->byte_count() ||
       range.offset > files->byte_count() - range.byte_count) {
     return OutOfRangeError("blocks past the end of what is here");
@@ -255,8 +256,8 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
                              std::span<char> target, AnswerCheck check) {
   {
     const std::lock_guard lock(lost_mutex_);
-    // A rank that has not answered is not asked for a while: each try may take
-    // as long as an answer may.
+    // A rank that has not answered is not asked for a while, since each try may
+    // take as long as an answer may take.
     const auto lost = lost_.find(rank);
     if (lost != lost_.end() && WaitClock::now() < lost->second.until) {
       return lost->second.status;
@@ -269,8 +270,8 @@ Result<Bytes> TierPeers::Ask(int64_t rank, std::string_view request,
     auto answer = client_->Call(peer, request, SecondsUntil(deadline), target,
                                 &cancel_, check);
     const StatusCode code = answer.status().code();
-    // The peer holds too many answers for slow readers, and asks to be asked
-    // again.
+    // The peer holds too many answers for slow readers, and wants the request
+    // again later.
     if (code == StatusCode::kResourceExhausted &&
         SecondsUntil(deadline) > kRetrySeconds) {
       std::this_thread::sleep_for(WaitTime(kRetrySeconds));

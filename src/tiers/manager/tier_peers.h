@@ -1,10 +1,10 @@
-// TierPeers: the ranks of a tiered run as they reach each other: messages of
-// process groups, and blocks, over the same connections.
+// TierPeers: the connections between the ranks of a tiered run, for messages of
+// process groups and for blocks.
 //
-// Thread-safety: any thread; its transport, too. Ownership: has its server;
+// Thread-safety: any thread; its transport, too. Ownership: owns its server;
 // borrows the ServedSteps. Units: seconds.
-// Errors: DeadlineExceeded and Unavailable naming the rank that does not
-// answer; those of ServedSteps on the rank that was asked.
+// Errors: DeadlineExceeded and Unavailable, with the rank that does not answer;
+// those of ServedSteps on the requested rank.
 #pragma once
 
 #include <condition_variable>
@@ -31,7 +31,8 @@ namespace holdfast {
 
 class TierPeers {
  public:
-  // All ranks of `group` call it. Null: a single rank, which has no server.
+  // All ranks of `group` must call this. Null means a single rank, which has no
+  // server.
   static Result<std::unique_ptr<TierPeers>> Start(
       const TieredManagerOptions& options, ServedSteps* steps,
       ProcessGroup* group);
@@ -42,21 +43,22 @@ class TierPeers {
   // "rank 3 (node-7)".
   const std::string& NameOf(int64_t rank) const { return names_[rank]; }
 
-  // A group of all ranks; groups of different names may be used at once.
+  // A group of all ranks. Groups with different names may be used concurrently.
   std::unique_ptr<ProcessGroup> MakeGroup(const std::string& name);
 
-  // Blocks that `holder` has, this rank itself included.
+  // Reads blocks from `holder`, which may be this rank.
   Status Read(int64_t holder, const BlockRange& range, std::span<char> target);
-  // The same without a copy on the other side and without checksums on the way,
-  // for callers who have one of the blocks, or of what they make of them.
+  // Like Read, but without a copy on the other side and without checksums on
+  // the way: for callers that have a checksum of the blocks, or of what they
+  // make from them.
   Status ReadUnchecked(int64_t holder, const BlockRange& range,
                        std::span<char> target);
   Result<Bytes> ReadFile(int64_t holder, const TierMember& member,
                          std::string_view name);
-  // Received from others by Read and ReadFile.
+  // The bytes that Read and ReadFile received from other ranks.
   uint64_t received_bytes() const { return received_bytes_; }
 
-  // All that waits fails soon.
+  // Makes everything that waits fail soon.
   void Cancel() { cancel_.Cancel(); }
   const CancelToken& cancel() const { return cancel_; }
 
@@ -94,7 +96,7 @@ class TierPeers {
   std::unique_ptr<Mailbox> mailbox_;
   BufferPool answers_;
   std::unique_ptr<PeerClient> client_;
-  std::unique_ptr<PeerServer> server_;  // ends first
+  std::unique_ptr<PeerServer> server_;  // destroyed first
 };
 
 }  // namespace holdfast

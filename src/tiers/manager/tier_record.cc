@@ -23,7 +23,7 @@ Status NoRecord(std::string_view what) {
 
 void AppendSum(std::string& bytes) { PutU32Little(bytes, Crc32c(bytes)); }
 
-// The bytes between the magic and the checksum.
+// Returns the bytes between the magic and the checksum.
 Result<std::string_view> BodyOf(std::string_view bytes,
                                 std::string_view magic) {
   if (!bytes.starts_with(magic) || bytes.size() < magic.size() + 4) {
@@ -37,7 +37,7 @@ Result<std::string_view> BodyOf(std::string_view bytes,
   return content.substr(magic.size());
 }
 
-// A count of things that take `bytes_min` bytes each at least.
+// Reads a count of items that take at least `bytes_min` bytes each.
 bool ReadCount(Cursor& cursor, uint64_t bytes_min, uint64_t& count) {
   return ReadVarint64(cursor, count) && count <= cursor.remaining() / bytes_min;
 }

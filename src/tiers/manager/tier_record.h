@@ -1,6 +1,6 @@
-// The records of a host about a step of the local tier, as bytes.
+// The records that a host keeps about a step of the local tier, as bytes.
 //
-//   `<step>.<epoch>.<save id>.r<rank>/`  what rank `rank` of the save wrote
+//   `<step>.<epoch>.<save id>.r<rank>/`  the part of rank `rank` of the save
 //     files/…    its part of the checkpoint, as SaveItemPart writes it
 //     group      GroupRecord: the same on all members of a parity group
 //     parity     the parity blocks that this member holds
@@ -8,10 +8,10 @@
 //     protected  empty: every group of the save has its parity
 //
 // A record is a magic line, varints, strings, little-endian CRC-32Cs, and the
-// CRC-32C of all that.
+// CRC-32C of all these bytes.
 // Thread-safety: values, pure functions. Units: bytes.
-// Errors: DataLoss for bytes that are not a record; nothing is allocated that
-// the bytes do not hold.
+// Errors: DataLoss for bytes that are not a record. No more memory is allocated
+// than the bytes justify.
 #pragma once
 
 #include <compare>
@@ -25,8 +25,8 @@
 
 namespace holdfast {
 
-// One save, told apart from all others. The order is that of time: a save of a
-// later manager is newer, whatever its step (tiered_manager.h).
+// The identity of one save. Saves are ordered by time: a save of a later
+// manager is newer, whatever its step (tiered_manager.h).
 struct TierStep {
   uint64_t epoch = 0;
   int64_t step = 0;
@@ -43,7 +43,7 @@ struct TierMember {
   auto operator<=>(const TierMember&) const = default;
 };
 std::string DirectoryNameOf(const TierMember& member);
-// Nullopt for names that nobody of us made.
+// Nullopt for names that DirectoryNameOf does not return.
 std::optional<TierMember> ParseDirectoryName(std::string_view name);
 
 struct TierFile {
@@ -51,11 +51,11 @@ struct TierFile {
   uint64_t byte_count = 0;
 };
 
-// The files of a member are one run of bytes, in the order of their paths, in
-// blocks of GroupRecord::block_bytes.
+// The files of a member form one sequence of bytes, in the order of their
+// paths, divided into blocks of GroupRecord::block_bytes.
 struct MemberRecord {
   std::vector<TierFile> files;
-  std::vector<uint32_t> block_sums;  // CRC-32C; one a block
+  std::vector<uint32_t> block_sums;  // CRC-32C; one per block
 
   uint64_t byte_count() const;
 };
@@ -63,7 +63,7 @@ std::string EncodeMemberRecord(const MemberRecord& record);
 Result<MemberRecord> DecodeMemberRecord(std::string_view bytes,
                                         uint64_t block_bytes);
 
-// Whether every rank of 0 to the highest is in exactly one group.
+// Whether every rank from 0 to the highest is in exactly one group.
 bool AreGroups(const std::vector<std::vector<int64_t>>& groups);
 
 struct GroupRecord {
@@ -71,9 +71,9 @@ struct GroupRecord {
   std::string item;  // the directory of the tree, below files/
   uint64_t block_bytes = 0;
   int64_t parity_count = 0;
-  // Ranks of the save, in the order of members; all of its groups.
+  // All groups of the save; in each, ranks of the save in the order of members.
   std::vector<std::vector<int64_t>> groups;
-  int64_t group = 0;                  // this one
+  int64_t group = 0;                  // the index of this group
   std::vector<std::string> hosts;     // by rank of the save; for messages
   std::vector<MemberRecord> members;  // of this group
 
@@ -85,7 +85,7 @@ struct GroupRecord {
 std::string EncodeGroupRecord(const GroupRecord& record);
 Result<GroupRecord> DecodeGroupRecord(std::string_view bytes);
 
-// The list of a single member, without a checksum: for messages.
+// The file list of a single member, without a checksum: for messages.
 std::string EncodeFileList(const std::vector<TierFile>& files);
 Result<std::vector<TierFile>> DecodeFileList(std::string_view bytes);
 

@@ -1,4 +1,4 @@
-// A step of the local tier made whole again by all ranks together.
+// All ranks together rebuild a step of the local tier.
 #include <algorithm>
 #include <map>
 
@@ -15,16 +15,16 @@
 namespace holdfast {
 namespace {
 
-// A block that goes bad between the look and the repair is found by the next
-// look.
+// A block that goes bad between the inspection and the repair is found by the
+// next inspection.
 constexpr int kAttemptCount = 3;
 
-// A thread that waits for blocks of peers does nothing else: with six, the
-// rebuilding of a host took a fifth less than with the two that two processors
-// would have.
+// A thread that waits for blocks of peers does nothing else: with six threads,
+// rebuilding a host took a fifth less time than with the two threads that two
+// processors would have.
 constexpr int kRebuildThreadsMin = 6;
 
-// Nothing else goes on meanwhile, so a restore takes all that there is.
+// Nothing else runs meanwhile, so a restore uses all processors.
 int RestoreThreadCount(const TieredManagerOptions& options) {
   return std::max(
       {options.thread_count, Executor().thread_count(), kRebuildThreadsMin});
@@ -48,8 +48,8 @@ class Recovery {
         holders_ = plan.holders();
         break;
       }
-      // Blocks that were good at the look have turned out bad: a new look sees
-      // it, and the next plan does without them.
+      // Blocks that were good in the inspection are now bad. A new inspection
+      // finds this, and the next plan avoids these blocks.
       if (repaired.code() != StatusCode::kDataLoss) return repaired;
       recovered.why_not = std::string(repaired.message());
       if (attempt + 1 == kAttemptCount) return recovered;
@@ -79,8 +79,8 @@ class Recovery {
     return PlanRecovery(reports);
   }
 
-  // Every block that this rank has is read. An unreadable block, whatever the
-  // reason, is as good as lost.
+  // Reads every block that this rank has. An unreadable block counts as lost,
+  // whatever the reason.
   RankReport Look() {
     RankReport report;
     const Result<std::vector<TierMember>> members = run_.steps->List();
@@ -135,7 +135,7 @@ class Recovery {
     return DecodeSums(bytes.view());
   }
 
-  // Takes the record of the group from another of its members.
+  // Copies the record of the group from another of its members.
   bool HealRecord(const TierMember& member) {
     for (size_t rank = 0; rank < inventory_.size(); ++rank) {
       for (const TierMember& other : inventory_[rank]) {
@@ -156,7 +156,7 @@ class Recovery {
     return false;
   }
 
-  // --- Repairs: all data first, then parity, which is made of data ---
+  // --- Repairs: all data first, then parity, which is made from data ---
 
   struct Task {
     const PlannedGroup* group;
@@ -192,7 +192,7 @@ class Recovery {
     return group_.Agree(At("rebuilt"), run_all(&Recovery::MarkRepaired));
   }
 
-  // The record of the task's group, from any member of it.
+  // Reads the record of the task's group from any of its members.
   Result<std::shared_ptr<const GroupRecord>> RecordFor(const Task& task) {
     Status failure = DataLossError("no member of the group is left");
     for (const PlannedMember& member : task.group->members) {
@@ -252,7 +252,7 @@ class Recovery {
     if (member.is_lost()) {
       blocks = AllBlocks(files->block_count());
     } else if (blocks.size() < sums.size()) {
-      // Blocks that stay keep their sums.
+      // Blocks that stay keep their checksums.
       HF_ASSIGN_OR_RETURN(sums, SumsOf(me));
     } else if (blocks.empty()) {
       return Status();
@@ -276,8 +276,8 @@ class Recovery {
     return run_.steps->MarkProtected({step_, task.member().rank});
   }
 
-  // Copies of members that another rank holds, now that all are whole: a host
-  // has come back with its own after it was made again elsewhere.
+  // Removes copies of members that another rank holds, now that all are intact:
+  // a host may have come back with its member after it was rebuilt elsewhere.
   Status RemoveSurplus() {
     const auto members = run_.steps->List();
     Status removed = members.status();
@@ -295,7 +295,7 @@ class Recovery {
            holders_[member.rank] == run_.rank();
   }
 
-  // --- The checkpoint, of all members' files ---
+  // --- The checkpoint, from all members' files ---
 
   Status Show(RecoveredStep& recovered) {
     std::string mine;
@@ -349,7 +349,7 @@ class Recovery {
   const TierStep step_;
   const std::vector<std::vector<TierMember>>& inventory_;
   const int thread_count_ = RestoreThreadCount(run_.options);
-  // There is no training that it could disturb.
+  // There is no training that this could disturb.
   RateLimit no_limit_{0, run_.peers->cancel()};
   std::vector<int64_t> holders_;
 };

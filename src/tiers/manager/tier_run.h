@@ -1,8 +1,8 @@
-// Shared by the parts of a TieredManager: options, this host's steps, the
-// peers, who is in which parity group.
+// The state that the parts of a TieredManager share: options, this host's
+// steps, the peers, the parity group of each rank.
 //
-// Thread-safety: const members and what is guarded here from any thread; the
-// parts are as they say.
+// Thread-safety: any thread may use const members and members guarded here; the
+// others are as safe as their types say.
 #pragma once
 
 #include <map>
@@ -21,8 +21,8 @@
 namespace holdfast {
 
 struct TierRun {
-  // The ranks meet about `options.run`: what they meet about must be the same
-  // on all, and directories are not.
+  // The ranks meet under the name `options.run`, which must be the same on all
+  // of them; directories are not.
   TieredManagerOptions options;
   std::unique_ptr<LocalSteps> steps;
   std::unique_ptr<ServedSteps> served;
@@ -45,39 +45,43 @@ struct TierRun {
 
 // --- Saving ---
 
-// A step on the local tier, of all ranks, with its parity. After a failure on
-// any rank nothing of it is left here. `step` is the same on all.
+// Saves a step, with its parity, to the local tier of all ranks. After a
+// failure on any rank, nothing of it is left on this one. `step` is the same on
+// all ranks.
 Status SaveToLocalTier(TierRun& run, ProcessGroup& group, const TierStep& step,
                        const Tree& tree, const TieredSaveOptions& options);
-// InvalidArgument for a file beside the tree that is not a plain path below the
-// step, lies in the tree's directory, or has a name of the checkpoint's own.
+// InvalidArgument for a file outside the tree whose path is not a plain path
+// below the step, is in the tree's directory, or is a name that the checkpoint
+// uses.
 Status CheckOwnFiles(const std::map<std::string, std::string>& files,
                      const std::string& item);
-// Ok when a restore of what all ranks have written has been planned, and found
-// possible; all ranks hear the same. `record`: of this rank's group; the parts
-// have their names. `own_files`: beside the tree, of this rank.
+// Ok when a restore of what all ranks have written has been planned and found
+// possible; all ranks get the same result. `record` belongs to this rank's
+// group; the parts have their final names. `own_files` are this rank's files
+// outside the tree.
 Status CheckRestorable(TierRun& run, ProcessGroup& group, const TierMember& me,
                        const GroupRecord& record,
                        const std::map<std::string, std::string>& own_files);
-// Removes what the options of the local tier do not keep.
+// Removes steps that the options of the local tier do not keep.
 Status RetireLocalSteps(TierRun& run);
-// Ok when the file system has room for `byte_count` more, steps that may go
-// being removed first; else ResourceExhausted.
+// Ok when the file system has room for `byte_count` more bytes, after removing
+// steps that may be removed; otherwise ResourceExhausted.
 Status MakeRoom(TierRun& run, uint64_t byte_count);
 
 // --- The shared tier ---
 
 struct SharedStep {
-  TierStep step;  // epoch 0 and no save id: not of a TieredManager
+  TierStep step;  // epoch 0, no save id: not from a TieredManager
   std::string name;
 };
-// Committed steps; oldest first. None when there is no shared tier.
+// Committed steps, oldest first; empty when there is no shared tier.
 Result<std::vector<SharedStep>> ListSharedSteps(
     const TieredManagerOptions& options);
-// Copies a step of the local tier there.
+// Copies a step of the local tier to the shared tier.
 Status CopyToSharedTier(TierRun& run, ProcessGroup& group,
                         const TierStep& step);
-// Removes what the options of the shared tier do not keep; for rank 0.
+// Removes steps that the options of the shared tier do not keep. Called by rank
+// 0.
 Status RetireSharedSteps(const TierRun& run);
 
 // --- Restoring ---
@@ -85,14 +89,14 @@ Status RetireSharedSteps(const TierRun& run);
 class StepFiles;
 
 struct RecoveredStep {
-  std::string why_not;  // it cannot be restored; else empty
+  std::string why_not;  // why it cannot be restored; empty if it can
   std::string item;
   std::vector<int64_t> rebuilt_ranks;
   uint64_t healed_block_count = 0;
   std::shared_ptr<StepFiles> files;
 };
-// Makes a step of the local tier whole again, if it can be. `inventory`: the
-// members that each rank has, as all told all.
+// Rebuilds a step of the local tier, if possible. `inventory` lists the members
+// that each rank has, as exchanged by all ranks.
 Result<RecoveredStep> RecoverStep(
     TierRun& run, ProcessGroup& group, const TierStep& step,
     const std::vector<std::vector<TierMember>>& inventory);

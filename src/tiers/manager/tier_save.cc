@@ -1,4 +1,4 @@
-// A step saved on the local tier: this rank's part, then its parity group's.
+// Saves a step to the local tier: this rank's part, then its group's parity.
 #include <algorithm>
 
 #include "engine/save/save_item.h"
@@ -11,6 +11,7 @@
 #include "holdfast/checkpoint.h"
 #include "holdfast/pending_save.h"
 #include "stores/place/make_directories.h"
+#include "stores/place/place.h"
 #include "stores/storage/directory_ops.h"
 #include "stores/storage/file_store.h"
 #include "tiers/manager/block_files.h"
@@ -20,7 +21,7 @@
 namespace holdfast {
 namespace {
 
-// The elements of an array that every rank has, for a save by all.
+// The elements of an array that every rank has, for a save by all ranks.
 class MemoryReader final : public ArrayReader {
  public:
   explicit MemoryReader(Array array) : array_(std::move(array)) {}
@@ -33,7 +34,8 @@ class MemoryReader final : public ArrayReader {
   const Array array_;
 };
 
-// Arrays that are whole on every rank, so that each rank writes a share.
+// Arrays that every rank has completely become sharded, so that each rank
+// writes a share of them.
 Tree Spread(const Tree& tree) {
   Tree spread = tree;
   if (!tree.is_leaf()) {
@@ -54,7 +56,7 @@ Tree Spread(const Tree& tree) {
           : std::make_shared<const ArrayTraits>(tree.array_traits()));
 }
 
-Status WriteItemOf(TierRun& run, const TierMember& me, const std::string& item,
+Status WriteItemOf(TierRun& run, const TierMember& me, const Place& item,
                    const Tree& tree) {
   const Stopwatch begun;
   const bool is_alone = run.peers->size() == 1;
@@ -67,15 +69,16 @@ Status WriteItemOf(TierRun& run, const TierMember& me, const std::string& item,
   return SavePlannedItem(item, plan, &part, begun).status();
 }
 
-// This rank's part of the checkpoint, with the sums of its blocks.
+// Writes this rank's part of the checkpoint, and computes its blocks'
+// checksums.
 Result<MemberRecord> WriteMember(TierRun& run, const TierMember& me,
                                  const Tree& tree,
                                  const TieredSaveOptions& options) {
   HF_RETURN_IF_ERROR(run.steps->Begin(me));
   const std::string directory =
       run.steps->TemporaryPathOf(me) + "/" + std::string(kTierFilesDirectory);
-  const std::string item = directory + "/" + run.options.item;
-  HF_RETURN_IF_ERROR(MakeDirectories(item, std::nullopt));
+  const Place item = Place(directory) / run.options.item;
+  HF_RETURN_IF_ERROR(MakeDirectories(item.path(), std::nullopt));
   HF_RETURN_IF_ERROR(WriteItemOf(run, me, item, tree));
   FileStore store(directory);
   for (const auto& [path, content] : options.files) {
@@ -100,7 +103,7 @@ int64_t GroupIndexOf(const TierRun& run) {
   return 0;
 }
 
-// The records of this rank's group, by a meeting of only the group.
+// Exchanges the records of this rank's group, within the group only.
 Result<GroupRecord> ExchangeRecords(TierRun& run, ProcessGroup& group,
                                     const TierStep& step,
                                     const MemberRecord& mine) {
@@ -158,7 +161,7 @@ Status StoreParity(TierRun& run, const TierMember& me,
                                                              target);
                                   }));
   HF_RETURN_IF_ERROR(files->Sync());
-  // The sums come last: without them a recovery takes no block for good.
+  // The checksums are written last: without them, a recovery trusts no block.
   FileStore store(directory);
   HF_RETURN_IF_ERROR(store.Write(kTierSumsFile, EncodeSums(sums)));
   const std::lock_guard lock(run.mutex);
@@ -166,20 +169,20 @@ Status StoreParity(TierRun& run, const TierMember& me,
   return Status();
 }
 
-// Protected on all ranks, or on none that knows of it.
+// Protected on all ranks, or not marked as protected on any rank.
 Status Protect(TierRun& run, ProcessGroup& group, const TierMember& me,
                std::shared_ptr<const GroupRecord> record) {
   Status stored;
   if (record->parity_count > 0) stored = StoreParity(run, me, record);
   HF_RETURN_IF_ERROR(group.Agree({"protect", run.options.run}, stored));
-  // It is, whether this rank can write it down or not; who does not know it
-  // keeps the step before, too.
+  // The step is protected, whether this rank can record that or not. A rank
+  // without the record also keeps the previous step.
   const Status marked = run.steps->MarkProtected(me);
   if (!marked.ok()) run.Warn(std::string(marked.message()));
   return Status();
 }
 
-// As well as it can: a member that stays is not a protected step.
+// Removes a member if possible. A member that stays is not a protected step.
 void RemoveMember(TierRun& run, const TierMember& member) {
   run.served->Forget(member);
   const Status removed = run.steps->Remove(member);
@@ -190,7 +193,7 @@ Status SaveMember(TierRun& run, ProcessGroup& group, const TierMember& me,
                   const Tree& tree, const TieredSaveOptions& options) {
   Stopwatch watch;
   const Result<MemberRecord> mine = WriteMember(run, me, tree, options);
-  // No rank gives its part a name before all have written theirs.
+  // No rank renames its part before all ranks have written theirs.
   HF_RETURN_IF_ERROR(group.Agree({"write", run.options.run}, mine.status()));
   const Result<GroupRecord> exchanged =
       ExchangeRecords(run, group, me.step, *mine);
@@ -200,7 +203,7 @@ Status SaveMember(TierRun& run, ProcessGroup& group, const TierMember& me,
   const double write_seconds = watch.Lap();
   const Status restorable =
       CheckRestorable(run, group, me, *exchanged, options.files);
-  // Every restore would look at it in vain.
+  // Removed, because every restore would inspect it in vain.
   if (IsDamage(restorable)) RemoveMember(run, me);
   HF_RETURN_IF_ERROR(restorable);
   const uint64_t received_before = run.peers->received_bytes();
@@ -226,7 +229,7 @@ std::vector<KeptStep> KeptStepsOf(TierRun& run,
     KeptStep& step = kept.back();
     // A step counts as protected when all of its members on this host are.
     step.is_protected = step.is_protected && run.steps->IsProtected(member);
-    // Only a bound asks for it, and it costs a walk of the files.
+    // The size matters only with a limit, and computing it walks the files.
     if (has_bytes) step.byte_count += run.steps->BytesOf(member);
     const std::lock_guard lock(run.mutex);
     step.is_in_use = run.in_use.contains(member.step);
@@ -260,7 +263,8 @@ Status SaveToLocalTier(TierRun& run, ProcessGroup& group, const TierStep& step,
   const TierMember me{step, run.rank()};
   const Status saved = SaveMember(run, group, me, tree, options);
   if (saved.ok()) return saved;
-  // A member that has its name stays: others may have protected it already.
+  // A member that has its final name stays: others may have protected it
+  // already.
   static_cast<void>(run.steps->Abandon(me));
   return saved;
 }

@@ -13,7 +13,7 @@
 #include "ground/base/sha256.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/string_coding.h"
-#include "stores/place/open_store.h"
+#include "stores/place/place.h"
 #include "tiers/manager/step_files.h"
 #include "tiers/manager/tier_run.h"
 #include "tiers/parity/placement.h"
@@ -21,10 +21,10 @@
 namespace holdfast {
 namespace {
 
-// That a rank which ends waits for the others.
+// How long an exiting rank waits for the others.
 constexpr double kFarewellSeconds = 30;
 
-// A copy of a step that a restore may take.
+// A copy of a step that a restore may choose.
 struct Candidate {
   TierStep step;
   bool is_local = false;
@@ -33,14 +33,14 @@ struct Candidate {
   std::string id() const {
     return is_local ? "local:" + step.save_id : "shared:" + name;
   }
-  // Newest first; of one save the local copy.
+  // Newest first; of one save, the local copy first.
   bool operator<(const Candidate& other) const {
     if (step != other.step) return step > other.step;
     return is_local && !other.is_local;
   }
 };
 
-// The inventory of a rank when a restore begins, for the others.
+// The steps that a rank has when a restore begins, to be sent to the others.
 struct Inventory {
   std::vector<TierMember> members;
   std::vector<SharedStep> shared;  // rank 0's
@@ -63,7 +63,7 @@ std::string EncodeInventory(const Inventory& inventory) {
 }
 
 bool ReadInventory(Cursor& cursor, Inventory& inventory) {
-  // A count is believed only as far as the bytes can hold so many entries.
+  // A count is trusted only as far as the bytes can hold so many entries.
   uint64_t count = 0;
   if (!ReadVarint64(cursor, count) || count > cursor.remaining()) return false;
   for (uint64_t i = 0; i < count; ++i) {
@@ -187,7 +187,7 @@ class TieredManagerImpl final : public TieredManager {
   std::unique_ptr<ProcessGroup> drains_;   // of drainer_
 
   std::thread saver_;
-  Status save_status_;  // of the last save, when saver_ has been joined
+  Status save_status_;  // of the last save, once saver_ was joined
 
   std::thread drainer_;
   std::mutex drain_mutex_;
@@ -203,7 +203,7 @@ class TieredManagerImpl final : public TieredManager {
 
 Status TieredManagerImpl::Start(ProcessGroup* group) {
   HF_RETURN_IF_ERROR(CheckOptions(run_.options));
-  // All ranks hear when one cannot begin.
+  // All ranks are told when one cannot begin.
   const auto agree = [&](const Status& mine) {
     return group == nullptr ? mine
                             : group->Agree({"open", run_.options.run}, mine);
@@ -248,7 +248,7 @@ Status TieredManagerImpl::Place() {
   return Status();
 }
 
-// One more than the highest that any rank, or the shared tier, knows.
+// Chooses one more than the highest epoch that any rank or the shared tier has.
 Status TieredManagerImpl::ChooseEpoch() {
   uint64_t known = 0;
   Status status;
@@ -299,7 +299,7 @@ Result<bool> TieredManagerImpl::Save(int64_t step, const Tree& tree,
     return InvalidArgumentError("tiered manager: there is no shared tier");
   }
   if (!options.force && !ShouldSave(step)) return false;
-  // The save before is over then, and its failure is this call's.
+  // The previous save is finished by then, and this call returns its failure.
   HF_RETURN_IF_ERROR(WaitProtected());
   saver_ = std::thread([this, step, tree, options] {
     save_status_ = CatchBadAlloc([&] { return SaveStep(step, tree, options); });
@@ -340,7 +340,8 @@ Status TieredManagerImpl::WaitProtected() {
 
 void TieredManagerImpl::StartDrain(const TierStep& step) {
   {
-    // Before it is queued, so that it is not retired before it is copied.
+    // Marked before it is queued, so that it is not removed before it is
+    // copied.
     const std::lock_guard lock(run_.mutex);
     run_.in_use.insert(step);
   }
@@ -359,7 +360,7 @@ void TieredManagerImpl::DrainAll() {
                         [&] { return !to_drain_.empty() || is_closing_; });
     if (to_drain_.empty()) return;
     const TierStep step = to_drain_.front();
-    // A copy takes long: StartDrain goes on meanwhile.
+    // A copy takes long, so the lock is released for StartDrain.
     lock.unlock();
     const Status status = CatchBadAlloc([&] { return Drain(step); });
     {
@@ -396,11 +397,11 @@ Result<std::vector<Candidate>> TieredManagerImpl::FindCandidates(
   Inventory mine;
   Status status;
   auto members = run_.steps->List();
-  // A rank whose disk cannot be listed has nothing.
+  // A rank whose disk cannot be listed has no members.
   if (members.ok()) mine.members = *std::move(members);
   if (run_.rank() == 0) {
     auto shared = ListSharedSteps(run_.options);
-    // The local tier does without.
+    // The local tier works without the shared tier.
     if (shared.ok()) mine.shared = *std::move(shared);
     if (!shared.ok()) run_.Warn(std::string(shared.status().message()));
   }
@@ -510,14 +511,14 @@ Result<TierRestore> TieredManagerImpl::OpenInCall(
         " tier is skipped: " + std::string(opened.message()));
     if (run_.rank() == 0) run_.Warn(restore.notes.back());
   }
-  // A run that is told that there is no step begins anew.
+  // NotFound would make a run start anew, so steps that failed are DataLoss.
   if (!restore.notes.empty()) {
     return DataLossError(NoStepText(step, restore.notes));
   }
   return NotFoundError(NoStepText(step, {}));
 }
 
-// A step that the run which saved it did not live to copy.
+// A step that its run should have copied to the shared tier, but did not.
 bool TieredManagerImpl::IsDueStill(
     const Candidate& candidate,
     const std::vector<Candidate>& candidates) const {
@@ -533,9 +534,10 @@ Result<std::string> TieredManagerImpl::ReadFile(const std::string& path) {
   if (opened_files_ == nullptr && opened_path_.empty()) {
     return FailedPreconditionError("tiered manager: no step is open");
   }
-  Result<Bytes> bytes = opened_files_ != nullptr
-                            ? opened_files_->Read(path)
-                            : StoreAt(opened_path_)->Read(path);
+  Result<Bytes> bytes =
+      opened_files_ != nullptr
+          ? opened_files_->Read(path)
+          : holdfast::Place(opened_path_).OpenStore()->Read(path);
   HF_RETURN_IF_ERROR(bytes.status());
   return bytes->ToString();
 }
@@ -580,9 +582,9 @@ Status TieredManagerImpl::Close() {
     drain_changed_.notify_all();
   }
   if (drainer_.joinable()) drainer_.join();
-  // Nobody goes while others still read from it. A rank that has the answer
-  // goes, and may be gone before rank 0 knows that it came: so a failure means
-  // nothing.
+  // No rank exits while others still read from it. A rank that has its answer
+  // exits, possibly before rank 0 knows that the answer arrived, so a failure
+  // here is ignored.
   if (control_ != nullptr) {
     static_cast<void>(control_->Agree(
         {"close", run_.options.run, kFarewellSeconds}, Status()));

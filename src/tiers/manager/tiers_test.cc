@@ -1,5 +1,5 @@
-// Hosts as threads of this process, each with a directory and a manager of its
-// own: saved, lost in every way there is, and restored.
+// Hosts are threads of this process, each with its own directory and manager.
+// They save, are lost in every possible way, and restore.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ TEST(TierRecordTest, KnowsItsOwnDirectoryNamesAlone) {
 
 TEST(StepsToRemoveTest, KeepsTheLastProtectedStepWhatever) {
   const auto step = [](int64_t n) { return TierStep{1, n, kSaveId}; };
-  // The newest is not protected yet.
+  // The newest step is not protected yet.
   std::vector<KeptStep> steps = {{step(1), true, false, 100},
                                  {step(2), true, false, 100},
                                  {step(3), false, false, 100}};
@@ -102,7 +102,7 @@ TEST(StepsToRemoveTest, KeepsTheLastProtectedStepWhatever) {
   EXPECT_THAT(StepsToRemove(steps, 1, 0), IsEmpty());
   steps = {{step(1), false, false, 1}, {step(2), false, false, 1}};
   EXPECT_THAT(StepsToRemove(steps, 1, 1), IsEmpty());
-  // A step that failed before the newest protected step is of no use.
+  // An unprotected step older than the newest protected step is useless.
   steps = {{step(1), false, false, 1}, {step(2), true, false, 1}};
   EXPECT_THAT(StepsToRemove(steps, 5, 0), ElementsAre(step(1)));
 }
@@ -158,7 +158,7 @@ Tree StateAt(int64_t step) {
                      {"step", step}});
 }
 
-// Ok when the step that was opened is StateAt its number, bit for bit.
+// Ok when the opened step equals StateAt its number, bit for bit.
 Status CheckState(const TierRestore& restore) {
   const Tree wanted = StateAt(restore.step);
   for (const char* name : {"a", "b", "c", "step"}) {
@@ -204,7 +204,8 @@ class TieredManagerTest : public testing::Test {
 
   using Work = std::function<Status(TieredManager& manager, int64_t rank)>;
 
-  // One run: rank i is on hosts[i]. The failures of all ranks.
+  // Does one run in which rank i is on hosts[i], and returns all ranks'
+  // failures.
   std::vector<Status> Run(const std::vector<int64_t>& hosts, const Work& work) {
     auto transports = MakeThreadTransports(hosts.size());
     std::vector<Status> statuses(hosts.size());
@@ -256,7 +257,7 @@ class TieredManagerTest : public testing::Test {
     };
   }
 
-  // The directory of the host's one step.
+  // The directory of the only step on the host.
   std::string StepPathOf(int64_t host) const {
     for (const auto& entry : fs::directory_iterator(HostPath(host) + "/run")) {
       return entry.path();
@@ -331,7 +332,7 @@ TEST_F(TieredManagerTest, AnyHostOfAGroupMayBeLost) {
     RunOk({0, 1, 2, 3}, SaveSteps({lost + 1}));
     fs::remove_all(HostPath(lost));
     RunOk({0, 1, 2, 3}, RestoreIs({lost + 1, "parity", {lost}}));
-    // It has been made again, with its parity.
+    // It has been rebuilt, with its parity.
     RunOk({0, 1, 2, 3}, RestoreIs({lost + 1, "local", {}}));
   }
 }
@@ -373,7 +374,7 @@ TEST_F(TieredManagerTest, TooMuchLostFallsBackToTheSharedTierInWords) {
     EXPECT_THAT(restore.notes.at(0), HasSubstr("ranks 1, 2 of the save lost"));
     return Status();
   });
-  // A plain checkpoint, which needs none of the hosts.
+  // A plain checkpoint, which needs no host.
   const auto loaded = OpenCheckpoint(SharedPath() + "/2");
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   EXPECT_EQ((*loaded)->leaves().size(), 4u);
@@ -392,7 +393,8 @@ TEST_F(TieredManagerTest, SavesKeepToTheirRatesAndRestoresHaveNone) {
     EXPECT_GE(SecondsSince(begun) * kRate, received - 512);
     return Status();
   });
-  // A host that is made again would take hours.
+  // At this rate, rebuilding a host would take hours, so the limit must not
+  // apply.
   options_.parity.bytes_per_second_max = 1;
   fs::remove_all(HostPath(2));
   RunOk({0, 1, 2, 3}, RestoreIs({1, "parity", {2}}));
@@ -417,7 +419,7 @@ TEST_F(TieredManagerTest, AStepThatWasDueIsCopiedByTheNextManager) {
   EXPECT_TRUE(VerifyCheckpoint(SharedPath() + "/2")->damages.empty());
 }
 
-// Rank 0 is a host that has no part of it, beside all that have.
+// Rank 0 is on a host that has no part of the step; all other hosts have parts.
 TEST_F(TieredManagerTest, AStepThatWasDueIsCopiedByMoreHostsThanSavedIt) {
   RunOk({0, 1, 2, 3}, SaveSteps({2}));
   options_.shared.save_every = 2;
@@ -487,7 +489,7 @@ TEST_F(TieredManagerTest, DamageOfEveryFileIsHealed) {
                           manager.Restore(CheckState));
       EXPECT_EQ(restore.step, 9);
       EXPECT_THAT(restore.rebuilt_ranks, IsEmpty());
-      // A record is taken from another rank; else blocks are made again.
+      // A record is copied from another rank; blocks are rebuilt.
       if (!path.ends_with("/group")) {
         EXPECT_GE(restore.healed_block_count, 1u) << path;
       }
@@ -510,13 +512,13 @@ TEST_F(TieredManagerTest, ArraysInFilesOfTheirOwnAreRestoredToo) {
 
 TEST_F(TieredManagerTest, AnOldTimelineNeverWins) {
   RunOk({0, 1, 2, 3}, SaveSteps({100}));
-  // Host 3 is away with its part of step 100; the others start anew.
+  // Host 3 is absent with its part of step 100; the others start anew.
   fs::rename(HostPath(3), HostPath(3) + ".away");
   for (int64_t host = 0; host < 3; ++host) {
     fs::rename(HostPath(host), HostPath(host) + ".old");
     fs::create_directories(HostPath(host));
   }
-  // Its run knows of step 100 only by one host.
+  // This run knows of step 100 only from one host.
   fs::rename(HostPath(0) + ".old", HostPath(0));
   RunOk({0, 1, 2, 4}, SaveSteps({60}));
   fs::remove_all(HostPath(4));
@@ -568,7 +570,7 @@ TEST_F(TieredManagerTest, ADirectoryIsOneProcessAtATime) {
 }
 
 TEST_F(TieredManagerTest, AllHearOfARankThatCannotBegin) {
-  // Two ranks of one directory, beside two that are well.
+  // Two ranks use the same directory; the other two are fine.
   for (const Status& status :
        Run({0, 1, 1, 2}, [](TieredManager&, int64_t) { return Status(); })) {
     EXPECT_EQ(status.code(), StatusCode::kAlreadyExists) << status.ToString();
@@ -597,7 +599,8 @@ TEST_F(TieredManagerTest, ARankWithoutATreeFailsTheSaveOfAll) {
   RunOk({0, 1, 2, 3}, RestoreIs({2, "local", {}}));
 }
 
-// A save on all ranks that fails with `code`, and leaves the step before.
+// Expects a save to fail on all ranks with `code`, and to keep the previous
+// step.
 void ExpectRefused(TieredManager& manager, const Tree& tree,
                    const TieredSaveOptions& options, StatusCode code,
                    const std::string& why) {
@@ -763,7 +766,8 @@ TEST_F(TieredManagerTest, SpaceIsWhatTheParityPromises) {
       if (entry.is_regular_file()) data_bytes += entry.file_size();
     }
   }
-  // n = 3, m = 1; the parts of this small state differ by a few blocks.
+  // n = 3, m = 1; the sizes of the parts of this small state differ by a few
+  // blocks.
   EXPECT_LE(parity_bytes, data_bytes / 3 * 5 / 4);
 }
 

@@ -12,12 +12,12 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kShardCountMax = 255;
-// The bytes that isa-l's code takes at a time: its counts are ints, and its
-// vectors are whole ones of the widest registers.
+// The most bytes per call of isa-l, which counts in ints, and the width of its
+// widest vectors.
 constexpr size_t kVectorBytes = 64;
 constexpr size_t kRunBytesMax = size_t{1} << 30;
 
-// Products of one coefficient with 0..15 and with 0, 16, .. 240.
+// Products of one coefficient with 0..15 and with 0, 16, ..., 240.
 using ProductTable = std::array<unsigned char, 32>;
 
 ProductTable ProductsOf(uint8_t coefficient) {
@@ -27,9 +27,10 @@ ProductTable ProductsOf(uint8_t coefficient) {
   return table;
 }
 
-// Arithmetic of the field that isa-l's vectors have: GF(2^8) by x^8 + x^4 + x^3
-// + x^2 + 1. Not by isa-l's own functions: its gf_mul has the name of one of
-// libcrypto's, and a program that links both calls the wrong one.
+// Arithmetic of the field that isa-l uses: GF(2^8) with the polynomial x^8 +
+// x^4 + x^3 + x^2 + 1. isa-l's own function gf_mul is not called, because
+// libcrypto has a function with that name, and a program that links both calls
+// the wrong one.
 uint8_t Product(uint8_t a, uint8_t b) {
   constexpr int kPolynomial = 0x11D;
   int product = 0;
@@ -48,8 +49,8 @@ uint8_t Inverse(uint8_t a) {
   return inverse;
 }
 
-// By Gauss and Jordan, of a square part of a Cauchy matrix: none of the parts
-// on its way is singular, so no rows are exchanged.
+// Inverts a square part of a Cauchy matrix by Gauss-Jordan elimination. No
+// intermediate part is singular, so no rows are exchanged.
 std::vector<uint8_t> InverseOf(std::vector<uint8_t> square, size_t side) {
   std::vector<uint8_t> inverse(square.size());
   for (size_t i = 0; i < side; ++i) inverse[i * side + i] = 1;
@@ -83,7 +84,7 @@ ErasureCode::ErasureCode(int64_t data_count, int64_t parity_count)
     coefficients_.assign(n, 1);
     return;
   }
-  // A Cauchy matrix: 1 / (x + y) for numbers that all differ.
+  // A Cauchy matrix: 1 / (x + y) for numbers that are all different.
   for (size_t i = n; i < n + m; ++i) {
     for (size_t j = 0; j < n; ++j) {
       coefficients_.push_back(Inverse(static_cast<uint8_t>(i ^ j)));
@@ -119,7 +120,7 @@ void AddProduct(uint8_t coefficient, std::span<const char> source,
   while (source.size() - done >= kVectorBytes) {
     const size_t left = source.size() - done;
     const size_t count = std::min(left - left % kVectorBytes, kRunBytesMax);
-    // isa-l writes only to the target, whatever its types say.
+    // isa-l writes only to the target, although its parameter is not const.
     auto* const from = const_cast<unsigned char*>(
         reinterpret_cast<const unsigned char*>(source.data() + done));
     auto* const to = reinterpret_cast<unsigned char*>(target.data() + done);
@@ -128,7 +129,7 @@ void AddProduct(uint8_t coefficient, std::span<const char> source,
   }
   for (; done < source.size(); ++done) {
     const auto byte = static_cast<unsigned char>(source[done]);
-    // A byte's product is the sum of those of its two halves.
+    // The product of a byte is the sum of the products of its two halves.
     const int product = table[byte & 15] ^ table[size_t{16} + (byte >> 4)];
     target[done] = static_cast<char>(target[done] ^ product);
   }
@@ -150,9 +151,10 @@ Result<std::vector<ErasureCode::Term>> ErasureCode::TermsOf(
     return InvalidArgumentError("an erasure code has no shard " +
                                 std::to_string(wanted));
   }
-  // The wanted shard is made of the others, even where it is available.
+  // The wanted shard is computed from the others, even if it is available.
   is_there[static_cast<size_t>(wanted)] = false;
-  // As many parities as data shards are missing say what these are.
+  // As many parity shards as data shards are missing determine the missing
+  // shards.
   std::vector<size_t> missing, parities;
   for (size_t j = 0; j < n; ++j) {
     if (!is_there[j]) missing.push_back(j);
@@ -172,8 +174,8 @@ Result<std::vector<ErasureCode::Term>> ErasureCode::TermsOf(
   }
   const std::vector<uint8_t> inverse = InverseOf(std::move(square), side);
 
-  // `wanted` as a sum of data shards, in which each missing one is replaced by
-  // a sum of parities and of existing data shards.
+  // `wanted` as a sum of data shards, in which each missing shard is replaced
+  // by a sum of parity and existing data shards.
   const auto factor = [&](size_t data) -> uint8_t {
     const auto w = static_cast<size_t>(wanted);
     return w < n ? w == data : coefficients_[(w - n) * n + data];

@@ -1,13 +1,15 @@
-// ErasureCode: n data shards and m parity shards, any n of which give the rest.
+// ErasureCode: n data shards and m parity shards, any n of which determine the
+// others.
 //
 // A systematic Reed-Solomon code over GF(2^8) (polynomial 0x11D): a parity byte
 // is the sum, over the data shards, of a coefficient times the byte at the same
-// place. The coefficients are a Cauchy matrix, every square part of which can
-// be inverted; with one parity all are 1, and the parity is the XOR. They are
-// part of what is on disk: the same n and m always have the same.
-// Thread-safety: values; any thread. Ownership: borrows what it is given.
-// Units: bytes. Errors: InvalidArgument for counts and shards that cannot be;
-// DataLoss where too little is left.
+// offset. The coefficients are a Cauchy matrix, whose square submatrices are
+// all invertible; with one parity shard, all coefficients are 1, and the parity
+// is the XOR. They determine what is on disk: the same n and m always have the
+// same coefficients.
+// Thread-safety: values; any thread. Ownership: borrows its arguments.
+// Units: bytes. Errors: InvalidArgument for impossible counts and shards;
+// DataLoss if too few shards are left.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,8 @@ namespace holdfast {
 
 class ErasureCode {
  public:
-  // data_count >= 1, parity_count >= 0, together at most 255.
+  // REQUIRES: data_count >= 1, parity_count >= 0, together at most 255;
+  // otherwise InvalidArgument.
   static Result<ErasureCode> Make(int64_t data_count, int64_t parity_count);
 
   int64_t data_count() const { return data_count_; }
@@ -33,9 +36,9 @@ class ErasureCode {
     uint8_t coefficient;  // not 0
   };
   // Shards 0..n-1 are data, n..n+m-1 parity. The sum of coefficient * shard
-  // over the terms is shard `wanted`; data shards come first, and parity is
-  // used only for what is missing of them. That `wanted` itself is available
-  // is ignored. DataLoss when fewer than n of the others are.
+  // over the terms is shard `wanted`. Data shards are preferred, and parity is
+  // used only for missing data. Shard `wanted` is never a term, even if it is
+  // available. DataLoss when fewer than n other shards are available.
   Result<std::vector<Term>> TermsOf(int64_t wanted,
                                     std::span<const int64_t> available) const;
 
@@ -47,8 +50,8 @@ class ErasureCode {
   std::vector<uint8_t> coefficients_;  // a row of data_count_ for each parity
 };
 
-// target[i] ^= coefficient * source[i] for i < source.size().
-// REQUIRES: source.size() <= target.size(); they do not overlap.
+// Adds: target[i] ^= coefficient * source[i] for i < source.size(). REQUIRES:
+// source.size() <= target.size(); they do not overlap.
 void AddProduct(uint8_t coefficient, std::span<const char> source,
                 std::span<char> target);
 

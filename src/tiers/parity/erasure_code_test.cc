@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Bit by bit: the slow and obvious twin.
+// The slow and obvious twin, bit by bit.
 uint8_t SlowProduct(uint8_t a, uint8_t b) {
   unsigned product = 0, shifted = a;
   for (int bit = 0; bit < 8; ++bit) {
@@ -58,7 +58,7 @@ TEST(ErasureCodeTest, AddProductIsItsSlowTwin) {
   std::mt19937 random(1);
   for (int c = 0; c < 256; ++c) {
     for (const size_t byte_count : {0, 1, 15, 63, 64, 65, 127, 128, 1000}) {
-      // Not aligned, and the target is longer.
+      // The bytes are not aligned, and the target is longer than the source.
       const std::string source = RandomText(random, byte_count + 1);
       std::string target = RandomText(random, byte_count + 70);
       std::string want = target;
@@ -88,7 +88,7 @@ TEST(ErasureCodeTest, CoefficientsAreThoseOfTheFormat) {
   for (int64_t j = 0; j < 254; ++j) EXPECT_EQ(one->coefficient(0, j), 1);
 }
 
-// Every shard is made again from the others, whichever are lost.
+// Every shard is rebuilt from the others, whichever are lost.
 void CheckAllLosses(int64_t n, int64_t m) {
   SCOPED_TRACE(std::to_string(n) + "+" + std::to_string(m));
   const auto code = ErasureCode::Make(n, m);
@@ -156,7 +156,7 @@ TEST(ErasureCodeTest, DataIsUsedBeforeParity) {
   const auto code = ErasureCode::Make(3, 2);
   ASSERT_TRUE(code.ok());
   const std::vector<int64_t> all = {4, 3, 2, 1, 0};
-  const auto data = code->TermsOf(1, all);  // 1 is there, and is not used
+  const auto data = code->TermsOf(1, all);  // 1 is available, but not used
   ASSERT_TRUE(data.ok());
   ASSERT_EQ(data->size(), 3u);
   EXPECT_EQ((*data)[0].shard, 0);
@@ -194,7 +194,7 @@ TEST(ErasureCodeTest, WhatCannotBeIsRefused) {
   }
   EXPECT_EQ(code->TermsOf(0, std::vector<int64_t>{1, 2, 5}).status().code(),
             StatusCode::kInvalidArgument);
-  // One shard named twice is one.
+  // A shard that is named twice counts once.
   const Status lost = code->TermsOf(0, std::vector<int64_t>{1, 2, 2}).status();
   EXPECT_EQ(lost.code(), StatusCode::kDataLoss);
   EXPECT_THAT(lost.message(), HasSubstr("got 2, want 3"));

@@ -95,7 +95,7 @@ TEST(PlacementTest, EveryPlanKeepsItsPromises) {
       }
       ASSERT_LE(highest - fewest, 1);
     }
-    // Taking away the fullest domains one after the other, by hand.
+    // Removes the fullest domains one after the other, by hand.
     int64_t covered = rank_count;
     for (auto& count : counts) {
       int64_t lost = 0, gone = 0;

@@ -1,7 +1,7 @@
-// StripeLayout: where the parity of a group of members lies, worked out by any
-// of them by itself.
+// StripeLayout: the places of a group's parity, which every member can compute
+// by itself.
 //
-// A group has g = n + m members, each with data of its own, cut into blocks of
+// A group has g = n + m members, each with its own data, divided into blocks of
 // block_bytes (the last is shorter). Row r has g stripes t = 0..g-1, each of n
 // data blocks and m parity blocks on g members, one on each: parity p on member
 // (t + p) mod g, data position j on member (t + m + j) mod g. So parity is
@@ -10,10 +10,11 @@
 //                                 t = (i - m - j) mod g, at k * block_bytes
 //   parity block q of member i:   row q / m, p = q % m, t = (i - p) mod g,
 //                                 at q * block_bytes of its parity bytes
-// A stripe is as long as its longest data block; a shorter block, or one that
-// is not there, counts as zeros behind its end. Parity blocks of no bytes after
-// a member's last other one are not stored. Thread-safety: values; any thread.
-// Units: bytes. Errors: InvalidArgument for counts and sizes that cannot be.
+// A stripe is as long as its longest data block; a shorter or missing block is
+// padded with zeros. Trailing parity blocks of a member that have no bytes are
+// not stored.
+// Thread-safety: values; any thread. Units: bytes.
+// Errors: InvalidArgument for impossible counts and sizes.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +29,13 @@ struct StripeShard {
   bool is_parity;
   int64_t block;        // of the member's data, or of its parity
   uint64_t offset;      // in the member's data or parity bytes
-  uint64_t byte_count;  // stored; what is missing to the stripe's is zeros
+  uint64_t byte_count;  // stored; the rest of the stripe is zeros
 };
 
 class StripeLayout {
  public:
-  // The members' data; more than parity_count and at most 255 of them, each of
-  // at most 2^53 bytes; blocks of 1 to 2^40 bytes.
+  // `data_bytes` are the sizes of the members' data: more than parity_count and
+  // at most 255 members, each of at most 2^53 bytes; blocks of 1 to 2^40 bytes.
   static Result<StripeLayout> Make(std::vector<uint64_t> data_bytes,
                                    int64_t parity_count, uint64_t block_bytes);
 
@@ -43,14 +44,14 @@ class StripeLayout {
   int64_t parity_count() const { return parity_count_; }
   uint64_t block_bytes() const { return block_bytes_; }
 
-  // REQUIRES, of all that follow: member and block in range.
+  // REQUIRES, for all functions below: member and block are in range.
   int64_t data_block_count(int64_t member) const;
   int64_t parity_block_count(int64_t member) const;
   uint64_t parity_bytes(int64_t member) const;
 
   struct Stripe {
     std::vector<StripeShard> shards;  // data 0..n-1, parity n..n+m-1
-    int64_t own;                      // which of them was asked for
+    int64_t own;                      // index of the requested shard
     uint64_t byte_count;
   };
   Stripe OfData(int64_t member, int64_t block) const;

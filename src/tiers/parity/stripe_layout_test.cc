@@ -80,7 +80,7 @@ void CheckLayout(const std::vector<uint64_t>& sizes, int64_t m,
   const StripeLayout layout = Laid(sizes, m, block_bytes);
   const auto g = static_cast<int64_t>(sizes.size());
   const int64_t n = g - m;
-  std::map<std::vector<Block>, int64_t> stripes;  // and how often asked for
+  std::map<std::vector<Block>, int64_t> stripes;  // and how often requested
   std::set<Block> seen;
   int64_t blocks_max = 0;
   const auto check = [&](const StripeLayout::Stripe& stripe,
@@ -102,7 +102,7 @@ void CheckLayout(const std::vector<uint64_t>& sizes, int64_t m,
           shard.offset < size ? std::min(block_bytes, size - shard.offset) : 0;
       if (shard.is_parity) {
         ASSERT_EQ(shard.byte_count, stripe.byte_count);
-        ASSERT_LE(shard.byte_count, there);  // a last one is exactly as long
+        ASSERT_LE(shard.byte_count, there);  // the last is exactly as long
       } else {
         ASSERT_EQ(shard.byte_count, there);
         byte_count = std::max(byte_count, there);
@@ -162,7 +162,7 @@ TEST(StripeLayoutTest, EqualMembersHaveEqualParity) {
   }
 }
 
-// Shard by shard over real bytes, with the files cut as the layout says.
+// Rebuilds shard by shard with real bytes, with files cut as the layout says.
 TEST(StripeLayoutTest, LostMembersComeBackByTheCode) {
   std::mt19937 random(9);
   const std::vector<uint64_t> sizes = {100, 0, 64, 333, 17, 200};

@@ -28,13 +28,13 @@ struct PeerClient::Question {
   AnswerCheck check;
 };
 
-// The outcome of one try.
+// The result of one attempt.
 struct PeerClient::Attempt {
   uint64_t answer_bytes = 0;  // received
   bool keeps_connection = false;
 };
 
-// The right to one connection to a peer: a kept one, or to open one.
+// The right to use one connection to a peer: a kept one, or a new one.
 class PeerClient::Turn {
  public:
   Turn(PeerClient& client, Pool& pool) : client_(client), pool_(pool) {}
@@ -51,14 +51,14 @@ class PeerClient::Turn {
 
  private:
   PeerClient& client_;
-  Pool& pool_;  // of a map, which never loses one
+  Pool& pool_;  // in a map that never erases one
   std::optional<PeerSocket> kept_;
 };
 
 PeerClient::PeerClient(const PeerClientOptions& options) : options_(options) {}
 
-// A server that has too many strangers may end a connection before it knows who
-// this is: nothing was asked yet.
+// A server with too many strangers may end a connection before it knows this
+// client. Then connecting is retried, since no request was sent yet.
 Result<PeerSocket> PeerClient::Open(const PeerAddress& peer,
                                     const PeerWait& call_wait) {
   PeerWait wait = call_wait;
@@ -75,7 +75,7 @@ Result<PeerSocket> PeerClient::Open(const PeerAddress& peer,
   }
 }
 
-// Proves, and is proved, that both know the secret.
+// Proves that this client has the secret, and checks the server's proof.
 Status PeerClient::Join(PeerSocket& socket, const PeerWait& wait) {
   const std::string nonce = RandomPeerNonce();
   HF_RETURN_IF_ERROR(socket.Send(EncodePeerHello(nonce), {}, wait).status());
@@ -114,7 +114,8 @@ Result<Bytes> PeerClient::CallOnce(PeerSocket& socket, const Question& question,
   const bool is_ok = answer.code == StatusCode::kOk;
   const bool fills = is_ok && !target.empty();
   const uint64_t byte_count = answer.payload_bytes;
-  // Before any byte comes, so that none is written past the target.
+  // Checked before any byte is received, so that no byte is written past the
+  // target.
   if (fills && byte_count != target.size()) {
     return DataLossError("the answer has another size (got " +
                          std::to_string(byte_count) + " bytes, want " +
@@ -143,7 +144,8 @@ Result<Bytes> PeerClient::CallOnce(PeerSocket& socket, const Question& question,
   if (answer.has_crc && Crc32c({place, byte_count}) != answer.payload_crc) {
     return DataLossError("the answer came with another checksum");
   }
-  // A peer that answered before it had the whole request reads no more.
+  // A peer that answered before it had the complete request reads no more of
+  // it.
   attempt.keeps_connection = is_sent;
   if (!is_ok) {
     return Status(answer.code, std::string(place, byte_count));
@@ -169,14 +171,15 @@ Result<Bytes> PeerClient::CallInTurn(const PeerAddress& peer,
     pool.idle.pop_back();
   }
   lock.unlock();
-  // From here on `turn` gives the right back, however this ends.
+  // From here on, `turn` returns the right, however this ends.
   Turn turn(*this, pool);
   if (kept && kept->IsQuiet()) {
     Attempt attempt;
     auto answer = CallOnce(*kept, question, wait, attempt);
     if (attempt.keeps_connection) turn.Keep(*std::move(kept));
-    // The peer may have ended a kept connection while it was idle: when no byte
-    // of an answer has come, the request goes over a new one.
+    // The peer may have ended a kept connection while it was idle. If no byte
+    // of an answer has arrived, the request is sent again over a new
+    // connection.
     const bool was_dead = answer.status().code() == StatusCode::kUnavailable &&
                           !attempt.keeps_connection &&
                           attempt.answer_bytes == 0;

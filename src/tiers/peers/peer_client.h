@@ -1,19 +1,19 @@
-// PeerClient: asks other processes for bytes, and keeps the connections.
+// PeerClient: requests bytes from other processes, and keeps the connections.
 //
-// A call ends when its time does, whatever the peer does or does not do, and is
-// cancelled within 100 ms. A request may reach the peer twice: where a kept
-// connection turns out to be dead it is sent again, once, on a new one.
-// Thread-safety: any thread, several calls at once; those to one peer beyond
-// connections_per_peer_max wait for each other.
-// Ownership: has its connections, which no call may outlive. Units: bytes,
-// seconds. Errors: each names the peer. The failure of the peer's function,
-// with its code; DeadlineExceeded without the whole answer in time (or without
-// a connection in connect_seconds_max); Unavailable where the peer refuses,
-// ends or loses the connection, or has no address; PermissionDenied where it
-// has another secret; DataLoss for an answer that is damaged, of another size
-// than the target, or none of this protocol; FailedPrecondition for another
-// version of it; ResourceExhausted for one that is too large.
-// After fork() the child must leave it alone.
+// A call ends when its time is up, whatever the peer does, and is cancelled
+// within 100 ms. A request may reach the peer twice: if a kept connection turns
+// out to be dead, the request is sent again, once, on a new connection.
+// Thread-safety: any thread, several calls concurrently; calls to one peer
+// beyond connections_per_peer_max wait for each other.
+// Ownership: owns its connections; must outlive all calls. Units: bytes,
+// seconds. Errors: each names the peer. The error of the peer's function, with
+// its code; DeadlineExceeded without the complete answer in time (or without a
+// connection in connect_seconds_max); Unavailable if the peer refuses, ends or
+// loses the connection, or has no address; PermissionDenied if the peer has
+// another secret; DataLoss for an answer that is damaged, does not have the
+// target's size, or does not follow the protocol; FailedPrecondition for
+// another protocol version; ResourceExhausted for an answer that is too large.
+// After fork() the child must not use it.
 #pragma once
 
 #include <condition_variable>
@@ -46,16 +46,17 @@ struct PeerClientOptions {
   uint64_t answer_bytes_max = 64 << 20;
 };
 
-// Says where an answer's checksum is verified. With kHere this class does it,
-// and an answer without one is DataLoss.
+// Where the checksum of an answer is verified. With kHere, this class verifies
+// it, and an answer without a checksum is DataLoss.
 enum class AnswerCheck { kHere, kByCaller };
 
 class PeerClient {
  public:
   explicit PeerClient(const PeerClientOptions& options);
 
-  // The peer's answer to `request`. A target that is not empty is filled, and
-  // nothing returned; after a failure its bytes are any.
+  // Returns the peer's answer to `request`. If `target` is not empty, it is
+  // filled instead and nothing is returned; after a failure its bytes are
+  // undefined.
   Result<Bytes> Call(const PeerAddress& peer, std::string_view request,
                      double timeout_seconds, std::span<char> target = {},
                      const CancelToken* cancel = nullptr,
@@ -65,7 +66,7 @@ class PeerClient {
   using Key = std::pair<std::string, uint16_t>;
   struct Pool {
     std::vector<PeerSocket> idle;
-    int open_count = 0;  // idle ones and those in use
+    int open_count = 0;  // both idle and in use
   };
   struct Question;
   struct Attempt;

@@ -17,7 +17,7 @@ namespace {
 constexpr int kSendFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
 constexpr uint64_t kReadHereBytesMax = 16 << 10;
 
-// sendfile has no MSG_NOSIGNAL: on a thread of ours, none is wanted at all.
+// sendfile has no MSG_NOSIGNAL, so the signal is blocked on our own threads.
 void BlockPipeSignal() {
   thread_local const bool is_blocked = [] {
     sigset_t signals;
@@ -35,7 +35,7 @@ bool IsConnectionError(int error) {
          error == ENETUNREACH || error == ECONNABORTED;
 }
 
-// The next bytes of a piece, or zeros.
+// Reads and sends the next bytes of a piece, or zeros if they cannot be read.
 ssize_t ReadAndSend(int socket, const PeerFilePiece& piece) {
   std::array<char, kReadHereBytesMax> bytes{};
   const size_t count = std::min(piece.byte_count, kReadHereBytesMax);
@@ -74,7 +74,8 @@ PeerFileSender::Progress PeerFileSender::Send(int socket) {
       auto offset = static_cast<off_t>(piece.offset);
       ssize_t sent =
           ::sendfile(socket, piece.descriptor, &offset, piece.byte_count);
-      // Nothing sent, and no error: the file ends before the piece does.
+      // If nothing was sent without an error, the file ends before the piece
+      // does.
       const bool is_of_file =
           sent == 0 || (sent < 0 && errno != EAGAIN && errno != EINTR &&
                         !IsConnectionError(errno));

@@ -1,10 +1,10 @@
-// PeerFileSender: an answer that is made of pieces of files, on its way from
-// the page cache into a connection (sendfile), without a copy in this process.
+// PeerFileSender: sends an answer that consists of pieces of files from the
+// page cache into a connection (sendfile), without a copy in this process.
 //
-// A piece that sendfile cannot send is read and sent; bytes that cannot be
-// read, since the file was cut or its disk fails, are sent as zeros: the
-// answer's size has been said. So these answers are for those who have a
-// checksum of the bytes.
+// A piece that sendfile cannot send is read and sent. Bytes that cannot be
+// read, because the file was truncated or its disk fails, are sent as zeros,
+// since the size of the answer was already sent. So these answers are for
+// clients that have a checksum of the bytes.
 // Thread-safety: one call at a time. Ownership: shares the files, borrows the
 // socket. Units: bytes.
 #pragma once
@@ -29,8 +29,8 @@ class PeerFileSender {
 
   PeerFileSender(std::string head, std::vector<PeerFilePiece> pieces);
 
-  // Sends until all is sent, the socket takes no more, or it is broken.
-  // REQUIRES: the socket does not block.
+  // Sends until everything is sent, the socket accepts no more, or it is
+  // broken. REQUIRES: the socket is non-blocking.
   Progress Send(int socket);
 
  private:

@@ -7,16 +7,15 @@
 //   answer    server -> client   head, payload     } one after the other
 //
 // A proof is the HMAC-SHA256, under the secret, of the prover's side and both
-// nonces: each side knows that the other has the secret, and nothing that was
-// said once can be said again. Later messages are neither encrypted nor signed.
-// Head: u8 kind, u8 status code, u8 flags, u8 zero, u32 CRC-32C of the
-// payload, u64 size of the payload, u32 CRC-32C of the 16 bytes before. The
-// payload of an answer whose code is not ok is the message. Flags: 1, for an
-// answer that is ok and whose payload has no checksum (the field is 0).
-// Little-endian.
+// nonces: each side proves that it has the secret, and no message of the
+// handshake can be replayed. Later messages are neither encrypted nor signed.
+// Head: u8 kind, u8 status code, u8 flags, u8 zero, u32 CRC-32C of the payload,
+// u64 size of the payload, u32 CRC-32C of the 16 bytes before. If an answer's
+// code is not ok, its payload is the error message. Flags: 1 for an ok answer
+// whose payload has no checksum (the field is 0). Little-endian.
 // Thread-safety: pure functions. Units: bytes.
 // Errors: DataLoss for malformed bytes, FailedPrecondition for another version.
-// Nothing is allocated that the bytes do not hold.
+// No more memory is allocated than the bytes justify.
 #pragma once
 
 #include <cstdint>
@@ -33,21 +32,21 @@ inline constexpr size_t kPeerProofBytes = 32;
 inline constexpr size_t kPeerHelloBytes = 8 + kPeerNonceBytes;
 inline constexpr size_t kPeerWelcomeBytes = kPeerHelloBytes + kPeerProofBytes;
 inline constexpr size_t kPeerHeadBytes = 20;
-// The bound on the message of a failure; the server cuts longer ones.
+// The longest message of a failure; the server truncates longer ones.
 inline constexpr uint64_t kPeerMessageBytesMax = 64 << 10;
 
 std::string RandomPeerNonce();
 
-// The head of a hello and of a welcome, which both begin so.
+// The start of a hello and of a welcome.
 std::string EncodePeerHello(std::string_view nonce);
-// The nonce. REQUIRES: kPeerHelloBytes bytes.
+// Returns the nonce. REQUIRES: kPeerHelloBytes bytes.
 Result<std::string_view> ParsePeerHello(std::string_view bytes);
 
 enum class PeerSide : uint8_t { kClient = 'c', kServer = 's' };
 std::string PeerProof(std::string_view secret, PeerSide prover,
                       std::string_view client_nonce,
                       std::string_view server_nonce);
-// In a time that does not depend on where they differ.
+// Compares in a time that does not depend on where the proofs differ.
 bool IsSameProof(std::string_view a, std::string_view b);
 
 enum class PeerFrameKind : uint8_t { kRequest = 'q', kAnswer = 'a' };
@@ -59,8 +58,8 @@ struct PeerFrameHead {
   uint64_t payload_bytes = 0;
 };
 std::string EncodePeerHead(const PeerFrameHead& head);
-// REQUIRES: kPeerHeadBytes bytes. The size of the payload is what the peer
-// says: the caller bounds it.
+// REQUIRES: kPeerHeadBytes bytes. The payload size is the peer's claim: the
+// caller must limit it.
 Result<PeerFrameHead> ParsePeerHead(std::string_view bytes,
                                     PeerFrameKind wanted);
 

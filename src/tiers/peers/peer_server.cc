@@ -40,7 +40,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr uint64_t kAnswerPieceBytes = 256 << 10;
-// Until it is looked again whether there is room for one more.
+// The pause before checking again whether there is room for another connection.
 constexpr auto kAcceptPause = std::chrono::milliseconds(20);
 
 std::chrono::milliseconds PeerMilliseconds(double seconds) {
@@ -58,8 +58,8 @@ struct PeerShared {
   std::atomic<bool> is_stopping{false};
 };
 
-// One connection. Its pending operations hold it; when none are pending, it
-// goes.
+// One connection. Its pending operations own it, so it is destroyed when the
+// last of them ends.
 class PeerSession : public std::enable_shared_from_this<PeerSession> {
  public:
   PeerSession(tcp::socket socket, PeerShared& shared)
@@ -73,14 +73,15 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
     --(is_stranger_ ? shared_.stranger_count : shared_.connection_count);
   }
 
-  // On the thread of the connections.
+  // Called on the thread of the connections.
   bool is_stranger() const { return is_stranger_; }
   WaitClock::time_point begun() const { return begun_; }
   void End() { stream_.close(); }
 
   void Begin() {
-    // Bytes that a client has not taken go with the connection: the system
-    // would keep megabytes for one that does not read.
+    // Bytes that a client has not received are dropped with the connection;
+    // otherwise the system would keep megabytes for a client that does not
+    // read.
     error_code ignored;
     stream_.socket().set_option(asio::socket_base::linger(true, 0), ignored);
     stream_.socket().native_non_blocking(true, ignored);
@@ -114,7 +115,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
       const std::string& secret = shared_.options.secret;
       answer_head_ += PeerProof(secret, PeerSide::kServer, *nonce, own_nonce);
       wanted_proof_ = PeerProof(secret, PeerSide::kClient, *nonce, own_nonce);
-    } else {  // it learns which version this is, and nothing else
+    } else {  // the client learns only the version
       answer_head_.append(kPeerProofBytes, '\0');
     }
     const Step next =
@@ -133,7 +134,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
   void OnProof() {
     if (!IsSameProof({head_.data(), kPeerProofBytes}, wanted_proof_)) return;
     const int count_max = shared_.options.connection_count_max;
-    // Nothing is pending then, so that the session and its connection go.
+    // Nothing is pending then, so the session and its connection are destroyed.
     if (shared_.connection_count >= count_max) return;
     is_stranger_ = false;
     --shared_.stranger_count;
@@ -168,7 +169,8 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
   }
 
   void OnRequest() {
-    // The handler may take its time: no timer closes the connection meanwhile.
+    // The handler may take long, so no timer may close the connection
+    // meanwhile.
     stream_.expires_never();
     asio::post(shared_.workers, [self = shared_from_this()] {
       if (self->shared_.is_stopping) return;
@@ -220,8 +222,8 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
     answer_ = {};
   }
 
-  // The request is not read: the rest of what comes is thrown away, since to
-  // close at once could cost the client the answer, too.
+  // The request is not read. The bytes that still arrive are discarded, since
+  // an immediate close could lose the answer, too.
   void Refuse(const Status& status) {
     drains_ = true;
     SetAnswer(status);
@@ -230,8 +232,8 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
 
   void Write() { files_ ? SendFiles() : WritePiece(); }
 
-  // On a worker, since a file may have to come from a disk. No timer closes the
-  // descriptor meanwhile.
+  // Runs on a worker, since a file may have to be read from disk. Meanwhile no
+  // timer closes the descriptor.
   void SendFiles() {
     is_sending_ = true;
     asio::post(shared_.workers, [self = shared_from_this()] {
@@ -261,7 +263,7 @@ class PeerSession : public std::enable_shared_from_this<PeerSession> {
                                 });
   }
 
-  // The head goes with the first piece.
+  // The head is sent with the first piece.
   void WritePiece() {
     AllowFor(shared_.options.stall_seconds_max);
     const std::string_view head =
@@ -321,8 +323,8 @@ class PeerServer::Rep {
         shared_{options, std::move(handler), workers_},
         acceptor_(io_) {}
 
-  // Sessions refer to all members. Sessions that workers hold come back to
-  // `io_`, which lets go of the rest.
+  // Sessions refer to all members. Sessions that workers hold return to `io_`,
+  // which releases the others.
   ~Rep() {
     shared_.is_stopping = true;
     io_.stop();
@@ -362,7 +364,8 @@ class PeerServer::Rep {
     if (!MakeRoomForStranger()) return AcceptLater();
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      // Out of descriptors, most likely: others have to go first.
+      // Probably out of descriptors, so other connections have to be closed
+      // first.
       if (error || IsReserved(socket.native_handle())) {
         socket.close(error);
         EndOldestStranger();
@@ -383,7 +386,7 @@ class PeerServer::Rep {
     });
   }
 
-  // The first of those that are strangers still; null without any.
+  // The oldest session that is still a stranger; null if there is no stranger.
   std::shared_ptr<PeerSession> OldestStranger() {
     while (!strangers_.empty()) {
       auto session = strangers_.front().lock();
@@ -404,7 +407,7 @@ class PeerServer::Rep {
     const int count_max =
         std::min<int>(shared_.options.stranger_count_max,
                       std::max<int64_t>(1, DescriptorCountMax() / 8));
-    // Behind one that stays others come and go.
+    // While one stranger stays, others come and go after it.
     if (std::ssize(strangers_) > 2 * count_max) {
       std::erase_if(strangers_, [](const auto& session) {
         return session.expired() || !session.lock()->is_stranger();
@@ -427,8 +430,8 @@ class PeerServer::Rep {
     return static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, INT_MAX));
   }
 
-  // A new descriptor has the lowest number that is free, so that a high one
-  // says how few are left.
+  // A new descriptor gets the lowest free number, so a high number shows that
+  // few are left.
   bool IsReserved(int descriptor) const {
     const int64_t count_max = DescriptorCountMax();
     return descriptor >=
@@ -441,7 +444,7 @@ class PeerServer::Rep {
   asio::io_context io_{1};
   tcp::acceptor acceptor_;
   asio::steady_timer retry_{io_};
-  std::deque<std::weak_ptr<PeerSession>> strangers_;  // the first came first
+  std::deque<std::weak_ptr<PeerSession>> strangers_;  // oldest first
   std::thread thread_;
   uint16_t port_ = 0;
 };

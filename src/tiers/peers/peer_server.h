@@ -1,25 +1,26 @@
-// PeerServer: answers the requests of other processes, by a function.
+// PeerServer: answers the requests of other processes with a function.
 //
-// One thread has all connections (Boost.Asio), so that a client that is stuck
-// holds up nobody; the function runs on a few others. A connection has one
-// request under way at a time, and a time for everything it waits for. Memory:
-// for each connection a request of at most request_bytes_max, taken when its
-// client has proved to know the secret; answers of at most
-// held_answer_bytes_max together, and one more for each thread: while that much
-// waits for slow readers, further requests are answered ResourceExhausted.
-// Answers that are files take none. Descriptors: connection_count_max for
-// clients that have proved to know the secret. Strangers, who have not, are
-// fewer: where there are too many the one that is longest here goes, once it
-// has had its time, and until then the next ones wait in the system's queue.
-// The last descriptors of the process are left to the program
-// (descriptor_reserve).
-// Thread-safety: any thread; the function is called from several at once.
-// Ownership: keeps the function until it goes; then no call is under way.
+// One thread handles all connections (Boost.Asio), so that a stuck client
+// blocks no other; the function runs on a few other threads. A connection
+// handles one request at a time, and everything it waits for has a timeout.
+// Memory: for each connection, a request of at most request_bytes_max,
+// allocated once its client has proved that it knows the secret; for answers,
+// at most held_answer_bytes_max in total, and one more answer for each thread.
+// While that much waits for slow readers, further requests are answered with
+// ResourceExhausted. Answers from files need no memory. Descriptors: at most
+// connection_count_max for clients that have proved that they know the secret.
+// Strangers, which have not, have a lower limit: if there are too many, the
+// oldest is disconnected once its time is up, and until then the next ones wait
+// in the system's queue. The last descriptors of the process are left to the
+// program (descriptor_reserve).
+// Thread-safety: any thread; the function is called from several threads
+// concurrently.
+// Ownership: keeps the function until destroyed; then no call is running.
 // Units: bytes, seconds.
-// Errors: of Start: InvalidArgument (no address, no secret), AlreadyExists (the
-// port is taken), PermissionDenied, ResourceExhausted (no threads). The
-// function's failures, and what is wrong with a request, go to the client.
-// After fork() the child must leave it alone.
+// Errors of Start: InvalidArgument (no address, no secret), AlreadyExists (the
+// port is in use), PermissionDenied, ResourceExhausted (no threads). Failures
+// of the function, and errors in a request, are sent to the client.
+// After fork() the child must not use it.
 #pragma once
 
 #include <cstdint>
@@ -38,29 +39,33 @@
 namespace holdfast {
 
 struct PeerServerOptions {
-  // A numeric address; "::" takes both kinds where the system does.
+  // A numeric address; "::" accepts IPv4 and IPv6 where the system allows it.
   std::string address = "0.0.0.0";
-  uint16_t port = 0;   // 0: any that is free
-  std::string secret;  // not empty; random, since it is all there is to guess
+  uint16_t port = 0;   // 0: any free port
+  std::string secret;  // not empty; random, since nothing else protects
   int thread_count = 4;
   uint64_t request_bytes_max = 1 << 20;
-  // From one request of a connection to the next.
+  // The longest pause between two requests of a connection.
   double idle_seconds_max = 300;
-  // For the rest of a request that has begun, for every 256 KiB of an answer,
-  // and until a reader of files takes more.
+  // The longest wait for the rest of a request that has begun, for every 256
+  // KiB of an answer, and until a reader of files accepts more.
   double stall_seconds_max = 30;
-  // The bound on clients that know the secret; others are turned away at once.
+  // The most clients that know the secret; further clients are disconnected
+  // immediately.
   int connection_count_max = 1024;
-  // At most an eighth of the descriptors that the process may have.
+  // At most an eighth of the descriptors that the process may have is used.
   int stranger_count_max = 256;
-  // To prove the secret, where others wait; else stall_seconds_max.
+  // The time to prove the secret while others wait; otherwise
+  // stall_seconds_max.
   double stranger_seconds_min = 0.1;
-  // That no connection takes: at most a quarter of those there may be.
+  // Descriptors that no connection uses: at most a quarter of the process's
+  // limit.
   int descriptor_reserve = 128;
   uint64_t held_answer_bytes_max = uint64_t{1} << 30;
 };
 
-// Bytes, with their checksum; or pieces of files, without one.
+// An answer: bytes, with their checksum, or pieces of files, without a
+// checksum.
 struct PeerAnswer {
   PeerAnswer() = default;
   explicit PeerAnswer(Bytes all) : bytes(std::move(all)) {}
@@ -73,11 +78,11 @@ struct PeerAnswer {
 
 class PeerServer {
  public:
-  // Runs on threads of the server, several at once.
+  // Runs on threads of the server, several concurrently.
   using Handler = std::function<Result<PeerAnswer>(std::string_view request)>;
   static Result<std::unique_ptr<PeerServer>> Start(
       const PeerServerOptions& options, Handler handler);
-  // Ends all connections, and waits for handlers that run.
+  // Ends all connections, and waits for running handlers.
   ~PeerServer();
   uint16_t port() const;
 

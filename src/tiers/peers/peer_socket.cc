@@ -26,8 +26,8 @@ namespace holdfast {
 namespace {
 
 constexpr std::chrono::milliseconds kCancelSlice(50);
-// A receiver of more than that sleeps until so much has come: woken for every
-// packet, it took a tenth of the time that the bytes took.
+// A receiver of more bytes than this sleeps until so many have arrived: waking
+// it for every packet took a tenth of the transfer time.
 constexpr uint64_t kWakeBytes = 256 << 10;
 
 struct SocketAddress {
@@ -40,7 +40,7 @@ Status SocketError(std::string_view what, int error) {
                           std::generic_category().message(error));
 }
 
-// The events that came.
+// Returns the events that occurred.
 Result<short> WaitForSocket(int descriptor, short events,
                             const PeerWait& wait) {
   while (true) {
@@ -52,8 +52,8 @@ Result<short> WaitForSocket(int descriptor, short events,
   }
 }
 
-// getaddrinfo of names waits as long as it likes, so it does on a thread of its
-// own, which is left behind when there is no more time.
+// getaddrinfo has no timeout for names, so it runs on a separate thread, which
+// is abandoned when the time is up.
 struct NameQuestion {
   std::string host;
   std::mutex mutex;
@@ -186,7 +186,7 @@ Result<PeerSocket> PeerSocket::Connect(const std::string& host, uint16_t port,
   Status last = UnavailableError("the name has no address");
   for (size_t i = 0; i < addresses.size(); ++i) {
     const auto now = WaitClock::now();
-    // An address that never answers leaves time for the others.
+    // Leaves time for the other addresses if this one never answers.
     const auto share = (wait.deadline - now) /
                        static_cast<WaitClock::rep>(addresses.size() - i);
     SetPort(addresses[i], port);
@@ -200,7 +200,7 @@ Result<PeerSocket> PeerSocket::Connect(const std::string& host, uint16_t port,
 }
 
 bool PeerSocket::IsQuiet() const {
-  // Where bytes, or the end, have come unasked, the connection is of no use.
+  // If bytes or the end have arrived unrequested, the connection is useless.
   char byte;
   return ::recv(descriptor_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
          (errno == EAGAIN || errno == EWOULDBLOCK);
@@ -227,7 +227,7 @@ Result<bool> PeerSocket::Send(std::string_view first, std::string_view second,
     }
     HF_ASSIGN_OR_RETURN(const short events,
                         WaitForSocket(descriptor_, POLLIN | POLLOUT, wait));
-    // An answer to half a request is a refusal, and is to be read.
+    // An answer to half a request is a refusal, which must be read.
     if ((events & POLLIN) != 0) return false;
   }
   return true;
@@ -236,7 +236,8 @@ Result<bool> PeerSocket::Send(std::string_view first, std::string_view second,
 Status PeerSocket::Receive(char* target, uint64_t byte_count,
                            const PeerWait& wait, uint64_t& received_bytes) {
   bool has_wake_bytes = false;
-  // Bytes that never stop coming may not outlast the deadline either.
+  // A peer that never stops sending must not delay this beyond the deadline,
+  // either.
   for (uint64_t done = 0; done < byte_count;) {
     HF_RETURN_IF_ERROR(wait.Check());
     const ssize_t got =

@@ -1,6 +1,6 @@
-// TCP sockets that wait for a deadline and a cancel token, and no longer.
+// TCP sockets whose operations end at a deadline or when cancelled.
 //
-// Thread-safety: one thread an object; a PeerWait may be shared.
+// Thread-safety: one thread per object; a PeerWait may be shared.
 // Ownership: a PeerSocket closes its descriptor; a PeerWait borrows the token.
 // Units: bytes. Errors: Unavailable (refused, reset, ended, no such host),
 // DeadlineExceeded, Cancelled (noticed within 50 ms). No message names the
@@ -22,14 +22,14 @@ struct PeerWait {
   WaitClock::time_point deadline;
   const CancelToken* cancel = nullptr;  // may be null
 
-  // Ok while there is time.
+  // Ok until the deadline, unless cancelled.
   Status Check() const;
-  // The time until the deadline or until somebody should look whether the call
-  // was cancelled, whichever is less.
+  // The time until the deadline, or until cancellation should be checked again,
+  // whichever is shorter.
   std::chrono::milliseconds Slice() const;
 };
 
-// TCP_NODELAY, and keep-alive that gives up a dead peer in about a minute.
+// Sets TCP_NODELAY, and a keep-alive that drops a dead peer in about a minute.
 void SetPeerSocketOptions(int descriptor);
 
 class PeerSocket {
@@ -40,19 +40,20 @@ class PeerSocket {
   PeerSocket(PeerSocket&& other) noexcept;
   PeerSocket& operator=(PeerSocket&& other) noexcept;
 
-  // `host`: an address or a name; of a name's addresses each gets an equal part
-  // of the time that is left.
+  // `host` is an address or a name. Each of a name's addresses gets an equal
+  // share of the remaining time.
   static Result<PeerSocket> Connect(const std::string& host, uint16_t port,
                                     const PeerWait& wait);
   void Close();
 
-  // True for a connection on which nobody has said or ended anything since.
+  // True if no bytes, and no end of the connection, have arrived unrequested.
   bool IsQuiet() const;
-  // Sends all of both; stops early, and gives false, when the peer says
-  // something or ends the connection: it will not read the rest.
+  // Sends both strings. Stops early and returns false when the peer sends
+  // something or ends the connection, since it will not read the rest.
   Result<bool> Send(std::string_view first, std::string_view second,
                     const PeerWait& wait);
-  // Receives exactly `byte_count` bytes; `received_bytes` counts up.
+  // Receives exactly `byte_count` bytes. `received_bytes` is increased as they
+  // come.
   Status Receive(char* target, uint64_t byte_count, const PeerWait& wait,
                  uint64_t& received_bytes);
 

@@ -1,4 +1,4 @@
-// Client and server against each other, and each against peers that misbehave.
+// Client and server tested with each other, and each with misbehaving peers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr double kEnough = 60;  // seconds that no test takes
+constexpr double kEnough = 60;  // seconds; no test takes that long
 constexpr double kShort = 0.05;
 
 Result<PeerAnswer> Echo(std::string_view request) {
@@ -51,7 +51,7 @@ std::string Named(uint16_t port) {
   return "rank 3 (127.0.0.1:" + std::to_string(port) + "): ";
 }
 
-// The result of a client for a peer that does as the script says.
+// The result of a client whose peer does what the script says.
 Status CallRaw(RawPeer::Script script, double timeout_seconds = kEnough,
                std::span<char> target = {}) {
   const RawPeer peer(std::move(script));
@@ -64,7 +64,7 @@ Status CallRaw(RawPeer::Script script, double timeout_seconds = kEnough,
   return answer.status();
 }
 
-// A peer that welcomes, reads one request, says `text` and then nothing.
+// A peer that welcomes, reads one request, sends `text` and then nothing.
 RawPeer::Script Says(std::string text) {
   return [text](PeerSocket& socket, int) {
     WelcomeClient(socket);
@@ -161,7 +161,7 @@ TEST(PeersTest, WhoHasAnotherSecretIsRefused) {
       client.Call(At(server->port()), "ask", kEnough).status();
   EXPECT_EQ(status.code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(status.message(), StartsWith(Named(server->port())));
-  // Nor does the server believe one that does not care.
+  // The server does not trust a client that skips this check, either.
   PeerSocket raw = ConnectRaw(server->port());
   JoinServer(raw, "another");
   SendText(raw, FrameText(PeerFrameKind::kRequest, "ask"));
@@ -238,7 +238,7 @@ TEST(PeersTest, AnswersThatAreNone) {
   changed.back() ^= 1;
   EXPECT_THAT(CallRaw(Says(changed)).message(), HasSubstr("another checksum"));
   EXPECT_EQ(CallRaw(Says(changed)).code(), StatusCode::kDataLoss);
-  // Memory is not even asked for.
+  // Memory is not even requested.
   const std::string huge = EncodePeerHead(
       {.kind = PeerFrameKind::kAnswer, .payload_bytes = ~uint64_t{0}});
   EXPECT_EQ(CallRaw(Says(huge)).code(), StatusCode::kResourceExhausted);
@@ -249,8 +249,8 @@ TEST(PeersTest, AnswersThatAreNone) {
   EXPECT_THAT(other.message(), HasSubstr("got 6 bytes, want 5"));
 }
 
-// The first connection answers once, and `second` to the second request; others
-// answer always.
+// The first connection answers its first request normally and its second with
+// `second`; other connections always answer normally.
 RawPeer::Script Dies(std::string second, std::atomic<int>& connection_count) {
   return [second, &connection_count](PeerSocket& socket, int connection) {
     ++connection_count;
@@ -347,7 +347,7 @@ TEST(PeersTest, StrangersTakeFewConnectionsAndNobodyElses) {
   ASSERT_TRUE(early.Call(At(server->port()), "ask", kEnough).ok());
   std::vector<PeerSocket> strangers;
   for (int i = 0; i < 40; ++i) strangers.push_back(ConnectRaw(server->port()));
-  // The last four may stay; who was there before them is gone.
+  // The last four may stay; those before them were disconnected.
   for (int i = 0; i < 36; ++i) WaitForEnd(strangers[i]);
   PeerClient late(TestClientOptions());
   for (PeerClient* const client : {&early, &late}) {
@@ -387,7 +387,7 @@ TEST(PeersTest, ASlowReaderIsGivenUp) {
   JoinServer(slow, kTestSecret);
   SendText(slow, FrameText(PeerFrameKind::kRequest, "much"));
   EXPECT_EQ(ReceiveText(slow, 1), "a");
-  // There is room for another when it is gone.
+  // There is room for another client when that one is gone.
   PeerClient client(TestClientOptions());
   while (client.Call(At(server->port()), "ask", kEnough).status().code() ==
          StatusCode::kUnavailable) {
@@ -429,7 +429,7 @@ TEST(PeersTest, PiecesOfFilesComeToWhomeverHasTheirChecksum) {
   const std::string second = PatternOf(70'000);
   const TestFile files[] = {TestFile(first), TestFile(second)};
   PeerServerOptions options = TestServerOptions();
-  options.connection_count_max = 1;  // which lives through all of it
+  options.connection_count_max = 1;  // which survives all of it
   const auto server = StartServer(
       [&](std::string_view request) {
         if (request == "bytes") return PeerAnswer(Bytes(std::string("short")));
@@ -495,7 +495,7 @@ TEST(PeersTest, ASlowReaderOfFilesIsGivenUp) {
   }
 }
 
-// The process is not killed by SIGPIPE, either.
+// Nor is the process killed by SIGPIPE.
 TEST(PeersTest, ServersOfFilesOutliveReadersThatGo) {
   const TestFile file(PatternOf(64 << 20));
   const auto server = StartServer([&](std::string_view request) {
@@ -598,7 +598,7 @@ TEST(PeersTest, TheServerWaitsForHandlersThatRun) {
   });
   released.set_value();
   end.wait();
-  call.wait();  // whether the answer still went out is chance
+  call.wait();  // the answer may or may not have been sent
 }
 
 TEST(PeersTest, NamesAndBothKindsOfAddresses) {

@@ -1,9 +1,10 @@
-// A peer for tests that speaks the protocol by hand, and misbehaves as its
-// script says: each connection is given to the script, one after the other.
+// A peer for tests that implements the protocol by hand, and misbehaves as its
+// script says. Connections are passed to the script one after the other.
 //
 // Thread-safety: the script runs on the peer's thread.
-// Ownership: the destructor takes no more connections and waits for the script.
-// Errors: ends the test program when no port can be had.
+// Ownership: the destructor accepts no more connections and waits for the
+// script.
+// Errors: aborts the test program when no port is available.
 #pragma once
 
 #include <arpa/inet.h>
@@ -32,7 +33,7 @@ inline PeerWait LongWait() {
   return {WaitClock::now() + std::chrono::seconds(60)};
 }
 
-// The bytes that come first; less when the connection ends.
+// Receives the next bytes; fewer if the connection ends.
 inline std::string ReceiveText(PeerSocket& socket, size_t byte_count) {
   std::string text(byte_count, '\0');
   uint64_t received = 0;
@@ -45,7 +46,7 @@ inline void SendText(PeerSocket& socket, std::string_view text) {
   (void)socket.Send(text, {}, LongWait());
 }
 
-// Until the other side ends the connection.
+// Waits until the other side ends the connection.
 inline void WaitForEnd(PeerSocket& socket) {
   while (!ReceiveText(socket, 1).empty()) {
   }
@@ -69,7 +70,7 @@ inline void WelcomeClient(PeerSocket& socket) {
   ReceiveText(socket, kPeerProofBytes);
 }
 
-// The client's part.
+// The client's part of the handshake.
 inline void JoinServer(PeerSocket& socket, std::string_view secret) {
   const std::string nonce(kPeerNonceBytes, 'm');
   SendText(socket, EncodePeerHello(nonce));

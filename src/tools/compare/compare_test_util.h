@@ -1,5 +1,5 @@
-// Elements for the tests of this folder, and a slow reading of them.
-// Thread-safety: one generator a thread. Tests only.
+// Random elements for the tests of this folder, and a slow reference decoder.
+// Thread-safety: one generator per thread. Tests only.
 #pragma once
 
 #include <cmath>
@@ -26,7 +26,7 @@ inline DType PartDType(DType dtype) {
   return dtype;
 }
 
-// One real element, as exactly as it can be said.
+// The value of one real element, without rounding.
 inline long double SlowPart(DType dtype, const char* element) {
   uint64_t bits = 0;
   std::memcpy(&bits, element, DTypeBytes(dtype));
@@ -52,7 +52,7 @@ inline std::complex<long double> SlowNumber(DType dtype, const char* element) {
   return {real, SlowPart(part, element + DTypeBytes(part))};
 }
 
-// Bit patterns with many zeros, ones and specials among them.
+// Random bit patterns, of which many are zeros, ones and special values.
 inline std::string RandomElements(std::mt19937_64& random, DType dtype,
                                   size_t count) {
   const DType part = PartDType(dtype);

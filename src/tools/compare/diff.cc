@@ -68,7 +68,7 @@ class Differ {
     return Status();
   }
 
-  // The bar is full already.
+  // Run options without progress, because the bar is already full.
   RunOptions QuietRun() const {
     RunOptions run = options_.run;
     run.progress = {};
@@ -120,7 +120,7 @@ class Differ {
     return Status();
   }
 
-  // Ok when the leaf has a fingerprint.
+  // Ok if the leaf has a fingerprint.
   static Status CheckHasFingerprint(const Checkpoint& checkpoint, size_t leaf) {
     const LeafInfo& info = checkpoint.leaves()[leaf];
     if (!info.fingerprint.empty()) return Status();
@@ -136,7 +136,7 @@ class Differ {
       HF_RETURN_IF_ERROR(CheckHasFingerprint(b_, *leaf.b));
       const LeafInfo& a = a_.leaves()[*leaf.a];
       const LeafInfo& b = b_.leaves()[*leaf.b];
-      if (a.dtype != b.dtype) {  // as a rule of the map wants it
+      if (a.dtype != b.dtype) {  // because a rule of the map casts it
         return FailedPreconditionError(
             "diff: leaf " + a.name +
             " is cast, which no fingerprint can show; compare values");
@@ -193,7 +193,7 @@ class Differ {
     return Status();
   }
 
-  // Digests first: an object may be stored in several ways.
+  // Compares digests first, because an object may be stored in several ways.
   Status CompareText(LeafDiff& leaf) const {
     HF_ASSIGN_OR_RETURN(const std::string digest_a, DigestLeaf(a_, *leaf.a));
     HF_ASSIGN_OR_RETURN(const std::string digest_b, DigestLeaf(b_, *leaf.b));

@@ -28,7 +28,7 @@ struct Squares {
   }
 };
 
-// Elements that are taken together.
+// Elements that are processed together.
 constexpr size_t kDriftRun = 256;
 
 template <typename Number>
@@ -36,7 +36,7 @@ Squares SquaresOf(const Number* before, const Number* now, size_t count) {
   Squares squares;
   for (size_t i = 0; i < count; ++i) {
     const auto moved = static_cast<double>(now[i] - before[i]);
-    // Only of two finite numbers.
+    // Counts only pairs of finite numbers.
     if (!std::isfinite(moved)) continue;
     squares.moved += moved * moved;
     squares.norm += static_cast<double>(before[i] * before[i]);
@@ -165,8 +165,8 @@ class DriftMaker {
   const Checkpoint& now_;
   const DriftOptions& options_;
   DriftResult result_;
-  std::vector<InOrder<Squares>> found_;  // as result_.leaves
-  std::vector<bool> is_known_;           // the same: from the cache
+  std::vector<InOrder<Squares>> found_;  // in the order of result_.leaves
+  std::vector<bool> is_known_;           // in the same order: from the cache
 };
 
 }  // namespace

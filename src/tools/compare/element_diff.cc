@@ -1,7 +1,7 @@
-// Blocks of equal bytes are passed over. In other blocks the numbers are taken
-// into float64, two at a time, which is exact for all but 64-bit integers;
-// those have a loop of their own. Pairs of different dtypes go through long
-// double, which holds both.
+// Blocks of equal bytes are skipped. In other blocks the numbers are converted
+// to float64, two at a time, which is exact for all but 64-bit integers; these
+// have a separate loop. Pairs of different dtypes go through long double, which
+// represents both.
 #include "tools/compare/element_diff.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class PairComparer {
     number_ -= is_number;
   }
 
-  // The counts after adding `count` elements.
+  // Returns the counts after adding `count` elements.
   BlockCounts Counts(uint64_t count) const {
     BlockCounts counts;
     const auto sum = [](MaskPair lanes) {
@@ -80,7 +80,7 @@ class PairComparer {
   MaskPair number_{};
 };
 
-// Any numbers.
+// For any numbers, including NaN and infinities.
 BlockCounts CompareAnyDoubles(const double* a, const double* b, size_t count,
                               const Closeness& closeness) {
   PairComparer comparer(closeness);
@@ -88,19 +88,19 @@ BlockCounts CompareAnyDoubles(const double* a, const double* b, size_t count,
   for (size_t i = 0; i < even; i += 2) {
     comparer.Add(LoadPair(a + i), LoadPair(b + i));
   }
-  // The one left over has an equal neighbour.
+  // The last element is paired with two equal numbers.
   if (even < count) {
     comparer.Add(DoublePair{a[even], 0}, DoublePair{b[even], 0});
   }
   return comparer.Counts(even + (even < count ? 2 : 0));
 }
 
-// The common kind of block: finite numbers, and no tolerance to look at.
+// The result for the common kind of block: finite numbers, without a tolerance.
 struct FiniteBlock {
   uint64_t different = 0;
   double max_abs_error = 0;
   bool is_finite = false;
-  // True when a relative error is above the one given.
+  // True if a relative error is above the given one.
   bool has_larger_ratio = false;
 };
 
@@ -115,7 +115,7 @@ FiniteBlock CompareFinite(const double* a, const double* b, size_t count,
     const DoublePair error = AbsOf(x - y);
     const DoublePair larger = MaxOf(AbsOf(x), AbsOf(y));
     max_abs = MaxOf(error, max_abs);
-    // NaN and infinities stay in a sum of magnitudes.
+    // A NaN or an infinity remains visible in a sum of magnitudes.
     size += error + larger;
     above |= error > ratio * larger;
     equal -= x == y;
@@ -128,7 +128,7 @@ FiniteBlock CompareFinite(const double* a, const double* b, size_t count,
   return block;
 }
 
-// `max_rel_error`: of earlier blocks.
+// `max_rel_error` is that of earlier blocks.
 BlockCounts CompareDoubles(const double* a, const double* b, size_t count,
                            const Closeness& closeness, double max_rel_error) {
   const bool is_plain =
@@ -144,13 +144,14 @@ BlockCounts CompareDoubles(const double* a, const double* b, size_t count,
   return counts;
 }
 
-// One pair of parts of numbers; any real type.
+// Compares one pair of real or imaginary parts; any real type.
 template <typename Real>
 bool ArePartsEqual(Real a, Real b, bool equal_nan) {
   return a == b || (equal_nan && a != a && b != b);
 }
 
-// Elements of one or two parts each; the second part may be missing (null).
+// Compares elements of one or two parts each; the second part may be missing
+// (null).
 template <typename Real>
 BlockCounts CompareNumbers(const Real* a, int parts_a, const Real* b,
                            int parts_b, size_t count,
@@ -227,7 +228,7 @@ BlockCounts CompareIntegers(const char* a, const char* b, size_t count,
   return counts;
 }
 
-// True when the elements at `i` differ in their value bits.
+// True if the elements at `i` differ in their value bits.
 bool BitsDiffer(DType dtype, const char* a, const char* b) {
   const size_t bytes = DTypeBytes(dtype);
   if (DTypeBits(dtype) >= 8) return std::memcmp(a, b, bytes) != 0;
@@ -291,7 +292,7 @@ class RunComparer {
 
   void CompareBlock(const char* a, const char* b, size_t count,
                     int64_t position) {
-    // Only a NaN that does not equal itself makes equal bytes unequal.
+    // Equal bytes can only be unequal if a NaN does not equal itself.
     const bool may_pass =
         closeness_.equal_nan || DTypeKindOf(dtype_a_) < DTypeKind::kFloat;
     if (is_one_dtype() && may_pass &&

@@ -1,7 +1,7 @@
-// Two runs of elements compared, as holdfast/tools/diff.h defines it.
+// Compares two runs of elements, as holdfast/tools/diff.h defines it.
 //
-// Thread-safety: pure functions; one ElementDiff a thread, merged after.
-// Units: elements; positions are those of the run's first element and on.
+// Thread-safety: pure functions; one ElementDiff per thread, merged afterwards.
+// Units: elements; positions are counted from the first element of the run.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct Closeness {
   bool equal_nan = true;
 };
 
-// An element that is not the same on both sides.
+// An element that differs between the two sides.
 struct FoundElement {
   static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
   int64_t position = kNone;
@@ -37,7 +37,7 @@ struct ElementDiff {
   uint64_t bits_only_count = 0;
   double max_abs_error = 0;
   double max_rel_error = 0;
-  uint64_t max_abs_error_exact = 0;  // integers of one dtype
+  uint64_t max_abs_error_exact = 0;  // for integers of one dtype
   FoundElement first_different;
   FoundElement first_bits;
 
@@ -45,8 +45,8 @@ struct ElementDiff {
   void Merge(const ElementDiff& other);
 };
 
-// `a` and `b`: `count` elements in C order. Their upper unused bits count as
-// zero.
+// Compares `count` elements in C order of `a` and `b`. Their unused upper bits
+// count as zero.
 ElementDiff CompareElements(DType dtype_a, const char* a, DType dtype_b,
                             const char* b, size_t count,
                             const Closeness& closeness);

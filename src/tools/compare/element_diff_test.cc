@@ -13,7 +13,7 @@ bool SamePart(long double a, long double b, bool equal_nan) {
   return a == b || (equal_nan && std::isnan(a) && std::isnan(b));
 }
 
-// One element after the other, straight from the words of diff.h.
+// Compares one element after the other, exactly as diff.h describes it.
 ElementDiff SlowDiff(DType dtype_a, const char* a, DType dtype_b, const char* b,
                      size_t count, const Closeness& closeness) {
   ElementDiff diff;
@@ -93,7 +93,7 @@ void ExpectSame(const ElementDiff& got, const ElementDiff& want) {
   ExpectNear(got.max_rel_error, want.max_rel_error);
 }
 
-// Mostly equal elements, some of them of other bits.
+// Mostly equal elements, some of which have different bits.
 std::string Changed(std::mt19937_64& random, DType dtype,
                     const std::string& elements) {
   const std::string others =

@@ -1,7 +1,7 @@
-// Blocks of elements, in float64, in two passes over the first-level cache: the
-// sums, then the squares of distances from the block's own mean. Blocks of
-// numbers whose squares float64 does not hold, and 64-bit integers, go through
-// long double.
+// Blocks of elements are converted to float64 and read in two passes over the
+// first-level cache: first for the sums, then for the squared distances from
+// the block's own mean. Numbers whose squares float64 cannot represent, and
+// 64-bit integers, go through long double.
 #include "tools/compare/element_stats.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace {
 
 constexpr size_t kStatsBlockElements = 1024;
 constexpr double kPlusInfinity = std::numeric_limits<double>::infinity();
-// Between them squares, and sums of a block of them, neither overflow nor lose
-// digits.
+// Squares of numbers up to this magnitude, and sums of a block of them, neither
+// overflow nor lose digits.
 constexpr double kSquareMax = 0x1p+500;
 constexpr double kSquareMin = 0x1p-450;
 
-// The finite numbers of a block, and what else is in it.
+// The finite numbers of a block, and counts of the others.
 struct BlockSums {
   uint64_t finite_count = 0;
   uint64_t zero_count = 0;
@@ -34,7 +34,7 @@ struct BlockSums {
   double absmax() const { return std::max(-min, max); }
 };
 
-// Two pairs of lanes, so that sums do not wait for each other.
+// Uses two pairs of lanes, so that additions do not wait for each other.
 class BlockSummer {
  public:
   void Add(size_t lane, DoublePair x) {
@@ -84,8 +84,8 @@ class BlockSummer {
   Lane lanes_[2];
 };
 
-// Only finite numbers; nullopt when others are among them, or squares that are
-// too large. REQUIRES: `count` is a multiple of 4.
+// For finite numbers; nullopt if there are others, or if squares are too large.
+// REQUIRES: `count` is a multiple of 4.
 std::optional<BlockSums> SumFinite(const double* numbers, size_t count) {
   DoublePair sum[2]{}, squares[2]{};
   DoublePair min = BothOf(kPlusInfinity), max = BothOf(-kPlusInfinity);
@@ -112,7 +112,7 @@ std::optional<BlockSums> SumFinite(const double* numbers, size_t count) {
   return sums;
 }
 
-// REQUIRES: `count` is a multiple of 4; what fills it up is NaN.
+// REQUIRES: `count` is a multiple of 4, padded with NaN.
 BlockSums SumBlock(const double* numbers, size_t count) {
   if (const auto finite = SumFinite(numbers, count)) return *finite;
   BlockSummer summer;
@@ -123,7 +123,7 @@ BlockSums SumBlock(const double* numbers, size_t count) {
   return summer.Sums();
 }
 
-// The squares of distances from `mean`, less the error of the mean.
+// The sum of squared distances from `mean`, minus the error of the mean.
 template <bool kAllFinite>
 double SquaredDistances(const double* numbers, size_t count, double mean,
                         uint64_t finite_count) {
@@ -147,7 +147,7 @@ double SquaredDistances(const double* numbers, size_t count, double mean,
   return std::max(0.0, sum - rest * rest / static_cast<double>(finite_count));
 }
 
-// Numbers of any size, one after the other.
+// Adds numbers of any size, one after the other.
 void AddWide(const double* numbers, size_t count, Spread& spread,
              long double& sum_of_squares) {
   long double sum = 0;
@@ -169,7 +169,7 @@ uint64_t CountEqual(const double* numbers, size_t count, double value) {
   return static_cast<uint64_t>(std::count(numbers, numbers + count, value));
 }
 
-// `numbers` has room for three more.
+// `numbers` must have room for three more.
 ElementStats StatsOfNumbers(double* numbers, size_t count) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   const size_t padded = (count + 3) / 4 * 4;
@@ -202,7 +202,7 @@ ElementStats StatsOfNumbers(double* numbers, size_t count) {
   return stats;
 }
 
-// Integers that float64 holds: the sum of a block is exact.
+// For integers that float64 represents exactly, so the sum of a block is exact.
 ElementStats StatsOfSmallIntegers(DType dtype, double* numbers, size_t count) {
   ElementStats stats = StatsOfNumbers(numbers, count);
   double sum = 0;
@@ -250,7 +250,7 @@ ElementStats StatsOfLongIntegers(const char* elements, size_t count) {
   return stats;
 }
 
-// `parts`: pairs of a real and an imaginary part.
+// `parts` has pairs of a real and an imaginary part.
 ElementStats StatsOfComplex(const double* parts, size_t count) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   double real[kStatsBlockElements + 4], imaginary[kStatsBlockElements + 4];

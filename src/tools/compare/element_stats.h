@@ -1,4 +1,4 @@
-// The statistics of a run of elements, and how those of two runs are joined.
+// The statistics of a run of elements, and how to join those of two runs.
 //
 // Thread-safety: pure functions and values.
 // Units: elements.
@@ -12,11 +12,11 @@
 
 namespace holdfast {
 
-// Exact sums of integers: 2^63 elements of 64 bits do not fill it.
+// Exact sums of integers: 2^63 elements of 64 bits do not overflow it.
 __extension__ typedef __int128
     Int128;  // NOLINT: an extension has no other name
 
-// A mean and the squared distances from it.
+// A mean, and the sum of the squared distances from it.
 struct Spread {
   uint64_t count = 0;
   long double mean = 0;
@@ -32,21 +32,22 @@ struct ElementStats {
   uint64_t positive_infinity_count = 0;
   uint64_t negative_infinity_count = 0;
   uint64_t complex_infinity_count = 0;
-  // Over the finite elements; complex: of each part, and no min and max.
+  // Over the finite elements. For complex dtypes, one for each part, and
+  // without min and max.
   Spread spread;
   Spread imaginary;
   long double sum_of_squares = 0;
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
   double absmax = 0;
-  // For integers, instead of min, max and the mean.
+  // Used for integers, instead of min, max and the mean.
   int64_t signed_min = std::numeric_limits<int64_t>::max();
   int64_t signed_max = std::numeric_limits<int64_t>::min();
   uint64_t unsigned_min = std::numeric_limits<uint64_t>::max();
   uint64_t unsigned_max = 0;
   Int128 sum = 0;
 
-  // `next` comes after this one; the order counts in the last digit.
+  // Adds `next`, whose elements follow these; the order affects the last digit.
   void Join(const ElementStats& next);
 };
 

@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// Elements that are taken together.
+// Elements that are processed together.
 constexpr size_t kRunLength = 64;
 
 void Count(double value, MagnitudeHistogram& histogram) {

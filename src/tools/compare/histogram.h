@@ -1,5 +1,5 @@
-// Histograms of numbers by sign and power of two, from a sample: one pass, with
-// no range to be known before.
+// Histograms of numbers by sign and power of two, made from a sample in one
+// pass, without knowing the range in advance.
 //
 // Thread-safety: pure functions and values. Units: elements.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace holdfast {
 
-// Adds to `histogram` a sample of `count` elements that are a part of a tensor
-// of `tensor_count`: of the whole tensor about kHistogramSample are counted, in
-// runs spread evenly; all, where it has no more. For complex numbers their
-// moduli are counted.
+// Adds a sample of `count` elements, which are a part of a tensor of
+// `tensor_count`, to `histogram`. About kHistogramSample elements of the
+// complete tensor are counted, in evenly spread runs; a smaller tensor is
+// counted completely. Complex numbers are counted by their moduli.
 inline constexpr uint64_t kHistogramSample = 1 << 16;
 void SampleHistogram(DType dtype, const char* elements, size_t count,
                      uint64_t tensor_count, MagnitudeHistogram& histogram);

@@ -33,7 +33,7 @@ TEST(Histogram, CountsBySignAndPowerOfTwo) {
   EXPECT_EQ(found.counts[Bin(0)], 2u);
   EXPECT_EQ(found.counts[Bin(1)], 1u);
   EXPECT_EQ(found.counts[Bin(-2, true)], 2u);
-  // Numbers that are too small or too large are at the ends.
+  // Numbers that are too small or too large are counted at the ends.
   EXPECT_EQ(found.counts[Bin(H::kExponentMin)], 1u);
   EXPECT_EQ(found.counts.back(), 1u);
   EXPECT_EQ(found.counts.front(), 1u);
@@ -44,7 +44,7 @@ TEST(Histogram, OfALargeTensorASampleFromAllOfIt) {
   std::vector<float> values(count, 1.0f);
   std::fill(values.begin() + count / 2, values.end(), -4.0f);
   H found;
-  // In two slabs, as it would be read.
+  // In two slabs, as they would be read.
   for (const size_t first : {size_t{0}, count / 2}) {
     SampleHistogram(DType::kFloat32,
                     reinterpret_cast<const char*>(values.data() + first),

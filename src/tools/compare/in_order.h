@@ -1,5 +1,5 @@
-// The results of the slabs of a tensor, joined in the order of the slabs
-// whatever order they come in, so that sums do not depend on threads.
+// Joins the results of a tensor's slabs in the order of the slabs, whatever
+// order they arrive in, so that sums do not depend on the number of threads.
 //
 // Thread-safety: one thread at a time.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-// T::Join(next) joins what comes after.
+// T::Join(next) must join the results that follow its own.
 template <typename T>
 class InOrder {
  public:

@@ -1,4 +1,5 @@
-// Two float64 numbers at a time: what every x86-64 and every aarch64 has.
+// Vectors of two float64 numbers, which every x86-64 and aarch64 processor
+// supports.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -14,7 +15,7 @@
 namespace holdfast {
 
 using DoublePair = double __attribute__((vector_size(16)));
-// All ones where something is true, else 0.
+// All bits are ones where a condition is true, else 0.
 using MaskPair = int64_t __attribute__((vector_size(16)));
 
 inline DoublePair LoadPair(const double* numbers) {
@@ -25,7 +26,7 @@ inline DoublePair LoadPair(const double* numbers) {
 
 inline DoublePair BothOf(double number) { return DoublePair{number, number}; }
 
-// 0 where the mask is.
+// 0 where the mask is 0.
 inline DoublePair Masked(MaskPair mask, DoublePair value) {
   return reinterpret_cast<DoublePair>(mask & reinterpret_cast<MaskPair>(value));
 }
@@ -35,7 +36,7 @@ inline DoublePair AbsOf(DoublePair value) {
   return Masked(MaskPair{kMagnitude, kMagnitude}, value);
 }
 
-// a > b ? a : b, so `b` where one is NaN.
+// a > b ? a : b, so it is `b` if either is NaN.
 inline DoublePair MaxOf(DoublePair a, DoublePair b) {
 #if defined(__SSE2__)
   return reinterpret_cast<DoublePair>(_mm_max_pd(a, b));

@@ -35,7 +35,7 @@ using DoubleQuad = double __attribute__((vector_size(32)));
 using HalfQuad = uint16_t __attribute__((vector_size(8)));
 using WordQuad = uint32_t __attribute__((vector_size(16)));
 
-// Four at a time, which compilers do not see by themselves.
+// Converts four at a time, which compilers do not find by themselves.
 void LoadFloats(const char* elements, size_t count, double* numbers) {
   size_t i = 0;
   for (; i + 4 <= count; i += 4) {
@@ -78,7 +78,8 @@ double ValueOfByte(DType dtype, unsigned bits) {
 
 using ByteTable = std::array<double, 256>;
 
-// The values of all patterns of each dtype of one byte; elsewhere zeros.
+// The values of all bit patterns of each one-byte dtype; zeros for other
+// dtypes.
 const ByteTable& TableOf(DType dtype) {
   static const auto* const tables = [] {
     auto* made = new std::array<ByteTable, kDTypeCount>{};

@@ -48,7 +48,7 @@ DiffVerdict VerdictOfMetadata(const LeafInfo& a, std::optional<DType> dtype,
   if (!HasElements(a.kind)) return DiffVerdict::kSame;
   if (a.shape != b.shape) return DiffVerdict::kShape;
   if (dtype != b.dtype && !options.ignore_dtype) return DiffVerdict::kDType;
-  // Typed keys hold numbers that mean nothing to another implementation.
+  // The data of typed keys mean nothing to another implementation.
   if (a.prng_impl != b.prng_impl && !a.prng_impl.empty() &&
       !b.prng_impl.empty()) {
     return DiffVerdict::kKind;

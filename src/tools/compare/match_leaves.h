@@ -1,8 +1,8 @@
-// Which leaf of one checkpoint stands for which of another, and what their
-// metadata say about them. Nothing is read.
+// Matches the leaves of one checkpoint with those of another, and compares
+// their metadata. No elements are read.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument for two leaves of one
-// name; those of DiffOptions::map.
+// name; the errors of DiffOptions::map.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace holdfast {
 
-// The leaves of A in order, then those only in B; verdicts from metadata, and
-// kSame for the rest.
+// Returns the leaves of A in order, then those that only B has. Verdicts come
+// from the metadata; the other leaves are kSame.
 Result<std::vector<LeafDiff>> MatchLeaves(const std::vector<LeafInfo>& a,
                                           const std::vector<LeafInfo>& b,
                                           const DiffOptions& options);

@@ -11,8 +11,8 @@
 namespace holdfast {
 namespace {
 
-// A length goes before each key, so that a key with dots is not mistaken for
-// several.
+// Prefixes each key with its length, so that a key with dots is not mistaken
+// for several.
 std::string JoinedKey(const std::vector<std::string>& key, size_t count) {
   std::string text;
   for (size_t i = 0; i < count; ++i) {
@@ -87,7 +87,7 @@ class Planner {
     MergedLeaf& other = merged_[earlier->second];
     const bool are_equal_empties =
         IsEmptyKind(info.kind) && info.kind == other.info.kind;
-    // Two empty dicts hold the same: no reason to refuse.
+    // Two empty dicts are equal, so they do not collide.
     if (are_equal_empties || options_.prefer == MergePrefer::kFirst) {
       return Status();
     }
@@ -99,8 +99,9 @@ class Planner {
     return Status();
   }
 
-  // An empty dict gives way to what another part has in it; nothing else may
-  // be a leaf here and a container there.
+  // An empty dict is replaced by the contents that another part has there;
+  // apart from that, a name must not be a leaf in one part and a container in
+  // another.
   Status CheckNesting() {
     std::vector<bool> is_dropped(merged_.size(), false);
     for (const MergedLeaf& leaf : merged_) {
@@ -178,7 +179,7 @@ class Planner {
   std::unordered_map<std::string, size_t> by_key_;
 };
 
-// Refuses options that would be ignored beside `average`, or without it.
+// Refuses options that would be ignored together with `average`, or without it.
 Status CheckGoTogether(const std::vector<MergePart>& parts,
                        const MergeOptions& options) {
   if (!options.average) {

@@ -1,8 +1,8 @@
-// Which leaves a merged checkpoint has, and where each is read. Nothing is
-// read.
+// Plans which leaves a merged checkpoint has, and where each is read from. No
+// elements are read.
 //
 // Thread-safety: pure functions.
-// Errors: InvalidArgument, as holdfast/tools/merge.h has them.
+// Errors: InvalidArgument, as described in holdfast/tools/merge.h.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct MergeOrigin {
 
 struct MergedLeaf {
   LeafInfo info;
-  // One; with `is_average` one of each part.
+  // One origin; with `is_average`, one for each part.
   std::vector<MergeOrigin> origins;
   bool is_average = false;
 };
@@ -27,7 +27,7 @@ struct MergedLeaf {
 Result<std::vector<MergedLeaf>> PlanMerge(const std::vector<MergePart>& parts,
                                           const MergeOptions& options);
 
-// True when values of the leaf can be averaged.
+// True if the values of the leaf can be averaged.
 bool IsAveraged(const LeafInfo& leaf);
 std::string PartLabel(const MergePart& part);
 

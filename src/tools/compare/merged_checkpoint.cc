@@ -24,10 +24,10 @@ void AddTo(const Stats& from, Stats& sum) {
       std::max(sum.in_flight_bytes_peak, from.in_flight_bytes_peak);
 }
 
-// sum = weight * numbers, or more of it.
+// Sets sum = weight * numbers, or adds that to it.
 void AddWeighted(const double* numbers, size_t count, double weight,
                  bool is_first, double* sum) {
-  // The first is not added to 0, which would lose the sign of -0.0.
+  // The first product is not added to 0, which would lose the sign of -0.0.
   if (is_first) {
     for (size_t i = 0; i < count; ++i) sum[i] = weight * numbers[i];
     return;
@@ -35,7 +35,7 @@ void AddWeighted(const double* numbers, size_t count, double weight,
   for (size_t i = 0; i < count; ++i) sum[i] += weight * numbers[i];
 }
 
-// A part of a request: a mean is made slab by slab.
+// A part of a request, since a mean is computed slab by slab.
 struct AveragePiece {
   const ReadRequest* request = nullptr;
   Box box;  // in the target
@@ -100,7 +100,7 @@ Status MergedCheckpoint::ReadAverages(const std::vector<ReadRequest>& requests,
                                       const RunOptions& options,
                                       Stats& stats) const {
   Run run(options);
-  // The sum, a part's elements and what its reader holds.
+  // Memory for the sum, the elements of one part, and its reader's buffers.
   const SlabSizes sizes = SlabSizesOf(options.in_flight_bytes_max);
   std::vector<AveragePiece> pieces;
   for (const ReadRequest& request : requests) {

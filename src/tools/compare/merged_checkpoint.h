@@ -1,5 +1,5 @@
-// The checkpoint that several make together: reads pass on to the one that
-// holds a leaf, and means are made where they are asked for.
+// A checkpoint merged from several: it forwards each read to the part that
+// holds the leaf, and computes means on demand.
 //
 // Thread-safety, errors: as holdfast/checkpoint.h.
 // Ownership: shares the parts.
@@ -19,7 +19,7 @@ namespace holdfast {
 
 class MergedCheckpoint final : public Checkpoint {
  public:
-  // `weights`: one a part where a leaf is a mean.
+  // `weights` has one weight for each part; it is used if a leaf is a mean.
   MergedCheckpoint(std::vector<MergePart> parts, std::vector<MergedLeaf> leaves,
                    std::vector<double> weights);
 
@@ -36,7 +36,7 @@ class MergedCheckpoint final : public Checkpoint {
                           const RunOptions& run) const;
   Status ReadAverages(const std::vector<ReadRequest>& requests,
                       const RunOptions& options, Stats& stats) const;
-  // target = the mean of the box at `box.origin` of the leaf.
+  // Sets `target` to the mean of the box at `box.origin` of the leaf.
   Status ReadAverage(size_t leaf, const Box& box, const ArrayView& target,
                      const RunOptions& read, Stats& stats) const;
 

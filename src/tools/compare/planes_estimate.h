@@ -13,8 +13,8 @@ namespace holdfast {
 
 class PlanesEstimate {
  public:
-  // Encodes the first of `element_count` elements in C order, up to 512 KiB,
-  // and takes the others to be like them.
+  // Encodes the first 512 KiB at most of `element_count` elements in C order,
+  // and assumes that the rest compresses equally well.
   uint64_t Estimate(DType dtype, const char* elements, int64_t element_count);
 
  private:

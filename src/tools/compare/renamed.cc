@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "engine/restore/leaf_request.h"
-#include "formats/codec/xxh64.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 #include "ground/tensor/copy.h"
 #include "tools/compare/match_leaves.h"
 #include "tools/compare/slab_reader.h"
@@ -15,11 +15,11 @@
 namespace holdfast {
 namespace {
 
-// With more pairs of one value than this (thousands of zero biases, say), names
-// are not compared: that takes quadratic time.
+// If more pairs than this have one value (thousands of zero biases, say), names
+// are not compared, because that takes quadratic time.
 constexpr size_t kPairsMax = 1 << 16;
 
-// Kind, dtype and shape in one text.
+// Kind, dtype and shape in one string.
 std::string SignatureOf(const LeafInfo& leaf) {
   std::string text(ValueKindName(leaf.kind));
   if (leaf.dtype) text += " " + std::string(DTypeName(*leaf.dtype));
@@ -146,7 +146,8 @@ class Candidates {
   std::vector<RenameCandidate> list_;
 };
 
-// Leaves that only `mine` has in diffs and that have their like in `others`.
+// Leaves that are only in `mine` according to the diffs, and that have a
+// counterpart in `others`.
 std::vector<size_t> LeavesOnlyIn(DiffVerdict verdict, const Checkpoint& mine,
                                  const std::vector<LeafDiff>& diffs,
                                  const std::map<std::string, int>& others) {

@@ -1,4 +1,4 @@
-// Leaves that only one side has, paired where they hold the same value.
+// Pairs leaves that only one side has if they hold the same value.
 //
 // Thread-safety: pure functions. Units: bytes.
 // Errors: Cancelled. A leaf that cannot be read has no partner.
@@ -14,13 +14,14 @@ namespace holdfast {
 
 // A leaf that may have another name on the other side.
 struct RenameCandidate {
-  size_t leaf = 0;  // in leaves()
+  size_t leaf = 0;  // index in leaves()
   std::string name;
   std::string value;  // equal for equal kind, dtype, shape and elements
 };
 
-// Positions (in a, in b) of those with equal values; where several have, names
-// that begin and end alike are paired first.
+// Returns pairs of positions (in a, in b) of candidates with equal values. If
+// several values are equal, names with long common beginnings and ends are
+// paired first.
 std::vector<std::pair<size_t, size_t>> PairRenamed(
     const std::vector<RenameCandidate>& a,
     const std::vector<RenameCandidate>& b);

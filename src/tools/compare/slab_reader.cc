@@ -13,18 +13,18 @@ namespace holdfast {
 namespace {
 
 constexpr size_t kSlabAlignment = 64;
-// At most this many small tensors in one batch, so that none waits long for its
-// turn.
+// The maximum number of small tensors in a batch, so that none of them waits
+// long for its turn.
 constexpr size_t kBatchTensorsMax = 512;
 
 struct CutTensor {
   const SlabTensor* tensor = nullptr;
   SlabGrid grid;
   Shape shape;
-  std::vector<DType> dtypes;  // one a side
+  std::vector<DType> dtypes;  // one per side
   std::vector<size_t> element_bytes;
 
-  // Bytes of one slab on one side, as it lies in the buffer.
+  // The bytes of one slab on one side, as it is stored in the buffer.
   size_t SlabBytes(size_t side, int64_t element_count) const {
     const size_t bytes =
         static_cast<size_t>(element_count) * element_bytes[side];
@@ -39,8 +39,8 @@ struct CutTensor {
   }
 };
 
-// Batches that follow each other: either one of several small tensors, or as
-// many as one large tensor has slabs.
+// Consecutive batches: either a single one of several small tensors, or one for
+// each slab of a large tensor.
 struct Segment {
   size_t first_tensor = 0;
   size_t tensor_count = 0;
@@ -143,8 +143,8 @@ class SlabReader {
     });
     Status status = RunSlabs(slabs, worker);
     if (status.ok() || run_.cancel().cancelled()) return status;
-    // The batch failed: read the slabs one by one to see which leaf is to
-    // blame.
+    // The batch failed: read the slabs one by one to find the leaf that caused
+    // it.
     for (Slab& slab : slabs) {
       std::vector<Slab> alone{std::move(slab)};
       if (slabs.size() > 1) status = RunSlabs(alone, worker);
@@ -154,7 +154,7 @@ class SlabReader {
     return Status();
   }
 
-  // Reads the slabs of all sides, then hands them out.
+  // Reads the slabs of all sides, then passes them on.
   Status RunSlabs(std::vector<Slab>& slabs, int worker) {
     uint64_t side_bytes[2] = {0, 0};
     uint64_t decoded_bytes = 0;
@@ -182,7 +182,7 @@ class SlabReader {
     return Status();
   }
 
-  // Nothing is kept while waiting.
+  // Holds no memory while waiting.
   ByteBudget::Lease Lease(uint64_t bytes, Buffer& buffer) {
     if (auto lease = run_.budget().TryAcquire(bytes)) return std::move(*lease);
     buffer = Buffer();
@@ -191,7 +191,7 @@ class SlabReader {
 
   Status ReadSides(std::vector<Slab>& slabs, char* memory,
                    uint64_t reader_bytes) {
-    // Sides of all slabs may come from more than two checkpoints.
+    // The sides of all slabs may come from more than two checkpoints.
     std::vector<std::pair<const Checkpoint*, std::vector<ReadRequest>>> reads;
     for (size_t side = 0; side < 2; ++side) {
       for (Slab& slab : slabs) {
@@ -233,7 +233,7 @@ class SlabReader {
   const RunOptions& options_;
   const SlabSizes sizes_;
   Run run_;
-  std::vector<Buffer> buffers_;  // one a worker
+  std::vector<Buffer> buffers_;  // one per worker
   std::vector<CutTensor> tensors_;
   std::vector<Segment> segments_;
   uint64_t batch_count_ = 0;

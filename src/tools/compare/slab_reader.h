@@ -1,13 +1,15 @@
-// Tensors of one or two checkpoints read slab by slab, by all threads of a Run,
-// within its budget.
+// Reads tensors of one or two checkpoints slab by slab, on all threads of a
+// Run, within its budget.
 //
-// The memory of a slab is leased before it is read: the slabs of both sides,
-// and as much again for the reader, which is told so. Small tensors are read
-// several at a time. Thread-safety: the functions of SlabWork are called by
-// several threads. Ownership: borrows everything for the call. Units: bytes;
-// slabs are numbered within their tensor. Errors: Cancelled. Any other failure
-// belongs to the tensors whose slabs could not be read: it is reported once
-// each, and their other slabs are left out.
+// The memory of a slab is leased before it is read. The lease covers the slabs
+// of both sides, and as much again for the reader, which is told that limit.
+// Small tensors are read several at a time.
+// Thread-safety: several threads call the functions of SlabWork.
+// Ownership: borrows everything for the call.
+// Units: bytes; slabs are numbered within their tensor.
+// Errors: Cancelled. Any other failure belongs to the tensors whose slabs could
+// not be read: it is reported once for each of these, and their other slabs are
+// skipped.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,8 @@ struct SlabSide {
   size_t leaf = 0;
 };
 
-// One or two sides of one shape, each with a dtype; no element: no slabs.
+// One or two sides of one shape, each with its own dtype. A tensor without
+// elements has no slabs.
 struct SlabTensor {
   std::vector<SlabSide> sides;
 };
@@ -35,18 +38,18 @@ struct Slab {
   size_t tensor = 0;
   uint64_t number = 0;
   Box box;
-  // Elements in C order, one of each side.
+  // Elements in C order, one pointer per side.
   const char* elements[2] = {nullptr, nullptr};
   int64_t element_count() const { return ElementCount(box.shape); }
 };
 
 struct SlabWork {
-  // Every slab once, in no order.
+  // Called once for every slab, in no particular order.
   std::function<void(const Slab&)> add;
-  // A tensor that cannot be read whole; one call at a time.
+  // Called for a tensor that cannot be read completely; one call at a time.
   std::function<void(size_t tensor, const Status&)> fail;
-  // The shape of the cut follows the chunks, unless values of tensors in
-  // different chunks are to be cut alike.
+  // If false, the slabs follow the chunks. True if values of tensors with
+  // different chunks must be cut alike.
   bool ignores_chunks = false;
 };
 

@@ -23,8 +23,8 @@ int64_t LeastCommonMultiple(int64_t a, int64_t b, int64_t limit) {
   return factor > limit / b ? limit : std::min(limit, factor * b);
 }
 
-// The unit of reading: a chunk that is whole on both sides if it fits, else the
-// largest chunk that fits, else a single element.
+// The unit of reading: a box of complete chunks of both sides if it fits, else
+// the largest chunk that fits, else a single element.
 Shape UnitOf(const Shape& shape, const std::vector<Shape>& chunks,
              uint64_t element_bytes, uint64_t bytes_max) {
   const size_t rank = shape.size();

@@ -193,8 +193,8 @@ class StatsMaker {
   const Checkpoint& checkpoint_;
   const StatsOptions& options_;
   StatsResult result_;
-  std::vector<InOrder<ElementStats>> found_;  // as result_.leaves
-  std::vector<bool> is_known_;  // as result_.leaves: from the cache
+  std::vector<InOrder<ElementStats>> found_;  // in the order of result_.leaves
+  std::vector<bool> is_known_;  // same order: from the cache
   PlanesEstimate planes_;
   long double sum_of_squares_ = 0;
 };

@@ -24,9 +24,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The file: this, the crc32c of the rest in hex and a newline, and a JSON
-// object of sections {"used": nanoseconds, "leaves": {name: numbers}}. Floats
-// are their bits, so that each comes back as it was.
+// The file contains this, the crc32c of the rest in hex and a newline, and a
+// JSON object of sections {"used": nanoseconds, "leaves": {name: numbers}}.
+// Floats are stored as their bits, so that they are read back exactly.
 constexpr std::string_view kMagic = "holdfast-stats 1 ";
 constexpr size_t kHeadBytes = kMagic.size() + 8 + 1;
 
@@ -49,7 +49,8 @@ std::string ChecksumText(std::string_view text) {
 uint64_t BitsOf(double number) { return std::bit_cast<uint64_t>(number); }
 double DoubleOf(uint64_t bits) { return std::bit_cast<double>(bits); }
 
-// The dtype of a min, a max or an absmax of such a tensor.
+// The dtype in which the min, max or absmax of a tensor of this dtype is
+// stored.
 DType ExtremeDType(DType dtype, bool is_magnitude) {
   switch (DTypeKindOf(dtype)) {
     case DTypeKind::kFloat:
@@ -92,8 +93,8 @@ Numbers ToNumbers(const LeafStats& leaf) {
   return numbers;
 }
 
-// False for numbers that cannot be this tensor's. Sums wrap, and then do not
-// fit.
+// Returns false for numbers that cannot belong to this tensor. Sums wrap on
+// overflow, and then do not fit.
 bool FromNumbers(const Numbers& numbers, LeafStats& leaf) {
   if (numbers.size() < kFixed) return false;
   uint64_t element_count = 0;
@@ -162,7 +163,8 @@ Result<Section> ParseSection(const Json& json) {
 
 Json ToJson(const Section& section) {
   Json leaves = Json::object();
-  // Names are made here, so that no key is looked for in what is there.
+  // The names are unique, so they are appended without searching for an
+  // existing key.
   for (const auto& [name, numbers] : section.leaves) {
     leaves.get_ref<Json::object_t&>().emplace_back(name, numbers);
   }
@@ -248,7 +250,7 @@ class StatsCache::Impl {
     return Status();
   }
 
-  // The sections that were used last, as many as there may be.
+  // Writes the most recently used sections, up to the maximum.
   std::string Text() const {
     std::vector<std::pair<int64_t, std::string>> order;
     for (const auto& [key, section] : sections_) {

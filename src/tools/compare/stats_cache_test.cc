@@ -30,7 +30,7 @@ class StatsCacheTest : public ::testing::Test {
     std::mt19937_64 random(seed);
     Tree tree = Tree::Dict();
     for (const DType dtype : EveryDType()) {
-      if (DTypeBits(dtype) < 8) continue;  // zarr has none
+      if (DTypeBits(dtype) < 8) continue;  // zarr does not have these
       const std::string elements = RandomElements(random, dtype, 50);
       tree.Add(std::string(DTypeName(dtype)),
                Tree(Array::FromBytes(dtype, {50}, elements.data())));
@@ -42,7 +42,7 @@ class StatsCacheTest : public ::testing::Test {
     ASSERT_TRUE(saved.ok()) << saved.status().ToString();
   }
 
-  // The bytes that are read for it, and the result.
+  // Measures the step; records the bytes that were read for it.
   StatsResult Measure(const std::string& name, StatsCache& cache) {
     const auto checkpoint = Open(root_ + "/" + name);
     EXPECT_TRUE(checkpoint.ok());
@@ -177,7 +177,7 @@ TEST_F(StatsCacheTest, NeverReplacesWhatIsNoCache) {
   EXPECT_EQ(Text(), "somebody's weights");
 }
 
-// A good checksum makes no good numbers.
+// A valid checksum does not make the numbers valid.
 TEST_F(StatsCacheTest, NumbersThatDoNotFitAreNotTaken) {
   LeafStats leaf;
   leaf.name = "w";

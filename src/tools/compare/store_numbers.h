@@ -1,4 +1,4 @@
-// Numbers rounded to elements of any float or complex dtype.
+// Rounds numbers to elements of any float or complex dtype.
 //
 // Thread-safety: pure functions. Elements need not be aligned.
 #pragma once
@@ -9,9 +9,9 @@
 
 namespace holdfast {
 
-// The nearest elements, ties to even, rounded once. `numbers` has
-// PartsOf(dtype) numbers for each of `count` elements.
-// REQUIRES: a float or complex dtype.
+// Stores the nearest elements, rounded once, ties to even. `numbers` has
+// PartsOf(dtype) numbers for each of `count` elements. REQUIRES: a float or
+// complex dtype.
 void StoreDoubles(DType dtype, const double* numbers, size_t count,
                   char* elements);
 

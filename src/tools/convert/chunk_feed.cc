@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "formats/codec/xxh64.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 #include "ground/tensor/copy.h"
 #include "ground/tensor/grid.h"
 

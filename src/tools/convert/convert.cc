@@ -10,7 +10,6 @@
 #include "holdfast/process_group.h"
 #include "holdfast/read_again.h"
 #include "stores/place/place.h"
-#include "stores/storage/url_path.h"
 #include "tools/convert/format_convert.h"
 #include "tools/convert/orbax_convert.h"
 #include "tools/convert/recipe_source.h"
@@ -22,13 +21,14 @@ namespace {
 
 // A target that takes its own source's place keeps its name, whatever that
 // says.
-Result<Format> FormatOf(const Checkpoint& source, const std::string& target,
+Result<Format> FormatOf(const Checkpoint& source, const Place& target,
                         const ConvertOptions& options) {
-  if (Place(target).Absolute().path() == source.info().path) {
+  if (target.Absolute().path() == source.info().path) {
     return options.format.value_or(
         FormatFromName(source.info().format).value_or(Format::kOrbax));
   }
-  return ChooseTargetFormat(target, options.format, source.info().format);
+  return ChooseTargetFormat(target.path(), options.format,
+                            source.info().format);
 }
 
 // The rules would be ignored when the save plans the chunks, or when the format
@@ -176,8 +176,7 @@ Status CheckCanPlan(const Checkpoint& source) {
 }
 
 Result<ConvertResult> ConvertOpened(const Checkpoint& source,
-                                    uint64_t source_hash,
-                                    const std::string& target,
+                                    uint64_t source_hash, const Place& target,
                                     const ConvertOptions& options) {
   HF_RETURN_IF_ERROR(CheckCanPlan(source));
   HF_ASSIGN_OR_RETURN(const Format format, FormatOf(source, target, options));
@@ -211,19 +210,23 @@ Result<ConvertResult> ConvertOpened(const Checkpoint& source,
 Result<ConvertResult> Convert(const std::string& source,
                               const std::string& target,
                               const ConvertOptions& options) {
-  const auto convert = [&]() -> Result<ConvertResult> {
+  const auto convert = [&](const Place& place) -> Result<ConvertResult> {
     HF_ASSIGN_OR_RETURN(const auto opened,
                         SourceOpener(source, target, options).OpenSource());
     const uint64_t source_hash =
         IsShared(options) ? 0 : SourceHash(opened->info().path, options);
-    return ConvertOpened(*opened, source_hash, target, options);
+    return ConvertOpened(*opened, source_hash, place, options);
   };
-  // Ranks would have to agree on it, and buckets have retries of their own.
-  const bool is_once = IsShared(options) || IsUrl(target);
   return InCall(CallKind::kConvert, target, [&] {
     return InGroupCall(options.group, [&] {
       return CatchBadAlloc([&] {
-        return is_once ? convert() : ReadAgainIfReplaced(source, convert);
+        const Place place(target);
+        // Ranks would have to agree on it, and buckets have retries of their
+        // own.
+        const bool is_once = IsShared(options) || place.is_remote();
+        return is_once ? convert(place) : ReadAgainIfReplaced(source, [&] {
+          return convert(place);
+        });
       });
     });
   });

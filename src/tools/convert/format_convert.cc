@@ -8,13 +8,12 @@
 
 #include "engine/commit/layout.h"
 #include "foreign/sidecar/tree_sidecar.h"
-#include "formats/codec/xxh64.h"
 #include "ground/base/coding.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/string_coding.h"
+#include "ground/base/xxh64.h"
 #include "ground/run/run.h"
-#include "stores/storage/url_path.h"
 #include "tools/convert/budgets.h"
 #include "tools/convert/check_copy.h"
 #include "tools/convert/target_format.h"
@@ -45,11 +44,11 @@ bool SplitMark(std::string_view mark, uint64_t& hash,
 class FormatConverter {
  public:
   FormatConverter(const Checkpoint& source, uint64_t source_hash,
-                  const std::string& target_path, const ConvertOptions& options,
+                  const Place& target, const ConvertOptions& options,
                   FormatAccess access)
       : source_(source),
         source_hash_(source_hash),
-        target_path_(AbsolutePath(target_path)),
+        target_(target.Absolute()),
         options_(options),
         access_(std::move(access)),
         budgets_(options.run.in_flight_bytes_max),
@@ -99,16 +98,16 @@ class FormatConverter {
   // A name that means one file gets one, however large it is.
   uint64_t ShardBytesMax() const {
     const bool is_unbounded =
-        options_.shard_bytes_max == 0 && NamesOneFile(target_path_);
+        options_.shard_bytes_max == 0 && NamesOneFile(target_.path());
     return is_unbounded ? UINT64_MAX : options_.shard_bytes_max;
   }
 
   Status CheckIsOneFile() const {
-    if (!NamesOneFile(target_path_) || !access_.target->OneFile().empty()) {
+    if (!NamesOneFile(target_.path()) || !access_.target->OneFile().empty()) {
       return Status();
     }
     return InvalidArgumentError(
-        target_path_ + ": its name is that of one file, and with at most " +
+        target_.path() + ": its name is that of one file, and with at most " +
         std::to_string(options_.shard_bytes_max) +
         " bytes in each it would be several; name a directory, or leave the "
         "bound (--shard-bytes) out");
@@ -125,7 +124,7 @@ class FormatConverter {
                         .names = options_.names,
                         .map = options_.map,
                         .keeps_chunks = keeps_chunks,
-                        .target = {target_path_, ShardBytesMax(),
+                        .target = {target_.path(), ShardBytesMax(),
                                    options_.chunk_bytes_target, options_.sync}},
                        result_.report));
     result_.format = access_.format;
@@ -135,10 +134,11 @@ class FormatConverter {
   }
 
   Status BeginWork() {
-    HF_RETURN_IF_ERROR(Place(target_path_).CheckWritable());
-    if (IsUrl(target_path_)) {
+    HF_RETURN_IF_ERROR(target_.CheckWritable());
+    if (target_.is_remote()) {
+      HF_RETURN_IF_ERROR(target_.InBucket().status());
       return UnimplementedError(
-          "convert to " + target_path_ + ": " +
+          "convert to " + target_.path() + ": " +
           std::string(FormatName(access_.format)) +
           " is written in no particular order, which an object store cannot "
           "do; convert to a local path, and copy that (holdfast cp)");
@@ -147,7 +147,7 @@ class FormatConverter {
                            PlanHash(plan_, access_.format, piece_bytes_max_)};
     HF_ASSIGN_OR_RETURN(
         work_,
-        WorkDirectory::Begin(target_path_, head,
+        WorkDirectory::Begin(target_, head,
                              {.overwrite = options_.overwrite,
                               // A source without files cannot be told from
                               // another one.
@@ -287,7 +287,7 @@ class FormatConverter {
 
   const Checkpoint& source_;
   const uint64_t source_hash_;
-  const std::string target_path_;
+  const Place target_;
   const ConvertOptions& options_;
   FormatAccess access_;
   const Budgets budgets_;
@@ -399,11 +399,11 @@ void ReportStoredBits(const TargetPlan& plan, Format format,
 
 Result<ConvertResult> ConvertToFormat(const Checkpoint& source,
                                       uint64_t source_hash,
-                                      const std::string& target_path,
+                                      const Place& target,
                                       const ConvertOptions& options,
                                       FormatAccess access) {
   return CatchBadAlloc([&] {
-    return FormatConverter(source, source_hash, target_path, options,
+    return FormatConverter(source, source_hash, target, options,
                            std::move(access))
         .Execute();
   });

@@ -20,6 +20,7 @@
 
 #include "foreign/extents/target.h"
 #include "holdfast/tools/convert.h"
+#include "stores/place/place.h"
 #include "tools/convert/chunk_feed.h"
 #include "tools/convert/leaf_map.h"
 
@@ -55,7 +56,7 @@ void ReportStoredBits(const TargetPlan& plan, Format format,
 // `source_hash`: FilesHash of the source.
 Result<ConvertResult> ConvertToFormat(const Checkpoint& source,
                                       uint64_t source_hash,
-                                      const std::string& target_path,
+                                      const Place& target,
                                       const ConvertOptions& options,
                                       FormatAccess access);
 

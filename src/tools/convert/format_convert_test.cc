@@ -447,6 +447,18 @@ TEST_F(FormatConvert, OneFileIsNotCutIntoSeveral) {
   EXPECT_FALSE(fs::exists(PathOf("m.safetensors")));
 }
 
+// None of them is in an object store.
+TEST_F(FormatConvert, AWrongTargetSaysWhy) {
+  for (const auto& [target, why] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"~/model", "a shell expands"},
+           {"file:///x/model", "is a path of this machine"},
+           {"nowhere://x/model", "no store for the scheme"}}) {
+    EXPECT_THAT(Convert(source_path_, target, options_).status().ToString(),
+                HasSubstr(why));
+  }
+}
+
 // Every item of a composite has a sidecar of its own.
 TEST_F(FormatConvert, SidecarsOfAComposite) {
   const std::string composite = PathOf("composite");

@@ -19,6 +19,7 @@
 #include "foreign/sidecar/tree_sidecar.h"
 #include "ground/tree/key_path.h"
 #include "holdfast/sharding.h"
+#include "stores/place/place.h"
 #include "tools/convert/chunk_feed.h"
 
 namespace holdfast {
@@ -34,7 +35,7 @@ struct ReferredArrays {
   std::function<Status()> may_begin;
   // Puts the files that chunks are in, or links to them, into the directory of
   // the item `name`. Called before the item is written.
-  std::function<Status(const std::string& name, const std::string& directory)>
+  std::function<Status(const std::string& name, const Place& directory)>
       place_files;
   // As PendingSaveOptions::may_commit: whether what is referred to is still
   // what it was.

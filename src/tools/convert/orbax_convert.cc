@@ -16,12 +16,12 @@
 #include "engine/save/save_options.h"
 #include "foreign/open/may_replace.h"
 #include "foreign/open/open.h"
-#include "formats/codec/xxh64.h"
 #include "ground/base/clock.h"
 #include "ground/base/coding.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/string_coding.h"
+#include "ground/base/xxh64.h"
 #include "ground/run/run.h"
 #include "holdfast/detail/commit.h"
 #include "holdfast/process_group.h"
@@ -66,11 +66,11 @@ bool TakeHashes(std::string_view mark, size_t unit_count,
 class OrbaxConverter {
  public:
   OrbaxConverter(const Checkpoint& source, uint64_t source_hash,
-                 std::string target, const ConvertOptions& options,
+                 const Place& target, const ConvertOptions& options,
                  const ReferredArrays* referred)
       : source_(source),
         source_hash_(source_hash),
-        target_path_(std::move(target)),
+        target_(target),
         options_(options),
         referred_(referred),
         group_(options.group != nullptr && options.group->size() > 1
@@ -90,7 +90,7 @@ class OrbaxConverter {
  private:
   Status Agree(std::string_view phase, const Status& mine) const {
     return group_ == nullptr ? mine
-                             : group_->Agree({phase, target_path_}, mine);
+                             : group_->Agree({phase, target_.path()}, mine);
   }
 
   bool IsPrimary() const { return group_ == nullptr || group_->rank() == 0; }
@@ -112,18 +112,17 @@ class OrbaxConverter {
       }
       HF_ASSIGN_OR_RETURN(const bool replaces_foreign, ReplacesForeign());
       checks_first_ = replaces_foreign || ReplacesSource();
-      if (checks_first_ && IsUrl(target_path_)) {
-        HF_RETURN_IF_ERROR(
-            CheckMayReplaceAnyFormat(target_path_, plan_.result_id));
+      if (checks_first_ && target_.is_remote()) {
+        HF_RETURN_IF_ERROR(CheckMayReplaceAnyFormat(target_, plan_.result_id));
       }
       if (checks_first_ && options_.also != nullptr) {
         return UnimplementedError(
-            "overwrite " + target_path_ +
+            "overwrite " + target_.path() +
             " by a checkpoint of two formats: it is the source, or none of "
             "Orbax's; convert to another place, and remove it then");
       }
       has_parts_ = group_ == nullptr && referred_ == nullptr &&
-                   options_.also == nullptr && !IsUrl(target_path_) &&
+                   options_.also == nullptr && !target_.is_remote() &&
                    (checks_first_ || PartCount(bytes, options_.part_bytes) > 1);
       return Status();
     });
@@ -133,17 +132,17 @@ class OrbaxConverter {
   Result<bool> ReplacesForeign() const {
     if (!options_.overwrite) return false;
     HF_ASSIGN_OR_RETURN(const ForeignFormat format,
-                        FindForeignFormat(AbsolutePath(target_path_)));
-    if (format != ForeignFormat::kNone && IsUrl(target_path_)) {
+                        FindForeignFormat(target_.Absolute()));
+    if (format != ForeignFormat::kNone && target_.is_remote()) {
       return UnimplementedError(
-          "overwrite " + target_path_ + ": it is a " +
+          "overwrite " + target_.path() + ": it is a " +
           std::string(ForeignFormatName(format)) +
           " checkpoint, which has no marker that would say which of the two "
           "counts; remove it first");
     }
     if (format != ForeignFormat::kNone && group_ != nullptr) {
       return UnimplementedError(
-          "overwrite " + target_path_ + ": it is a " +
+          "overwrite " + target_.path() + ": it is a " +
           std::string(ForeignFormatName(format)) +
           " checkpoint, which many processes cannot replace; remove it first");
     }
@@ -155,8 +154,10 @@ class OrbaxConverter {
     if (!options_.overwrite || group_ != nullptr || referred_ != nullptr) {
       return false;
     }
-    const std::string target = AbsolutePath(target_path_);
-    if (IsUrl(target)) return AbsolutePath(source_.info().path) == target;
+    const std::string target = target_.Absolute().path();
+    if (target_.is_remote()) {
+      return AbsolutePath(source_.info().path) == target;
+    }
     std::error_code error;
     return std::filesystem::equivalent(source_.info().path, target, error);
   }
@@ -186,8 +187,7 @@ class OrbaxConverter {
     return save;
   }
 
-  Result<std::unique_ptr<PendingSaver>> BeginPending(
-      const std::string& path) const {
+  Result<std::unique_ptr<PendingSaver>> BeginPending(const Place& place) const {
     PendingSaveOptions begin;
     begin.group = group_;
     begin.overwrite = options_.overwrite;
@@ -196,7 +196,7 @@ class OrbaxConverter {
     begin.now_ns = options_.now_ns;
     begin.result_id = plan_.result_id;
     if (referred_ != nullptr) begin.may_commit = referred_->may_commit;
-    HF_ASSIGN_OR_RETURN(auto pending, PendingSaver::Begin(path, begin));
+    HF_ASSIGN_OR_RETURN(auto pending, PendingSaver::Begin(place, begin));
     HF_RETURN_IF_ERROR(pending->BoundAccess(SourcePathsOf(source_, options_)));
     return pending;
   }
@@ -205,7 +205,7 @@ class OrbaxConverter {
   Status Save() {
     HF_ASSIGN_OR_RETURN(
         const auto pending,
-        BeginPending(checks_first_ ? WholePath() : target_path_));
+        BeginPending(checks_first_ ? WholePlace() : target_));
     for (PlannedItem& item : plan_.items) {
       HF_RETURN_IF_ERROR(SaveItem(*pending, item));
     }
@@ -223,7 +223,7 @@ class OrbaxConverter {
     const Stopwatch begun;
     if (referred_ != nullptr) {
       HF_RETURN_IF_ERROR(referred_->place_files(
-          item.place.name, ItemDirectory(pending, item.place.name)));
+          item.place.name, pending.place() / item.place.name));
     }
     const Result<SavePlan> plan =
         pending.Plan(item.tree.tree, SaveOptionsOf(item));
@@ -232,12 +232,6 @@ class OrbaxConverter {
     return Feed(item, std::move(units), copied, [&] {
       return pending.SavePlanned(item.place.name, plan, begun);
     });
-  }
-
-  static std::string ItemDirectory(const PendingSaver& pending,
-                                   const std::string& name) {
-    return name.empty() ? pending.directory()
-                        : pending.directory() + "/" + name;
   }
 
   // Calls `save`, whose arrays' readers find the units, which it adds to
@@ -275,10 +269,10 @@ class OrbaxConverter {
   // A directory that a rename makes the item's.
   Status SaveParts() {
     HF_ASSIGN_OR_RETURN(std::vector<PartedItem> items, PlanParts());
-    const std::string target = AbsolutePath(target_path_);
-    if (IsTemporaryName(FileNameOf(target))) {
+    const Place target = target_.Absolute();
+    if (IsTemporaryName(target.name())) {
       return InvalidArgumentError(
-          "convert to " + target +
+          "convert to " + target.path() +
           ": the name is that of a temporary directory");
     }
     HF_ASSIGN_OR_RETURN(
@@ -322,7 +316,7 @@ class OrbaxConverter {
       if (!item.place.json_file.empty()) continue;
       PartedItem& parted = items.emplace_back();
       parted.item = &item;
-      SaveOptions save = ItemOptions(target_path_, SaveOptionsOf(item));
+      SaveOptions save = ItemOptions(target_, SaveOptionsOf(item));
       if (options_.run.progress) {
         save.run.progress = [this](const Progress& progress) {
           Report(progress);
@@ -429,16 +423,15 @@ class OrbaxConverter {
 
   // Where the new checkpoint is until it has its name. In a bucket a cleaning
   // of temporary directories finds it there, too.
-  std::string WholePath() const {
-    const std::string whole(kWhole);
-    if (has_parts_) return work_->data_path() + "/" + whole;
-    const Place target = Place(target_path_).Absolute();
-    return (target.parent() / TemporaryName(target.name()) / whole).path();
+  Place WholePlace() const {
+    if (has_parts_) return Place(work_->data_path()) / kWhole;
+    const Place target = target_.Absolute();
+    return target.parent() / TemporaryName(target.name()) / kWhole;
   }
 
   // Moves the items to where a save would have written them, and commits that.
   Status CommitParts(const std::vector<PartedItem>& items) {
-    HF_ASSIGN_OR_RETURN(const auto pending, BeginPending(WholePath()));
+    HF_ASSIGN_OR_RETURN(const auto pending, BeginPending(WholePlace()));
     // The items move away now, so the journal would name files that are gone.
     HF_RETURN_IF_ERROR(work_->DropJournal());
     for (const PartedItem& item : items) {
@@ -460,7 +453,7 @@ class OrbaxConverter {
     if (has_parts_) return work_->Publish(std::string(kWhole));
     const CancelToken cancel(options_.run.cancel);
     return ReplaceByCopy(
-        WholePath(), Place(target_path_).Absolute(), plan_.result_id,
+        WholePlace(), target_.Absolute(), plan_.result_id,
         options_.now_ns ? options_.now_ns() : SystemNowNs(), &cancel);
   }
 
@@ -489,7 +482,7 @@ class OrbaxConverter {
       open.stored_sizes = false;
       const bool waits = (has_parts_ || checks_first_) && !is_published_;
       HF_ASSIGN_OR_RETURN(const auto target,
-                          Open(waits ? WholePath() : target_path_, open));
+                          Open((waits ? WholePlace() : target_).path(), open));
       const CheckOptions check{ReadOptions(), options_.run.progress,
                                budgets_.waiting_bytes, IsPrimary()};
       HF_ASSIGN_OR_RETURN(result_.checked_bytes,
@@ -506,7 +499,7 @@ class OrbaxConverter {
     for (const auto field : kSummed) PutVarint(mine, result_.*field);
     PutVarint(mine, result_.waiting_bytes_peak);
     HF_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                        group_->AllGather({"done", target_path_}, mine));
+                        group_->AllGather({"done", target_.path()}, mine));
     for (const auto field : kSummed) result_.*field = 0;
     for (const std::string& bytes : all) HF_RETURN_IF_ERROR(Add(bytes));
     return std::move(result_);
@@ -533,7 +526,7 @@ class OrbaxConverter {
 
   const Checkpoint& source_;
   const uint64_t source_hash_;
-  const std::string target_path_;
+  const Place target_;
   const ConvertOptions& options_;
   const ReferredArrays* const referred_;
   ProcessGroup* const group_;
@@ -554,11 +547,11 @@ class OrbaxConverter {
 
 Result<ConvertResult> ConvertToOrbax(const Checkpoint& source,
                                      uint64_t source_hash,
-                                     const std::string& target_path,
+                                     const Place& target,
                                      const ConvertOptions& options,
                                      const ReferredArrays* referred) {
   return CatchBadAlloc([&] {
-    return OrbaxConverter(source, source_hash, target_path, options, referred)
+    return OrbaxConverter(source, source_hash, target, options, referred)
         .Execute();
   });
 }

@@ -9,9 +9,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "holdfast/tools/convert.h"
+#include "stores/place/place.h"
 #include "tools/convert/item_tree.h"
 
 namespace holdfast {
@@ -22,7 +22,7 @@ namespace holdfast {
 // `source_hash`: FilesHash of the source; 0: it has no hash that identifies it.
 Result<ConvertResult> ConvertToOrbax(const Checkpoint& source,
                                      uint64_t source_hash,
-                                     const std::string& target_path,
+                                     const Place& target,
                                      const ConvertOptions& options,
                                      const ReferredArrays* referred = nullptr);
 

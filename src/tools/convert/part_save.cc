@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "engine/save/save_item.h"
-#include "formats/codec/xxh64.h"
 #include "ground/base/coding.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/string_coding.h"
+#include "ground/base/xxh64.h"
 #include "ground/tree/key_path.h"
 
 namespace holdfast {

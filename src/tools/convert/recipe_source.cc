@@ -1,8 +1,8 @@
 #include "tools/convert/recipe_source.h"
 
-#include "formats/codec/xxh64.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/string_coding.h"
+#include "ground/base/xxh64.h"
 #include "stores/place/directory_ops.h"
 #include "stores/place/file_set.h"
 #include "tools/recipe/recipe_checkpoint.h"

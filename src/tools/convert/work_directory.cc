@@ -15,11 +15,11 @@
 #include "engine/references/reference_lock.h"
 #include "engine/references/referrers.h"
 #include "foreign/open/may_replace.h"
-#include "formats/codec/xxh64.h"
 #include "ground/base/coding.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/string_coding.h"
+#include "ground/base/xxh64.h"
 #include "holdfast/checkpoint.h"
 #include "stores/place/directory_ops.h"
 #include "stores/place/step_address.h"
@@ -27,7 +27,6 @@
 #include "stores/storage/path_parts.h"
 #include "stores/storage/rename_call.h"
 #include "stores/storage/replace_directory.h"
-#include "stores/storage/url_path.h"
 
 namespace holdfast {
 namespace {
@@ -38,25 +37,24 @@ Status TargetExistsError(const std::string& path) {
   return AlreadyExistsError("Destination " + path + " already exists.");
 }
 
-bool IsCheckpoint(const std::string& path) {
+bool IsCheckpoint(const Place& place) {
   OpenOptions open;
   open.stored_sizes = false;
-  return Open(path, open).ok();
+  return Open(place.path(), open).ok();
 }
 
 // Overwriting is for checkpoints; a mistyped path must not cost a home
 // directory.
-Status CheckTarget(const std::string& path,
-                   const WorkDirectory::Options& options) {
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(path));
+Status CheckTarget(const Place& target, const WorkDirectory::Options& options) {
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target));
   if (kind == PathKind::kMissing) return Status();
   const bool is_dir = kind == PathKind::kDirectory;
   if (!options.overwrite || (!is_dir && kind != PathKind::kFile)) {
-    return TargetExistsError(path);
+    return TargetExistsError(target.path());
   }
-  if (is_dir) return CheckMayReplaceAnyFormat(path, options.result_id);
-  if (IsCheckpoint(path)) return CheckNothingNeeds(path);
-  return FailedPreconditionError("overwrite " + path +
+  if (is_dir) return CheckMayReplaceAnyFormat(target, options.result_id);
+  if (IsCheckpoint(target)) return CheckNothingNeeds(target);
+  return FailedPreconditionError("overwrite " + target.path() +
                                  ": refused, because it is not a checkpoint");
 }
 
@@ -95,11 +93,12 @@ std::vector<std::string> FilesBelow(const std::string& path) {
 
 }  // namespace
 
-uint64_t FilesHash(const std::string& path) {
-  if (IsUrl(path)) {
-    const Result<TreeListing> listing = ListWholeTree(path);
+uint64_t FilesHash(const Place& place) {
+  if (place.is_remote()) {
+    const Result<TreeListing> listing = ListWholeTree(place);
     return listing.ok() ? ListingHash(*listing) : 0;
   }
+  const std::string& path = place.path();
   Xxh64 hash;
   const std::vector<std::string> names = FilesBelow(path);
   if (names.empty()) AddFile(path, "", hash);
@@ -107,13 +106,13 @@ uint64_t FilesHash(const std::string& path) {
   return hash.Digest();
 }
 
-WorkDirectory::WorkDirectory(std::string target_path, const JournalHead& head,
+WorkDirectory::WorkDirectory(const Place& target, const JournalHead& head,
                              const Options& options)
-    : target_path_(std::move(target_path)),
-      path_(target_path_ + std::string(kWorkSuffix)),
+    : target_(target),
+      path_(target.path() + std::string(kWorkSuffix)),
       head_(head),
       options_(options),
-      access_(AccessRule::Of(target_path_, options_.copies_of)) {}
+      access_(AccessRule::Of(target.path(), options_.copies_of)) {}
 
 std::vector<std::string> SourcePathsOf(const Checkpoint& source,
                                        const ConvertOptions& options) {
@@ -126,18 +125,16 @@ std::vector<std::string> SourcePathsOf(const Checkpoint& source,
 }
 
 Result<std::unique_ptr<WorkDirectory>> WorkDirectory::Begin(
-    const std::string& target_path, const JournalHead& head,
-    const Options& options) {
-  if (fs::path(target_path).filename().empty()) {
-    return InvalidArgumentError("convert to " + target_path +
+    const Place& target, const JournalHead& head, const Options& options) {
+  if (target.name().empty()) {
+    return InvalidArgumentError("convert to " + target.path() +
                                 ": the path names no file or directory");
   }
-  HF_RETURN_IF_ERROR(CheckNamesNoStep(target_path));
-  HF_RETURN_IF_ERROR(RecoverReplaced(target_path).status());
-  HF_RETURN_IF_ERROR(CheckTarget(target_path, options));
-  HF_RETURN_IF_ERROR(MakeParents(target_path));
-  std::unique_ptr<WorkDirectory> work(
-      new WorkDirectory(target_path, head, options));
+  HF_RETURN_IF_ERROR(CheckNamesNoStep(target));
+  HF_RETURN_IF_ERROR(RecoverReplaced(target).status());
+  HF_RETURN_IF_ERROR(CheckTarget(target, options));
+  HF_RETURN_IF_ERROR(MakeParents(target.path()));
+  std::unique_ptr<WorkDirectory> work(new WorkDirectory(target, head, options));
   HF_RETURN_IF_ERROR(work->Prepare());
   return work;
 }
@@ -246,23 +243,24 @@ Status WorkDirectory::Publish(const std::string& name) {
   const std::string source =
       name.empty() ? data_path() : data_path() + "/" + name;
   HF_RETURN_IF_ERROR(access_.Apply(source, options_.sync));
-  ReferenceLock lock(Place(target_path_).parent());
-  int error = RenameNew(AT_FDCWD, source.c_str(), target_path_.c_str());
+  const std::string& target = target_.path();
+  ReferenceLock lock(target_.parent());
+  int error = RenameNew(AT_FDCWD, source.c_str(), target.c_str());
   if (error == EEXIST) {
-    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_path_));
+    HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_));
     HF_ASSIGN_OR_RETURN(const PathKind made, GetPathKind(source));
     const bool are_files =
         kind != PathKind::kDirectory && made != PathKind::kDirectory;
     if (!are_files) return PublishOver(source);
-    HF_RETURN_IF_ERROR(CheckTarget(target_path_, options_));
-    error = ::rename(source.c_str(), target_path_.c_str()) == 0 ? 0 : errno;
+    HF_RETURN_IF_ERROR(CheckTarget(target_, options_));
+    error = ::rename(source.c_str(), target.c_str()) == 0 ? 0 : errno;
   }
   if (error != 0) {
-    return ErrnoStatus(error, "publish " + source + " as", target_path_);
+    return ErrnoStatus(error, "publish " + source + " as", target);
   }
   lock.Unlock();
   if (options_.sync) {
-    HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(target_path_)));
+    HF_RETURN_IF_ERROR(SyncDirectory(target_.parent()));
     // Both ends of a rename between directories, before one of them goes.
     HF_RETURN_IF_ERROR(SyncDirectory(ParentPath(source)));
   }
@@ -272,15 +270,15 @@ Status WorkDirectory::Publish(const std::string& name) {
 // A directory is locked until it is removed, with the work directory or beside
 // the target.
 Status WorkDirectory::PublishOver(const std::string& source) {
-  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_path_));
+  HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_));
   DirectoryLock replaced;
   if (kind == PathKind::kDirectory) {
-    HF_ASSIGN_OR_RETURN(replaced, DirectoryLock::Take(target_path_));
+    HF_ASSIGN_OR_RETURN(replaced, DirectoryLock::Take(target_.path()));
   }
-  HF_RETURN_IF_ERROR(CheckTarget(target_path_, options_));
-  const std::string aside = MovedPlace(target_path_).path();
+  HF_RETURN_IF_ERROR(CheckTarget(target_, options_));
+  const std::string aside = MovedPlace(target_).path();
   HF_ASSIGN_OR_RETURN(const std::string at,
-                      local::ReplaceDirectory(source, target_path_, aside));
+                      local::ReplaceDirectory(source, target_.path(), aside));
   if (at == aside && replaced.is_held()) {
     HF_RETURN_IF_ERROR(replaced.Remove(aside));
   } else if (at == aside && ::unlink(aside.c_str()) != 0) {

@@ -15,6 +15,7 @@
 
 #include "holdfast/status.h"
 #include "holdfast/tools/convert.h"
+#include "stores/place/place.h"
 #include "stores/storage/directory_lock.h"
 #include "stores/storage/tree_access.h"
 #include "tools/convert/journal.h"
@@ -36,7 +37,7 @@ class WorkDirectory {
   // Looks at the target and at the files of an earlier run; removes those that
   // it cannot continue from.
   static Result<std::unique_ptr<WorkDirectory>> Begin(
-      const std::string& target_path, const JournalHead& head,
+      const Place& target, const JournalHead& head,
       const Options& options);
   // Removes the directory unless something of it is worth going on with.
   ~WorkDirectory();
@@ -70,13 +71,13 @@ class WorkDirectory {
   Status DropJournal();
 
  private:
-  WorkDirectory(std::string target_path, const JournalHead& head,
+  WorkDirectory(const Place& target, const JournalHead& head,
                 const Options& options);
   Status PublishOver(const std::string& source);
   Status Prepare();
   std::string JournalPath() const { return path_ + "/journal"; }
 
-  const std::string target_path_;
+  const Place target_;
   const std::string path_;
   const JournalHead head_;
   const Options options_;
@@ -96,6 +97,6 @@ std::vector<std::string> SourcePathsOf(const Checkpoint& source,
 // A hash of names, sizes and times (of a URL: versions) of all files at or
 // below a path, to see whether a source has changed. 0 when there is no such
 // hash.
-uint64_t FilesHash(const std::string& path);
+uint64_t FilesHash(const Place& place);
 
 }  // namespace holdfast

@@ -26,7 +26,6 @@
 #include "holdfast/steps/steps.h"
 #include "holdfast/tools/remote.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
 #include "stores/place/place.h"
 #include "stores/place/step_address.h"
 #include "stores/place/well_known_names.h"
@@ -85,14 +84,15 @@ Status AlreadyThere(const std::string& path, const std::string& what) {
   return AlreadyExistsError("copy to " + path + ": " + what);
 }
 
-Status CheckPlaces(const std::string& source, const std::string& target) {
-  if (target == source || target.starts_with(source + "/") ||
-      source.starts_with(target + "/")) {
-    return InvalidArgumentError("copy " + source + " to " + target +
+Status CheckPlaces(const Place& source, const Place& target) {
+  const std::string& from = source.path();
+  const std::string& to = target.path();
+  if (to == from || to.starts_with(from + "/") || from.starts_with(to + "/")) {
+    return InvalidArgumentError("copy " + from + " to " + to +
                                 ": one is inside the other");
   }
-  if (FileNameOf(target).empty() && !IsUrl(target)) {
-    return InvalidArgumentError("copy to " + target +
+  if (target.name().empty() && !target.is_remote()) {
+    return InvalidArgumentError("copy to " + to +
                                 ": the path names no file or directory");
   }
   return Status();
@@ -103,7 +103,7 @@ TreeListing PartOf(const TreeListing& whole, const std::string& directory) {
   TreeListing part = whole;
   part.files.clear();
   if (!directory.empty()) {
-    part.place = JoinNames(whole.place, directory);
+    part.place = whole.place / directory;
     part.key = JoinNames(whole.key, directory);
   }
   const std::string prefix = directory.empty() ? "" : directory + "/";
@@ -138,7 +138,7 @@ class UnitCopier {
         run_(run),
         result_(result),
         copier_(source_, run),
-        journal_(JournalText(source.place, ListingHash(source))) {
+        journal_(JournalText(source.place.path(), ListingHash(source))) {
     for (const auto* wave : {&unit.data, &unit.heads, &unit.last}) {
       names_.insert(names_.end(), wave->begin(), wave->end());
     }
@@ -177,7 +177,7 @@ class UnitCopier {
   // holds anything else that may not be replaced.
   Result<bool> KeepsTarget() {
     if (target_.is_file) {
-      return AlreadyThere(target_.place, "a file is there");
+      return AlreadyThere(target_.place.path(), "a file is there");
     }
     if (!IsTargetFinished()) return false;
     if (!options_.restart) {
@@ -218,7 +218,7 @@ class UnitCopier {
 
   Status CheckMayReplace() const {
     if (!options_.overwrite) {
-      return AlreadyThere(target_.place,
+      return AlreadyThere(target_.place.path(),
                           "another checkpoint, or something else, is there "
                           "(overwrite replaces it)");
     }
@@ -238,7 +238,7 @@ class UnitCopier {
   Status DropJournalLeft() {
     if (target_.Find(kCopyJournal) == nullptr) return Status();
     HF_RETURN_IF_ERROR(RemoveReplaced());
-    return StoreAt(target_.place)->Delete(kCopyJournal);
+    return target_.place.OpenStore()->Delete(kCopyJournal);
   }
 
   // --- Files.
@@ -265,7 +265,7 @@ class UnitCopier {
   // --- To a file system: beside the target, then renamed.
 
   Status CopyToDirectory() {
-    const std::string work = target_.place + std::string(kCopySuffix);
+    const std::string work = target_.place.path() + std::string(kCopySuffix);
     HF_RETURN_IF_ERROR(RecoverReplaced(target_.place).status());
     HF_ASSIGN_OR_RETURN(DirectoryLock lock, TakeWork(work));
     HF_ASSIGN_OR_RETURN(TreeListing earlier, ListWholeTree(work));
@@ -275,9 +275,10 @@ class UnitCopier {
       HF_ASSIGN_OR_RETURN(lock, DirectoryLock::Make(work));
       earlier.files.clear();
     }
-    const AccessRule access = AccessRule::Of(target_.place, CopiedPaths());
+    const AccessRule access =
+        AccessRule::Of(target_.place.path(), CopiedPaths());
     HF_RETURN_IF_ERROR(access.CloseWhileItGrows(work));
-    const std::shared_ptr<Store> store = StoreAt(work);
+    const std::shared_ptr<Store> store = Place(work).OpenStore();
     if (!goes_on) HF_RETURN_IF_ERROR(store->Write(kCopyJournal, journal_));
     const CopyTarget to{store.get(), nullptr, ""};
     for (const auto* wave : {&unit_.data, &unit_.heads, &unit_.last}) {
@@ -311,12 +312,12 @@ class UnitCopier {
     const Status opened = Open(path, open).status();
     if (opened.ok()) return Status();
     return FailedPreconditionError(
-        "copy " + source_.place + " to " + target_.place +
+        "copy " + source_.place.path() + " to " + target_.place.path() +
         ": refused, because the copy could not be read: it refers to other "
         "checkpoints (" +
         std::string(opened.message()) +
-        "); copy the whole root, or `holdfast materialize " + source_.place +
-        " " + target_.place + "`");
+        "); copy the whole root, or `holdfast materialize " +
+        source_.place.path() + " " + target_.place.path() + "`");
   }
 
   // In a bucket each look into metadata would be a request.
@@ -331,14 +332,14 @@ class UnitCopier {
       }
     }
     return !held_sources_.empty() ||
-           (source_.is_local() && HasLinksBelow(source_.place));
+           (source_.is_local() && HasLinksBelow(source_.place.path()));
   }
 
   // The source, and what links in it lead to.
   std::vector<std::string> CopiedPaths() const {
     std::vector<std::string> paths;
     if (!source_.is_local()) return paths;
-    paths.push_back(source_.place);
+    paths.push_back(source_.place.path());
     for (const ListedFile& file : source_.files) {
       const std::string path = source_.PathOf(file);
       std::error_code ignored;
@@ -364,23 +365,23 @@ class UnitCopier {
   Status PublishWork(const std::string& work) {
     HF_ASSIGN_OR_RETURN(const PathKind kind, GetPathKind(target_.place));
     if (kind == PathKind::kMissing) {
-      return PublishDirectory(work, target_.place);
+      return PublishDirectory(work, target_.place.path());
     }
     if (kind != PathKind::kDirectory) {
-      return AlreadyThere(target_.place, "a file is there");
+      return AlreadyThere(target_.place.path(), "a file is there");
     }
     HF_ASSIGN_OR_RETURN(DirectoryLock replaced,
-                        DirectoryLock::Take(target_.place));
+                        DirectoryLock::Take(target_.place.path()));
     // Looked at under its lock, so that no other process can fill it after the
     // check.
     HF_ASSIGN_OR_RETURN(const auto names, ListDirectory(target_.place));
     if (!names.empty() && !options_.overwrite) {
-      return AlreadyThere(target_.place, "something is there");
+      return AlreadyThere(target_.place.path(), "something is there");
     }
     HF_RETURN_IF_ERROR(CheckMayReplaceAnyFormat(target_.place));
     HF_ASSIGN_OR_RETURN(
         const std::string at,
-        local::ReplaceDirectory(work, target_.place,
+        local::ReplaceDirectory(work, target_.place.path(),
                                 MovedPlace(target_.place).path()));
     return replaced.Remove(at);
   }
@@ -396,7 +397,7 @@ class UnitCopier {
   // --- To an object store: at the place itself, the marker last.
 
   Status CopyToBucket() {
-    const std::shared_ptr<Store> store = StoreAt(target_.place);
+    const std::shared_ptr<Store> store = target_.place.OpenStore();
     HF_ASSIGN_OR_RETURN(const bool goes_on, PrepareBucket(*store));
     const CopyTarget to{store.get(), target_.bucket.get(),
                         target_.key.empty() ? "" : target_.key + "/"};
@@ -410,17 +411,18 @@ class UnitCopier {
     if (AddsMarker()) {
       const bool has_digests = source_.Find(kDigestFile) != nullptr;
       HF_RETURN_IF_ERROR(store->Write(
-          kCommitMarkerFile, CommitMarkerText(target_.place, has_digests),
+          kCommitMarkerFile,
+          CommitMarkerText(target_.place.path(), has_digests),
           {.must_create = true}));
     }
-    const Status readable = CheckReadable(target_.place);
+    const Status readable = CheckReadable(target_.place.path());
     if (!readable.ok()) {
       HF_RETURN_IF_ERROR(RemoveTree(target_.place));
-      HF_ASSIGN_OR_RETURN(const bool is_aside,
-                          LeadsToDirectory(ReplacedName(target_.place)));
+      const Place aside = ReplacedPlace(target_.place);
+      HF_ASSIGN_OR_RETURN(const bool is_aside, LeadsToDirectory(aside));
       if (is_aside) {
         HF_RETURN_IF_ERROR(
-            PublishDirectory(ReplacedName(target_.place), target_.place));
+            PublishDirectory(aside.path(), target_.place.path()));
       }
       return readable;
     }
@@ -435,7 +437,8 @@ class UnitCopier {
       // An overwrite was cut off before it had put anything aside.
       HF_RETURN_IF_ERROR(RemoveReplaced());
       HF_RETURN_IF_ERROR(
-          PublishDirectory(target_.place, ReplacedName(target_.place)));
+          PublishDirectory(target_.place.path(),
+                           ReplacedPlace(target_.place).path()));
       HF_RETURN_IF_ERROR(store.Write(kCopyJournal, journal_));
       return false;
     }
@@ -443,7 +446,7 @@ class UnitCopier {
     if (goes_on) return true;
     const bool is_a_copys = target_.Find(kCopyJournal) != nullptr;
     if (!target_.files.empty() && !is_a_copys && !options_.overwrite) {
-      return AlreadyThere(target_.place,
+      return AlreadyThere(target_.place.path(),
                           "the files there are not a finished checkpoint "
                           "(overwrite removes them)");
     }
@@ -465,7 +468,7 @@ class UnitCopier {
         const uint64_t want = source_.Find(name)->byte_count;
         if (there != nullptr && there->byte_count == want) continue;
         return DataLossError(
-            "copy to " + JoinNames(target_.place, name) + ": the store has " +
+            "copy to " + (target_.place / name).path() + ": the store has " +
             (there == nullptr ? "nothing"
                               : std::to_string(there->byte_count) + " bytes") +
             ", want " + std::to_string(want) + " bytes");
@@ -477,14 +480,14 @@ class UnitCopier {
                           ReadListedFile(now, *journal));
       if (text == journal_) return Status();
     }
-    return FailedPreconditionError("copy to " + target_.place +
+    return FailedPreconditionError("copy to " + target_.place.path() +
                                    ": another copy to this place has begun");
   }
 
   // Removes the checkpoint that an overwrite put aside, in this run or an
   // earlier one.
   Status RemoveReplaced() {
-    const std::string aside = ReplacedName(target_.place);
+    const Place aside = ReplacedPlace(target_.place);
     HF_ASSIGN_OR_RETURN(const bool is_there, LeadsToDirectory(aside));
     return is_there ? RemoveTree(aside) : Status();
   }
@@ -507,23 +510,25 @@ class TreeCopier {
  public:
   TreeCopier(const std::string& source, const std::string& target,
              const CopyOptions& options)
-      : source_path_(AbsolutePath(source)),
-        target_path_(AbsolutePath(target)),
+      : source_place_(Place(source).Absolute()),
+        target_place_(Place(target).Absolute()),
         options_(options),
-        run_(RunOptionsOfCopy(options.run,
-                              IsUrl(source_path_) || IsUrl(target_path_))) {}
+        run_(RunOptionsOfCopy(options.run, source_place_.is_remote() ||
+                                               target_place_.is_remote())) {}
 
   Result<CopyResult> Execute() {
-    HF_RETURN_IF_ERROR(CheckPlaces(source_path_, target_path_));
+    HF_RETURN_IF_ERROR(CheckPlaces(source_place_, target_place_));
     HF_RETURN_IF_ERROR(ListSource());
     if (source_.files.empty()) {
-      return NotFoundError("copy " + source_path_ + ": there is no file");
+      return NotFoundError("copy " + source_place_.path() +
+                           ": there is no file");
     }
     HF_RETURN_IF_ERROR(ListTarget());
-    plan_ = PlanTreeCopy(source_.files, FileNameOf(source_path_));
+    plan_ = PlanTreeCopy(source_.files, source_place_.name());
     HF_RETURN_IF_ERROR(LeaveOutUnfinished());
     if (options_.verify && plan_.units.empty() && !IsForeignFile()) {
-      return FailedPreconditionError("verify the copy of " + source_path_ +
+      return FailedPreconditionError("verify the copy of " +
+                                     source_place_.path() +
                                      ": it holds no checkpoint");
     }
     CountFiles();
@@ -550,7 +555,7 @@ class TreeCopier {
   // looked at is looked for again.
   Status ListSource() {
     for (int attempt = 0; attempt < kListAttempts; ++attempt) {
-      HF_ASSIGN_OR_RETURN(source_, ListWholeTree(source_path_, links()));
+      HF_ASSIGN_OR_RETURN(source_, ListWholeTree(source_place_, links()));
       if (!source_.has_vanished) break;
     }
     return Status();
@@ -586,8 +591,7 @@ class TreeCopier {
   // Directories, relative to the source, that the unit may be made from.
   Result<std::vector<std::string>> BasesOf(const CopyUnit& unit) const {
     std::vector<std::string> bases;
-    const Place root(source_path_);
-    const Place step = unit.directory.empty() ? root : root / unit.directory;
+    const Place step = source_place_ / unit.directory;
     for (const auto* wave : {&unit.data, &unit.heads, &unit.last}) {
       for (const std::string& name : *wave) {
         const std::string file = FileNameOf(name);
@@ -600,7 +604,7 @@ class TreeCopier {
         HF_RETURN_IF_ERROR(records.status());
         for (const BaseRecord& record : *records) {
           for (const Place& base : PlacesThatHoldBase(step, record)) {
-            const std::string prefix = source_path_ + "/";
+            const std::string prefix = source_place_.path() + "/";
             if (!base.path().starts_with(prefix)) continue;
             bases.push_back(base.path().substr(prefix.size()));
           }
@@ -627,11 +631,12 @@ class TreeCopier {
                           ListWholeTree(from.place, links()));
       if (again.files.empty()) {
         left_out_.insert(unit.directory);
-        const Status removed = RemoveTree(to.place + std::string(kCopySuffix));
+        const Status removed =
+            RemoveTree(to.place.path() + std::string(kCopySuffix));
         return removed.code() == StatusCode::kNotFound ? Status() : removed;
       }
       if (ListingHash(again) == ListingHash(from)) return copied;
-      TreeCopyPlan plan = PlanTreeCopy(again.files, FileNameOf(from.place));
+      TreeCopyPlan plan = PlanTreeCopy(again.files, from.place.name());
       if (plan.units.size() != 1) return copied;
       now = std::move(plan.units[0]);
       from = std::move(again);
@@ -639,32 +644,31 @@ class TreeCopier {
   }
 
   Status ListTarget() {
-    HF_RETURN_IF_ERROR(Place(target_path_).CheckWritable());
-    HF_RETURN_IF_ERROR(CheckNamesNoStep(target_path_));
-    HF_ASSIGN_OR_RETURN(target_, ListWholeTree(target_path_));
+    HF_RETURN_IF_ERROR(target_place_.CheckWritable());
+    HF_RETURN_IF_ERROR(CheckNamesNoStep(target_place_));
+    HF_ASSIGN_OR_RETURN(target_, ListWholeTree(target_place_));
     if (source_.is_file || !target_.is_file) return Status();
-    return AlreadyThere(target_path_, "a file is there");
+    return AlreadyThere(target_place_.path(), "a file is there");
   }
 
   bool IsForeignFile() const {
-    return source_.is_file && (source_path_.ends_with(".safetensors") ||
-                               source_path_.ends_with(".npz"));
+    const std::string& path = source_place_.path();
+    return source_.is_file &&
+           (path.ends_with(".safetensors") || path.ends_with(".npz"));
   }
 
   // Leaves out saves that have not ended, as their directories say.
   Status LeaveOutUnfinished() {
     std::vector<CopyUnit> finished;
     for (CopyUnit& unit : plan_.units) {
-      const std::string path = unit.directory.empty()
-                                   ? source_path_
-                                   : JoinNames(source_path_, unit.directory);
-      HF_ASSIGN_OR_RETURN(const bool is_unfinished,
-                          IsUnfinishedUnit(unit, path));
+      HF_ASSIGN_OR_RETURN(
+          const bool is_unfinished,
+          IsUnfinishedUnit(unit, source_place_ / unit.directory));
       if (!is_unfinished) {
         finished.push_back(std::move(unit));
       } else if (unit.directory.empty()) {
         return FailedPreconditionError(
-            "copy " + source_path_ +
+            "copy " + source_place_.path() +
             ": an unfinished checkpoint, whose save or copy has not ended");
       } else {
         plan_.unfinished.push_back(unit.directory);
@@ -672,13 +676,13 @@ class TreeCopier {
     }
     plan_.units = std::move(finished);
     if (plan_.units.empty() && plan_.loose.empty() && plan_.pointers.empty()) {
-      return FailedPreconditionError("copy " + source_path_ +
+      return FailedPreconditionError("copy " + source_place_.path() +
                                      ": there are only unfinished checkpoints");
     }
     return Status();
   }
 
-  Result<bool> IsUnfinishedUnit(const CopyUnit& unit, const std::string& path) {
+  Result<bool> IsUnfinishedUnit(const CopyUnit& unit, const Place& place) {
     if (!unit.is_orbax) return false;
     const bool has_marker =
         !unit.last.empty() && unit.last[0] == kCommitMarkerFile;
@@ -690,7 +694,7 @@ class TreeCopier {
         nullptr) {
       return false;
     }
-    return IsTemporaryCheckpoint(path);
+    return IsTemporaryCheckpoint(place.path());
   }
 
   void CountFiles() {
@@ -735,7 +739,8 @@ class TreeCopier {
     for (const std::string& directory : directories) {
       const std::string below = directory.empty() ? "" : "/" + directory;
       HF_RETURN_IF_ERROR(
-          MakeDirectoryLike(source_path_ + below, target_path_ + below));
+          MakeDirectoryLike(source_place_.path() + below,
+                            target_place_.path() + below));
     }
     return Status();
   }
@@ -755,14 +760,14 @@ class TreeCopier {
   // An existing, equal file stays.
   Status CopyLoose(const std::vector<std::string>& names) {
     FileCopier copier(source_, run_);
-    const std::string directory =
-        source_.is_file ? ParentDirectory(target_path_) : target_path_;
+    const Place directory =
+        source_.is_file ? target_place_.parent() : target_place_;
     std::vector<FileCopy> files;
     for (const std::string& name : names) {
       const ListedFile* const file = source_.Find(name);
       HF_ASSIGN_OR_RETURN(const bool is_kept, KeepsLoose(name, copier));
       if (!is_kept) {
-        files.push_back({file, name.empty() ? FileNameOf(target_path_) : name});
+        files.push_back({file, name.empty() ? target_place_.name() : name});
         continue;
       }
       ++result_.kept_file_count;
@@ -772,7 +777,7 @@ class TreeCopier {
     if (files.empty()) return Status();
     const auto copy = [&] {
       return target_.is_local() ? CopyToFiles(files, directory, copier)
-                                : CopyToKeys(files, copier);
+                                : CopyToKeys(files, directory, copier);
     };
     Status copied = copy();
     while (copied.code() == StatusCode::kNotFound && DropGone(files)) {
@@ -795,29 +800,29 @@ class TreeCopier {
     return files.size() < count;
   }
 
-  Status CopyToKeys(const std::vector<FileCopy>& files, FileCopier& copier) {
-    const Place at(source_.is_file ? ParentDirectory(target_path_)
-                                   : target_path_);
-    const std::shared_ptr<Store> store = at.OpenStore();
-    HF_ASSIGN_OR_RETURN(const BucketPlace place, at.InBucket());
+  Status CopyToKeys(const std::vector<FileCopy>& files, const Place& directory,
+                    FileCopier& copier) {
+    const std::shared_ptr<Store> store = directory.OpenStore();
+    HF_ASSIGN_OR_RETURN(const BucketPlace place, directory.InBucket());
     return copier.Copy(files,
                        {store.get(), target_.bucket.get(), place.prefix()}, {});
   }
 
-  Status CopyToFiles(const std::vector<FileCopy>& files,
-                     const std::string& directory, FileCopier& copier) {
+  Status CopyToFiles(const std::vector<FileCopy>& files, const Place& directory,
+                     FileCopier& copier) {
+    const std::string& path = directory.path();
     std::error_code error;
-    fs::create_directories(directory, error);
-    if (error) return ErrnoStatus(error.value(), "create directory", directory);
+    fs::create_directories(path, error);
+    if (error) return ErrnoStatus(error.value(), "create directory", path);
     std::vector<FileCopy> open, closed;
     for (const FileCopy& file : files) {
       constexpr uint32_t kAllRead = 0444;
       const bool is_open = (BitsOf(file) & kAllRead) == kAllRead;
       (is_open ? open : closed).push_back(file);
     }
-    const std::shared_ptr<Store> store = StoreAt(directory);
+    const std::shared_ptr<Store> store = directory.OpenStore();
     HF_RETURN_IF_ERROR(copier.Copy(open, {store.get(), nullptr, ""}, {}));
-    return closed.empty() ? Status() : CopyClosed(closed, directory, copier);
+    return closed.empty() ? Status() : CopyClosed(closed, path, copier);
   }
 
   uint32_t BitsOf(const FileCopy& file) const {
@@ -833,7 +838,7 @@ class TreeCopier {
                                                 ? DirectoryLock::Make(work)
                                                 : DirectoryLock::Take(work));
     HF_RETURN_IF_ERROR(SetPermissions(work, 0700));
-    const std::shared_ptr<Store> store = StoreAt(work);
+    const std::shared_ptr<Store> store = Place(work).OpenStore();
     HF_RETURN_IF_ERROR(copier.Copy(files, {store.get(), nullptr, ""}, {}));
     for (const FileCopy& file : files) {
       const std::string grown = work + "/" + file.target;
@@ -852,7 +857,7 @@ class TreeCopier {
     if (there == nullptr) {
       const bool is_directory = source_.is_file && !target_.files.empty();
       if (!is_directory) return false;
-      return AlreadyThere(target_path_, "a directory is there");
+      return AlreadyThere(target_place_.path(), "a directory is there");
     }
     if (!options_.restart) {
       HF_ASSIGN_OR_RETURN(const bool is_equal,
@@ -868,11 +873,9 @@ class TreeCopier {
     std::vector<std::string> paths;
     for (const CopyUnit& unit : plan_.units) {
       if (left_out_.contains(unit.directory)) continue;
-      paths.push_back(unit.directory.empty()
-                          ? target_path_
-                          : JoinNames(target_path_, unit.directory));
+      paths.push_back((target_place_ / unit.directory).path());
     }
-    if (paths.empty()) paths.push_back(target_path_);
+    if (paths.empty()) paths.push_back(target_place_.path());
     for (const std::string& path : paths) {
       RunOptions run = options_.run;
       if (run.progress) {
@@ -891,8 +894,8 @@ class TreeCopier {
     return Status();
   }
 
-  const std::string source_path_;
-  const std::string target_path_;
+  const Place source_place_;
+  const Place target_place_;
   const CopyOptions& options_;
   Run run_;
   Stopwatch watch_;

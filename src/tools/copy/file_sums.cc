@@ -23,7 +23,7 @@ Status SizeError(const std::string& place, uint64_t got, uint64_t want) {
 Status AddRange(const TreeListing& listing, const std::string& name,
                 const SummedRange& range, bool is_whole, ListedSums& sums) {
   const ListedFile* const file = listing.Find(name);
-  const std::string place = listing.place + "/" + name;
+  const std::string place = listing.place.path() + "/" + name;
   // Other tools copy checkpoints without it, and a copy gets one of its own.
   if (file == nullptr && FileNameOf("/" + name) == kCommitMarkerFile) {
     return Status();
@@ -69,7 +69,8 @@ Status CheckOneValue(const TreeListing& listing, const std::string& name,
   }
   const ListedFile* const file = listing.Find(name);
   if (file == nullptr || file->byte_count == ranges[0].end) return Status();
-  return SizeError(listing.place + "/" + name, file->byte_count, ranges[0].end);
+  return SizeError(listing.place.path() + "/" + name, file->byte_count,
+                   ranges[0].end);
 }
 
 }  // namespace

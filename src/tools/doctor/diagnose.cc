@@ -426,7 +426,8 @@ bool Diagnosis::has_failed() const {
 Result<Diagnosis> Diagnose(const std::string& url,
                            const DiagnoseOptions& options) {
   return CatchBadAlloc([&]() -> Result<Diagnosis> {
-    if (!IsUrl(url)) {
+    const Place place(url);
+    if (!place.is_remote()) {
       return InvalidArgumentError("doctor: " + url +
                                   " is a path, want a URL such as "
                                   "s3://bucket/path");
@@ -437,8 +438,8 @@ Result<Diagnosis> Diagnose(const std::string& url,
           "doctor: probe_bytes is above 1 GiB, or "
           "latency_probe_count below 0");
     }
-    HF_ASSIGN_OR_RETURN(BucketPlace place, Place(url).InBucket());
-    return Examination(std::move(place), options).Execute(url);
+    HF_ASSIGN_OR_RETURN(BucketPlace found, place.InBucket());
+    return Examination(std::move(found), options).Execute(url);
   });
 }
 

@@ -26,16 +26,16 @@
 namespace holdfast {
 namespace {
 
-// How many names of leaves or metrics an error repeats.
+// The number of leaf or metric names that an error repeats.
 constexpr size_t kNamesShownMax = 8;
 
-// The exit code as `git bisect run` takes it.
+// The exit code that means "skip", as for `git bisect run`.
 constexpr int kSkipCode = 125;
 constexpr int kBadCodeMax = 127;
-// Tells the command of a bisection the step's path.
+// The variable that passes the step's path to a bisection's command.
 constexpr std::string_view kStepVariable = "HOLDFAST_STEP";
 
-// The answer of a command that ended with `status`, as of waitpid.
+// The answer of a command that ended with `status`, as from waitpid.
 Result<StepAnswer> AnswerOf(int status) {
   if (!WIFEXITED(status)) {
     return CancelledError("--run: the command was ended by signal " +
@@ -63,7 +63,7 @@ std::string BisectLabel(const BisectProbe& probe) {
          (probe.answer.why.empty() ? "" : " (" + probe.answer.why + ")");
 }
 
-// The committed steps from `good` to `bad`, one a number, oldest first.
+// The committed steps from `good` to `bad`, one per step number, oldest first.
 Result<std::vector<BisectStep>> RangeOf(const std::string& root,
                                         const BisectOptions& options) {
   HF_ASSIGN_OR_RETURN(const auto scanned,
@@ -71,7 +71,7 @@ Result<std::vector<BisectStep>> RangeOf(const std::string& root,
   const Place place = Place(root).Absolute();
   std::vector<BisectStep> steps;
   for (const ScannedStep& step : scanned) {
-    // When a step has two directories the last one counts, as Open takes it.
+    // If a step has two directories the last one counts, as for Open.
     if (!steps.empty() && steps.back().step == step.step) steps.pop_back();
     steps.push_back({step.step, step.name, (place / step.name).path()});
   }
@@ -196,7 +196,7 @@ double AsDouble(const Scalar& value) {
   }
 }
 
-// One step, of which no more is read than terms ask for.
+// One step, of which only the values that terms need are read.
 class StepValues {
  public:
   StepValues(const Predicate& predicate, std::string path,
@@ -221,7 +221,7 @@ class StepValues {
     return std::move(answer_);
   }
 
-  // Terms whose glob, or metric, this step has not; and what it has instead.
+  // Terms whose glob or metric this step lacks, and what it has instead.
   const std::set<size_t>& missing() const { return missing_; }
   const std::set<size_t>& present() const { return present_; }
   std::vector<std::string> Names(size_t index) const {
@@ -262,7 +262,7 @@ class StepValues {
     return value;
   }
 
-  // Damage of the step does not fail the call.
+  // If the step is damaged, the call still succeeds.
   Result<bool> OpenStep() {
     if (checkpoint_ != nullptr) return true;
     auto opened = Open(path_, {.stored_sizes = false});
@@ -292,7 +292,7 @@ class StepValues {
     return value;
   }
 
-  // Statistics of the leaves that the glob selects; each is read once.
+  // Statistics of the leaves that the glob selects; each leaf is read once.
   Result<std::vector<const LeafStats*>> Measure(const std::string& glob) {
     StatsOptions options;
     options.run = run_;
@@ -312,7 +312,7 @@ class StepValues {
     return leaves;
   }
 
-  // As if all leaves were one tensor.
+  // Computed as if all leaves were one tensor.
   static std::optional<double> ValueOf(
       TermKind kind, const std::vector<const LeafStats*>& leaves) {
     double nan_count = 0, infinity_count = 0, zero_count = 0;
@@ -369,7 +369,7 @@ class StepValues {
   std::set<size_t> present_;
 };
 
-// A predicate asked of step after step.
+// Evaluates a predicate for one step after another.
 class PredicateTest {
  public:
   PredicateTest(const Predicate& predicate, const RunOptions& run)
@@ -387,7 +387,8 @@ class PredicateTest {
     return std::move(values).Answer(is_bad);
   }
 
-  // Why a search came to nothing: a term that no step has which was asked.
+  // Explains why a search failed: no step that was probed has a value for some
+  // term.
   Status MissingTerm(const std::string& root) const {
     for (const auto& [index, names] : missing_) {
       if (present_.contains(index)) continue;

@@ -29,7 +29,7 @@ class Search {
     return probe_(i);
   }
 
-  // A skipped step at an end makes its neighbour the end.
+  // If the step at an end is skipped, its neighbour becomes the end.
   Result<Kind> LookAtEnds() {
     size_t end = is_asked_.size();
     StepVerdict verdict = StepVerdict::kSkip;
@@ -48,7 +48,8 @@ class Search {
     return end == 0 ? Kind::kOldestIsBad : Kind::kNoGood;
   }
 
-  // Between good and bad; what was asked there was skipped.
+  // The step nearest to the middle between good and bad; steps already probed
+  // there were skipped.
   std::optional<size_t> NearestToMiddle() const {
     const size_t middle = good_ + (bad_ - good_) / 2;
     for (size_t away = 0; away <= bad_ - good_; ++away) {

@@ -1,5 +1,5 @@
-// The search itself: the first bad one of a row of steps that are good up to
-// some step and bad from there on, some of which cannot be judged.
+// The search of bisect: finds the first bad step in a sequence that is good up
+// to some step and bad after it. Some of the steps cannot be judged.
 //
 // Thread-safety: pure apart from what `probe` does. Errors: those of `probe`.
 #pragma once
@@ -16,19 +16,19 @@ namespace holdfast {
 struct SearchResult {
   enum class Kind : uint8_t {
     kFound,
-    kNewestIsGood,  // `good` is it
-    kOldestIsBad,   // `bad` is it
+    kNewestIsGood,  // `good` is the newest
+    kOldestIsBad,   // `bad` is the oldest
     kAllSkipped,
-    kNoGood,  // `bad` is the newest that was not skipped, and all others were
+    kNoGood,  // `bad` is the newest step that was not skipped; the rest were
   };
   Kind kind = Kind::kFound;
-  // kFound: the last one known to be good and the first known to be bad; what
-  // lies between was skipped.
+  // With kFound, the last step known to be good and the first known to be bad;
+  // the steps between them were skipped.
   size_t good = 0;
   size_t bad = 0;
 };
 
-// Asks `probe` of each index once at most: the newest first, then the oldest.
+// Calls `probe` at most once for each index: the newest first, then the oldest.
 Result<SearchResult> SearchFirstBad(
     size_t count, const std::function<Result<StepVerdict>(size_t)>& probe);
 

@@ -30,7 +30,8 @@ Array Floats(const std::vector<float>& values) {
 
 class HistoryTest : public testing::Test {
  protected:
-  // Begun so many seconds after 1970, committed two seconds later.
+  // The save began this many seconds after 1970, and committed two seconds
+  // later.
   void Put(int64_t step, const Tree& tree, const std::string& metrics = "") {
     PendingSaveOptions options;
     options.sync = false;
@@ -202,7 +203,7 @@ TEST_F(HistoryTest, NoMoreIsReadThanThePredicateNames) {
   EXPECT_LE(found->probes.size(), 7u + 2u);  // ceil(log2(100)) + 2
   EXPECT_EQ(found->leaf_count, found->probes.size());
   EXPECT_EQ(found->bytes, 8 * found->probes.size());
-  // A metric costs no tensor, and no tensor is read twice.
+  // A metric reads no tensors, and no tensor is read twice.
   EXPECT_EQ(Bisect(root_, "metric(loss) > 5")->leaf_count, 0u);
   const auto both = Bisect(root_, "max(state.w) > 7 or nan(state.w)");
   EXPECT_EQ(both->leaf_count, both->probes.size());

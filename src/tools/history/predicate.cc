@@ -29,7 +29,7 @@ struct OpName {
   std::string_view name;
   CompareOp op;
 };
-// Longer ones first.
+// Longer operators come first.
 constexpr OpName kOpNames[] = {
     {">=", CompareOp::kAtLeast}, {"<=", CompareOp::kAtMost},
     {"==", CompareOp::kEqual},   {"!=", CompareOp::kUnequal},
@@ -203,7 +203,7 @@ class PredicateParser {
     return argument;
   }
 
-  // False when nothing is compared.
+  // Returns false if there is no comparison.
   Result<bool> Comparison(PredicateTerm& term) {
     for (const OpName& op : kOpNames) {
       if (!Take(op.name)) continue;
@@ -264,7 +264,7 @@ Result<std::optional<bool>> Predicate::EvaluateNode(
     if (inside) inside = !*inside;
     return inside;
   }
-  // The value of one of them that decides for all: false for "and", true for
+  // The value of one operand that decides the result: false for "and", true for
   // "or".
   const bool decides = at.kind == NodeKind::kOr;
   std::optional<bool> all = !decides;

@@ -1,19 +1,22 @@
-// The predicate of a bad step, as a text: `nan(params.*) or metric(loss) > 9`.
+// The predicate of a bad step, given as text:
+// `nan(params.*) or metric(loss) > 9`.
 //
 //   or := and { "or" and }     and := not { "and" not }
 //   not := "not" not | "(" or ")" | term
 //   term := NAME "(" argument ")" [ op NUMBER ]
 //   op := ">" | ">=" | "<" | "<=" | "==" | "!="
 //
-// An argument is a glob over names of leaves (holdfast/tools/glob.h), or the
-// name of a metric; in quotes, or up to its parenthesis. The functions are of
-// all elements of all leaves that the glob selects, as if they were one tensor:
-// nan, inf (how many; without a comparison: whether any), zeros (their share),
-// l2, max, min, mean, absmax (of the finite elements); and metric.
+// An argument is a glob over the names of leaves (holdfast/tools/glob.h), or
+// the name of a metric; it is quoted, or ends at its closing parenthesis. The
+// functions are computed over all elements of all leaves that the glob selects,
+// as if they were one tensor: nan and inf (the count; without a comparison,
+// whether there are any), zeros (their share), l2, max, min, mean, absmax (of
+// the finite elements); and metric.
 //
-// A term whose value is not there is neither true nor false. It decides nothing
-// where the others do: `false and` it is false, `true or` it is true. Terms are
-// asked from the left, and none that decides nothing.
+// A term without a value is neither true nor false. It does not matter if the
+// other terms decide: `false and` it is false, `true or` it is true. Terms are
+// evaluated from the left, and terms that cannot change the result are not
+// evaluated.
 //
 // Thread-safety: a value. Errors: InvalidArgument with the column.
 #pragma once
@@ -63,9 +66,9 @@ class Predicate {
  public:
   static Result<Predicate> Parse(std::string_view text);
 
-  // The value of a term of a step; nullopt: it has none.
+  // Returns the value of a term for a step, or nullopt if it has none.
   using ValueOf = std::function<Result<std::optional<double>>(size_t term)>;
-  // nullopt: it can be judged neither way.
+  // Returns nullopt if the values do not decide whether the step is bad.
   Result<std::optional<bool>> Evaluate(const ValueOf& value_of) const;
 
   const std::vector<PredicateTerm>& terms() const { return terms_; }

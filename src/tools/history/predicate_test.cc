@@ -11,8 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The verdict of a predicate on these values, and which of them it has asked
-// for.
+// The verdict of a predicate on these values, and the values that it requested.
 struct Judged {
   std::optional<bool> is_bad;
   std::vector<std::string> asked;

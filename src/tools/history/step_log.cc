@@ -26,14 +26,14 @@ LogEntry EntryOf(StepInfo step) {
   return entry;
 }
 
-// Newest first; of one step what has no name yet first.
+// Newest first; of one step, entries without a name come first.
 bool IsNewer(const StepInfo& a, const StepInfo& b) {
   if (a.step != b.step) return a.step > b.step;
   if (a.committed != b.committed) return b.committed;
   return a.name > b.name;
 }
 
-// The leaves that moved most, the largest first, of equals in their order.
+// The leaves that moved most, the largest first; equal ones stay in order.
 std::vector<MovedLeaf> MostMoved(const DriftResult& drift,
                                  const Checkpoint& now, size_t count_max) {
   std::vector<MovedLeaf> moved;
@@ -49,7 +49,7 @@ std::vector<MovedLeaf> MostMoved(const DriftResult& drift,
   return moved;
 }
 
-// `steps`: newest first. Fills in the first `entries.size()` of them.
+// `steps` is sorted newest first. Fills in the first `entries.size()` steps.
 Status AddMoved(const std::vector<StepInfo>& steps, const LogOptions& options,
                 StatsCache* cache, std::vector<LogEntry>& entries) {
   std::unordered_map<const StepInfo*, LogEntry*> entry_of;
@@ -57,7 +57,7 @@ Status AddMoved(const std::vector<StepInfo>& steps, const LogOptions& options,
   for (size_t i = 0; i < steps.size(); ++i) {
     if (!steps[i].committed) continue;
     committed.push_back(&steps[i]);
-    if (i >= entries.size()) break;  // the step before the oldest of them
+    if (i >= entries.size()) break;  // the step before the oldest entry
     entry_of[&steps[i]] = &entries[i];
   }
   std::reverse(committed.begin(), committed.end());
@@ -77,7 +77,7 @@ Status AddMoved(const std::vector<StepInfo>& steps, const LogOptions& options,
 }
 
 Result<StepLog> ReadLog(const std::string& root, const LogOptions& options) {
-  // The moves of the oldest need the step before it, too, wherever that is.
+  // The oldest entry also needs the step before it, wherever that is.
   HF_ASSIGN_OR_RETURN(
       std::vector<StepInfo> steps,
       ListNewestSteps(root, CommitMode::kAuto,

@@ -48,7 +48,7 @@ void ChangeRecorder::ScanBelow(const std::string& path, NodeId directory) {
 }
 
 NodeId ChangeRecorder::NewNode(const struct stat& info) {
-  // The number of a file that is gone may be used again.
+  // The inode number of a removed file may be reused.
   nodes_[InodeOf(info)] = next_node_;
   return next_node_++;
 }
@@ -150,14 +150,14 @@ void ChangeRecorder::NoteNames(const FileCall& call, const Place& from,
       change.kind = Kind::kRemove;
       break;
     default:
-      return;  // modes
+      return;  // a change of mode
   }
   if (from.node != kNoNode || change.kind == Kind::kMakeDirectory) {
     Add(std::move(change));
   }
 }
 
-// A file of somewhere else gets a name below the root.
+// A file from elsewhere gets a name below the root.
 void ChangeRecorder::NoteArrival(const FileCall& call, const Place& to) {
   struct stat info;
   if (to.parent == kNoNode ||
@@ -186,7 +186,7 @@ void ChangeRecorder::NoteCreate(const FileCall& call, const Place& place,
                                 int fd) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return;
-  // The number of a file that is gone may have come back.
+  // The inode number of a removed file may have been reused.
   const NodeId node =
       place.node == kNoNode && place.parent != kNoNode ? kNoNode : NodeOf(info);
   if (node != kNoNode) {
@@ -199,7 +199,7 @@ void ChangeRecorder::NoteCreate(const FileCall& call, const Place& place,
   }
 }
 
-// Where a link leads to is as durable as its name.
+// A link's target is as durable as its name.
 void ChangeRecorder::NoteSymlink(const FileCall& call, const Place& place) {
   struct stat info;
   if (place.parent == kNoNode ||

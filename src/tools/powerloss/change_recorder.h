@@ -1,11 +1,12 @@
-// ChangeRecorder: turns calls that touch files into changes of a disk, for
-// those below one directory.
+// ChangeRecorder: records the calls that change files below one directory as
+// changes of a disk.
 //
-// Modes, owners and times are not recorded. A file that comes in from outside
-// is a file that is created and written, and of which nothing is safe.
+// Modes, owners and times are not recorded. A file that is moved in from
+// outside is recorded as a file that is created and written, with nothing of it
+// safe.
 // Thread-safety: one thread at a time; no other call may change the same files
 // between Look and Note. Ownership: owns the record.
-// Errors: none; what cannot be looked at leaves no record.
+// Errors: none; files that cannot be looked at leave no record.
 #pragma once
 
 #include <sys/stat.h>
@@ -21,29 +22,29 @@ namespace holdfast {
 
 class ChangeRecorder {
  public:
-  // The files below `root`, which exists, are the record's start.
+  // The record starts with the files below `root`, which must exist.
   explicit ChangeRecorder(const std::string& root);
 
   struct Place {
     NodeId parent = kNoNode;
     std::string name;
-    NodeId node = kNoNode;  // what is there
+    NodeId node = kNoNode;  // of the entry with this name
   };
-  // The meaning of a call's names before it is made.
+  // The meaning of a call's names before the call is made.
   struct Before {
     Place from;
     Place to;
   };
   Before Look(const FileCall& call) const;
-  // After it was made and has returned `result`, other than an error. For
-  // kCreate the result is a descriptor of this process.
+  // Records a call that was made and returned `result`, which is not an error.
+  // For kCreate the result is a descriptor of this process.
   void Note(const FileCall& call, const Before& before, long result);
 
   void Add(DiskChange change) { record_.changes.push_back(std::move(change)); }
-  // kNoNode for what does not lie below the root.
+  // Returns kNoNode for a file that is not below the root.
   NodeId NodeOfFd(int fd) const;
   NodeId NodeOf(const struct stat& info) const;
-  // A node that has no name yet.
+  // A node that does not have a name yet.
   NodeId NewNode(const struct stat& info);
   const DiskRecord& record() const { return record_; }
 
@@ -56,7 +57,7 @@ class ChangeRecorder {
   void NoteArrival(const FileCall& call, const Place& to);
   void NoteWrite(const FileCall& call, size_t byte_count);
 
-  std::map<std::pair<uint64_t, uint64_t>, NodeId> nodes_;  // device, number
+  std::map<std::pair<uint64_t, uint64_t>, NodeId> nodes_;  // device, inode
   NodeId next_node_ = kRootNode;
   DiskRecord record_;
 };

@@ -13,12 +13,12 @@ using Visit = std::function<void(const CrashState&, const DiskModel&)>;
 
 constexpr uint64_t kSectorBytes = 512;
 
-// One below `bound`, or 0.
+// A random number below `bound`, or 0.
 uint64_t Below(Random& random, uint64_t bound) {
   return bound == 0 ? 0 : random() % bound;
 }
 
-// `change` up to a multiple of `unit` of its file; by chance up to any of them.
+// Cuts `change` at a random multiple of `unit` in its file.
 DiskChange Torn(const DiskChange& change, uint64_t unit, Random& random) {
   DiskChange torn = change;
   const uint64_t end = change.offset + change.data.size();
@@ -29,7 +29,8 @@ DiskChange Torn(const DiskChange& change, uint64_t unit, Random& random) {
   return torn;
 }
 
-// Some sectors of it zero: their place was safe, their bytes were not.
+// Sets some of its sectors to zero: they were allocated safely, but their bytes
+// were not written.
 DiskChange Holed(const DiskChange& change, Random& random) {
   DiskChange holed = change;
   const bool loses_all = random() % 2 == 0;
@@ -41,13 +42,13 @@ DiskChange Holed(const DiskChange& change, Random& random) {
   return holed;
 }
 
-// As Survivor: what is left of a change.
+// Like Survivor: returns what is left of a change.
 using Left = std::function<const DiskChange*(size_t, const DiskChange&)>;
 
 DiskState AfterAll(const DiskModel& model, const KeptFn& kept,
                    const Left& left) {
   return model.After([&](size_t i, const DiskChange& change) {
-    // Asked in any case: chance goes on in the same way.
+    // Called in any case, so that the random sequence stays the same.
     const DiskChange* const survivor = left(i, change);
     return kept && kept(i) ? &change : survivor;
   });

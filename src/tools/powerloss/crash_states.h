@@ -1,4 +1,4 @@
-// Which states of a disk a power loss may leave, enumerated from a record of
+// Enumerates the states of a disk that a power loss may leave, from a record of
 // changes: each prefix of the record, under each kind of loss.
 //
 // Pure and deterministic: the same record and seeds give the same states.
@@ -16,24 +16,24 @@
 namespace holdfast {
 
 struct DiskRecord {
-  DiskState start;  // all of it safe
+  DiskState start;  // all of it is safe
   std::vector<DiskChange> changes;
 };
 
 enum class Loss : uint8_t {
-  kNothing,   // the process died, the machine did not
+  kNothing,   // the process died, but the machine did not
   kData,      // written bytes that were not synced
   kNames,     // names whose directory was not synced
-  kUnsynced,  // both
-  kSome,      // by seed: any of what was not synced, or parts of it
+  kUnsynced,  // both of the above
+  kSome,      // any unsynced changes, or parts of them, chosen by the seed
   kTorn512,   // the last write stops at a multiple of 512 bytes
-  kTorn4096,  // ... of 4 KiB
+  kTorn4096,  // ... or of 4 KiB
 };
 std::string_view LossName(Loss loss);
 
-// Says of a pending change, by its index, that it survives whatever is lost.
+// Says whether the pending change at `index` survives any loss.
 using KeptFn = std::function<bool(size_t index)>;
-// The state that is left of the changes that `model` holds as not safe.
+// The state that `loss` leaves of the changes that `model` holds as not safe.
 DiskState StateAfter(const DiskModel& model, Loss loss, uint64_t seed,
                      const KeptFn& kept = {});
 
@@ -46,13 +46,13 @@ struct CrashState {
 std::string Describe(const CrashState& crash, const DiskRecord& record);
 
 struct StateChoice {
-  uint64_t seed_count = 0;  // mixes of kSome for each prefix
+  uint64_t seed_count = 0;  // variants of kSome for each prefix
   uint64_t first_seed = 0;
-  // Which of them to make; empty: all.
+  // Selects the states to visit; empty selects all.
   std::function<bool(const CrashState&)> wanted = {};
 };
-// Calls `visit` with every prefix (none and all included) under every loss;
-// torn writes only after writes. Returns how many states there were.
+// Calls `visit` with every prefix (from empty to complete) under every loss;
+// torn writes only after writes. Returns the number of states.
 uint64_t VisitCrashStates(
     const DiskRecord& record, const StateChoice& choice,
     const std::function<void(const CrashState&, const DiskModel&)>& visit);

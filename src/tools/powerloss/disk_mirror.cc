@@ -33,7 +33,7 @@ Status WriteShown(const std::string& path, const std::string& text) {
   return is_written ? Status() : ErrnoStatus(error, "write", path);
 }
 
-// An entry of the same kind can be rewritten; links are made anew.
+// An entry of the same kind can be rewritten; links are recreated.
 bool IsSameKind(const FileBytes& a, const FileBytes& b) {
   return (a == nullptr) == (b == nullptr) &&
          (IsLink(a) || IsLink(b) ? a && b && *a == *b : true);
@@ -79,7 +79,7 @@ Status DiskMirror::Show(const Files& files) {
   if (path().empty()) {
     return UnavailableError("no scratch directory can be made in TMPDIR");
   }
-  // Children come after their directory, so they go first.
+  // Children are listed after their directory, so they are removed first.
   for (auto it = shown_.rbegin(); it != shown_.rend(); ++it) {
     const auto wanted = files.find(it->first);
     const bool stays =
@@ -104,7 +104,7 @@ std::string ReadWhole(const std::string& path) {
   std::error_code error;
   const fs::path target = fs::read_symlink(path, error);
   if (!error) return std::string(kLinkMark) + target.string();
-  // Opening a pipe waits for its other end.
+  // Opening a pipe would wait for its other end.
   if (!fs::is_regular_file(path, error)) return "";
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -1,11 +1,12 @@
-// MemoryDirectory: a scratch directory that costs no disk, where the system has
-// such a place; TMPDIR elsewhere.
-// DiskMirror: states of the disk model as a real directory, so that the engine
-// itself can look at them. Only what differs from the last state is rewritten.
+// MemoryDirectory: a scratch directory in memory if the system has a file
+// system for that; below TMPDIR otherwise.
+// DiskMirror: writes states of the disk model into a real directory, so that
+// the engine itself can read them. It rewrites only the differences from the
+// previous state.
 //
 // Thread-safety: one thread. Ownership: they own their directory.
-// Errors: the system's; a directory that could not be made has no path, and
-// Show fails.
+// Errors: those of the system; a directory that could not be made has no path,
+// and Show fails.
 #pragma once
 
 #include <ctime>
@@ -29,14 +30,15 @@ class MemoryDirectory {
   std::string path_;
 };
 
-// The time of every file that a DiskMirror shows: the model keeps no times.
+// The time of every file that a DiskMirror shows, because the model keeps no
+// times.
 inline constexpr timespec kModelTime = {1700000000, 0};
 
 class DiskMirror {
  public:
   const std::string& path() const { return directory_.path(); }
   Status Show(const Files& files);
-  // After somebody else has changed it.
+  // Call this after something else has changed the directory.
   const Files& Reload();
 
  private:
@@ -44,9 +46,10 @@ class DiskMirror {
   Files shown_;
 };
 
-// A file's bytes, or a link's content in `Files`; what is unreadable is empty.
+// Returns a file's bytes, or a link's content as in `Files`; empty if it is
+// unreadable.
 std::string ReadWhole(const std::string& path);
-// All files and directories below `path`, as they really are.
+// All files and directories that really are below `path`.
 Files ReadFiles(const std::string& path);
 
 }  // namespace holdfast

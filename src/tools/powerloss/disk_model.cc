@@ -19,7 +19,7 @@ Fingerprint FingerprintOf(const Files& files, const std::string& prefix) {
 }
 
 void DiskState::Put(NodeId directory, const std::string& name, NodeId node) {
-  // Names may be safe in a directory whose own name is not yet.
+  // Names may be safe in a directory whose own name is not safe yet.
   directories_[directory][name] = node;
 }
 
@@ -57,7 +57,7 @@ void DiskState::Exchange(const DiskChange& change) {
 void DiskState::Apply(const DiskChange& change) {
   switch (change.kind) {
     case Kind::kCreate:
-      // Bytes that are safe already stay when the name is.
+      // Bytes that are already safe stay when the name becomes safe.
       files_.try_emplace(change.node,
                          std::make_shared<const std::string>(change.data));
       return Put(change.parent, change.name, change.node);
@@ -91,7 +91,7 @@ Files DiskState::List() const {
       files[path] = nullptr;
       return;
     }
-    // A name may outlive a crash that took the file's first write.
+    // A name may survive a crash that lost the file's first write.
     const auto file = files_.find(node);
     files[path] = file != files_.end() ? file->second
                                        : std::make_shared<const std::string>();

@@ -1,13 +1,13 @@
-// A model of a POSIX file system under power loss: what a disk holds for sure,
-// and what may or may not have reached it.
+// A model of a POSIX file system under power loss: which changes are surely on
+// the disk, and which may or may not have reached it.
 //
-// It promises no more than POSIX does. Written bytes are safe when their file
-// was synced. A name is safe when its directory was synced; a rename between
-// directories when both were. Everything else may be lost, each change by
-// itself, in any order, whatever was made safe later.
-// Changes speak of nodes (inodes), so that a rename does not confuse them.
+// It promises no more than POSIX does. Written bytes are safe once their file
+// was synced. A name is safe once its directory was synced; a rename between
+// directories once both were. Everything else may be lost, each change by
+// itself, in any order, regardless of what was made safe later.
+// Changes refer to nodes (inodes), so that a rename does not confuse them.
 // Thread-safety: values. Ownership: contents are shared and never changed.
-// Units: bytes. Errors: none: a change that does not fit is left out.
+// Units: bytes. Errors: none: a change that does not apply is ignored.
 #pragma once
 
 #include <cstdint>
@@ -26,27 +26,28 @@ inline constexpr NodeId kRootNode = 0;
 inline constexpr NodeId kNoNode = ~NodeId{0};
 
 using FileBytes = std::shared_ptr<const std::string>;
-// Paths relative to the root -> content; null: a directory. Without the root.
-// A symbolic link's content is kLinkMark and where it leads to.
+// Maps paths relative to the root to contents; null means a directory. The root
+// itself is not included. A symbolic link's content is kLinkMark and its
+// target.
 inline constexpr std::string_view kLinkMark = "\1symbolic link to ";
 using Files = std::map<std::string, FileBytes>;
 
-// The fingerprint of all that lies below `prefix` ("": everything): equal files
-// give equal ones.
+// The fingerprint of everything below `prefix` ("" means all): equal files have
+// equal fingerprints.
 using Fingerprint = std::pair<uint64_t, uint64_t>;
 Fingerprint FingerprintOf(const Files& files, const std::string& prefix);
 
 struct DiskChange {
   enum class Kind : uint8_t {
-    kCreate,         // the file `node` as `name` in `parent`, holding `data`
-    kMakeDirectory,  // the directory `node` as `name` in `parent`
+    kCreate,         // makes the file `node` as `name` in `parent`, with `data`
+    kMakeDirectory,  // makes the directory `node` as `name` in `parent`
     kWrite,          // `data` at `offset` of `node`
     kResize,         // `node` to `offset` bytes
     kMove,           // `node` from `parent`/`name` to `to_parent`/`to_name`
-    kExchange,       // the same, and `other` the other way
-    kLink,           // `node`, also as `to_name` in `to_parent`
-    kRemove,         // `node`'s `name` in `parent`
-    kSync,           // all that was done to `node`; kNoNode: to every node
+    kExchange,       // the same, and `other` takes its place
+    kLink,           // `node` is also `to_name` in `to_parent`
+    kRemove,         // `name` of `node` in `parent`
+    kSync,           // all changes of `node`; kNoNode means of every node
   };
   Kind kind = Kind::kSync;
   NodeId node = kNoNode;
@@ -61,15 +62,15 @@ struct DiskChange {
   bool is_data() const { return kind == Kind::kWrite || kind == Kind::kResize; }
 };
 
-// The whole state of a disk.
+// The complete state of a disk.
 class DiskState {
  public:
   DiskState() { directories_[kRootNode]; }
 
   void Apply(const DiskChange& change);
-  // Nodes that no name leads to are not among them.
+  // Nodes without a name are not included.
   Files List() const;
-  // A path of each node that has one; "." is the root's.
+  // One path of each node that has any; "." is the root's.
   std::map<NodeId, std::string> Paths() const;
 
  private:
@@ -77,7 +78,7 @@ class DiskState {
   void VisitBelow(NodeId directory, const std::string& prefix,
                   const Visit& visit) const;
   void Put(NodeId directory, const std::string& name, NodeId node);
-  // Whether `name` was `node` there.
+  // Removes `name` if it is `node` there; returns whether it was.
   bool Take(NodeId directory, const std::string& name, NodeId node);
   void Write(const DiskChange& change);
   void Exchange(const DiskChange& change);
@@ -86,7 +87,7 @@ class DiskState {
   std::map<NodeId, std::map<std::string, NodeId>> directories_;
 };
 
-// The safe state, and the changes that are not safe, in their order.
+// The safe state, and the changes that are not safe yet, in their order.
 class DiskModel {
  public:
   explicit DiskModel(DiskState start) : safe_(std::move(start)) {}
@@ -101,15 +102,15 @@ class DiskModel {
   std::vector<NodeId> MissingSyncs(size_t index) const {
     return NodesToSync(pending_[index]);
   }
-  // The state that a power loss leaves when `survivor` gives what is left of
-  // each pending change, by its index; null: nothing.
+  // Returns the state after a power loss. `survivor` returns what is left of
+  // each pending change, given by its index; null means nothing.
   using Survivor = std::function<const DiskChange*(size_t, const DiskChange&)>;
   DiskState After(const Survivor& survivor) const;
 
  private:
   struct Pending {
     DiskChange change;
-    // For a change of names: which of its directories were synced since.
+    // For a change of names: which of its directories have been synced since.
     bool parent_is_synced = false;
     bool to_parent_is_synced = false;
   };

@@ -1,7 +1,7 @@
-// FileCall: one call that touches files, as values: what a hook in a process
-// and a tracer of other processes both see.
+// FileCall: one call that touches files, as a value that both a hook in a
+// process and a tracer of other processes can fill in.
 //
-// Thread-safety: a value. Ownership: borrows its texts and pieces.
+// Thread-safety: a value. Ownership: borrows its strings and pieces.
 // Units: bytes.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace holdfast {
 
 enum class FileCallKind : uint8_t {
-  // They change what is on the disk.
+  // These change the contents of the disk.
   kCreate,  // open with O_CREAT or O_TRUNC
   kMakeDirectory,
   kWrite,
@@ -22,12 +22,12 @@ enum class FileCallKind : uint8_t {
   kRename,
   kExchange,
   kLink,
-  kSymlink,  // `to` is what it holds
+  kSymlink,  // `to` is its content
   kUnlink,   // and rmdir
   kChangeMode,
-  // They make changes last.
+  // These make changes durable.
   kSync,
-  // They only look.
+  // These only look.
   kOpen,
   kRead,
   kStat,
@@ -43,9 +43,9 @@ struct FileCall {
   const char* to = nullptr;
   int fd = -1;
   std::span<const iovec> pieces = {};  // kWrite
-  // kWrite: -1 is the file's own position. kResize: the new size.
+  // kWrite: -1 means the file's own position. kResize: the new size.
   off_t offset = -1;
-  int flags = 0;  // kCreate and kOpen: of open; kLink: of linkat
+  int flags = 0;  // kCreate and kOpen: as for open; kLink: as for linkat
 };
 
 }  // namespace holdfast

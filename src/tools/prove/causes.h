@@ -1,4 +1,4 @@
-// Why a state is bad: which syncs, had they been made, would have prevented it.
+// Finds out why a state is bad: which syncs would have prevented it.
 //
 // Thread-safety: one thread. Ownership: borrows the record.
 // Errors: those of the judge.
@@ -18,11 +18,12 @@
 
 namespace holdfast {
 
-// Judges a state after so many changes.
+// Judges the state of a disk after `prefix` changes.
 using StateJudgeFn = std::function<Result<std::vector<CrashFinding>>(
     const DiskState& state, size_t prefix)>;
 
-// Collects bad states into risks, each problem and cause once.
+// Collects bad states into risks; each combination of problem and cause appears
+// once.
 class CauseFinder {
  public:
   CauseFinder(const DiskRecord& record, StateJudgeFn judge);
@@ -33,7 +34,7 @@ class CauseFinder {
 
  private:
   using Nodes = std::set<NodeId>;
-  // Paths of the missing syncs.
+  // The problem, and the paths of the missing syncs.
   using Key = std::pair<CrashProblem, std::set<std::string>>;
 
   // One bad state of one checkpoint.
@@ -42,11 +43,12 @@ class CauseFinder {
     const DiskModel& model;
     const CrashFinding& finding;
   };
-  // Whether this finding, at least, would be gone.
+  // Whether these syncs would remove at least this finding.
   Result<bool> IsRepairedBy(const Nodes& synced, const Case& bad) const;
-  // Null when no reason that is known already explains it.
+  // Returns null if no known cause explains the state.
   Result<CrashRisk*> FindKnown(const Nodes& missing, const Case& bad);
-  // Nodes of a smallest set of syncs; absent: none helps.
+  // Returns the nodes of a smallest set of syncs that helps; absent if no set
+  // does.
   Result<std::optional<Nodes>> Search(const Nodes& missing,
                                       const Case& bad) const;
   void Simplify();
@@ -60,7 +62,7 @@ class CauseFinder {
   std::map<Key, CrashRisk> risks_;
 };
 
-// The last path that each node had.
+// The last path of each node.
 std::map<NodeId, std::string> LastPaths(const DiskRecord& record);
 // "after 17 of 300 changes: rename of a to b".
 std::string MomentText(const DiskRecord& record, size_t prefix,

@@ -18,7 +18,7 @@ DiskChange Write(NodeId node, const std::string& data) {
 }
 DiskChange Sync(NodeId node) { return {.kind = Kind::kSync, .node = node}; }
 
-// Step "1" is a directory with a file, made under another name.
+// Step "1" is a directory with a file, created under another name.
 DiskRecord OneStep() {
   return {{},
           {{.kind = Kind::kMakeDirectory,
@@ -35,7 +35,7 @@ DiskRecord OneStep() {
             .to_name = "1"}}};
 }
 
-// The step must be there after `saved` changes, and whole wherever it is.
+// The step must exist after `saved` changes, and be intact wherever it exists.
 std::vector<CrashFinding> Judge(const DiskState& state, size_t prefix,
                                 size_t saved) {
   const Files files = state.List();
@@ -49,8 +49,8 @@ std::vector<CrashFinding> Judge(const DiskState& state, size_t prefix,
   return findings;
 }
 
-// "damaged file STEP/data; lost dir .; ": of all states. The save returns after
-// the last change.
+// Returns "damaged file STEP/data; lost dir .; " for all states. The save
+// returns after the last change.
 std::string RisksOf(const DiskRecord& record) {
   const size_t saved = record.changes.size();
   CauseFinder causes(record, [&](const DiskState& state, size_t prefix) {
@@ -107,7 +107,7 @@ TEST(CauseFinder, SaysWhereNoSyncHelps) {
   EXPECT_NE(RisksOf(record).find("damaged; "), std::string::npos);
 }
 
-// A state that lacks two syncs is not a reason for one that lacks a single one.
+// A state that lacks two syncs does not count for a cause with a single one.
 TEST(CauseFinder, CountsEachStateOnce) {
   DiskRecord record = OneStep();
   record.changes.push_back(Sync(kRootNode));

@@ -1,10 +1,11 @@
-// Small programs that save three steps with a library of Python.
+// Small programs that save three steps with a Python library.
 #include "holdfast/tools/prove.h"
 
 namespace holdfast {
 namespace {
 
-// A step has been saved when the library says so: the mark.
+// A step counts as saved when the library says so; the program then leaves a
+// mark.
 constexpr std::string_view kBefore = R"(
 import os
 import numpy as np

@@ -17,7 +17,7 @@ Result<std::string> DigestOf(const Checkpoint& checkpoint) {
   const auto& leaves = checkpoint.leaves();
   for (size_t i = 0; i < leaves.size(); ++i) {
     text += '\n' + leaves[i].name + ' ';
-    // A handler's of the user: no damage.
+    // The leaf belongs to a handler of the user, which is not damage.
     if (leaves[i].problem.code() == StatusCode::kFailedPrecondition) continue;
     const auto digest = DigestLeaf(checkpoint, i);
     if (!digest.ok()) return digest.status().WithContext(leaves[i].name);
@@ -26,7 +26,7 @@ Result<std::string> DigestOf(const Checkpoint& checkpoint) {
   return text;
 }
 
-// Messages without the scratch directory's name.
+// Removes the scratch directory's name from messages.
 std::string Without(std::string text, const std::string& root) {
   for (size_t at; (at = text.find(root)) != text.npos;) {
     text.erase(at, root.size() + (text.substr(at + root.size(), 1) == "/"));
@@ -55,7 +55,7 @@ void AddSteps(const std::string& directory, const std::string& prefix,
 }
 
 bool IsThere(const Content& content, const std::string& path) {
-  // A directory that holds nothing that could be one does not count.
+  // A directory without anything that could be a checkpoint does not count.
   std::error_code ignored;
   return fs::exists(path, ignored) &&
          (content.problem.empty() || !fs::is_directory(path, ignored) ||

@@ -1,7 +1,8 @@
-// Which checkpoints lie below a directory, and what they hold.
+// Lists the checkpoints below a directory, and digests their contents.
 //
 // Thread-safety: one thread. Ownership: owns its scratch directory.
-// Errors: of a checkpoint as its problem; of the scratch directory as Status.
+// Errors: those of a checkpoint are its problem; those of the scratch directory
+// are returned as Status.
 #pragma once
 
 #include <map>
@@ -17,31 +18,32 @@ namespace holdfast {
 // Where a program keeps its checkpoints.
 struct Places {
   bool is_itself = false;         // the directory is the checkpoint
-  std::set<std::string> roots;    // whose steps are; "": the directory
-  std::set<std::string> entries;  // files and directories in it
+  std::set<std::string> roots;    // that hold steps; "": the directory
+  std::set<std::string> entries;  // files and directories in the directory
 };
-// As they are in `root` now, by what is sound there.
+// Finds the places in `root` as it is now, from the checkpoints that are
+// intact.
 Places FindPlaces(const std::string& root);
 
 // The contents of one checkpoint.
 struct Content {
-  std::string digest;   // of all leaves; empty: it cannot be loaded
-  std::string problem;  // why
+  std::string digest;   // of all leaves; empty if it cannot be loaded
+  std::string problem;  // why it cannot be loaded
 
   bool operator==(const Content&) const = default;
 };
-// By path below the directory; "." is itself.
+// By path below the directory; "." is the directory itself.
 using Listing = std::map<std::string, Content>;
-// All committed steps, and all other existing ones.
+// Lists all committed steps, and all other checkpoints that exist.
 Listing ListCheckpoints(const std::string& root, const Places& places);
 
-// The same for states of a disk, each of which is looked at once.
+// Lists states of a disk; each state is looked at only once.
 class StateLister {
  public:
   Result<Listing> List(const Files& files, const Places& places);
-  // The state as a directory.
+  // Writes the state into a directory, whose path it returns.
   Result<std::string> Show(const Files& files);
-  // After somebody else may have changed it.
+  // Call this after something else may have changed the directory.
   void Reload() { mirror_.Reload(); }
 
  private:

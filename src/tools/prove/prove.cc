@@ -25,7 +25,7 @@ using Kind = DiskChange::Kind;
 namespace {
 
 constexpr uint64_t kMixesEach = 4;
-// A node that nobody has: a sync that is taken for not made.
+// A node that does not exist; a sync of it stands for one that was not made.
 constexpr NodeId kNobody = kNoNode - 1;
 
 double SecondsNow() {
@@ -45,7 +45,8 @@ std::string WithRoot(std::string text, const std::string& root) {
   return text;
 }
 
-// By the name at the time, and by the last one: what is renamed afterwards.
+// Matches the name at the time and the last name, since files are renamed
+// later.
 uint64_t DropSyncs(const std::vector<std::string>& globs, DiskRecord& record) {
   if (globs.empty()) return 0;
   const auto last_paths = LastPaths(record);
@@ -101,7 +102,8 @@ class Proof {
     return state;
   }
 
-  // Where the checkpoints are at the end, and were at the marks.
+  // Finds where the checkpoints are at the end, and where they were at the
+  // marks.
   Status Locate() {
     std::vector<size_t> prefixes = {run_.record.changes.size()};
     for (const TraceMark& mark : run_.marks) {
@@ -118,7 +120,7 @@ class Proof {
     return Status();
   }
 
-  // Lists what the run had after each of its changes.
+  // Lists the checkpoints after each of the run's changes.
   Status ListAll() {
     HF_RETURN_IF_ERROR(Locate());
     DiskState state = run_.record.start;
@@ -251,7 +253,7 @@ class Proof {
   std::map<std::pair<Fingerprint, std::string>, int> checked_;
 };
 
-// The caller's directory, or a new one that goes with this.
+// The caller's directory, or a new one that is removed with this object.
 class ProveRoot {
  public:
   explicit ProveRoot(const std::string& wanted) : path_(wanted) {
@@ -320,7 +322,7 @@ Result<CrashProof> ProveCrash(const ProveOptions& options) {
 void CrashMark(std::string_view text) {
   const char* const root = std::getenv("HOLDFAST_PROVE_ROOT");
   if (root == nullptr) return;
-  // It is not there: the attempt is what is seen.
+  // The directory does not exist: the tracer sees the attempt to remove it.
   std::string name(text);
   for (char& c : name) c = c == '/' || c == '\0' ? '_' : c;
   ::rmdir((std::string(root) + "/" + kMarkPrefix + name).c_str());

@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Saves three steps in a process of its own; "unsynced" is a bug of the kind
-// that is looked for.
+// Saves three steps in a separate process; "unsynced" has a bug of the kind
+// that prove-crash looks for.
 TEST(Saver, DISABLED_Acts) {
   const char* const root = std::getenv("HOLDFAST_PROVE_ROOT");
   SaveOptions options;
@@ -28,7 +28,7 @@ TEST(Saver, DISABLED_Acts) {
   }
 }
 
-// LeakSanitizer does not work in a program that is traced.
+// LeakSanitizer does not work in a traced program.
 ProveOptions Saver(const std::string& act) {
   const std::string self = fs::read_symlink("/proc/self/exe");
   return {.command = {"env", "ASAN_OPTIONS=detect_leaks=0", "SAVER_ACT=" + act,
@@ -76,7 +76,7 @@ TEST_F(ProveCrashTest, FindsNothingInOurs) {
 TEST_F(ProveCrashTest, FindsASaveWithoutSyncs) {
   const auto proof = ProveCrash(Saver("unsynced"));
   ASSERT_TRUE(proof.ok()) << proof.status().ToString();
-  EXPECT_EQ(proof->sync_count, 3u);  // of the root, always
+  EXPECT_EQ(proof->sync_count, 3u);  // always of the root
   EXPECT_FALSE(Names(*proof, CrashProblem::kLost, "."));
   EXPECT_TRUE(Names(*proof, CrashProblem::kDamaged, "STEP"));
   EXPECT_TRUE(Names(*proof, CrashProblem::kDamaged, "STEP/_METADATA"));
@@ -117,7 +117,7 @@ TEST_F(ProveCrashTest, TakesASample) {
 }
 
 TEST_F(ProveCrashTest, AsksTheUsersProgram) {
-  // The file that "new" was renamed over must be there, old or new, and whole.
+  // The file that "new" replaced must exist, old or new, and be complete.
   const std::string check = "test ! -e {root}/a || grep -qx whole {root}/a";
   const std::string save = "echo whole > b; ";
   const auto bad = ProveCrash(Shell(save + "mv b a", check));

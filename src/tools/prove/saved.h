@@ -1,4 +1,5 @@
-// When a run had saved what: from which moment on which checkpoints must last.
+// Finds the moments at which the saves of a run had finished, after which their
+// checkpoints must survive.
 //
 // Pure, given what was listed after each change. Thread-safety: values.
 #pragma once
@@ -13,15 +14,16 @@
 
 namespace holdfast {
 
-// The saves that had finished when so many changes were made.
+// The saves that had finished after `prefix` changes.
 struct SavePoint {
   size_t prefix = 0;
-  Listing saved;  // none of them damaged
+  Listing saved;  // without damaged ones
 };
 
-// In order, the first before all changes and the last after them: `listed[i]`
-// is what was there after i of the record's changes. A checkpoint is also saved
-// when the file or directory is made that becomes the next one.
+// Returns the points in order, the first before all changes and the last after
+// them. `listed[i]` is the listing after i of the record's changes. A
+// checkpoint also counts as saved when the file or directory that becomes the
+// next one is created.
 std::vector<SavePoint> SavePoints(const DiskRecord& record,
                                   const std::vector<TraceMark>& marks,
                                   const std::vector<Listing>& listed);
@@ -32,8 +34,8 @@ struct CrashFinding {
   std::string detail;
 };
 
-// The findings about a state that was found after `prefix` changes, at most one
-// finding a checkpoint.
+// The findings about a state that was left after `prefix` changes; at most one
+// for each checkpoint.
 std::vector<CrashFinding> JudgeListing(const Listing& found, size_t prefix,
                                        const std::vector<SavePoint>& points,
                                        const std::vector<Listing>& listed);

@@ -19,7 +19,7 @@ DiskChange WriteTo(NodeId node) {
   return {.kind = Kind::kWrite, .node = node, .data = "x"};
 }
 
-// Step a, then step b; each is listed once it is written.
+// Step a, then step b; each is listed once it has been written.
 struct TwoSteps {
   DiskRecord record{{}, {Make(1, "a"), WriteTo(1), Make(2, "b"), WriteTo(2)}};
   std::vector<Listing> listed = {{},
@@ -39,7 +39,7 @@ TEST(SavePoints, AStepIsSavedWhenTheNextBegins) {
   ASSERT_EQ(points.size(), 3u);
   EXPECT_EQ(points[0].prefix, 0u);
   EXPECT_TRUE(points[0].saved.empty());
-  EXPECT_EQ(points[1].prefix, 2u);  // before b is made
+  EXPECT_EQ(points[1].prefix, 2u);  // before b is created
   EXPECT_EQ(points[1].saved, run.listed[2]);
   EXPECT_EQ(points[2].prefix, 4u);
   EXPECT_EQ(points[2].saved, run.listed[4]);

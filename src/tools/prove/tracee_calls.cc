@@ -32,7 +32,7 @@ constexpr uint32_t kNativeArch = AUDIT_ARCH_X86_64;
 constexpr uint32_t kNativeArch = AUDIT_ARCH_AARCH64;
 #endif
 constexpr uint32_t kOtherAbi = 0x40000000;  // x32
-// The same everywhere, and unknown to old headers.
+// The same number on all architectures, and missing in old headers.
 constexpr long kIoUringSetup = 425;
 constexpr long kOpenat2 = 437;
 constexpr uint32_t kCloneFile = 0x40049409;        // FICLONE
@@ -60,7 +60,7 @@ constexpr uint32_t kTracedCalls[] = {
 
 constexpr int kInstructionsMax = 2 * std::size(kTracedCalls) + 60;
 
-// Made on the stack: it is for a process that has just been forked.
+// Built on the stack, because it is for a process that has just been forked.
 class TraceFilter {
  public:
   void Load(size_t offset) {
@@ -70,7 +70,7 @@ class TraceFilter {
     Load(offsetof(seccomp_data, args) + 8 * static_cast<size_t>(index));
   }
   void Return(uint32_t action) { Add(BPF_RET | BPF_K, action, 0, 0); }
-  // The next `skipped` instructions are only for `value`.
+  // The next `skipped` instructions apply only to `value`.
   void OnlyFor(uint32_t value, uint8_t skipped) {
     Add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped);
   }
@@ -203,7 +203,7 @@ class Decoder {
  private:
   static int FlagsOf(uint64_t argument) { return static_cast<int>(argument); }
 
-  // Calls that take a descriptor.
+  // Decodes calls that take a descriptor.
   std::optional<TraceeCall> DecodeBytes(long number) {
     switch (number) {
       case SYS_write:
@@ -377,7 +377,8 @@ bool InstallTraceFilter() {
 #endif
   TraceSharedMaps(filter);
   TraceClones(filter);
-  // Its work goes past all calls; a program that is refused it uses them.
+  // The work of io_uring bypasses all calls; programs that are refused it use
+  // them.
   filter.OnlyFor(kIoUringSetup, 1);
   filter.Return(SECCOMP_RET_ERRNO | ENOSYS);
   filter.Return(SECCOMP_RET_ALLOW);

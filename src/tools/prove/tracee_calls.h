@@ -1,8 +1,8 @@
-// Which system calls of a traced process may change files, and what they mean.
+// Decodes the system calls of a traced process that may change files.
 //
-// Only Linux on x86-64 and aarch64.
-// Thread-safety: pure, but for what it reads from the stopped process.
-// Errors: absent for another call, or one that cannot be read.
+// Only for Linux on x86-64 and aarch64.
+// Thread-safety: pure, apart from reading from the stopped process.
+// Errors: absent for any other call, or one that cannot be read.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace holdfast {
 
-// As the kernel gives it for PTRACE_GET_SYSCALL_INFO (Linux 5.3).
+// The layout that the kernel fills in for PTRACE_GET_SYSCALL_INFO (Linux 5.3).
 struct SystemCall {
   uint8_t op = 0;
   uint8_t padding[3] = {};
@@ -34,15 +34,16 @@ struct SystemCall {
 };
 inline constexpr int kGetSyscallInfo = 0x420e;
 
-// A directory of this name, which nobody has, is removed to leave a mark.
+// A program leaves a mark by removing a directory with this prefix, which does
+// not exist.
 inline constexpr char kMarkPrefix[] = ".holdfast-crash-mark ";
 
 struct TraceeCall {
   enum class Way : uint8_t {
-    kByPath,    // `path`, `to`: names change, or a file is opened or cut
-    kByFd,      // `fd`: bytes change, or are synced
+    kByPath,    // `path`, `to`: changes names, or opens or truncates a file
+    kByFd,      // `fd`: changes or syncs bytes
     kAllocate,  // fallocate
-    kClone,     // the whole of `fd` becomes another file's
+    kClone,     // another file gets the content of `fd`
     kSyncAll,
     kSyncFileSystem,  // of `fd`
     kMap,             // `fd` is mapped shared and writable
@@ -51,22 +52,24 @@ struct TraceeCall {
   };
   Way way = Way::kByPath;
   FileCallKind kind = FileCallKind::kSync;
-  std::string path;  // as this process can reach it; a link's content: `to`
+  std::string path;  // as this process can reach it; for a link, `to` is its
+                     // content
   std::string to;
   int fd = -1;  // of the tracee
   int flags = 0;
-  // kWrite: -1 is the file's own position. kResize: the new size.
+  // kWrite: -1 means the file's own position. kResize: the new size.
   int64_t offset = -1;
-  bool is_synced = false;  // the write itself
+  bool is_synced = false;  // the write itself syncs
   uint64_t address = 0;
   uint64_t length = 0;
 };
 
-// The call of the thread `tid`, which stands before it.
+// Decodes the call that the thread `tid` is about to make.
 std::optional<TraceeCall> DecodeCall(int tid, const SystemCall& call);
 
-// From now on this process, and all that come of it, stop before each of them
-// for their tracer. Async-signal-safe. False: errno says why.
+// From now on, this process and all its descendants stop for their tracer
+// before each call that may change files. Async-signal-safe. If it returns
+// false, errno says why.
 bool InstallTraceFilter();
 
 }  // namespace holdfast

@@ -45,7 +45,7 @@ UniqueFd OpenPath(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_PATH | O_CLOEXEC));
 }
 
-// `size` bytes at `offset` of the file behind a descriptor of any kind.
+// Reads `size` bytes at `offset` of the file of a descriptor of any kind.
 std::optional<std::string> ReadBack(int fd, uint64_t offset, uint64_t size) {
   const UniqueFd file(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
                              O_RDONLY | O_CLOEXEC));
@@ -68,7 +68,7 @@ uint64_t SizeOfFd(int fd) {
   return ::fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
-// Position and flags of a tracee's descriptor.
+// The position and flags of a tracee's descriptor.
 struct FdInfo {
   uint64_t position = 0;
   int flags = 0;
@@ -94,7 +94,7 @@ int ProcessOf(int tid) {
   return process;
 }
 
-// The changes that calls of tracees come to.
+// Turns the calls of tracees into changes.
 class CallNotes {
  public:
   explicit CallNotes(const std::string& root) : recorder_(root) {
@@ -104,14 +104,14 @@ class CallNotes {
 
   struct Pending {
     TraceeCall call;
-    UniqueFd fd;  // of this process: what `call.fd` or `call.path` is
+    UniqueFd fd;  // of this process, for `call.fd` or `call.path`
     ChangeRecorder::Before before;
     uint64_t size_before = 0;
   };
-  // Absent when the call does not meet the root.
+  // Absent if the call does not touch the root.
   std::optional<Pending> Begin(int tid, const TraceeCall& call);
   void End(int tid, Pending& pending, int64_t result);
-  // Bytes that were written through memory since the last time.
+  // Records bytes that were written through memory since the last call.
   void NoteMapped();
   void Mark(std::string text) {
     run_.marks.push_back({recorder_.record().changes.size(), std::move(text)});
@@ -295,7 +295,7 @@ void CallNotes::NoteMap(int tid, Pending& pending, uint64_t address) {
   mapped_[node] = {std::move(pending.fd), *std::move(bytes)};
 }
 
-// A child has its parent's maps.
+// A child shares its parent's mappings.
 std::vector<NodeId> CallNotes::NodesAt(int tid, const TraceeCall& call) const {
   const int process = ProcessOf(tid);
   std::vector<NodeId> own, others;
@@ -307,7 +307,7 @@ std::vector<NodeId> CallNotes::NodesAt(int tid, const TraceeCall& call) const {
   return own.empty() ? others : own;
 }
 
-// A change by a call is not a change through memory.
+// A change by a call must not count as one through memory.
 void CallNotes::ForgetMapped(int fd) {
   const auto it = mapped_.find(recorder_.NodeOfFd(fd));
   if (it == mapped_.end()) return;
@@ -356,7 +356,7 @@ class Tracer {
  public:
   explicit Tracer(const std::string& root) : notes_(root) {}
 
-  // Until none of the processes is left that `first` has become.
+  // Runs until the last descendant of `first` has ended.
   void Run(int first) {
     int status = 0;
     for (;;) {
@@ -406,7 +406,7 @@ class Tracer {
     Resume(tid, signal);
   }
 
-  // Its other threads are gone.
+  // Its other threads no longer exist.
   void OnExec(int process) {
     if (busy_ && busy_->process == process && busy_->tid != process) {
       Forget(busy_->tid);
@@ -484,7 +484,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-// In the child: says on `failed` why the command could not be started.
+// Runs in the child; reports to `failed` why the command could not be started.
 [[noreturn]] void BecomeCommand(int go, int failed, char** words,
                                 char** variables) {
   char byte;
@@ -549,7 +549,7 @@ Result<TracedRun> TraceCommand(const std::vector<std::string>& command,
   if (::ptrace(PTRACE_SEIZE, child, nullptr,
                reinterpret_cast<void*>(options)) != 0) {
     const int error = errno;
-    go->write.Reset();  // it ends then
+    go->write.Reset();  // this ends the child
     ::waitpid(child, nullptr, 0);
     return CannotTrace(error);
   }

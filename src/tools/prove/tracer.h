@@ -1,13 +1,13 @@
-// Tracer: runs a command and writes down, in the order in which the system made
-// them, all changes below a directory, of all its threads and children.
+// Tracer: runs a command and records all changes that its threads and children
+// make below a directory, in the order in which the system made them.
 //
-// It stops the processes at the system calls that change files (ptrace, behind
-// a seccomp filter), so what makes them does not matter: libc, stdio, static
-// programs. Calls that meet the directory are made one at a time.
+// It stops the processes at the system calls that change files (ptrace, after a
+// seccomp filter), so it does not matter what makes them: libc, stdio or static
+// programs. Calls that touch the directory are made one at a time.
 // Thread-safety: one run at a time, on the calling thread; no other thread may
-// wait for the children of this one meanwhile.
-// Errors: Unimplemented (no such system, or ptrace is forbidden here), NotFound
-// (no such command), Cancelled (ended by SIGINT).
+// wait for the children of this process meanwhile.
+// Errors: Unimplemented (unsupported system, or ptrace is forbidden here),
+// NotFound (no such command), Cancelled (ended by SIGINT).
 #pragma once
 
 #include <string>
@@ -19,20 +19,20 @@
 namespace holdfast {
 
 struct TraceMark {
-  size_t change_count = 0;  // that had been made by then
+  size_t change_count = 0;  // changes that had been made by then
   std::string text;
 };
 
 struct TracedRun {
   DiskRecord record;
   std::vector<TraceMark> marks;
-  int exit_code = 0;  // 128 + N: ended by signal N
-  // Why the record may lack something; empty: it is what is there.
+  int exit_code = 0;  // 128 + N if signal N ended it
+  // Why the record may be incomplete; empty if it is complete.
   std::string gap;
 };
 
-// `command` gets HOLDFAST_PROVE_ROOT=`root`, and its standard output goes to
-// standard error. Returns when all processes that came of it have ended.
+// Runs `command` with HOLDFAST_PROVE_ROOT=`root`; its standard output goes to
+// standard error. Returns when all its descendants have ended.
 Result<TracedRun> TraceCommand(const std::vector<std::string>& command,
                                const std::string& root);
 

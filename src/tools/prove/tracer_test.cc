@@ -44,7 +44,7 @@ void WriteAll(int fd, const std::string& text) {
        static_cast<ssize_t>(text.size()));
 }
 
-// The calls of a traced process, in the root as its current directory.
+// The calls of a traced process, with the root as its current directory.
 void ActWrites() {
   const int fd = MustOpen("a", O_CREAT | O_RDWR);
   iovec pieces[] = {{const_cast<char*>("12"), 2},
@@ -167,7 +167,7 @@ class TracerTest : public testing::Test {
   }
   TracedRun Act(const std::string& name) {
     const std::string self = fs::read_symlink("/proc/self/exe");
-    // LeakSanitizer does not work in a program that is traced.
+    // LeakSanitizer does not work in a traced program.
     return Shell("ASAN_OPTIONS=detect_leaks=0 TRACEE_ACT=" + name + " '" +
                  self +
                  "' --gtest_filter=Tracee.* --gtest_also_run_disabled_tests "
@@ -177,7 +177,7 @@ class TracerTest : public testing::Test {
   const ScratchDirectory root_;
 };
 
-// "create a, write a 0+2, sync a": '.' is the root, '*' all.
+// "create a, write a 0+2, sync a": '.' is the root, '*' stands for all.
 std::string TextOf(const TracedRun& run) {
   constexpr const char* kNames[] = {"create", "mkdir",  "write",
                                     "resize", "rename", "exchange",
@@ -281,7 +281,7 @@ TEST_F(TracerTest, Marks) {
 }
 
 TEST_F(TracerTest, WhatNobodyExplainsIsAGap) {
-  // The other process is not traced: it is this one.
+  // The other process, which is not traced, is this one.
   const auto run = TraceCommand(
       {"sh", "-c", "cd \"$HOLDFAST_PROVE_ROOT\"; echo x > a"}, root());
   ASSERT_TRUE(run.ok());

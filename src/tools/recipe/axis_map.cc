@@ -30,7 +30,7 @@ bool IsAxisName(std::string_view name) {
          });
 }
 
-// "(", ")", and what spaces and these divide.
+// "(", ")", and the words between these and spaces.
 std::vector<std::string_view> Tokens(std::string_view text) {
   constexpr std::string_view kEnds = " ()";
   std::vector<std::string_view> tokens;
@@ -143,7 +143,7 @@ class AxisResolver {
                                 std::to_string(at->second) + ")");
   }
 
-  // An axis for each of those that "..." stands for.
+  // Adds an axis for each axis that "..." stands for.
   Status ExpandRest() {
     const size_t rank = known_.source_shape.size();
     const bool has_rest =
@@ -231,8 +231,8 @@ class AxisResolver {
       return InvalidArgumentError("more than " + std::to_string(kRankMax) +
                                   " axes");
     }
-    // The bytes of the largest element; an array without elements has extents
-    // all the same.
+    // The bytes of the largest element; an array without elements also has
+    // extents.
     uint64_t bytes = 16;
     for (const int64_t size : map_.sizes) {
       bytes = SaturatingProduct(bytes, std::max<int64_t>(size, 1));
@@ -266,8 +266,8 @@ Shape ShapeOfAxes(const AxisAtoms& axes, const Shape& sizes) {
 // A range of one axis as origins and extents of its atoms.
 using AtomRanges = std::vector<std::pair<int64_t, int64_t>>;
 
-// Adds the ranges, in order, that the steps [first, first + count) of the atoms
-// axis[level...] are made of; `outer` are those of the atoms before.
+// Adds the ranges, in order, that cover the steps [first, first + count) of the
+// atoms axis[level...]; `outer` has the ranges of the atoms before these.
 void AddRanges(const std::vector<size_t>& axis, const Shape& sizes,
                size_t level, int64_t first, int64_t count, AtomRanges& outer,
                std::vector<AtomRanges>& ranges) {
@@ -306,7 +306,7 @@ std::vector<std::vector<AtomRanges>> RangesOfAxes(const AxisAtoms& axes,
   return ranges;
 }
 
-// Moves a mixed-radix number on by one; false after the last.
+// Increments a mixed-radix number; false after the last.
 bool Advance(Shape& digits, const Shape& counts) {
   for (size_t i = digits.size(); i-- > 0;) {
     if (++digits[i] < counts[i]) return true;
@@ -315,7 +315,7 @@ bool Advance(Shape& digits, const Shape& counts) {
   return false;
 }
 
-// How many elements one step of each atom is on its axis.
+// How many elements on its axis a step of each atom is.
 Shape AtomSteps(const AxisAtoms& axes, const Shape& sizes) {
   Shape steps(sizes.size(), 0);
   for (const auto& axis : axes) {
@@ -372,7 +372,7 @@ Shape AtomStrides(const AxisAtoms& axes, const Shape& sizes,
   Shape of_atoms = AtomSteps(axes, sizes);
   for (size_t d = 0; d < axes.size(); ++d) {
     for (const size_t atom : axes[d]) {
-      // A stride that nothing is a step along may be anything.
+      // With a single step the stride is irrelevant, and may be anything.
       of_atoms[atom] = sizes[atom] == 1 ? 0 : of_atoms[atom] * strides[d];
     }
   }
@@ -384,7 +384,7 @@ Status ForEachAtomBox(const AxisAtoms& axes, const Shape& sizes,
                       const std::function<Status(PlacedBox)>& fn) {
   Shape strides = placed.strides;
   for (size_t d = 0; d < axes.size(); ++d) {
-    // One step says nothing of the next: its stride may be anything.
+    // With a single step the stride is irrelevant, and may be anything.
     if (placed.box.shape[d] == 1) strides[d] = 0;
   }
   const Shape of_atoms = AtomStrides(axes, sizes, strides);
@@ -430,10 +430,11 @@ AxisCut CutForAxes(const AxisAtoms& axes, const Shape& sizes,
     cut.box_count =
         SaturatingProduct(cut.box_count, atoms.box.shape[axes[d][0]]);
   }
-  bool is_under_whole = false;  // an atom further out is not cut
+  bool is_under_whole = false;  // an outer atom is not cut
   for (size_t d = numbering_count; d < axes.size(); ++d) {
     const auto& axis = axes[d];
-    // From the inside: what is joined so far is all of `size` steps, or one.
+    // From the innermost atom outwards: the atoms joined so far have all of
+    // their `size` steps, or one.
     int64_t size = 1, stride = 0;
     bool is_whole = true;
     std::vector<size_t> cut_here;
@@ -484,7 +485,7 @@ Status ForEachAxisBox(const AxisAtoms& axes, const Shape& sizes,
     }
     PlacedBox placed{BoxAround(axes, sizes, one), {}, offset};
     for (const auto& axis : axes) {
-      // The stride of the innermost atom that has steps.
+      // The stride of the innermost atom with more than one step.
       int64_t stride = 0;
       for (const size_t atom : axis) {
         if (one.shape[atom] > 1) stride = atoms.strides[atom];

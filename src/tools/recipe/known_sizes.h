@@ -1,4 +1,4 @@
-// The sizes of axes that are known without any array.
+// The axis sizes that are known without looking at any array.
 //
 // Thread-safety: pure function. Errors: InvalidArgument.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace holdfast {
 
-// Those of the caller, of the recipe, and of config.json where it names members
-// of it.
+// The sizes given by the caller, by the recipe, and by config.json where the
+// recipe names its members.
 Result<std::map<std::string, int64_t>> KnownSizes(const RecipeRules& rules,
                                                   const RecipeOptions& options);
 

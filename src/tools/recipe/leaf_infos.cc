@@ -11,8 +11,8 @@
 namespace holdfast {
 namespace {
 
-// The chunk of each atom: the innermost atoms of an axis are whole in a chunk
-// before the next one has more than one step.
+// The chunk extent of each atom: the inner atoms of an axis are complete in a
+// chunk before the next one has more than one step.
 Shape AtomChunks(const AxisMap& map, const Shape& chunk_shape) {
   Shape chunks(map.sizes.size(), 1);
   for (size_t d = 0; d < map.source.size(); ++d) {
@@ -26,7 +26,8 @@ Shape AtomChunks(const AxisMap& map, const Shape& chunk_shape) {
   return chunks;
 }
 
-// The part of the target that is best read at once, as the source's chunks say.
+// The part of the target that is best read at a time, given the source's
+// chunks.
 Shape TargetChunkShape(const AxisMap& map, const Shape& chunk_shape) {
   const Shape chunks = AtomChunks(map, chunk_shape);
   Shape target;
@@ -99,7 +100,7 @@ LeafInfo TargetInfo(const std::vector<LeafInfo>& source,
   info.key = std::move(keys);
   info.key_kinds.assign(info.key.size(), KeyKind::kName);
   if (!stack.has_elements) return info;
-  // The fingerprint is of elements that are given as they are.
+  // The fingerprint is valid only for unchanged elements.
   if (stack.scales || info.dtype != stack.dtype) info.fingerprint.clear();
   info.dtype = stack.dtype;
   if (stack.dtype != stack.source_dtype) info.prng_impl.clear();
@@ -114,7 +115,7 @@ Status CheckTargetNames(const std::vector<LeafInfo>& infos,
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return infos[a].key < infos[b].key; });
-  // A leaf is followed by what lies below it, if there is any.
+  // A leaf is followed by the leaves below it, if any.
   for (size_t i = 0; i < order.size(); ++i) {
     const LeafInfo& leaf = infos[order[i]];
     if (leaf.key.size() > kTreeDepthMax) {

@@ -1,4 +1,4 @@
-// The leaves of the target, as a checkpoint describes its leaves.
+// Describes the leaves of the target, as a checkpoint describes its leaves.
 //
 // Thread-safety: pure functions. Errors: InvalidArgument.
 #pragma once
@@ -12,14 +12,15 @@
 
 namespace holdfast {
 
-// The leaf `keys`, made of `stack`. `has_axes`: it is another array than the
-// source's, of which only the elements stay.
+// Describes the leaf `keys`, made from `stack`. With `has_axes`, the array's
+// layout differs from the source's, and only its elements stay the same.
 LeafInfo TargetInfo(const std::vector<LeafInfo>& source,
                     const SourceStack& stack, bool has_axes,
                     std::vector<std::string> keys);
 
-// Two leaves of one name, a leaf below another, keys too deep. `rules` made the
-// leaves; null for those that are kept, and may be below each other.
+// Fails for two leaves of one name, for a leaf below another, and for keys
+// nested too deeply. `rules` has the rule that made each leaf; null for a leaf
+// that is kept, which may be below another kept one.
 Status CheckTargetNames(const std::vector<LeafInfo>& infos,
                         const std::vector<const RecipeRule*>& rules);
 

@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// The text as an expression that matches only it.
+// Escapes the text into an expression that matches only it.
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -75,7 +75,7 @@ Result<std::optional<std::vector<int64_t>>> NameMatcher::Match(
   for (size_t i = 0; i < placeholders_.size(); ++i) {
     const std::optional<int64_t> value =
         ValueOf(placeholders_[i], *(*match)[i + 1], *texts_);
-    // A number that no leaf can have in a stack.
+    // The number is too large for an index in a stack.
     if (!value) return values;
     const auto at = std::find(order.begin(), order.end(), placeholders_[i]);
     found[at - order.begin()] = *value;

@@ -1,4 +1,4 @@
-// Names with placeholders against the names of leaves.
+// Matches names with placeholders against the names of leaves.
 //
 // Thread-safety: const methods may run concurrently.
 // Errors: those of Regex.
@@ -16,8 +16,8 @@
 
 namespace holdfast {
 
-// The texts that each placeholder stands for; one that is not here stands for
-// numbers.
+// The strings that each placeholder stands for. A placeholder that is not
+// listed stands for an integer.
 using PlaceholderTexts = std::map<std::string, std::vector<std::string>>;
 
 inline constexpr size_t kTargetNameBytesMax = 65536;
@@ -27,8 +27,8 @@ class NameMatcher {
   static Result<NameMatcher> Make(const NameTemplate& name,
                                   const PlaceholderTexts& texts);
 
-  // The values of the placeholders, in the order in which `order` names them:
-  // numbers, or positions in the texts.
+  // Returns the values of the placeholders, in the order of `order`: integers,
+  // or indices into the placeholder's strings.
   Result<std::optional<std::vector<int64_t>>> Match(
       std::string_view leaf, const std::vector<std::string>& order) const;
 
@@ -42,22 +42,22 @@ class NameMatcher {
         placeholders_(std::move(placeholders)),
         texts_(&texts) {}
 
-  // Before the first placeholder and after the last one: most names differ
-  // there.
+  // The text before the first placeholder and after the last one, which is
+  // where most names differ.
   std::string prefix_, suffix_;
   Regex regex_;
   std::vector<std::string> placeholders_;
   const PlaceholderTexts* texts_;  // borrowed
 };
 
-// The keys of the name in which each placeholder has its value.
+// Returns the keys of the name with each placeholder replaced by its value.
 // REQUIRES: a value for each.
 std::vector<std::string> KeysOf(const NameTemplate& name,
                                 const PlaceholderTexts& texts,
                                 const std::map<std::string, int64_t>& values);
 
 // Splits at dots; `\.` is a dot inside a key. InvalidArgument for an empty key,
-// and for a name that is longer than kTargetNameBytesMax.
+// and for a name longer than kTargetNameBytesMax.
 Result<std::vector<std::string>> SplitKeys(std::string_view name);
 
 }  // namespace holdfast

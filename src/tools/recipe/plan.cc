@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-// Leaves that a recipe may make beyond those that there are, and the text of
+// The maximum number of leaves that a recipe may add, and the maximum size of
 // all names.
 constexpr size_t kAddedLeavesMax = size_t{1} << 18;
 constexpr size_t kNameBytesMax = size_t{256} << 20;
@@ -32,7 +32,7 @@ std::string Quoted(std::string_view text) {
   return "\"" + std::string(text) + "\"";
 }
 
-// Which rule takes each leaf of the source.
+// Records which rule takes each leaf of the source.
 class TakenLeaves {
  public:
   explicit TakenLeaves(const std::vector<LeafInfo>& source)
@@ -48,7 +48,7 @@ class TakenLeaves {
                       " is taken by rule " + std::to_string(taken) +
                       (taken == rule.number ? " already" : ", too"));
   }
-  // For a rule that may not be the only one.
+  // For a leaf that several rules may use.
   void Share(size_t leaf) {
     if (rules_[leaf] == 0) rules_[leaf] = kShared;
   }
@@ -58,7 +58,7 @@ class TakenLeaves {
   static constexpr size_t kShared = ~size_t{0};
 
   const std::vector<LeafInfo>& source_;
-  std::vector<size_t> rules_;  // 0: none
+  std::vector<size_t> rules_;  // 0: not taken
 };
 
 class RecipePlanner {
@@ -203,8 +203,8 @@ class RecipePlanner {
     return Joined(KeysOf(name, rule.names, by_name), ".");
   }
 
-  // How many values each placeholder has. `matched` is sorted; every
-  // combination of the values is there.
+  // The number of values of each placeholder. `matched` must be sorted; every
+  // combination of values must exist.
   Result<Values> Counts(const RecipeRule& rule, const NameTemplate& from,
                         const std::vector<MatchedLeaf>& matched) const {
     Values counts(rule.from_names.size());
@@ -215,7 +215,7 @@ class RecipePlanner {
         continue;
       }
       for (const MatchedLeaf& match : matched) {
-        // One that overflows has a gap before it.
+        // A value that would overflow has a gap before it.
         const int64_t value = std::min(match.values[i], INT64_MAX - 1);
         counts[i] = std::max(counts[i], value + 1);
       }
@@ -230,7 +230,7 @@ class RecipePlanner {
     return counts;
   }
 
-  // To the first combination after the last.
+  // Advances to the next combination of values.
   static void Next(Values& values, const Values& counts) {
     for (size_t i = values.size(); i-- > 0;) {
       if (++values[i] < counts[i]) return;
@@ -252,8 +252,8 @@ class RecipePlanner {
     return std::find(names.begin(), names.end(), name) != names.end();
   }
 
-  // Splits the matches into stacks, and adds the targets of all in the order of
-  // the placeholders of "to".
+  // Splits the matches into stacks, and adds the targets of all stacks in the
+  // order of the placeholders of "to".
   Status AddCombinations(const RecipeRule& rule,
                          const std::vector<MatchedLeaf>& matched,
                          const Values& counts) {
@@ -384,7 +384,8 @@ class RecipePlanner {
     return Status();
   }
 
-  // Stacked leaves have one shape and dtype; a changed leaf is an array.
+  // Stacked leaves must have one shape and dtype; a changed leaf must be an
+  // array.
   Status CheckAlike(const RecipeRule& rule,
                     const std::vector<size_t>& leaves) const {
     const bool changes = rule.axes || rule.cast || rule.dequantize;
@@ -529,7 +530,7 @@ class RecipePlanner {
   std::unordered_map<std::string, size_t> by_name_;
   TakenLeaves taken_;
   RecipePlan plan_;
-  std::vector<const RecipeRule*> made_by_;  // as plan_.infos; null: kept
+  std::vector<const RecipeRule*> made_by_;  // by info; null: kept
   size_t name_bytes_ = 0;
 };
 

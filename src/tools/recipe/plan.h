@@ -1,8 +1,8 @@
-// The leaves that a recipe makes of a checkpoint's leaves, worked out only from
-// their infos.
+// Computes the leaves that a recipe makes from a checkpoint's leaves, using
+// only their infos.
 //
 // Thread-safety: pure function and values. Units: elements.
-// Errors: InvalidArgument, naming rule and leaves.
+// Errors: InvalidArgument, naming the rule and the leaves.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@
 namespace holdfast {
 
 struct ScaleArrays {
-  std::vector<size_t> leaves;  // of the source, one a source array
-  // Elements of the source array a scale, one number an axis.
+  std::vector<size_t> leaves;  // in the source, one per source array
+  // Elements of the source array per scale, one number per axis.
   Shape block;
-  // The scale is one element, of whatever rank.
+  // The scale has a single element, whatever its rank.
   bool is_single = false;
 };
 
-// The arrays that one combination of a rule's placeholders is made of; or one
-// leaf other than an array, as it is.
+// The arrays that one combination of a rule's placeholders is made from; or a
+// single leaf that is not an array, unchanged.
 struct SourceStack {
   // Leaves of the source, in C order of map.stacked.
   std::vector<size_t> leaves;
@@ -38,14 +38,14 @@ struct SourceStack {
 };
 
 struct RecipeLeaf {
-  // Shared by leaves that are tied, or parts of one.
+  // Shared by leaves that are tied, or that are parts of one array.
   std::shared_ptr<const SourceStack> stack;
-  Shape split;  // which of them: the values of map.split
+  Shape split;  // which part: the values of map.split
 };
 
 struct RecipePlan {
   std::vector<LeafInfo> infos;
-  std::vector<RecipeLeaf> leaves;  // as infos
+  std::vector<RecipeLeaf> leaves;  // in the order of infos
 };
 
 Result<RecipePlan> PlanRecipe(const std::vector<LeafInfo>& source,

@@ -13,13 +13,13 @@
 namespace holdfast {
 namespace {
 
-// Boxes of one array that are asked of the source one by one; what falls into
-// more is streamed.
+// The maximum number of boxes of one array that are requested from the source
+// one by one; beyond it, the array is streamed.
 constexpr uint64_t kBoxesAskedMax = 4096;
 constexpr uint64_t kRequestsMax = uint64_t{1} << 16;
 constexpr uint64_t kExtentsMax = uint64_t{1} << 16;
 
-// Nothing where the strides are those of C order.
+// Empty if the strides are those of C order.
 Shape StridesUnlessC(const Shape& shape, Shape strides, size_t element_bytes) {
   const Shape c_order = ContiguousStrides(shape, element_bytes);
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -28,7 +28,7 @@ Shape StridesUnlessC(const Shape& shape, Shape strides, size_t element_bytes) {
   return {};
 }
 
-// Puts the extents of the source arrays together to those of one target.
+// Combines the extents of the source arrays into the extents of one target.
 class ExtentMapper {
  public:
   ExtentMapper(const RecipeLeaf& leaf, LeafExtents& mapped)
@@ -37,7 +37,7 @@ class ExtentMapper {
         element_bytes_(DTypeBytes(leaf.stack->dtype)),
         mapped_(mapped) {}
 
-  // Adds what the target has of one extent of a source array.
+  // Adds the target's part of one extent of a source array.
   void Add(size_t array, const Extent& extent) {
     if (IsEmpty(extent.box)) return;
     if (CountAtomBoxes(map_.source, map_.sizes, extent.box) > kExtentsMax) {
@@ -57,7 +57,7 @@ class ExtentMapper {
         "its elements lie in more than " + std::to_string(count) + " places";
   }
 
-  // Cuts the atoms to those of the target; false when it has none of them.
+  // Restricts the atoms to those of the target; false if it has none of them.
   bool Number(size_t array, PlacedBox& atoms) const {
     for (size_t i = map_.stacked.size(); i-- > 0;) {
       const size_t size = map_.sizes[map_.stacked[i]];
@@ -102,7 +102,7 @@ class RecipeCheckpoint final : public Checkpoint, public StoredExtents {
   RecipeCheckpoint(std::unique_ptr<Checkpoint> source, RecipePlan plan)
       : source_(std::move(source)), leaves_(std::move(plan.leaves)) {
     info_ = source_->info();
-    // The leaves are one tree, whatever they were.
+    // The leaves form one tree, whatever items they came from.
     info_.items = {{"", ""}};
     info_.value_metadata_tree.clear();
     infos_ = std::move(plan.infos);
@@ -141,8 +141,8 @@ class RecipeCheckpoint final : public Checkpoint, public StoredExtents {
   }
 
  private:
-  // The source can give the elements as they are wanted, in boxes that lie one
-  // after the other.
+  // Whether the source can return the elements unchanged, in boxes that are
+  // stored one after the other.
   bool CanAsk(const ReadRequest& request) const {
     const RecipeLeaf& leaf = leaves_[request.leaf];
     const SourceStack& stack = *leaf.stack;
@@ -233,7 +233,7 @@ class RecipeCheckpoint final : public Checkpoint, public StoredExtents {
   }
 
   const std::unique_ptr<Checkpoint> source_;
-  const std::vector<RecipeLeaf> leaves_;  // as infos_
+  const std::vector<RecipeLeaf> leaves_;  // in the order of infos_
 };
 
 }  // namespace

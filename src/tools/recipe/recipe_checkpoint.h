@@ -1,11 +1,11 @@
 // WithRecipe: a checkpoint seen through a recipe.
 //
-// Its leaves are the targets, in the order of the rules and, within one, of the
-// numbers in their names. It is also a StoredExtents: leaves whose elements lie
-// in the source's files as they are have extents there.
+// Its leaves are the targets, in the order of the rules and, within a rule, of
+// the numbers in their names. It also implements StoredExtents: leaves whose
+// elements are stored unchanged in the source's files have extents there.
 // Thread-safety: as Checkpoint. Ownership: it owns the source.
 // Errors: InvalidArgument for a recipe that does not fit the source, found
-// before anything is read; reading fails as the source does, with the source's
+// before anything is read; reads fail as the source's do, with the source's
 // names.
 #pragma once
 

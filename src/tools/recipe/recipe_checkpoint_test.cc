@@ -1,5 +1,5 @@
-// Targets of random recipes against the slow twin: every element by its names
-// of axes, one at a time.
+// Compares targets of random recipes with a slow reference: every element by
+// the names of its axes, one at a time.
 #include "tools/recipe/recipe_checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ std::string OneRule(const std::string& members) {
 
 // ----- random recipes -------------------------------------------------------
 
-// One rule: names of axes, and where each stands.
+// One rule: the names of its axes, and their positions.
 struct RandomRule {
   std::map<std::string, int64_t> sizes;
   std::vector<std::vector<std::string>> source, target;  // axes
@@ -42,7 +42,7 @@ std::string AxisText(const std::vector<std::string>& axis) {
   return axis.size() == 1 ? text : "(" + text + ")";
 }
 
-// Shares the names among axes, in an order of its own.
+// Distributes the names over axes, in random order.
 std::vector<std::vector<std::string>> RandomAxes(std::vector<std::string> names,
                                                  std::mt19937& random) {
   std::shuffle(names.begin(), names.end(), random);
@@ -65,7 +65,7 @@ std::string SideText(const std::vector<std::vector<std::string>>& axes,
   return text;
 }
 
-// Puts axes named "...0", "...1" where "..." stands in the text.
+// Replaces "..." in the text by axes named "...0", "...1".
 void InsertRest(std::vector<std::vector<std::string>>& axes, size_t at,
                 int count) {
   for (int i = 0; i < count; ++i) {
@@ -116,7 +116,8 @@ RandomRule MakeRule(std::mt19937& random) {
   return rule;
 }
 
-// The positions of the axes of one name: the twin's only notion of an element.
+// The position on each axis, by name: all that the reference knows about an
+// element.
 using At = std::map<std::string, int64_t>;
 
 // Calls fn with every combination of the names.
@@ -223,7 +224,7 @@ Box RandomBox(const Shape& shape, std::mt19937& random) {
   return box;
 }
 
-// Reads a box into memory with gaps, and compares.
+// Reads a box into memory with gaps, and compares it.
 void CheckBox(const Checkpoint& seen, size_t leaf, const Array& whole,
               const Box& box, DType as, std::mt19937& random) {
   Shape padded = box.shape;
@@ -243,7 +244,7 @@ void CheckBox(const Checkpoint& seen, size_t leaf, const Array& whole,
   EXPECT_EQ(BytesOf(got), BytesOf(want)) << BoxToString(box);
 }
 
-// A box of every leaf in one call.
+// Reads a box of every leaf in one call.
 void CheckBoxes(const Checkpoint& seen, const std::vector<NamedArray>& wholes,
                 std::mt19937& random) {
   std::vector<Array> got;
@@ -267,7 +268,7 @@ void CheckBoxes(const Checkpoint& seen, const std::vector<NamedArray>& wholes,
   }
 }
 
-// The leaf read out of its extents.
+// Reads the leaf from its extents.
 void CheckExtents(const Checkpoint& seen, size_t leaf, const Array& whole,
                   std::shared_ptr<Store> store) {
   auto extents = ExtentsOf(seen, leaf);
@@ -326,7 +327,7 @@ void CheckRandomRule(uint32_t seed) {
     }
   }
   CheckBoxes(*seen, wholes, random);
-  // And back.
+  // The same recipe in reverse.
   RecipeOptions backwards = SizesOf(rule);
   backwards.reverse = true;
   const auto back = Seen(std::make_unique<ScatteredSource>(targets, seed),
@@ -399,7 +400,7 @@ TEST(RecipeCheckpoint, TakesElseWhereFromIsNotThere) {
                         text);
   ASSERT_NE(own, nullptr);
   EXPECT_THAT(own->Read("h")->As<int32_t>().value(), ElementsAre(7, 8));
-  // Backwards the tied tensor becomes one of its own.
+  // In reverse, the tied tensor becomes a separate one.
   RecipeOptions backwards;
   backwards.reverse = true;
   const auto back = Seen(
@@ -472,7 +473,7 @@ std::string ListText(const Shape& numbers) {
   return "[" + text + "]";
 }
 
-// Elements that are scaled block by block, one at a time.
+// Scales elements block by block, one at a time.
 TEST(RecipeCheckpoint, DequantizesAsItsTwin) {
   for (int seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
@@ -534,7 +535,7 @@ TEST(RecipeCheckpoint, ScalesWithoutBlocksAreOfTheWholeOrOfRows) {
 }
 
 TEST(RecipeCheckpoint, LargeArraysGoThroughInPieces) {
-  // Columns are not runs of the source: 16 MiB are streamed.
+  // Columns are not contiguous in the source, so 16 MiB are streamed.
   const Shape shape = {2048, 2048};
   const Array elements = CountingArray(shape);
   const auto seen =

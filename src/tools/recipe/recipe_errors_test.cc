@@ -1,4 +1,4 @@
-// The faults of a recipe, by itself and with a source: every message.
+// The errors of a recipe, by itself and with a source: checks every message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace holdfast {
 namespace {
 
-// The message of a document that is not a recipe.
+// The error message for a document that is not a recipe.
 std::string ParseError(const std::string& text) {
   const auto recipe = Recipe::Parse(text);
   if (recipe.ok()) return "it is one";
@@ -17,7 +17,7 @@ std::string ParseError(const std::string& text) {
   return std::string(recipe.status().message());
 }
 
-// The same of one with these rules.
+// The error message for a document with these rules.
 std::string RulesError(const std::string& rules) {
   return ParseError(R"({"recipe": 1, "rules": [)" + rules + "]}");
 }
@@ -158,7 +158,8 @@ TEST(RecipeErrors, Backwards) {
 
 // ----- with a source --------------------------------------------------------
 
-// With the rules and a source of int32 arrays of these shapes.
+// The error message for these rules and a source of int32 arrays of these
+// shapes.
 std::string SourceError(
     const std::string& rules,
     const std::vector<std::pair<std::string, Shape>>& shapes,
@@ -225,7 +226,7 @@ TEST(RecipeErrors, NumbersHaveNoGaps) {
   EXPECT_EQ(SourceError(stack, {{"0.9223372036854775807.w", {2}}}),
             "recipe: rule 2 ({l}.{e}.w): leaf \"0.0.w\" is missing (want every "
             "combination of {l}, {e}, from 0)");
-  // A number with a leading zero, or one that is too large, does not count.
+  // A number with a leading zero, or one that is too large, does not match.
   EXPECT_EQ(
       SourceError(stack, {{"0.00.w", {2}}, {"0.9223372036854775808.w", {2}}}),
       "recipe: rule 2 ({l}.{e}.w): it takes no leaf (want \"optional\": "

@@ -1,5 +1,5 @@
-// A source whose arrays lie in memory, scattered over extents, and that says
-// where. For tests.
+// A test source whose arrays are in memory, scattered over extents that it
+// reports.
 //
 // Thread-safety: as Checkpoint.
 #pragma once
@@ -28,8 +28,8 @@ struct NamedArray {
 
 class ScatteredSource final : public Checkpoint, public StoredExtents {
  public:
-  // Every array is cut along its first axis into extents with an order of axes
-  // of their own; a seed of 0: whole, in C order.
+  // Every array is cut along its first axis into extents that each have their
+  // own order of axes; with a seed of 0 it stays in one piece, in C order.
   ScatteredSource(const std::vector<NamedArray>& arrays, uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<ExtentLeaf> leaves;
@@ -65,7 +65,7 @@ class ScatteredSource final : public Checkpoint, public StoredExtents {
     return extents;
   }
 
-  // Gives the leaf keys of these kinds.
+  // Sets the keys and key kinds of the leaf.
   void SetKey(size_t leaf, std::vector<std::string> key,
               std::vector<KeyKind> kinds) {
     infos_[leaf].key = std::move(key);
@@ -131,7 +131,7 @@ class ScatteredSource final : public Checkpoint, public StoredExtents {
   std::unique_ptr<Checkpoint> inner_;
 };
 
-// 0, 1, 2, … from `first`.
+// The integers from `first` on.
 inline Array CountingArray(const Shape& shape, int32_t first = 0) {
   std::vector<int32_t> values(ElementCount(shape));
   std::iota(values.begin(), values.end(), first);

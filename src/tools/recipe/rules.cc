@@ -15,8 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kTextBytesMax = size_t{1} << 20;
-// The bound on a name, a pattern and the like: a recipe makes many names of
-// one.
+// The maximum length of a name, a pattern and the like, since a recipe makes
+// many names from each.
 constexpr size_t kStringBytesMax = 4096;
 constexpr size_t kRulesMax = size_t{1} << 16;
 
@@ -52,7 +52,7 @@ class TemplateParser {
     pieces_.back().text += c;
   }
 
-  // Returns where it is closed.
+  // Returns the position of the closing brace.
   Result<size_t> AddPlaceholder(size_t open) {
     const size_t close = text_.find('}', open);
     if (close == std::string_view::npos) return Refuse("a { is not closed");
@@ -176,7 +176,7 @@ Status CheckSamePlaceholders(const RecipeRule& rule, const NameTemplate& name,
                     Joined(want, ", ") + "})");
 }
 
-// Works out which placeholders are axes, and checks them.
+// Determines which placeholders are axes, and checks them.
 Status CompleteRule(RecipeRule& rule) {
   if (rule.kind == RecipeRule::Kind::kFrom) {
     rule.from_names = PlaceholdersOf(rule.from);
@@ -226,7 +226,7 @@ Result<std::string> TextOf(const Json& value, const std::string& what) {
       " bytes (want at most " + std::to_string(kStringBytesMax) + ")");
 }
 
-// A string, or a list of them that is not empty.
+// Accepts a string, or a list of strings that is not empty.
 Result<std::vector<std::string>> TextsOf(const Json& value,
                                          const std::string& what) {
   if (!value.is_array()) {
@@ -252,7 +252,7 @@ Status CheckMembers(const Json& object,
   return Status();
 }
 
-// A whole number of at least 1.
+// Accepts an integer of at least 1.
 Result<int64_t> CountOf(const Json& value, const std::string& what) {
   if (const auto count = PositiveNumber(value)) return *count;
   return InvalidArgumentError("\"" + what + "\" has " + ShortDump(value) +
@@ -348,7 +348,7 @@ class RuleParser {
                           TextsOf(texts, placeholder));
       std::set<std::string> once;
       for (const std::string& text : parsed) {
-        // A text that is not a run of keys would make empty ones.
+        // A text that is not a sequence of keys would make empty keys.
         HF_RETURN_IF_ERROR(TemplateParser(text, false).Parse().status());
         if (text.find('{') == std::string::npos && once.insert(text).second) {
           continue;
@@ -423,8 +423,8 @@ bool HasPlaceholder(const Json& name, const std::string& placeholder) {
                                   placeholder) != std::string::npos;
 }
 
-// A rule with a placeholder of "names" on both sides stands for a rule for each
-// of its texts.
+// A rule with a placeholder of "names" on both sides expands to one rule for
+// each of its texts.
 std::vector<Json> SingleRules(const Json& json) {
   std::vector<Json> rules = {json};
   if (!json.is_object() || !json.contains("names") ||

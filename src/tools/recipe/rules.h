@@ -1,5 +1,5 @@
-// A recipe's document as rules, checked as far as that can be done without a
-// checkpoint.
+// Parses a recipe's document into rules, and checks them as far as that is
+// possible without a checkpoint.
 //
 // Thread-safety: values and pure functions.
 // Errors: InvalidArgument "recipe: rule N (NAME): WHY".
@@ -19,8 +19,8 @@
 
 namespace holdfast {
 
-// A name with placeholders: texts, the separators of its keys, and
-// placeholders by name.
+// A name with placeholders is a sequence of text, key separators and
+// placeholders.
 struct NamePiece {
   enum class Kind : uint8_t { kText, kSeparator, kPlaceholder };
   Kind kind = Kind::kText;
@@ -30,21 +30,23 @@ using NameTemplate = std::vector<NamePiece>;
 
 struct DequantizeRule {
   NameTemplate scale;
-  // Elements a block, one number an axis; empty: as the scale's shape says.
+  // Elements per block, one number per axis; empty: derived from the scale's
+  // shape.
   Shape block;
 };
 
 struct RecipeRule {
   enum class Kind : uint8_t { kFrom, kMatch, kDrop };
 
-  size_t number = 0;  // in the document, from 1
+  size_t number = 0;  // position in the document, from 1
   std::string label;  // its "from", "match" or "drop"
   Kind kind = Kind::kFrom;
   bool is_optional = false;
 
   NameTemplate from;
   std::vector<NameTemplate> to;
-  // Leaves that are taken where they are, and left out: tied names backwards.
+  // Leaves that are consumed but make no target: the extra names of tied
+  // leaves, in a reversed rule.
   std::vector<NameTemplate> left_out;
   std::optional<NameTemplate> otherwise;                  // "else"
   std::map<std::string, std::vector<std::string>> names;  // of placeholders
@@ -52,21 +54,23 @@ struct RecipeRule {
   std::optional<DType> cast;
   std::optional<DequantizeRule> dequantize;
 
-  // kMatch: the expression, and what its matches become; kDrop: the glob.
+  // kMatch: the expression; `match_to` is what its matches become. kDrop: the
+  // glob.
   std::string pattern;
   std::vector<std::string> match_to;
 
-  // The placeholders of `from`, of only `from`, and of `to`, of only `to`.
+  // The placeholders of `from`, those only in `from`, those of `to`, and those
+  // only in `to`.
   std::vector<std::string> from_names, stacked;
   std::vector<std::string> to_names, split;
 
-  // An error in it.
+  // An error in this rule.
   Status Error(const std::string& why) const;
-  // The rule's error, with its number and name in front.
+  // The rule's error, prefixed with its number and name.
   Status InContext(const Status& status) const;
 };
 
-// A number, or a member of config.json.
+// An integer, or the name of a member of config.json.
 using SizeSource = std::variant<int64_t, std::string>;
 
 struct RecipeRules {

@@ -1,5 +1,5 @@
-// The recipes that are shipped: src/tools/recipe/shipped/*.json, as CMake puts
-// them into the library (cmake/recipes.cmake).
+// The recipes that holdfast ships: src/tools/recipe/shipped/*.json, which CMake
+// compiles into the library (cmake/recipes.cmake).
 //
 // Thread-safety: constants.
 #pragma once

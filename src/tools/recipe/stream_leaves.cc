@@ -9,24 +9,24 @@
 namespace holdfast {
 namespace {
 
-// The bytes of one piece, and of all that are read at once.
+// The maximum bytes of one piece, and of all pieces read together.
 constexpr uint64_t kPieceBytesMax = uint64_t{4} << 20;
 constexpr uint64_t kBatchBytesMax = uint64_t{32} << 20;
 constexpr size_t kBatchPieceCountMax = 4096;
 
-// Elements that are read at once, and where they go.
+// Elements that are read together, and their target.
 struct LeafPiece {
   const SourceStack* stack = nullptr;
   const ArrayView* target = nullptr;
-  size_t array = 0;  // which of the source arrays
-  PlacedBox atoms;   // in the target
-  Box box;           // of the source array, around them
+  size_t array = 0;  // index of the source array
+  PlacedBox atoms;   // where they are in the target
+  Box box;           // around them, in the source array
   Array elements;    // of the box
   Box scale_box;
   Array scales;
 };
 
-// The scales' part that a box of elements needs.
+// The box of scales that a box of elements needs.
 Box ScaleBox(const ScaleArrays& scales, const Shape& scale_shape,
              const Box& box) {
   if (scales.is_single) return BoxOf(scale_shape);
@@ -40,7 +40,7 @@ Box ScaleBox(const ScaleArrays& scales, const Shape& scale_shape,
   return part;
 }
 
-// Multiplies a run of elements of the last axis, which begins at `first` there;
+// Multiplies a run of elements of the last axis, which begins at index `first`;
 // `scales` has those of the run's blocks.
 void ScaleRow(float* row, int64_t count, int64_t first, int64_t block,
               const float* scales) {
@@ -80,7 +80,7 @@ void ApplyScales(LeafPiece& piece, const ScaleArrays& of) {
   }
 }
 
-// float32 where scales are to be multiplied in.
+// float32 if scales must be multiplied in.
 DType ScratchDType(const SourceStack& stack) {
   return stack.scales ? DType::kFloat32 : stack.dtype;
 }
@@ -90,8 +90,8 @@ uint64_t BytesAround(const SourceStack& stack, const Box& atoms) {
   return ElementCount(box.shape) * DTypeBytes(ScratchDType(stack));
 }
 
-// The outermost atom of the source along which the box is to be halved, to be a
-// piece of one array; the number of atoms when it is one.
+// The outermost source atom along which to halve the box, until it is one piece
+// of one array; the number of atoms if it already is.
 size_t AtomToHalve(const SourceStack& stack, const Box& atoms,
                    uint64_t piece_bytes_max) {
   for (const size_t atom : stack.map.stacked) {
@@ -107,8 +107,8 @@ size_t AtomToHalve(const SourceStack& stack, const Box& atoms,
   return stack.map.sizes.size();
 }
 
-// The caller asks for the leaf's elements, which are rounded to its dtype
-// before they become anything else.
+// The caller requests the leaf's elements, so they are rounded to its dtype
+// before any other conversion.
 Status PlacePiece(LeafPiece& piece) {
   const SourceStack& stack = *piece.stack;
   if (stack.scales) ApplyScales(piece, *stack.scales);
@@ -131,7 +131,7 @@ Status PlacePiece(LeafPiece& piece) {
   return Status();
 }
 
-// Gathers pieces, and reads them when enough are there.
+// Collects pieces, and reads them when there are enough.
 class PieceStream {
  public:
   PieceStream(const Checkpoint& source, const RunOptions& options, Stats& stats)
@@ -166,7 +166,7 @@ class PieceStream {
     return Status();
   }
 
-  // Reads what has gathered.
+  // Reads the collected pieces.
   Status Flush() {
     std::vector<ReadRequest> requests;
     for (LeafPiece& piece : pieces_) {

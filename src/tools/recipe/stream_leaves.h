@@ -1,5 +1,5 @@
-// Reading what does not go straight from the source to its place: elements that
-// are cast or scaled, or whose neighbours change. They go through a few MiB of
+// Reads elements that cannot be read straight into place because they are cast
+// or scaled, or because their neighbours change. They pass through a few MiB of
 // scratch memory, in the order of the source.
 //
 // Thread-safety: as Checkpoint::ReadInto. Errors: those of the source.
@@ -13,15 +13,15 @@
 
 namespace holdfast {
 
-// Calls fn with boxes of atoms that together are a box of the leaf; their
-// strides and offsets are those of `target`.
+// Calls fn with boxes of atoms that together cover a box of the leaf, with the
+// strides and offsets of `target`.
 Status ForEachAtomBoxOf(const RecipeLeaf& leaf, const Shape& origin,
                         const ArrayView& target,
                         const std::function<Status(PlacedBox)>& fn);
-// Which of the source arrays one step of each numbering atom is.
+// The index of the source array at these values of the numbering atoms.
 size_t ArrayNumber(const AxisMap& map, const Shape& atoms_origin);
 
-// Reads what the requests ask for of `leaves`, and adds to `stats`.
+// Reads from `leaves` what the requests ask for, and adds to `stats`.
 Status StreamLeaves(const Checkpoint& source,
                     const std::vector<RecipeLeaf>& leaves,
                     const std::vector<const ReadRequest*>& requests,

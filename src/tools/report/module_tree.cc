@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kDepthMax = 64;
 
-// Those of a leaf that lies deeper than anybody looks are joined.
+// The keys of a leaf; those beyond the maximum depth of a page are joined.
 std::vector<std::string> KeysOf(const LeafInfo& leaf) {
   std::vector<std::string> keys = leaf.key;
   while (keys.size() > kDepthMax) {

@@ -1,10 +1,10 @@
 // How far the tensors of a root have moved from step to step.
 //
-// A strip has one character a pair of neighbouring steps: '0' where nothing
-// moved, '-' where nothing can be compared, and 'A' to 'z' for the logarithm of
-// the relative change (LeafDrift::relative), from 1e-8 to 10. For a module all
-// of its tensors count together. Only the newest pairs are shown: 64 at most,
-// and as many as take 400,000 characters.
+// A strip has one character for each pair of neighbouring steps: '0' where
+// nothing moved, '-' where nothing can be compared, and 'A' to 'z' for the
+// logarithm of the relative change (LeafDrift::relative), from 1e-8 to 10. A
+// module's strip counts all of its tensors together. Only the newest pairs are
+// shown: at most 64, and no more than fit in 400,000 characters.
 // Thread-safety: any thread. Ownership: borrows everything for the call.
 // Errors: Cancelled; a step that cannot be read has '-'.
 #pragma once
@@ -22,12 +22,12 @@ struct Moved {
   std::vector<std::string> strips;  // by node of MakeModuleTree
 };
 
-// `shown`: whose leaves they are, by name. `cache` may be null.
+// Takes the names of the leaves from `shown`. `cache` may be null.
 Result<Moved> WhatMoved(const Checkpoint& shown,
                         const std::vector<StepInfo>& steps,
                         const RunOptions& run, StatsCache* cache);
 
-// The character of a relative change.
+// Returns the character for a relative change.
 char MovedCharacter(double relative);
 
 }  // namespace holdfast

@@ -1,5 +1,6 @@
-// The parts of the report's page: page/page.html, and what goes into it at
-// `{{css}}` and `{{js}}`; `{{data}}` is the report's own (report_data.h).
+// The parts of the report's page: page/page.html, and the texts that replace
+// `{{css}}` and `{{js}}` in it; `{{data}}` is the report's own data
+// (report_data.h).
 #pragma once
 
 #include <string_view>

@@ -17,7 +17,7 @@
 namespace holdfast {
 namespace {
 
-// `page` with each "{{name}}" replaced. Inserted text is not looked at again.
+// `page` with each "{{name}}" replaced. Inserted text is not scanned again.
 std::string Filled(
     std::string_view page,
     std::span<const std::pair<std::string_view, std::string_view>> parts) {
@@ -35,7 +35,7 @@ std::string Filled(
   }
 }
 
-// The steps of `path`, where it is a root of some.
+// The steps of `path`, if it is a root.
 std::vector<StepInfo> StepsOf(const std::string& path,
                               const Checkpoint& opened) {
   if (!opened.info().step || opened.info().path == path) return {};
@@ -101,7 +101,8 @@ Result<ReportResult> Make(const std::string& path,
   }
   if (cache) {
     result.cache_warning = cache->warning();
-    // The page is worth more than what would make the next one faster.
+    // The page matters more than the cache, which only makes the next one
+    // faster.
     const Status written = cache->Write();
     if (!written.ok()) result.cache_warning = written.message();
   }

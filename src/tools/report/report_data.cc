@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-// Small lists of texts that leaves name by number.
+// A list of strings to which leaves refer by index.
 class TextList {
  public:
   int Add(const std::string& text) {
@@ -30,9 +30,9 @@ class TextList {
   std::vector<std::string> texts_;
 };
 
-class Writer {
+class DataWriter {
  public:
-  explicit Writer(const ReportData& data)
+  explicit DataWriter(const ReportData& data)
       : data_(data), tree_(MakeModuleTree(data.checkpoint->leaves())) {
     const size_t count = Leaves().size();
     if (data.stats != nullptr) {
@@ -105,7 +105,7 @@ class Writer {
     out_ += "],";
   }
 
-  // In a script element "</script" would end it, wherever it stands.
+  // In a script element "</script" would end it, even inside a string.
   void EscapeMarkup() {
     std::string escaped;
     escaped.reserve(out_.size());
@@ -137,7 +137,7 @@ class Writer {
   void Time(std::string_view key, const std::optional<int64_t>& ns) {
     if (!ns) return;
     Key(key);
-    out_ += std::to_string(*ns / 1'000'000) + ",";  // as JavaScript's dates
+    out_ += std::to_string(*ns / 1'000'000) + ",";  // JavaScript's ms
   }
 
   void Totals() {
@@ -204,7 +204,7 @@ class Writer {
     out_ += ',';
   }
 
-  // The numbers among a step's metrics.
+  // Writes the numeric metrics of a step.
   void Metrics(const std::string& text) {
     const auto parsed = ParseJsonText(text);
     if (!parsed.ok() || !parsed->is_object()) return;
@@ -345,8 +345,8 @@ class Writer {
 
   const ReportData& data_;
   const ModuleTree tree_;
-  std::vector<const LeafStats*> stats_;  // by leaf; empty: none
-  std::vector<const LeafDiff*> diffs_;   // by leaf; empty: none
+  std::vector<const LeafStats*> stats_;  // by leaf; may be empty
+  std::vector<const LeafDiff*> diffs_;   // by leaf; may be empty
   TextList kinds_, dtypes_, codecs_;
   std::string out_;
 };
@@ -374,6 +374,8 @@ std::string BinsText(const MagnitudeHistogram& histogram, int& first_bin) {
   return text;
 }
 
-std::string ReportJson(const ReportData& data) { return Writer(data).Write(); }
+std::string ReportJson(const ReportData& data) {
+  return DataWriter(data).Write();
+}
 
 }  // namespace holdfast

@@ -1,16 +1,16 @@
-// The data that a report shows, as the JSON that its page reads.
+// The data of a report, as the JSON that its page reads.
 //
-// Compact, since there may be many leaves: a module is [key, [child, ...]], a
-// leaf [key, kind, dtype, shape, stored bytes, decoded bytes, chunks, chunk
-// shape, codecs, statistics, difference]. Kinds, dtypes and codecs are numbers
-// in the lists "kinds", "dtypes" and "codecs", -1 where it has none.
-// Statistics: 0, or a text why they are missing, or [zeros, NaNs, infinities,
-// min, max, mean, std, l2, first bin, bins]; a bin is a character, '0' for none
-// and 'A' to 'z' for its logarithm beside the largest's. Difference: 0, or
-// [what, largest absolute error, share of elements]. Numbers are rounded to six
-// digits; null stands for a missing number. "moved" has names of steps, and
-// strips (moved.h) of the root, then of each child with those below it, and so
-// on.
+// It is compact, since there may be many leaves: a module is [key, [child,
+// ...]], a leaf [key, kind, dtype, shape, stored bytes, decoded bytes, chunks,
+// chunk shape, codecs, statistics, difference]. Kinds, dtypes and codecs are
+// indices into the lists "kinds", "dtypes" and "codecs", or -1 if the leaf has
+// none. Statistics are 0, or a string that says why they are missing, or
+// [zeros, NaNs, infinities, min, max, mean, std, l2, first bin, bins]; a bin is
+// a character, '0' for an empty one and 'A' to 'z' for its logarithm relative
+// to the largest. The difference is 0, or [what, largest absolute error, share
+// of elements]. Numbers are rounded to six digits; null stands for a missing
+// number. "moved" has the names of steps, and the strips (moved.h) of the root,
+// then of each child followed by those below it, and so on.
 //
 // Thread-safety: pure functions. Errors: none.
 #pragma once
@@ -27,7 +27,7 @@
 
 namespace holdfast {
 
-// Borrowed; null for what was not asked for.
+// Borrowed pointers; null for what was not requested.
 struct ReportData {
   const Checkpoint* checkpoint = nullptr;
   const StatsResult* stats = nullptr;
@@ -38,10 +38,10 @@ struct ReportData {
   const Moved* moved = nullptr;
 };
 
-// ASCII, without '<': it may stand in a script element.
+// ASCII without '<', so that it may be embedded in a script element.
 std::string ReportJson(const ReportData& data);
 
-// The bins of a histogram, as above.
+// Returns the bins of a histogram in the format above.
 std::string BinsText(const MagnitudeHistogram& histogram, int& first_bin);
 
 }  // namespace holdfast

@@ -1,4 +1,5 @@
-// Reports: what the page is given, escaped, small, and of every kind of leaf.
+// Checks the data of the report's page: escaped, small, and with every kind of
+// leaf.
 #include "holdfast/tools/report.h"
 
 #include <gmock/gmock.h>
@@ -77,7 +78,7 @@ TEST_F(ReportTest, HasTheTreeItsLayoutAndItsNumbers) {
   EXPECT_EQ(w[9][1], 1);  // NaN
   EXPECT_GT(w[9][7], 0);  // l2
   EXPECT_FALSE(w[9][9].get<std::string>().empty());
-  EXPECT_EQ(w[10], 0);  // compared with nothing
+  EXPECT_EQ(w[10], 0);  // not compared
   EXPECT_EQ(Child(data["tree"], "s")[9], 0);
 
   options.statistics = false;
@@ -135,11 +136,11 @@ TEST_F(ReportTest, ShowsWhatMovedFromStepToStep) {
   std::string name = data["tree"][1][0][1][0][0];
   const std::string of_w = strips[name == "w" ? 2 : 3];
   EXPECT_EQ(of_w[0], '0');
-  EXPECT_EQ(of_w[1], of_w[2]);  // 5 of a norm of 8473
+  EXPECT_EQ(of_w[1], of_w[2]);  // a change of 5 in a norm of 8473
   EXPECT_EQ(of_w[1], MovedCharacter(5 / 8473.2));
   EXPECT_EQ(strips[name == "w" ? 3 : 2], "000");
-  EXPECT_EQ(strips[4], "---");  // a text
-  // The cached numbers give the same page.
+  EXPECT_EQ(strips[4], "---");  // a string leaf
+  // The cached numbers produce the same page.
   EXPECT_EQ(MakeReport(Path("run"), options)->html, report->html);
   EXPECT_EQ(MovedCharacter(1e-9), 'A');
   EXPECT_EQ(MovedCharacter(std::numeric_limits<double>::infinity()), 'z');
@@ -147,7 +148,7 @@ TEST_F(ReportTest, ShowsWhatMovedFromStepToStep) {
 
 TEST_F(ReportTest, DamageIsShown) {
   SaveTree("1", 1);
-  // A byte of the database's largest file.
+  // Flips a byte of the database's largest file.
   std::filesystem::path largest;
   for (const auto& entry :
        std::filesystem::recursive_directory_iterator(Path("1"))) {

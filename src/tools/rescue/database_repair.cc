@@ -21,26 +21,26 @@ using ocdbt::DataFile;
 using ocdbt::LeafEntry;
 using ocdbt::Reference;
 
-// How good evidence for a key is; more is better.
+// The quality of evidence for a key; a larger value is better.
 enum class Rank : uint8_t { kFound, kProcess, kNewest };
 
-// Values up to this size are compared where two references differ.
+// Values up to this size are compared if two references differ.
 constexpr uint64_t kComparedBytesMax = uint64_t{1} << 20;
 constexpr size_t kNotesMax = 100;
 constexpr uint64_t kNodeCacheBytes = uint64_t{64} << 20;
 
-// The claim that one piece of evidence makes about a key.
+// The claim of one piece of evidence about a key.
 struct Claim {
   Rank rank = Rank::kFound;
   bool is_disputed = false;
-  std::shared_ptr<const BtreeNode> node;  // holds what is in line
+  std::shared_ptr<const BtreeNode> node;  // holds the inline value
   size_t entry = 0;
 
   const LeafEntry& leaf() const { return node->leaves[entry]; }
   const DataFile& file() const { return node->files[leaf().file_index]; }
 };
 
-// A place where a node is said to be, and what its parent says of it.
+// Where a node should be, and what its parent says about it.
 struct NodePlace {
   DataFile file;
   uint64_t offset = 0;
@@ -60,7 +60,8 @@ struct FoundNode {
   bool ends_file = false;
 };
 
-// The directories that hold databases: "" and "ocdbt.process_0/".
+// The directory of the database that a file belongs to: "" or
+// "ocdbt.process_0/".
 std::string DatabaseDirectoryOf(std::string_view path) {
   const size_t slash = path.find('/');
   const std::string first(path.substr(0, slash));
@@ -107,7 +108,7 @@ class Collector {
     return ocdbt::Database::Open(evidence_.checked, directory, {});
   }
 
-  // Every key of the newest generation can be listed.
+  // Whether every key of the newest generation can be listed.
   bool ReadsAsItIs() {
     const auto database = OpenIn("");
     if (!database.ok()) {
@@ -142,7 +143,8 @@ class Collector {
   // Adds the keys of the subtree, as far as its nodes can be read.
   Status Visit(const NodePlace& place, Rank rank) {
     if (cancel_ != nullptr) HF_RETURN_IF_ERROR(cancel_->Check());
-    // A node may be referred to many times; once with each prefix is enough.
+    // A node may be referred to many times; visiting it once with each prefix
+    // is enough.
     if (!visited_.emplace(place.file.path, place.offset, place.prefix, rank)
              .second) {
       return Status();
@@ -213,7 +215,7 @@ class Collector {
     return Status();
   }
 
-  // A small file may describe a tree of any size.
+  // A small file may describe an arbitrarily large tree.
   Status CheckBounds() const {
     const uint64_t key_bytes_max =
         ocdbt::kExpansionBytesFree + ocdbt::kExpansionRatioMax * entries_max_;
@@ -310,7 +312,7 @@ class Collector {
     return Status();
   }
 
-  // Old generations name their roots.
+  // Records the roots that old generations name.
   void NoteVersions(const NodePlace& place,
                     std::set<std::tuple<std::string, uint64_t>>& roots) {
     const auto node = nodes_.ReadVersionTreeNode(place.file, RangeOf(place));
@@ -330,7 +332,7 @@ class Collector {
     });
   }
 
-  // Whether the key is one of a known array's: "a.b/.zarray", "a.b/c/0/1".
+  // Whether the key belongs to a known array: "a.b/.zarray", "a.b/c/0/1".
   bool NamesAnArray(std::string_view key) const {
     if (names_.contains("")) return true;
     for (size_t slash = key.find('/'); slash != key.npos;
@@ -384,8 +386,8 @@ class Collector {
   ocdbt::NodeSource nodes_;
   std::set<std::string> directories_;
   std::map<std::string, uint64_t> data_files_;  // with their sizes
-  uint64_t entries_max_ = 0;                    // a key takes a byte at least
-  uint64_t key_bytes_ = 0;  // of keys and prefixes that are held
+  uint64_t entries_max_ = 0;                    // a key has at least one byte
+  uint64_t key_bytes_ = 0;  // of keys and prefixes in memory
   std::set<std::tuple<std::string, uint64_t, std::string, Rank>> visited_;
   std::map<std::string, Claim> claims_;  // by key
   std::vector<std::string> notes_;

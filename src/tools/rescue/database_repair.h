@@ -1,20 +1,20 @@
-// A database put together again from what is left of it.
+// Rebuilds a damaged database from its remains.
 //
 // Evidence, best first: the newest generation that the database's own manifest
-// names, as far as its nodes can be read; those of the databases of the
-// processes (`ocdbt.process_N`), which the merged one was made of; and nodes
-// that a scan of all data files finds and that nobody refers to any more. A key
-// has the value of the best evidence for it. Where equally good evidence
-// contradicts itself, the key is left out: which value is newer cannot be told.
-// The keys of a node below a root that is lost lack what the root says all of
-// them begin with. So a node that a scan found is a root only if its keys name
-// known arrays; where none are known, if a writer would have put a root there:
-// at the end of a data file.
+// names, as far as its nodes can be read; the databases of the processes
+// (`ocdbt.process_N`) from which it was merged; and unreferenced nodes that a
+// scan of all data files finds. A key gets its value from the best evidence for
+// it. If equally good evidence is contradictory, the key is left out, because
+// it is unknown which value is newer.
+// The keys of a node below a lost root lack the common prefix that the root
+// stored. So a node found by the scan is treated as a root only if its keys
+// name known arrays; if no arrays are known, only if it is where a writer would
+// have put a root: at the end of a data file.
 //
-// Thread-safety: one thread a call. Units: bytes. Memory: all keys, and what of
-// their values is in line. Ownership: borrows the stores for the call.
-// Errors: Cancelled, ResourceExhausted; damage is what this is for, and in the
-// notes.
+// Thread-safety: one thread per call. Units: bytes. Memory: all keys, and all
+// values that are stored inline. Ownership: borrows the stores for the call.
+// Errors: Cancelled, ResourceExhausted. Damage is expected, and is reported in
+// the notes.
 #pragma once
 
 #include <functional>
@@ -32,21 +32,22 @@
 namespace holdfast {
 
 struct DatabaseEvidence {
-  Store* files = nullptr;  // of the item's directory, as they are
-  // The same, whose nodes are those that were saved (CheckedStore), or `files`.
+  Store* files = nullptr;  // the item's directory, as it is
+  // The same directory, but only with nodes as they were saved (CheckedStore);
+  // or equal to `files`.
   Store* checked = nullptr;
-  // Names of the arrays that the item has; empty: not known.
+  // Names of the item's arrays; empty if they are not known.
   std::vector<std::string> array_names;
 };
 
 struct RepairedDatabase {
-  // `manifest.ocdbt`, and a data file of nodes; null when no key was found.
+  // `manifest.ocdbt`, and a data file of nodes; null if no key was found.
   std::unique_ptr<MemoryStore> files;
   uint64_t key_count = 0;
   std::vector<std::string> notes;
 };
 
-// Nullopt when the database can be read as it is.
+// Returns nullopt if the database can be read as it is.
 Result<std::optional<RepairedDatabase>> RepairDatabase(
     const DatabaseEvidence& evidence, const CancelToken* cancel = nullptr);
 

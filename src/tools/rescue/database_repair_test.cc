@@ -29,7 +29,7 @@ struct NodeExtent {
 
 using Paths = std::map<std::string, std::vector<NodeExtent>>;
 
-// The nodes on the way to each key, root first.
+// Visits the nodes on the path to each key, root first.
 void WalkNodes(Store& store, const DataFile& file, uint64_t offset,
                uint64_t byte_count, const std::string& implied,
                std::vector<NodeExtent> way, Paths& paths) {
@@ -60,7 +60,7 @@ Paths PathsOf(Store& store, const std::string& directory) {
   return paths;
 }
 
-// Keys and values of what a repair made, read through the old data files.
+// The keys and values of a repaired database, read through the old data files.
 Items RepairedItems(const RepairedDatabase& repaired, MemoryStore& files) {
   auto all = ocdbt::StoreOf(ocdbt::Contents(files));
   if (repaired.files == nullptr) return {};
@@ -122,7 +122,7 @@ class RandomDatabase {
     }
   }
 
-  // Flips, cuts and removes.
+  // Flips bits, truncates and removes.
   void Damage() {
     for (size_t i = 1 + random_() % 3; i > 0; --i) {
       Items files = ocdbt::Contents(store_);
@@ -155,7 +155,7 @@ class RandomDatabase {
     });
   }
 
-  // Some database leads to the key through whole nodes.
+  // Whether some database leads to the key through intact nodes only.
   bool IsReachable(const std::string& key) const {
     return std::ranges::any_of(paths_, [&](const auto& database) {
       const auto way = database.second.find(key);
@@ -214,7 +214,7 @@ TEST(DatabaseRepairTest, FindsEveryKeyThatWholeNodesLeadTo) {
     for (const auto& [key, value] : got) {
       const auto want = database.all().find(key);
       ASSERT_NE(want, database.all().end()) << key;
-      // A value may be damaged; it is another's business to notice.
+      // A value may be damaged; other checks detect that.
       if (value.size() != want->second.size()) {
         EXPECT_EQ(value, "unreadable") << key;
       }
@@ -231,7 +231,7 @@ Items Numbered(const std::string& value) {
   return items;
 }
 
-// The nodes of the lowest level lack what all of their keys begin with.
+// The nodes of the lowest level lack the common prefix of their keys.
 TEST(DatabaseRepairTest, LeavesBelowALostRootAreNotTakenForRoots) {
   MemoryStore store;
   ocdbt::BulkWriteOptions options = ocdbt::FixedOptions();
@@ -275,11 +275,11 @@ TEST(DatabaseRepairTest, TheNewestGenerationOfTheManifestCounts) {
   EXPECT_THAT((*repaired)->notes, Contains(HasSubstr("has two values")));
 }
 
-// Nodes may refer to each other as they like; the keys are bounded by the bytes
-// of the files.
+// Nodes may refer to each other in any way; the size of the files limits the
+// number of keys.
 TEST(DatabaseRepairTest, ATreeThatIsLargerThanItsFilesIsRefused) {
   for (const bool has_leaf : {true, false}) {
-    // Each level refers to the one below many times, with another prefix.
+    // Each level refers many times to the one below, with different prefixes.
     MemoryStore store;
     std::string file;
     const auto add = [&](const Bytes& body) {

@@ -16,8 +16,8 @@
 namespace holdfast {
 namespace {
 
-// The names that a report may mean: of several items, the reports name the
-// leaves as their items do.
+// The names that a damage report may mean: with several items, reports use the
+// leaf names within the item.
 std::vector<std::string> NamesMeant(const Damage& damage,
                                     const CheckpointInfo& info) {
   std::vector<std::string> names;
@@ -32,7 +32,7 @@ std::vector<std::string> NamesMeant(const Damage& damage,
   return names;
 }
 
-// Where the elements begin, if they lie in a file as they are.
+// Finds where the elements begin, if they are stored unchanged in a file.
 void FindPlace(const Checkpoint& checkpoint, size_t leaf, Verdict& verdict) {
   const Result<LeafExtents> found = ExtentsOf(checkpoint, leaf);
   if (!found.ok() || !found->why_not.empty() || found->extents.empty()) return;
@@ -44,7 +44,7 @@ Status TextStatus(const Checkpoint& checkpoint, size_t leaf) {
   HF_ASSIGN_OR_RETURN(const std::string text, checkpoint.ReadText(leaf));
   if (checkpoint.leaves()[leaf].kind != ValueKind::kObject) return Status();
   const Status parsed = ReadTorchFile(text).status();
-  // A pickle that may not call what it wants to cannot be written either.
+  // A pickle that calls a forbidden function cannot be written either.
   return parsed.code() == StatusCode::kPermissionDenied
              ? DataLossError(std::string(parsed.message()))
              : parsed;
@@ -80,7 +80,7 @@ Result<std::vector<Verdict>> JudgeOrbax(const Checkpoint& checkpoint,
       if (found == numbers.end()) continue;
       is_of_leaf = true;
       Verdict& verdict = verdicts[found->second];
-      // The first of them is enough.
+      // The first piece of damage is enough.
       if (verdict.file.empty()) {
         verdict = {damage.status, damage.file, damage.offset, true};
       }

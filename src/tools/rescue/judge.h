@@ -1,7 +1,7 @@
-// Which leaves of an opened checkpoint are whole: every byte of them is read,
-// and everything that its format can check is checked.
+// Judges which leaves of an opened checkpoint are intact, by reading every byte
+// of them and checking everything that their format can check.
 //
-// Thread-safety: one call a checkpoint. Units: bytes.
+// Thread-safety: one call per checkpoint. Units: bytes.
 // Errors: failures other than damage (IsDamage), which say nothing about the
 // bytes.
 #pragma once
@@ -16,25 +16,26 @@
 
 namespace holdfast {
 
-// Says what is wrong with a leaf; ok: it is whole.
+// Says what is wrong with a leaf; ok if it is intact.
 struct Verdict {
   Status status;
-  std::string file;  // below the checkpoint, or its whole path; may be empty
+  std::string file;  // below the checkpoint, or its full path; may be empty
   std::optional<uint64_t> offset;
-  // Every byte of it was compared with a checksum.
+  // Every byte of the leaf was compared with a checksum.
   bool is_checked = true;
 };
 
-// One a leaf. `notes` gets damage that belongs to no leaf.
-// REQUIRES: `checkpoint` is what `place` was opened as, by Orbax's own rules
-// and with these options.
+// Returns one verdict per leaf. `notes` receives damage that belongs to no
+// leaf. REQUIRES: `checkpoint` was opened from `place` by Orbax's own rules
+// with these options.
 Result<std::vector<Verdict>> JudgeOrbax(const Checkpoint& checkpoint,
                                         const Place& place,
                                         const OpenOptions& options,
                                         const RunOptions& run,
                                         std::vector<std::string>& notes);
 
-// Judges some leaves of any checkpoint, by reading them; the others are whole.
+// Judges some leaves of any checkpoint by reading them; the others count as
+// intact.
 Result<std::vector<Verdict>> JudgeByReading(const Checkpoint& checkpoint,
                                             const std::vector<size_t>& leaves,
                                             const RunOptions& run);

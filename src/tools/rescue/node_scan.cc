@@ -34,7 +34,7 @@ class Scanner {
       HF_ASSIGN_OR_RETURN(const Bytes block, Read(begin, count));
       HF_RETURN_IF_ERROR(ScanBlock(begin, block.view()));
       if (begin + count == file_bytes_) break;
-      // A head that lies across the border is looked at in the next block.
+      // A header that crosses the border is examined in the next block.
       begin = std::max(next_, begin + count - (kNodeHeadBytes - 1));
     }
     return std::move(nodes_);
@@ -77,8 +77,8 @@ class Scanner {
     return ScannedNode{kind, offset, byte_count};
   }
 
-  // A hostile file may have any number of bytes that only look like the head of
-  // a node: they get a bound.
+  // Computes the CRC, within a limit: a hostile file may contain any number of
+  // bytes that only look like the header of a node.
   Result<bool> HasGoodCrc(const ScannedNode& node) {
     if (node.byte_count > crc_bytes_left_) return false;
     crc_bytes_left_ -= node.byte_count;
@@ -99,7 +99,7 @@ class Scanner {
   const uint64_t file_bytes_;
   const CancelToken* const cancel_;
   uint64_t crc_bytes_left_;
-  uint64_t next_ = 0;  // behind the last node
+  uint64_t next_ = 0;  // after the last node
   std::vector<ScannedNode> nodes_;
 };
 

@@ -1,9 +1,9 @@
-// Finding the nodes of a database in a data file that nothing refers to any
-// more: by their magic, their length and their CRC-32C.
+// Finds unreferenced nodes of a database in a data file by their magic, their
+// length and their CRC-32C.
 //
 // Thread-safety: pure functions of the store. Units: bytes.
-// Memory: a few MiB, whatever the file says; time: a file that is made of
-// false magics is read at most kRereadsMax times.
+// Memory: a few MiB, whatever the file contains; time: a file full of false
+// magics is read at most kRereadsMax times.
 // Errors: those of the store; Cancelled.
 #pragma once
 
@@ -28,8 +28,8 @@ struct ScannedNode {
   bool operator==(const ScannedNode&) const = default;
 };
 
-// B+tree nodes and version tree nodes of good checksums, by offset, none inside
-// another. `file_bytes` is the file's size.
+// Returns the B+tree nodes and version tree nodes with valid checksums, by
+// offset, none inside another. `file_bytes` is the file's size.
 Result<std::vector<ScannedNode>> ScanForNodes(
     Store& store, const std::string& file, uint64_t file_bytes,
     const CancelToken* cancel = nullptr);

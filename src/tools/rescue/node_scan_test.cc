@@ -59,7 +59,7 @@ TEST(NodeScanTest, FindsWhatALookAtEveryOffsetFinds) {
           NodeObject(random() % 3 == 0 ? ObjectKind::kVersionTreeNode
                                        : ObjectKind::kBtreeNode,
                      random() % 300, random);
-      // A value, a node, or a node that is damaged or cut.
+      // A value, a node, or a damaged or truncated node.
       if (!is_node) part[random() % part.size()] ^= 1 << random() % 8;
       if (random() % 8 == 0) part.resize(random() % part.size());
       file += part;
@@ -69,7 +69,7 @@ TEST(NodeScanTest, FindsWhatALookAtEveryOffsetFinds) {
   }
 }
 
-// Reads go by blocks of 1 MiB.
+// Reads are made in blocks of 1 MiB.
 TEST(NodeScanTest, FindsNodesAcrossTheBordersOfBlocks) {
   std::mt19937_64 random(7);
   const size_t block = size_t{1} << 20;
@@ -80,7 +80,7 @@ TEST(NodeScanTest, FindsNodesAcrossTheBordersOfBlocks) {
         {ObjectKind::kBtreeNode, before, node.size()}};
     EXPECT_EQ(Scan(file), want) << before;
   }
-  // A node of several blocks, and one behind it.
+  // A node of several blocks, followed by another one.
   const std::string large =
       NodeObject(ObjectKind::kBtreeNode, 3 * block, random);
   const std::string small =
@@ -91,8 +91,8 @@ TEST(NodeScanTest, FindsNodesAcrossTheBordersOfBlocks) {
   EXPECT_EQ(Scan("value" + large + small), want);
 }
 
-// Each head claims the whole rest of the file: the bytes that are summed are
-// bounded, and with them the time.
+// Each head claims the complete rest of the file; the bytes that are summed are
+// limited, and so is the time.
 TEST(NodeScanTest, ReadsAFileOfFalseHeadsAFewTimesAtMost) {
   std::string file;
   for (int i = 0; i < 20000; ++i) {

@@ -1,4 +1,4 @@
-// Repairs of what Orbax and holdfast write.
+// Repairs files that Orbax and holdfast write.
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -85,8 +85,8 @@ class OrbaxRepairer {
     Note(PathText(path) + " is left aside: " + std::string(why.message()));
   }
 
-  // Whatever else is done asks the lists, and readers ask for those that the
-  // markers tell of.
+  // Hides the damaged lists. This comes first, because the other repairs
+  // consult the lists, and readers look for the lists that the markers mention.
   void HideDamagedLists() {
     for (const std::string& path : files_->Below("")) {
       const std::string directory = DirectoryOfPath(path);
@@ -115,13 +115,13 @@ class OrbaxRepairer {
       Note(PathText(list) + " is gone: " + PathText(path) +
            " says that the checkpoint was saved with it");
     }
-    // So that nobody looks for it.
+    // Makes the marker no longer mention the list.
     const std::string_view first_line =
         text->view().substr(0, text->view().find('\n'));
     files_->Put(path, Bytes(std::string(first_line)));
   }
 
-  // Items that were being saved under another name.
+  // Restores the final names of items whose save was unfinished.
   void RenameUnfinished() {
     std::map<std::string, std::string> renames;
     for (const auto& [path, file] : files_->files()) {
@@ -143,7 +143,7 @@ class OrbaxRepairer {
     }
   }
 
-  // Where trees of arrays lie.
+  // The directories that contain trees of arrays.
   std::set<std::string> ItemDirectories() const {
     std::set<std::string> found;
     std::set<std::string> of_zarr;
@@ -170,7 +170,7 @@ class OrbaxRepairer {
 
   static void AddDatabaseOf(const std::string& path,
                             std::set<std::string>& found) {
-    // The item is above the first of these.
+    // The item's directory is above the first of these names.
     for (size_t begin = 0; begin < path.size();) {
       const size_t slash = std::min(path.find('/', begin), path.size());
       const std::string name = path.substr(begin, slash - begin);
@@ -227,8 +227,8 @@ class OrbaxRepairer {
     }
   }
 
-  // Bare arrays are opened together, so that one which cannot be would hide the
-  // others.
+  // Bare arrays are opened together, so a single one that cannot be opened
+  // would hide the others.
   void HideChangedArrays(const std::string& directory,
                          const DigestIndex& list) {
     for (const FileDigest& row : list.files()) {
@@ -244,7 +244,7 @@ class OrbaxRepairer {
     }
   }
 
-  // Ok for a file that is not there.
+  // Ok if the file does not exist.
   Status CheckListed(const std::string& directory, const FileDigest& row) {
     if (!files_->Has(directory + row.path)) return Status();
     const auto store = RepairedFiles::StoreOf(files_, directory);
@@ -254,7 +254,7 @@ class OrbaxRepairer {
                     : sum.status();
   }
 
-  // Metadata that are not those that were saved tell nothing.
+  // Metadata that differ from what was saved cannot be trusted.
   void HideChanged(const std::string& directory, const DigestIndex& list) {
     for (const FileDigest& row : list.files()) {
       const bool is_metadata =
@@ -267,8 +267,8 @@ class OrbaxRepairer {
     }
   }
 
-  // A file that was cut is as long as it was, with a hole: so the values before
-  // the hole can be read.
+  // A truncated file is given its old length, with a hole, so that the values
+  // before the hole can be read.
   void AddHoles(const std::string& directory, const DigestIndex& list) {
     for (const ValueDigest& row : list.values()) {
       const auto file = files_->files().find(directory + row.path);
@@ -304,7 +304,7 @@ class OrbaxRepairer {
     return parsed.ok();
   }
 
-  // The names of the item's arrays, as far as anything says so.
+  // The names of the item's arrays, as far as any file records them.
   std::vector<std::string> NamesOf(const std::string& directory,
                                    const std::optional<TreeMetadata>& tree) {
     std::vector<std::string> names;
@@ -320,7 +320,7 @@ class OrbaxRepairer {
       if (!text.ok()) continue;
       const auto records = ParseArrayMetadatas(text->view());
       if (!records.ok()) {
-        // Only kinds of keys depend on it.
+        // Only the kinds of keys depend on it.
         HideDamaged(path, records.status());
         continue;
       }
@@ -347,7 +347,7 @@ class OrbaxRepairer {
     return std::ranges::any_of(files_->Below(directory), IsZarrFile);
   }
 
-  // Without `_METADATA` an item is opened by its arrays, once nothing says that
+  // Without `_METADATA` an item is opened by its arrays, once no file says that
   // it is more.
   void SeeAsBareArrays(const std::string& directory,
                        const std::vector<std::string>& names, bool has_arrays) {
@@ -372,7 +372,8 @@ class OrbaxRepairer {
     files_->Hide(directory + std::string(kCommitMarkerFile));
   }
 
-  // Texts are in a file of their own, and leaves only by `_METADATA`.
+  // Strings are stored in a separate file, and only `_METADATA` names their
+  // leaves.
   void ExpectStrings(const std::string& directory) {
     const std::string path = directory + std::string(kStringsFile);
     if (!files_->Has(path)) return;
@@ -415,7 +416,7 @@ class OrbaxRepairer {
         });
   }
 
-  // Lets the checkpoint count as committed, and as one of the existing items.
+  // Makes the checkpoint count as committed, with the items that exist.
   void RepairCheckpointMetadata() {
     const std::string path(kCheckpointMetadataFile);
     if (!files_->Has(path)) return;
@@ -469,8 +470,8 @@ class OrbaxRepairer {
            }) > 0;
   }
 
-  // The lists say nothing of what was hidden or replaced. Those below first,
-  // since the lists above have them.
+  // Removes hidden and replaced files from the lists. Lists further down are
+  // repaired first, because the lists above contain them.
   void RepairLists() {
     std::vector<std::string> paths;
     for (const auto& [path, file] : files_->files()) {

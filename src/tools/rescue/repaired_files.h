@@ -1,10 +1,10 @@
-// RepairedFiles: the files of a checkpoint as a bucket that is only read from,
-// with some of them hidden, replaced, renamed or cut, so that the readers of
-// whole checkpoints can read what is left of one.
+// RepairedFiles: the files of a checkpoint as a read-only bucket in which some
+// are hidden, replaced, renamed or truncated, so that the readers of intact
+// checkpoints can read what is left of a damaged one.
 //
-// The source is listed once and never written to. A file is the first bytes of
-// one of the source, then some of memory, then a hole: a file that its own head
-// says is longer. Reading the hole is DataLoss.
+// The source is listed once and never written to. A file consists of the first
+// bytes of a source file, then bytes from memory, then a hole if the file is
+// longer according to its own header. Reading the hole is DataLoss.
 // Thread-safety: edit on one thread, before others read; then any thread.
 // Ownership: shares the source's store. Units: bytes.
 // Errors: those of the source's store and of Bucket; writes are Unimplemented.
@@ -28,45 +28,45 @@ class RepairedFiles final : public ReadOnlyBucket {
  public:
   struct File {
     std::string source;       // its name in the source
-    uint64_t kept_bytes = 0;  // the first of it
-    Bytes tail;               // behind them
-    uint64_t byte_count = 0;  // a hole is behind the tail
+    uint64_t kept_bytes = 0;  // the first bytes of the source
+    Bytes tail;               // follows the kept bytes
+    uint64_t byte_count = 0;  // a hole follows the tail
   };
-  // Paths below the directory.
+  // By path below the directory.
   using Files = std::map<std::string, File, std::less<>>;
 
-  // The files of a directory, or a single file and nothing beside it.
+  // The files of a directory, or just a single file.
   static Result<std::shared_ptr<RepairedFiles>> Of(const Place& source);
 
   const Files& files() const { return files_; }
   bool Has(std::string_view path) const { return files_.contains(path); }
   // Files whose paths begin with `prefix`.
   std::vector<std::string> Below(std::string_view prefix) const;
-  // Whether anything was edited, or the source's own name says that it is not a
-  // checkpoint yet.
+  // Whether anything was edited, or the source's own name marks it as
+  // unfinished.
   bool is_edited() const { return is_edited_; }
 
-  // Hides a path; false: it does not exist.
+  // Hides a path; returns false if it does not exist.
   bool Hide(const std::string& path);
   void HideBelow(const std::string& prefix);
-  // Whether the content is Put's.
+  // Whether the content was replaced by Put.
   bool IsReplaced(const std::string& path) const;
-  // A new file, or in place of another.
+  // Adds a file, or replaces one.
   void Put(const std::string& path, Bytes bytes);
-  // The first `kept_bytes` of the file, `tail`, and a hole up to `byte_count`.
-  // REQUIRES: it is there, and unedited.
+  // Makes the file its first `kept_bytes`, then `tail`, then a hole up to
+  // `byte_count`. REQUIRES: the file exists and was not edited.
   void Patch(const std::string& path, uint64_t kept_bytes, Bytes tail,
              uint64_t byte_count);
   // REQUIRES: both end in '/'.
   void RenameDirectory(const std::string& from, const std::string& to);
 
-  // The checkpoint, to be opened; it shares this object.
+  // The place from which to open the checkpoint; it shares this object.
   static Place PlaceOf(const std::shared_ptr<RepairedFiles>& files);
   // The store of the files below `directory` ("" or ending in '/').
   static std::shared_ptr<Store> StoreOf(
       const std::shared_ptr<RepairedFiles>& files,
       const std::string& directory = "");
-  // A text with the source's path in place of the name of PlaceOf.
+  // Returns the text with the name of PlaceOf replaced by the source's path.
   std::string WithSourcePath(std::string text) const;
 
   const BucketTraits& traits() const override { return traits_; }
@@ -91,7 +91,7 @@ class RepairedFiles final : public ReadOnlyBucket {
 
   const std::string source_path_;  // of the directory
   const std::string file_name_;    // "": the source is a directory
-  const std::string final_name_;   // that a checkpoint has when it is complete
+  const std::string final_name_;   // of the checkpoint once complete
   const std::shared_ptr<Store> store_;
   BucketTraits traits_;
   Files files_;

@@ -1,15 +1,15 @@
-// Repairs: what is done to the files of a damaged checkpoint, seen through
-// RepairedFiles, so that the readers of whole checkpoints can open it. Nothing
-// is made up: what cannot be trusted is hidden, and said.
+// Repairs: edits the files of a damaged checkpoint, through RepairedFiles, so
+// that the readers of intact checkpoints can open it. Nothing is invented: what
+// cannot be trusted is hidden, and reported.
 //
 // - Orbax: names of unfinished saves, metadata that do not parse or differ from
 //   their checksums, databases (database_repair.h), lists of checksums, which
-//   then no longer speak of what was hidden or replaced.
-// - safetensors: files that are shorter than their header says; indexes of
-//   files that are not there.
+//   then no longer cover what was hidden or replaced.
+// - safetensors: files that are shorter than their header says; indexes that
+//   name missing files.
 // - zip archives (npz, torch.save) without their directory.
 //
-// Thread-safety: one thread a checkpoint. Ownership: edits `files`.
+// Thread-safety: one thread per checkpoint. Ownership: edits `files`.
 // Units: bytes. Errors: Cancelled, ResourceExhausted, and failures of the store
 // other than damage.
 #pragma once
@@ -29,15 +29,16 @@ namespace holdfast {
 struct Repairs {
   std::vector<LostLeaf> lost;  // no reader will see them
   std::vector<std::string> notes;
-  // Names of leaves that there must have been.
+  // Names of leaves that must have existed.
   std::set<std::string> expected_names;
   bool names_are_known = true;
-  // A list of checksums is damaged, or gone where something tells of it.
+  // False if a list of checksums is damaged, or is missing although something
+  // mentions it.
   bool checksums_are_known = true;
-  // Nothing whole says which chunks were stored, so that one which is not there
-  // is lost.
+  // No intact file says which chunks were stored, so a missing chunk counts as
+  // lost.
   bool refuses_missing = false;
-  std::string custom_metadata;  // of a `_CHECKPOINT_METADATA` that is hidden
+  std::string custom_metadata;  // of a hidden `_CHECKPOINT_METADATA`
 };
 
 using FilesPtr = std::shared_ptr<RepairedFiles>;

@@ -30,12 +30,13 @@
 namespace holdfast {
 namespace {
 
-// In the target's custom metadata: what of it is another step's, and what is
-// lost.
+// For the target's custom metadata: which leaves come from another step, and
+// which are lost.
 
 using Opened = std::shared_ptr<const Checkpoint>;
 
-// Whether the fill has a leaf of the lost one's kind, as far as that is known.
+// Whether the fill's leaf has the kind of the lost one, as far as that is
+// known.
 bool Fits(const LeafInfo& fill, const LeafInfo* lost) {
   if (lost == nullptr) return true;
   if (HasElements(lost->kind) != HasElements(fill.kind)) return false;
@@ -62,7 +63,7 @@ class Rescuer {
   }
 
  private:
-  // 1. The parts that can be opened.
+  // 1. Which parts can be opened.
 
   Status OpenSource() {
     const Place target = Place(target_path_).Absolute();
@@ -86,7 +87,7 @@ class Rescuer {
     return CheckIsNoDelta();
   }
 
-  // A delta, and a view, stand on files elsewhere, which are found only from
+  // Deltas and views depend on files elsewhere, which can be found only from
   // their own place.
   bool OpenChain() {
     auto opened = OpenPlace(place_, open_);
@@ -98,7 +99,7 @@ class Rescuer {
     return true;
   }
 
-  // The files of a torn item may look like steps ("ocdbt.process_0").
+  // The files of a damaged item may look like steps ("ocdbt.process_0").
   Status CheckIsNoRoot() {
     const bool is_item =
         std::ranges::any_of(files_->files(), [](const auto& file) {
@@ -154,8 +155,8 @@ class Rescuer {
                              "dtypes that their files give them");
   }
 
-  // Hides files whose contents can be read without them: an index of shards,
-  // and the documents by which Megatron's arrays are more than arrays.
+  // Hides files without which the contents can still be read: an index of
+  // shards, and the documents that give Megatron's arrays their structure.
   bool HideHeads() {
     bool has_hidden = false;
     for (const std::string& path : files_->Below("")) {
@@ -166,7 +167,8 @@ class Rescuer {
     return has_hidden;
   }
 
-  // Items of several that cannot be opened; true: there were some.
+  // Hides the items of a composite that cannot be opened; returns whether there
+  // were any.
   bool HideLostItems() {
     const auto found = FindCheckpoint(RepairedFiles::PlaceOf(files_), open_);
     if (!found.ok() || found->items.size() < 2) return false;
@@ -182,7 +184,7 @@ class Rescuer {
     return has_hidden;
   }
 
-  // Without its `_METADATA`, or without its base, a delta's coded differences
+  // Without its `_METADATA`, or without its base, a delta's encoded differences
   // look like arrays.
   Status CheckIsNoDelta() const {
     const bool has_tree = checkpoint_->info().has_tree_metadata;
@@ -197,7 +199,7 @@ class Rescuer {
     return Status();
   }
 
-  // A base that is elsewhere now is not damage.
+  // A base that was moved is not damage.
   Status NoBaseError() const {
     const Status error = NothingError(first_failure_);
     if (first_failure_.code() != StatusCode::kNotFound) return error;
@@ -217,7 +219,7 @@ class Rescuer {
     return files_ == nullptr ? text : files_->WithSourcePath(std::move(text));
   }
 
-  // Shortens the name of a file that is given by its whole path.
+  // Shortens the name of a file that is given by its full path.
   std::string Relative(const std::string& file) const {
     const std::string path = Plain(file);
     for (const std::string& above : {place_.path(), place_.parent().path()}) {
@@ -226,7 +228,7 @@ class Rescuer {
     return path;
   }
 
-  // 2. The parts of it that are whole.
+  // 2. Which of its parts are intact.
 
   Status JudgeSource() {
     std::vector<size_t> all(checkpoint_->leaves().size());
@@ -298,7 +300,7 @@ class Rescuer {
     }
   }
 
-  // 4. The lost parts, out of a neighbouring step.
+  // 4. Fill in the lost parts from a neighbouring step.
 
   Status Fill() {
     HF_ASSIGN_OR_RETURN(Opened fill, Open(options_.fill));
@@ -307,7 +309,7 @@ class Rescuer {
       numbers.emplace(fill->leaves()[i].name, i);
     }
     if (!repairs_.names_are_known) AddUnknownLosses(*fill, numbers);
-    std::vector<std::pair<size_t, size_t>> wanted;  // of lost, of the fill
+    std::vector<std::pair<size_t, size_t>> wanted;  // lost, in the fill
     std::vector<size_t> leaves;
     for (size_t i = 0; i < result_.lost.size(); ++i) {
       const auto found = numbers.find(result_.lost[i].leaf);
@@ -316,7 +318,7 @@ class Rescuer {
       const LeafInfo* lost = known == lost_leaf_.end()
                                  ? nullptr
                                  : &checkpoint_->leaves()[known->second];
-      // A member whose own header is damaged says nothing of itself.
+      // A member whose own header is damaged has no known kind.
       const bool is_told =
           lost != nullptr &&
           (lost->problem.ok() || checkpoint_->info().format != "npz");
@@ -346,7 +348,7 @@ class Rescuer {
     return Status();
   }
 
-  // Where names are the arrays' own, the neighbour knows the tree, too.
+  // If leaves are named after arrays, the neighbour also provides the tree.
   void AddUnknownLosses(const Checkpoint& fill,
                         const std::map<std::string, size_t>& numbers) {
     std::set<std::string> known;
@@ -374,8 +376,8 @@ class Rescuer {
       HF_RETURN_IF_ERROR(run_.cancel().Check());
     }
     Result<ConvertResult> written = ConvertChosen();
-    // Everything that could be opened is a tree, whatever handler is named for
-    // it.
+    // Everything that could be opened is a tree, whatever handler is recorded
+    // for it.
     if (written.status().code() == StatusCode::kUnimplemented) {
       keeps_handlers_ = false;
       written = ConvertChosen();
@@ -404,12 +406,12 @@ class Rescuer {
     convert.random_hex = options_.random_hex;
     convert.copies_of = {place_.path()};
     if (!options_.fill.empty()) convert.copies_of.push_back(options_.fill);
-    convert.part_bytes = 0;  // nothing is left of a rescue that fails
+    convert.part_bytes = 0;  // a failed rescue leaves nothing behind
     return ConvertFrom(rescued, target_path_, convert);
   }
 
-  // Drops what could be read when it was judged, and cannot be read as the
-  // conversion reads it.
+  // Drops leaves that could be read when they were judged, but that the
+  // conversion cannot read.
   Status DropUnreadable(const Status& why) {
     std::vector<size_t> leaves;
     for (const JoinedLeaf& leaf : chosen_) {
@@ -498,16 +500,16 @@ class Rescuer {
   Stopwatch watch_;
   OpenOptions open_;
   Place place_;
-  FilesPtr files_;  // null: the source is a chain of steps, or a view
+  FilesPtr files_;  // null if the source is a chain of steps, or a view
   bool is_chain_ = false;
   bool keeps_handlers_ = true;
   Repairs repairs_;
-  Status first_failure_;  // of opening it
+  Status first_failure_;  // of opening the source
   Opened checkpoint_;
   std::vector<Verdict> verdicts_;  // of its leaves
   std::vector<Opened> parts_;      // the checkpoint, and the fill
   std::vector<JoinedLeaf> chosen_;
-  std::map<size_t, size_t> lost_leaf_;  // of result_.lost: its number there
+  std::map<size_t, size_t> lost_leaf_;  // leaf by index in result_.lost
   RescueResult result_;
 };
 

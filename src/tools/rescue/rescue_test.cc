@@ -69,7 +69,8 @@ class RescueTest : public ::testing::Test {
     return result.ok() ? *result : RescueResult();
   }
 
-  // Names of the lost leaves; what is not lost is in the output as it was.
+  // Returns the names of the lost leaves; checks that all other leaves are
+  // unchanged in the output.
   std::vector<std::string> Lost(const RescueResult& result) {
     std::vector<std::string> names;
     for (const LostLeaf& lost : result.lost) {
@@ -120,7 +121,7 @@ TEST_F(RescueTest, ADatabaseWithoutItsManifest) {
   EXPECT_FALSE(fs::exists(source + "/manifest.ocdbt"));
 }
 
-// The databases of the processes have the keys, too.
+// The databases of the processes also have the keys.
 TEST_F(RescueTest, AMergedDatabaseOfWhichOnlyThoseOfTheProcessesAreLeft) {
   const std::string source = Put("a");
   fs::remove(source + "/manifest.ocdbt");
@@ -135,7 +136,7 @@ TEST_F(RescueTest, ADatabaseWithoutAnyManifestAndTree) {
   fs::remove(source + "/_METADATA");
   const RescueResult result = Rescued(source);
   EXPECT_FALSE(result.names_are_known);
-  EXPECT_EQ(result.leaf_count, 3u);  // a text has no array
+  EXPECT_EQ(result.leaf_count, 3u);  // a string is not an array
   EXPECT_THAT(Lost(result), ElementsAre("name"));
 }
 
@@ -155,8 +156,8 @@ TEST_F(RescueTest, AnUnfinishedSaveWithoutOneChunk) {
               HasSubstr(R"("lost": ["params.w"])"));
 }
 
-// zarr takes an absent chunk for the fill value; where nothing whole says that
-// its writer left it out, it is lost.
+// zarr reads an absent chunk as the fill value; if no intact file says that its
+// writer left it out, it is lost.
 TEST_F(RescueTest, AnAbsentChunkIsNoFillValue) {
   SaveOptions options;
   options.use_ocdbt = false;
@@ -204,25 +205,26 @@ TEST_F(RescueTest, AnArchiveWithoutItsDirectory) {
   RescueResult result = Rescued(source);
   EXPECT_THAT(Lost(result), IsEmpty());
   EXPECT_FALSE(result.names_are_known);
-  // And in the middle of a member; the tree, which comes last, is gone, too.
+  // Also cut in the middle of a member; the tree, which comes last, is lost,
+  // too.
   Cut(source, whole.find("params.w.npy") + 200);
   result = Rescued(source);
   EXPECT_THAT(Lost(result), ElementsAre("params.w"));
   EXPECT_THAT(result.lost[0].reason, HasSubstr("ends behind the end"));
 }
 
-// It once was looked at for ever.
+// This once caused an endless loop.
 TEST_F(RescueTest, AnArchiveWhoseMemberContradictsItsOwnSize) {
   const std::string source = As(Format::kNpz, "m.npz");
   std::string bytes = ReadTestFile(source);
   bytes.resize(bytes.find("PK\x01\x02"));
-  bytes[bytes.find("PK\x07\x08") + 12] ^= 1;  // the second of two sizes
+  bytes[bytes.find("PK\x07\x08") + 12] ^= 1;  // the second of the two sizes
   std::ofstream(source, std::ios::binary) << bytes;
   EXPECT_THAT(Lost(Rescued(source)), ElementsAre("params.b"));
 }
 
-// The elements of an array in memory, as a reader of its own: then all ranks
-// write some of its chunks.
+// Reads the elements of an array in memory with a custom reader, so that all
+// ranks write some of its chunks.
 class NumbersReader : public ArrayReader {
  public:
   explicit NumbersReader(Array array) : array_(std::move(array)) {}
@@ -246,7 +248,7 @@ Tree SharedTree() {
   return Tree::Dict(std::move(leaves));
 }
 
-// Names of the arrays of which some value lies below `directory`.
+// The names of the arrays that have a value below `directory`.
 std::set<std::string> ArraysIn(const std::string& source,
                                const std::string& directory) {
   std::set<std::string> names;
@@ -301,7 +303,7 @@ TEST_F(RescueTest, ARankIsMissing) {
   }
 }
 
-// The items of a composite stand for themselves.
+// Each item of a composite is judged separately.
 TEST_F(RescueTest, ItemsThatCannotBeOpenedAreLostByThemselves) {
   SaveOptions plain;
   plain.write_digests = false;
@@ -340,7 +342,7 @@ TEST_F(RescueTest, ItemsThatCannotBeOpenedAreLostByThemselves) {
   EXPECT_EQ(*(*out)->ReadText("good.name"), "run seven");
 }
 
-// A chunk of another array has the right size and a good checksum of its own.
+// A chunk of another array has the right size and its own valid checksum.
 TEST_F(RescueTest, AnothersChunkIsNotTaken) {
   for (const Compression compression :
        {Compression::kZstd, Compression::kNone}) {
@@ -362,8 +364,8 @@ TEST_F(RescueTest, AnothersChunkIsNotTaken) {
   }
 }
 
-// Without its list nothing tells that a raw tensor has changed: the result does
-// not call it whole.
+// Without its list nothing shows that a raw tensor has changed, so the result
+// does not call it intact.
 TEST_F(RescueTest, WhatCannotBeCheckedIsSaid) {
   const auto flip = [](const std::string& path, uint64_t offset) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);

@@ -1,4 +1,4 @@
-// Repairs of safetensors files, and of the indexes of models in several files.
+// Repairs safetensors files, and the indexes of models in several files.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -18,10 +18,10 @@
 namespace holdfast {
 namespace {
 
-// A name may say any number.
+// A limit, since a name may contain any number.
 constexpr size_t kShardCountMax = 100'000;
 
-// Where the data end, as the header says; 0 for a malformed header.
+// The end of the data according to the header; 0 for a malformed header.
 uint64_t ClaimedDataBytes(std::string_view json) {
   const auto header = nlohmann::json::parse(json, nullptr, false);
   uint64_t end = 0;
@@ -38,7 +38,7 @@ uint64_t ClaimedDataBytes(std::string_view json) {
   return end;
 }
 
-// The size that a file has by its own header, which must be in order.
+// The size of a file according to its own header, which must be valid.
 Result<uint64_t> ClaimedFileBytes(Store& store, const std::string& path,
                                   uint64_t file_bytes) {
   HF_ASSIGN_OR_RETURN(
@@ -82,8 +82,8 @@ class WeightsRepairer {
     return ReplaceMissingShards(!has_index || !repairs_.names_are_known);
   }
 
-  // "model-00001-of-00003.safetensors" says that there were three. An empty
-  // file stands for one that is gone, so that the others can be opened.
+  // "model-00001-of-00003.safetensors" implies that there were three files. An
+  // empty file replaces a missing one, so that the others can be opened.
   Status ReplaceMissingShards(bool is_news) {
     std::vector<std::string> names, all;
     for (const std::string& path : files_->Below("")) {
@@ -121,7 +121,7 @@ class WeightsRepairer {
     if (!want.ok()) {
       damaged_[path] = want.status().WithContext(TextOf(path));
       files_->Hide(path);
-      // An index names its tensors.
+      // The index names the tensors of this file.
       repairs_.lost.push_back(
           {"", path, 0, std::string(want.status().message()), false});
       return;
@@ -155,7 +155,7 @@ class WeightsRepairer {
     if (gone.empty()) return;
     left.metadata = index->metadata;
     NoteGone(*index, gone, left);
-    // Its lost files are now in the list of lost leaves.
+    // Its missing files now appear as lost leaves.
     std::erase_if(repairs_.lost,
                   [](const LostLeaf& lost) { return lost.leaf.empty(); });
     if (left.file_of.empty()) {
@@ -169,7 +169,7 @@ class WeightsRepairer {
                                 nlohmann::json::error_handler_t::replace)));
   }
 
-  // Lists the tensors that are gone, and takes them out of the sidecar.
+  // Lists the tensors that are lost, and removes them from the sidecar.
   void NoteGone(const WeightIndex& index, const std::set<std::string>& gone,
                 WeightIndex& left) {
     std::map<std::string, std::string> leaf_of;
@@ -204,7 +204,7 @@ class WeightsRepairer {
 
   const FilesPtr& files_;
   Repairs& repairs_;
-  std::map<std::string, Status> damaged_;  // files that are hidden
+  std::map<std::string, Status> damaged_;  // hidden files
 };
 
 }  // namespace

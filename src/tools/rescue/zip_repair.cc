@@ -1,4 +1,5 @@
-// Repairs of zip archives: a directory made of the members' own headers.
+// Repairs zip archives by rebuilding their directory from the members' own
+// headers.
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -19,11 +20,11 @@ using pickle::kIs64;
 
 constexpr uint64_t kBlockBytes = uint64_t{1} << 20;
 constexpr size_t kDescriptorBytes = 16;    // signature, CRC, two sizes
-constexpr size_t kDescriptor64Bytes = 24;  // with sizes of eight bytes
+constexpr size_t kDescriptor64Bytes = 24;  // with 8-byte sizes
 constexpr std::string_view kLocalMagic = "PK\x03\x04";
 constexpr std::string_view kDescriptorMagic = "PK\x07\x08";
 
-// A member, by its own header.
+// A member, according to its own header.
 struct Member {
   std::string name;
   uint16_t version = 0;
@@ -34,7 +35,7 @@ struct Member {
   uint64_t byte_count = 0;
   uint64_t offset = 0;       // of the header
   uint64_t data_offset = 0;  // of the content
-  uint64_t end = 0;          // behind content and descriptor
+  uint64_t end = 0;          // after content and descriptor
 };
 
 template <typename T>
@@ -44,8 +45,8 @@ void Append(T value, std::string& text) {
   text.append(bytes, sizeof(T));
 }
 
-// The directory of `members`, to be put at `offset`; always with 64-bit sizes,
-// which every reader knows.
+// The directory of `members`, to be stored at `offset`; always with 64-bit
+// sizes, which every reader supports.
 std::string DirectoryOf(const std::vector<Member>& members, uint64_t offset) {
   std::string text;
   for (const Member& member : members) {
@@ -120,7 +121,7 @@ class MemberScan {
   }
 
   const std::vector<Member>& members() const { return members_; }
-  // Members that end behind the file, or whose end is not known.
+  // Members that end after the end of the file, or whose end is unknown.
   const std::vector<Member>& cut() const { return cut_; }
 
  private:
@@ -130,7 +131,7 @@ class MemberScan {
     return store_.Read(path_, {offset, count});
   }
 
-  // Where `magic` is next, at or behind `at`.
+  // Finds the next `magic` at or after `at`.
   Result<std::optional<uint64_t>> Find(std::string_view magic, uint64_t at) {
     while (at + magic.size() <= file_bytes_) {
       HF_ASSIGN_OR_RETURN(const std::string_view block, BlockAt(at));
@@ -142,8 +143,8 @@ class MemberScan {
     return std::optional<uint64_t>();
   }
 
-  // The bytes held of the file from `at` on: a few at least, unless the file
-  // ends there. A file that is made of false headers gets a bound.
+  // Returns the buffered bytes of the file from `at` on: at least a few, unless
+  // the file ends there. Limits the reads, for files full of false headers.
   Result<std::string_view> BlockAt(uint64_t at) {
     constexpr uint64_t kLeastBytes = 64;
     const uint64_t held_end = block_offset_ + block_.size();
@@ -161,7 +162,7 @@ class MemberScan {
     return block_.view().substr(at - block_offset_);
   }
 
-  // Nullopt for a malformed header.
+  // Returns nullopt for a malformed header.
   Result<std::optional<Member>> MemberAt(uint64_t offset) {
     HF_ASSIGN_OR_RETURN(const Bytes head, Read(offset, pickle::kLocalBytes));
     if (head.size() < pickle::kLocalBytes) return std::optional<Member>();
@@ -218,8 +219,8 @@ class MemberScan {
     }
   }
 
-  // The sizes follow the content: where a descriptor says that it is where it
-  // is.
+  // The sizes follow the content, so the end is where a descriptor's sizes
+  // match its position.
   Status FindEnd(Member& member) {
     member.end = UINT64_MAX;
     for (uint64_t at = member.data_offset;;) {
@@ -236,8 +237,8 @@ class MemberScan {
     }
   }
 
-  // Sets what the member's descriptor says, and gives its size; nullopt when it
-  // is not a descriptor of this member.
+  // Fills in `member` from its descriptor, and returns the descriptor's size;
+  // nullopt if it is not a descriptor of this member.
   static std::optional<size_t> ReadDescriptor(std::string_view bytes,
                                               uint64_t distance,
                                               Member& member) {
@@ -288,7 +289,7 @@ Status RepairZips(const FilesPtr& files, const CancelToken* cancel,
   const auto store = RepairedFiles::StoreOf(files);
   for (const std::string& path : files->Below("")) {
     const uint64_t file_bytes = files->files().find(path)->second.byte_count;
-    // Files of DCP are many archives, one after the other.
+    // DCP files contain several archives, one after the other.
     if (path.find('/') != path.npos || path.ends_with(".distcp") ||
         file_bytes < pickle::kLocalBytes) {
       continue;
@@ -305,7 +306,7 @@ Status RepairZips(const FilesPtr& files, const CancelToken* cancel,
                             ": the archive has lost its directory; " +
                             std::to_string(scan.members().size()) +
                             " members were found by their own headers");
-    // A pickle names its tensors.
+    // The pickle names the tensors.
     repairs.names_are_known &=
         std::ranges::none_of(scan.members(), [](const Member& member) {
           return !LeafOfMember(member.name).empty();

@@ -1,8 +1,8 @@
-// A request and its answer, as values; the texts of HTTP that a reader of files
-// needs: targets, ranges, entity tags (RFC 9110).
+// A request and its response, as values; and the parts of HTTP syntax that
+// serving files needs: targets, ranges, entity tags (RFC 9110).
 //
 // Thread-safety: pure functions. Units: bytes.
-// Errors: nullopt for what breaks a rule.
+// Errors: nullopt for malformed input.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,17 @@ struct ServedTarget {
   std::string path;  // decoded; begins with '/'
   std::map<std::string, std::string> query;
 };
-// Nullopt: no path, a '%' without two digits, a NUL.
+// Returns nullopt if it is not a path, or has a '%' without two digits, or a
+// NUL.
 std::optional<ServedTarget> ParseTarget(std::string_view target);
-// A part of a path as it is written in a link.
+// Encodes a part of a path as it is written in a link.
 std::string EncodePart(std::string_view part);
 std::string EscapeHtml(std::string_view text);
 
 struct ServedRequest {
   bool is_head = false;
   ServedTarget target;
-  // The fields that are known here, in lower case.
+  // The known header fields, in lower case.
   std::map<std::string, std::string, std::less<>> fields;
 
   std::string_view Field(std::string_view name) const {
@@ -45,7 +46,8 @@ struct ServedResponse {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> fields;
   std::string text;
-  // Instead of `text`: content_bytes of it, from content_offset on.
+  // Used instead of `text`: content_bytes of the content, from content_offset
+  // on.
   std::function<Status(uint64_t offset, std::span<char> target)> content;
   uint64_t content_offset = 0;
   uint64_t content_bytes = 0;
@@ -61,17 +63,17 @@ struct ServedRange {
   uint64_t byte_count = 0;
 };
 enum class RangeKind : uint8_t { kWhole, kPart, kOutside };
-// The part of `byte_count` bytes that a Range field asks for. Several ranges,
-// and anything that is not a range of bytes, ask for the whole, as the RFC
-// allows.
+// Finds the part of `byte_count` bytes that a Range field asks for. Several
+// ranges, and anything that is not a range of bytes, ask for everything, as the
+// RFC allows.
 RangeKind ParseRange(std::string_view field, uint64_t byte_count,
                      ServedRange& range);
-// Whether a list of tags ("*" too) has this one; weak ones are equal to it only
-// where `is_weak`.
+// Whether a list of tags (or "*") contains this tag; weak tags match only with
+// `is_weak`.
 bool HasTag(std::string_view list, std::string_view tag, bool is_weak);
 
-// The answer about a file: 200, 206, 304, 412 or 416, as the request's
-// conditions have it.
+// Builds the response for a file: 200, 206, 304, 412 or 416, depending on the
+// request's conditions.
 ServedResponse FileResponse(
     const ServedRequest& request, uint64_t byte_count, const std::string& tag,
     std::string_view type,

@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-// libc++ of C++20 lacks the std::result_of that this Asio would use.
+// In C++20, libc++ lacks the std::result_of that this Asio would use.
 #define BOOST_ASIO_HAS_STD_INVOKE_RESULT 1
 #include <algorithm>
 #include <atomic>
@@ -39,7 +39,7 @@ using boost::system::error_code;
 
 constexpr uint64_t kPieceBytes = 256 << 10;
 
-// The fields that an answer can depend on.
+// The fields that a response can depend on.
 constexpr http::field kKnownFields[] = {
     http::field::accept,     http::field::authorization,
     http::field::cookie,     http::field::host,
@@ -61,13 +61,13 @@ struct Shared {
   asio::thread_pool& workers;
   std::atomic<int> client_count{0};
   std::atomic<bool> is_stopping{false};
-  // Those who have not asked for anything yet, the first to come first. For the
-  // thread of the connections only.
+  // Connections that have not sent a request yet, the oldest first. Used only
+  // by the thread that handles connections.
   std::list<Session*> silent;
 };
 
-// As many as may be served at once: no more than half of the descriptors that
-// this process may have, so that there are some for what they read.
+// The maximum number of connections: at most half of this process's
+// descriptors, which leaves some for the files that are read.
 int ClientCountMax(int wanted) {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
@@ -105,7 +105,7 @@ class Session : public std::enable_shared_from_this<Session> {
         });
   }
 
-  // For one who has more to say.
+  // Closes the connection to make room for another client.
   void GiveUp() {
     IsHeard();
     Close();
@@ -256,15 +256,15 @@ class Session : public std::enable_shared_from_this<Session> {
     ReadRequest();
   }
 
-  // Whether what the client has not taken yet goes with the connection. A write
-  // that takes too long closes it; the system would keep megabytes for a client
+  // Whether unsent data are discarded with the connection. A write that takes
+  // too long closes it; otherwise the system would keep megabytes for a client
   // that does not read.
   void ForgetUnsent(bool forgets) {
     error_code ignored;
     stream_.socket().set_option(asio::socket_base::linger(forgets, 0), ignored);
   }
 
-  // Nothing waits for it any more, so it goes.
+  // Nothing waits for the session any more, so it is destroyed.
   void Close() {
     error_code ignored;
     ForgetUnsent(false);
@@ -305,8 +305,8 @@ class BeastServer final : public HttpServer {
     shared_.options.client_count_max = ClientCountMax(options.client_count_max);
   }
 
-  // Sessions refer to all members. Sessions that workers hold come back to
-  // `io_`, which lets go of the rest.
+  // Sessions refer to all members. Sessions held by workers return to `io_`,
+  // which destroys the rest.
   ~BeastServer() override {
     shared_.is_stopping = true;
     io_.stop();
@@ -347,7 +347,8 @@ class BeastServer final : public HttpServer {
       if (is_full && shared_.silent.empty()) {
         TurnAway(std::move(socket));
       } else {
-        // A client that only connects, and asks for nothing, keeps nobody out.
+        // A client that only connects, without sending a request, must not
+        // block others.
         if (is_full) shared_.silent.front()->GiveUp();
         std::make_shared<Session>(std::move(socket), shared_)->ReadRequest();
       }
@@ -355,7 +356,7 @@ class BeastServer final : public HttpServer {
     });
   }
 
-  // Out of descriptors, most likely: others have to go first.
+  // Most likely out of descriptors; other connections must close first.
   void AcceptLater() {
     retry_.expires_after(std::chrono::milliseconds(100));
     retry_.async_wait([this](error_code error) {

@@ -1,16 +1,18 @@
-// HttpServer: answers GET and HEAD on one address, by a function.
+// HttpServer: answers GET and HEAD requests on one address by calling a
+// function.
 //
-// One thread has all connections (Boost.Beast); the function, and the reading
-// of contents, run on a few others. A connection has at most one request under
-// way, one piece of its answer in memory, and a time for everything: for the
-// header as a whole, for the next request, for each piece. Bodies of requests
-// are never read. A content that fails in the middle ends the connection, so
-// that its reader misses bytes instead of getting wrong ones. Connections take
-// at most half of the process's descriptors. Once they are as many as may be,
-// one more takes the place of the oldest that has not asked for anything yet,
-// or is turned away (503).
-// Thread-safety: any thread; the function is called from several at once.
-// Ownership: keeps the function until it goes; then no call is under way.
+// One thread handles all connections (Boost.Beast); the function, and the
+// reading of contents, run on a few other threads. A connection has at most one
+// request in progress, one piece of its response in memory, and a timeout for
+// everything: for the complete header, for the next request, for each piece.
+// Request bodies are never read. If reading a content fails midway, the
+// connection is closed, so that the client misses bytes instead of receiving
+// wrong ones. Connections use at most half of the process's descriptors. At
+// that limit, a new connection replaces the oldest that has not sent a request
+// yet, or is refused (503).
+// Thread-safety: any thread; several threads call the function concurrently.
+// Ownership: keeps the function until it is destroyed; then no call is in
+// progress.
 // Units: bytes, seconds.
 // Errors: of Start: InvalidArgument (no address), AlreadyExists (the port is
 // taken), PermissionDenied.
@@ -35,7 +37,7 @@ struct HttpServerOptions {
   double header_seconds_max = 10;
   double idle_seconds_max = 30;
   double write_seconds_max = 30;
-  // They wait more than they compute.
+  // Workers wait more than they compute.
   int worker_count = 16;
 };
 

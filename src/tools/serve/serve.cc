@@ -19,7 +19,8 @@ std::string Bracketed(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
-// A line of a log is one line, and nothing that a terminal obeys.
+// Keeps a log line a single line, without characters that a terminal
+// interprets.
 std::string Printable(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
@@ -86,7 +87,7 @@ class HttpSite final : public Server {
   Gate gate_;
   std::function<void(const std::string&)> log_;
   std::unique_ptr<Site> site_;
-  ProcessPtr<HttpServer> server_;  // goes first
+  ProcessPtr<HttpServer> server_;  // destroyed first
 };
 
 }  // namespace

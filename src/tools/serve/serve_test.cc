@@ -1,5 +1,6 @@
-// The server against real sockets: what it answers, what it refuses, and what
-// many, slow and hostile clients do to it. The texts of HTTP by themselves.
+// Tests the server with real sockets: what it answers, what it refuses, and how
+// it copes with many, slow and hostile clients. Also tests the HTTP syntax
+// separately.
 #include "holdfast/tools/serve.h"
 
 #include <arpa/inet.h>
@@ -53,7 +54,7 @@ void Send(const UniqueFd& fd, std::string_view text) {
   }
 }
 
-// All that comes until the server closes.
+// Reads everything until the server closes the connection.
 std::string ReadAll(const UniqueFd& fd) {
   std::string all;
   char buffer[65536];
@@ -95,7 +96,7 @@ class ServeTest : public ::testing::Test {
     return ReadAll(fd);
   }
 
-  // Follows an address without a step to the one of the step.
+  // Follows the redirect from an address without a step to the one of the step.
   std::string Get(const std::string& target, const std::string& fields = "",
                   const std::string& method = "GET") {
     const std::string answer = GetOnce(target, fields, method);
@@ -197,7 +198,7 @@ TEST_F(ServeTest, RefusesWhatItShould) {
             "/at/root/2" + std::string(kModel) + "?token=secret");
   EXPECT_THAT(Get(kModel, "Cookie: a=b; holdfast_token=secret\r\n"),
               StartsWith("HTTP/1.1 200"));
-  // A page of another site that has got this address under its name.
+  // A page of another site whose name resolves to this address.
   EXPECT_THAT(Ask("GET / HTTP/1.1\r\nHost: evil.example:80\r\nConnection: "
                   "close\r\nAuthorization: Bearer secret\r\n\r\n"),
               StartsWith("HTTP/1.1 403"));
@@ -260,7 +261,7 @@ TEST_F(ServeTest, HostileRequestsHurtNobody) {
   EXPECT_EQ(BodyOf(Get(kModel)), good);
 }
 
-// Clients that say nothing, or stop reading, do not keep others out for ever.
+// Clients that send nothing, or stop reading, do not block others for ever.
 TEST_F(ServeTest, SlowClientsAreCutOff) {
   options_.client_count_max = 8;
   options_.header_seconds_max = 0.2;
@@ -272,14 +273,14 @@ TEST_F(ServeTest, SlowClientsAreCutOff) {
     silent.push_back(Connect(server_->port()));
     Send(silent.back(), "GET / HT");
   }
-  // Each of them is closed by the server, whatever it waits for.
+  // The server closes each of them, whatever it waits for.
   for (const UniqueFd& fd : silent) EXPECT_EQ(ReadAll(fd), "");
   EXPECT_EQ(BodyOf(Get("/healthz")), "ok\n");
 }
 
-// More of them than there are threads: some read nothing of a large answer,
-// some byte by byte. The others are answered meanwhile, and in the end these
-// have gone, with a part of what they asked for.
+// There are more slow clients than threads: some read nothing of a large
+// response, some read byte by byte. Other clients are served meanwhile, and in
+// the end the slow ones are disconnected, with a part of what they requested.
 TEST_F(ServeTest, SlowReadersOfLargeAnswersAreCutOff) {
   constexpr size_t kSlowCount = 24;
   constexpr int64_t kBytes = 64 << 20;
@@ -309,7 +310,8 @@ TEST_F(ServeTest, SlowReadersOfLargeAnswersAreCutOff) {
   }
   EXPECT_EQ(BodyOf(Get("/healthz")), "ok\n");
   EXPECT_EQ(BodyOf(Get(kModel, "Range: bytes=0-7\r\n")).size(), 8u);
-  // While they are there, one more is turned away after one other.
+  // While they are connected, only one more client is accepted, and the next
+  // one is refused.
   std::vector<UniqueFd> others;
   const auto all_have_gone = [&] {
     others.clear();
@@ -346,7 +348,8 @@ TEST_F(ServeTest, TooManyClientsAreTurnedAway) {
   std::vector<UniqueFd> idle;
   for (int i = 0; i < 4; ++i) {
     idle.push_back(Connect(server_->port()));
-    // An answer, so that it is surely a client.
+    // Sends a request and awaits its response, so that it surely counts as a
+    // client.
     Send(idle.back(), "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     char byte;
     EXPECT_EQ(recv(idle.back().get(), &byte, 1, 0), 1);
@@ -375,7 +378,7 @@ TEST_F(ServeTest, TheStepThatIsNewestNowIsServed) {
   SaveOptions save;
   save.sync = false;
   ASSERT_TRUE(Save(root() + "/3", tree, save).ok());
-  // It looks again after a second: asked until it has.
+  // The server looks again after a second, so ask until it has.
   std::string answer;
   for (int i = 0; i < 600 && !answer.starts_with("HTTP/1.1 200"); ++i) {
     poll(nullptr, 0, 20);
@@ -384,7 +387,8 @@ TEST_F(ServeTest, TheStepThatIsNewestNowIsServed) {
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
 }
 
-// A client that reads by ranges gets one step, whatever comes meanwhile.
+// A client that reads in ranges gets a single step, whatever is saved
+// meanwhile.
 TEST_F(ServeTest, AnAddressWithoutAStepStaysWithItsStep) {
   Start();
   const std::string before = FieldOf(Get("/"), "ETag");
@@ -392,7 +396,8 @@ TEST_F(ServeTest, AnAddressWithoutAStepStaysWithItsStep) {
   SaveOptions save;
   save.sync = false;
   ASSERT_TRUE(Save(root() + "/3", AllKindsTree(), save).ok());
-  // It looks again after a second: asked until the page is that of step 3.
+  // The server looks again after a second, so ask until the page is that of
+  // step 3.
   std::string now = before;
   for (int i = 0; i < 600 && now == before; ++i) {
     poll(nullptr, 0, 20);
@@ -455,7 +460,8 @@ TEST_F(ServeTest, ALinkToADirectoryKeepsNothingFromBeingServed) {
   EXPECT_THAT(Get("/files/notes/2/_METADATA"), StartsWith("HTTP/1.1 404"));
 }
 
-// Clients that connect and say nothing keep nobody out, however many they are.
+// Clients that connect and send nothing do not block others, however many there
+// are.
 TEST_F(ServeTest, SilentClientsMakeRoom) {
   options_.client_count_max = 4;
   options_.header_seconds_max = 600;
@@ -463,7 +469,7 @@ TEST_F(ServeTest, SilentClientsMakeRoom) {
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 20; ++i) silent.push_back(Connect(server_->port()));
   EXPECT_EQ(BodyOf(Get("/healthz")), "ok\n");
-  // The first to come was the first to go.
+  // The first to connect was the first to be closed.
   EXPECT_EQ(ReadAll(silent.front()), "");
 }
 

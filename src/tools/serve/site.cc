@@ -27,10 +27,10 @@ constexpr size_t kOpenCountMax = 16;
 constexpr size_t kPageCountMax = 8;
 constexpr size_t kSeenCountMax = 1024;
 constexpr auto kFreshFor = std::chrono::seconds(1);
-// How long after it was read a step keeps the addresses that name none, and how
-// long parts of what has been replaced are refused.
+// A step stays the target of addresses without a step for this long after it
+// was last read; parts of a replaced checkpoint are refused for this long.
 constexpr auto kQuietFor = std::chrono::seconds(60);
-// A reader who pauses for so long has gone.
+// A reader that pauses for so long is assumed to have left.
 constexpr auto kGoneAfter = std::chrono::minutes(10);
 
 int StatusOf(const Status& status) {
@@ -68,7 +68,7 @@ std::string_view TypeOf(std::string_view name) {
   return "application/octet-stream";
 }
 
-// "a", "b/c" of "a/b/c".
+// Splits "a/b/c" into "a" and "b/c".
 std::pair<std::string, std::string> SplitFirst(const std::string& path) {
   const size_t slash = path.find('/');
   if (slash == std::string::npos) return {path, ""};
@@ -109,7 +109,7 @@ std::string ListPage(
          "</ul></main></body></html>\n";
 }
 
-// Each part of a decoded path as it is written in a link.
+// Encodes each part of a path as it is written in a link.
 std::string EncodePath(std::string_view path) {
   std::string encoded;
   for (;;) {
@@ -121,7 +121,8 @@ std::string EncodePath(std::string_view path) {
   }
 }
 
-// To a path that is encoded, with the request's query: a token may be in it.
+// `location` is encoded; the request's query is kept, because it may contain a
+// token.
 ServedResponse Redirect(int status, const ServedRequest& request,
                         std::string location, const std::string& text) {
   char before = '?';
@@ -134,9 +135,9 @@ ServedResponse Redirect(int status, const ServedRequest& request,
   return response;
 }
 
-// Whether the request is the first of several that read one thing: here a newer
-// step may take over. Everything else goes on with what an earlier answer
-// began.
+// Whether the request is the first of several that read the same checkpoint, so
+// that a newer step may take over. All other requests continue what an earlier
+// response began.
 bool BeginsReading(const ServedRequest& request, const std::string& path) {
   if (!request.Field("range").empty()) return false;
   if (path.ends_with('/')) return true;
@@ -150,8 +151,8 @@ bool BeginsReading(const ServedRequest& request, const std::string& path) {
   return false;
 }
 
-// The readers of a step: those whose answers are under way, and when one of
-// those who may come back was last here. Any thread.
+// The readers of a step: the number of responses in progress, and when a reader
+// that may come back was last seen. Any thread.
 class Readers {
  public:
   void Touch() { last_ = Clock::now().time_since_epoch().count(); }
@@ -160,8 +161,8 @@ class Readers {
     return count_ == 0 && Clock::now() - last > duration;
   }
 
-  // The reading of one answer's bytes, which ends with the answer. A client
-  // that did not get all of it may come for the rest.
+  // Represents the reading of one response's bytes, and ends with it. A client
+  // that did not receive everything may come back for the rest.
   class Reading {
    public:
     Reading(std::shared_ptr<Readers> readers, uint64_t end)
@@ -251,17 +252,17 @@ class OpenSite final : public Site {
     Clock::time_point looked_at;
     uint64_t used = 0;
   };
-  // The files served of a mount and step, and when other ones began to be.
+  // The files served for a mount and step, and when they last changed.
   struct Seen {
     std::string tag;
     std::optional<Clock::time_point> changed_at;
     uint64_t used = 0;
   };
-  // The step that addresses of a mount that name none lead to.
+  // The step that serves a mount's addresses without a step.
   struct Bound {
     int64_t step = 0;
     std::shared_ptr<Readers> readers;
-    // When the step before went while it was read.
+    // When the previous step was removed while it was read.
     std::optional<Clock::time_point> moved_at;
   };
   ServedResponse AnswerMounts(const ServedRequest& request) const {
@@ -279,7 +280,7 @@ class OpenSite final : public Site {
     return TextResponse(200, ListPage("holdfast", links), kHtml);
   }
 
-  // Names are whatever bytes a file system has.
+  // Names may contain any bytes that a file system allows.
   static std::string Dumped(const nlohmann::json& json) {
     return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
            "\n";
@@ -310,7 +311,7 @@ class OpenSite final : public Site {
   }
 
   static ServedResponse ToDirectory(const ServedRequest& request) {
-    // Without the slashes before it, which would name another host.
+    // Without leading slashes, which would name another host.
     const std::string path = EncodePath(request.target.path);
     return Redirect(301, request,
                     "/" + path.substr(path.find_first_not_of('/')) + "/", "");
@@ -340,7 +341,7 @@ class OpenSite final : public Site {
     options.run = options_.run;
     options.kept_bytes_max = options_.kept_bytes_max;
     const std::string key = KeyOf(mount, number);
-    // One at a time: whoever comes first opens for all.
+    // One at a time: the first caller opens for all.
     const std::lock_guard lock(open_mutex_);
     const auto now = Clock::now();
     auto found = opened_.find(key);
@@ -370,7 +371,7 @@ class OpenSite final : public Site {
     return mount.path + "\n" + (number ? std::to_string(*number) : "");
   }
 
-  // REQUIRES: open_mutex_.
+  // REQUIRES: open_mutex_ is held.
   void Remember(const std::string& key, const VirtualFiles& files) {
     const std::string tag = files.checkpoint().info().path + files.Tag("");
     if (!seen_.contains(key)) ForgetOldest(seen_, kSeenCountMax);
@@ -380,8 +381,8 @@ class OpenSite final : public Site {
     seen.used = ++use_count_;
   }
 
-  // Whether another checkpoint has come where somebody may still be reading
-  // the one before by its parts.
+  // Whether another checkpoint has appeared while some client may still be
+  // reading the previous one in parts.
   bool HasJustChanged(const Mount& mount, std::string_view step) {
     const auto number = StepOf(step);
     if (!number.ok()) return false;
@@ -402,9 +403,9 @@ class OpenSite final : public Site {
         "minute\n");
   }
 
-  // The step that an address without one leads to: the newest when it was first
-  // answered, until it is gone or nobody has read it for a while. Nullopt where
-  // there are no numbers of steps. Errors: those of looking for `name` there.
+  // The step for an address without one: the newest at the first request, kept
+  // until it is removed or nobody has read it for a while. Nullopt if there are
+  // no step numbers. Errors: those of looking for `name` there.
   Result<std::optional<Bound>> BoundStep(const Mount& mount,
                                          const std::string& name, bool begins) {
     HF_ASSIGN_OR_RETURN(const auto files, FilesOf(mount, kNewest));
@@ -442,7 +443,7 @@ class OpenSite final : public Site {
     return is_it ? bound->second.readers : std::make_shared<Readers>();
   }
 
-  // Nobody has replaced it, and no newer step has come.
+  // Whether it was not replaced, and no newer step has appeared.
   bool IsStillIt(const Mount& mount, const VirtualFilesOptions& options,
                  const VirtualFiles& files) const {
     if (!files.IsCurrent()) return false;
@@ -466,7 +467,7 @@ class OpenSite final : public Site {
     const bool ends_in_slash = path.ends_with('/');
     const std::string name =
         ends_in_slash ? path.substr(0, path.size() - 1) : path;
-    // Whether the request goes on with what an earlier answer began, whichever
+    // Whether the request continues what an earlier response began, whichever
     // that was.
     const bool goes_on = !BeginsReading(request, path) &&
                          request.Field("if-match").empty() &&
@@ -500,7 +501,7 @@ class OpenSite final : public Site {
         });
   }
 
-  // To the address of the step, where its bytes stay.
+  // Redirects to the address of the step, where its bytes do not change.
   static ServedResponse ToStep(const ServedRequest& request, const Mount& mount,
                                int64_t step, const std::string& path) {
     const std::string location = "/at/" + EncodePart(mount.name) + "/" +
@@ -533,8 +534,8 @@ class OpenSite final : public Site {
     return TextResponse(200, ListPage(name + "/", links), kHtml);
   }
 
-  // The page of a step, "" and `newest` being the last; with ?statistics=1 the
-  // tensors are read.
+  // The page of a step; "" and `newest` mean the last step. With ?statistics=1
+  // the tensors are read.
   ServedResponse AnswerPage(const ServedRequest& request, const Mount& mount,
                             const std::string& step) {
     const auto files = FilesOf(mount, step);
@@ -542,7 +543,7 @@ class OpenSite final : public Site {
     const auto asked = request.target.query.find("statistics");
     const bool statistics =
         asked != request.target.query.end() && asked->second == "1";
-    // The tag also covers where its links lead.
+    // The tag also covers the targets of its links.
     const std::string tag = (*files)->Tag(
         mount.name + "/" + (step.empty() ? std::string(kNewest) : step) +
         (statistics ? "?statistics" : ""));
@@ -571,8 +572,8 @@ class OpenSite final : public Site {
         return found->second.html;
       }
     }
-    // Statistics read everything: one reader of them is enough, and others do
-    // not keep the threads waiting.
+    // Statistics read everything, so one reader at a time is enough; the others
+    // must not block the threads.
     std::unique_lock measuring(statistics_mutex_, std::defer_lock);
     if (statistics && !measuring.try_lock()) {
       return UnavailableError(
@@ -594,7 +595,7 @@ class OpenSite final : public Site {
     return html;
   }
 
-  // Adds at the page's foot what else can be had of the checkpoint.
+  // Adds links to the checkpoint's other formats at the foot of the page.
   static std::string WithLinks(std::string html, const Mount& mount,
                                std::string_view step) {
     const std::string base =
@@ -631,7 +632,7 @@ class OpenSite final : public Site {
   uint64_t page_use_count_ = 0;
 };
 
-// As long for every text of the right length.
+// Takes the same time for every text of the right length.
 bool IsEqualSecret(std::string_view given, std::string_view secret) {
   unsigned char difference = given.size() != secret.size();
   for (size_t i = 0; i < given.size() && i < secret.size(); ++i) {

@@ -1,8 +1,8 @@
-// Site: what is served, by the path of a request.
+// Site: what the server serves, by the path of a request.
 //
-// Checkpoints are opened when somebody asks for them, a few are kept, and each
-// is looked at again after a second: what was replaced is opened anew.
-// Thread-safety: any thread. Ownership: its checkpoints. Errors: answers.
+// Checkpoints are opened on demand, and a few are kept open. Each is checked
+// again after a second, and reopened if it was replaced.
+// Thread-safety: any thread. Ownership: its checkpoints. Errors: responses.
 #pragma once
 
 #include <memory>
@@ -22,13 +22,13 @@ class Site {
   virtual ServedResponse Answer(const ServedRequest& request) = 0;
 };
 
-// Whether a request may be answered at all: ok, or the answer.
+// Decides whether a request may be answered.
 struct Gate {
   std::string token;  // empty: none
-  // Hosts that the server has; empty: any.
+  // The server's host names; empty allows any.
   std::vector<std::string> hosts;
 
-  // 401 or 403; nullopt: come in.
+  // Returns 401 or 403, or nullopt if the request is allowed.
   std::optional<ServedResponse> Refuse(const ServedRequest& request) const;
 };
 

@@ -300,7 +300,7 @@ ViewResult CountsOf(const Checkpoint& source,
 
 Result<ViewResult> ViewAsSafetensors(const Checkpoint& source,
                                      const std::string& source_directory,
-                                     const std::string& target,
+                                     const Place& target,
                                      const ViewOptions& options) {
   Stopwatch watch;
   HF_RETURN_IF_ERROR(CheckKeepsLeaves(options));
@@ -320,9 +320,9 @@ Result<ViewResult> ViewAsSafetensors(const Checkpoint& source,
                       FaceComparison(source, *face).WhyNot());
   if (!why_not.empty()) return NotBoth(directory, why_not);
 
-  const std::string path = AbsolutePath(target);
+  const Place place = target.Absolute();
   HF_ASSIGN_OR_RETURN(const auto work,
-                      WorkDirectory::Begin(path, {},
+                      WorkDirectory::Begin(place, {},
                                            {.overwrite = options.overwrite,
                                             .restart = true,
                                             .sync = options.sync,
@@ -333,7 +333,7 @@ Result<ViewResult> ViewAsSafetensors(const Checkpoint& source,
   run.StartPhase("write", result.referred_bytes);
   HF_RETURN_IF_ERROR(run.cancel().Check());
   HF_RETURN_IF_ERROR(
-      PlaceSources(data, *files, options.link, options.sync, path));
+      PlaceSources(data, *files, options.link, options.sync, place.path()));
   HF_RETURN_IF_ERROR(CopyCompanions(directory, data, options.sync));
   HF_ASSIGN_OR_RETURN(
       const DigestFile record,

@@ -11,13 +11,14 @@
 
 #include "holdfast/checkpoint.h"
 #include "holdfast/tools/view.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 
 // `source_directory`: of the checkpoint.
 Result<ViewResult> ViewAsSafetensors(const Checkpoint& source,
                                      const std::string& source_directory,
-                                     const std::string& target,
+                                     const Place& target,
                                      const ViewOptions& options);
 
 }  // namespace holdfast

@@ -18,7 +18,6 @@
 #include "stores/storage/new_file.h"
 #include "stores/storage/tree_access.h"
 #include "stores/storage/unique_fd.h"
-#include "stores/storage/url_path.h"
 #include "tools/view/bucket_sources.h"
 
 namespace holdfast {
@@ -163,8 +162,9 @@ Result<uint32_t> SourceNames::Add(const std::string& path) {
     name = InSources(std::to_string(known->second) + "/" +
                      fs::path(path).filename().string());
   }
-  if (IsUrl(path)) {
-    HF_ASSIGN_OR_RETURN(ObjectEntry object, DescribeObject(path));
+  const Place place(path);
+  if (place.is_remote()) {
+    HF_ASSIGN_OR_RETURN(ObjectEntry object, DescribeObject(place));
     rows_->push_back({name, object.byte_count, 0, path});
     versions_.push_back(std::move(object.version));
     return known->second;
@@ -189,11 +189,11 @@ Status PlaceSources(const std::string& directory,
   return Status();
 }
 
-Status CopyCompanions(const std::string& from, const std::string& directory,
+Status CopyCompanions(const std::string& from, const Place& directory,
                       bool sync) {
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                       ListDirectory(from));
-  const std::shared_ptr<Store> to = Place(directory).OpenStore();
+  const std::shared_ptr<Store> to = directory.OpenStore();
   for (const std::string& name : names) {
     const fs::path file = from + "/" + name;
     std::error_code error;

@@ -17,6 +17,7 @@
 
 #include "engine/format/digest_file.h"
 #include "holdfast/tools/view.h"
+#include "stores/place/place.h"
 
 namespace holdfast {
 
@@ -61,7 +62,7 @@ Status PlaceSources(const std::string& directory,
 inline constexpr uint64_t kCompanionBytesMax = uint64_t{64} << 20;
 bool IsCompanion(std::string_view name, uint64_t byte_count);
 // Copies those of directory `from` into the directory.
-Status CopyCompanions(const std::string& from, const std::string& directory,
+Status CopyCompanions(const std::string& from, const Place& directory,
                       bool sync);
 
 }  // namespace holdfast

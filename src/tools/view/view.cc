@@ -17,7 +17,6 @@
 #include "ground/base/status_macros.h"
 #include "ground/run/run.h"
 #include "stores/place/directory_ops.h"
-#include "stores/storage/url_path.h"
 #include "tools/convert/orbax_convert.h"
 #include "tools/convert/recipe_source.h"
 #include "tools/convert/target_format.h"
@@ -39,7 +38,7 @@ class Viewer {
         options_(options),
         has_item_names_(source.info().items.size() > 1) {}
 
-  Result<ViewResult> Execute(const std::string& target) {
+  Result<ViewResult> Execute(const Place& target) {
     Stopwatch watch;
     ReferredArrays referred;
     referred.chunks = [this](size_t leaf, DType dtype) {
@@ -47,7 +46,7 @@ class Viewer {
     };
     referred.may_begin = [&] { return CheckCopies(target); };
     referred.place_files = [this](const std::string& name,
-                                  const std::string& directory) {
+                                  const Place& directory) {
       return PlaceFiles(name, directory);
     };
     referred.may_commit = [this] { return CheckSourcesStayed(); };
@@ -252,8 +251,10 @@ class Viewer {
   }
 
   // A copy by the server costs money and time, so it must be asked for.
-  Status CheckCopies(const std::string& target) const {
-    if (!IsUrl(target) || options_.link == LinkKind::kCopy) return Status();
+  Status CheckCopies(const Place& target) const {
+    if (!target.is_remote() || options_.link == LinkKind::kCopy) {
+      return Status();
+    }
     uint64_t file_count = 0, byte_count = 0;
     for (const auto& [item, names] : sources_) {
       file_count += names.rows()->size();
@@ -261,29 +262,29 @@ class Viewer {
     }
     if (file_count == 0) return Status();
     return InvalidArgumentError(
-        "view of " + directory_ + " at " + target +
+        "view of " + directory_ + " at " + target.path() +
         ": object stores have no links, and the server would copy " +
         std::to_string(file_count) + " objects of " +
         std::to_string(byte_count) +
         " bytes there; ask for that by --link copy (LinkKind::kCopy)");
   }
 
-  Status PlaceFiles(const std::string& name, const std::string& directory) {
+  Status PlaceFiles(const std::string& name, const Place& directory) {
     const std::string item = has_item_names_ ? name : "";
     const auto found = sources_.find(item);
     if (found == sources_.end()) return Status();
     DropPartialDigests(item);
     const SourceNames& names = found->second;
     const bool is_model = format_ == "safetensors";
-    if (IsUrl(directory)) {
+    if (directory.is_remote()) {
       const CancelToken cancel(options_.run.cancel);
       HF_RETURN_IF_ERROR(
           CopySources(directory, *names.rows(), names.versions(), &cancel));
       return is_model ? CopyCompanionObjects(directory_, directory, &cancel)
                       : Status();
     }
-    HF_RETURN_IF_ERROR(
-        PlaceSources(directory, *names.rows(), options_.link, options_.sync));
+    HF_RETURN_IF_ERROR(PlaceSources(directory.path(), *names.rows(),
+                                    options_.link, options_.sync));
     // The commit makes them durable, as all that others have put there.
     return is_model ? CopyCompanions(directory_, directory, /*sync=*/false)
                     : Status();
@@ -294,7 +295,7 @@ class Viewer {
     if (options_.link != LinkKind::kSymbolic) return Status();
     for (const auto& [item, names] : sources_) {
       for (const SourceFile& row : *names.rows()) {
-        if (IsUrl(row.from)) continue;
+        if (Place(row.from).is_remote()) continue;
         const auto now = DescribeSource(row.path, row.from);
         const bool has_stayed =
             now.ok() && now->byte_count == row.byte_count &&
@@ -338,7 +339,7 @@ Result<std::string> DirectoryOf(const std::string& path) {
   return is_directory ? place.path() : place.parent().path();
 }
 
-Status CheckOptions(const std::string& source, const std::string& target,
+Status CheckOptions(const std::string& source, const Place& target,
                     const ViewOptions& options) {
   if (!IsOrbaxFormat(options.format) &&
       options.format != Format::kSafetensors) {
@@ -346,30 +347,30 @@ Status CheckOptions(const std::string& source, const std::string& target,
                                 std::string(FormatName(options.format)) +
                                 ": want orbax, orbax-v1 or safetensors");
   }
-  HF_RETURN_IF_ERROR(CheckDirectoryName(target, options.format));
-  if (options.format == Format::kSafetensors && IsUrl(target)) {
+  HF_RETURN_IF_ERROR(CheckDirectoryName(target.path(), options.format));
+  if (options.format == Format::kSafetensors && target.is_remote()) {
+    HF_RETURN_IF_ERROR(target.InBucket().status());
     return UnimplementedError(
-        "view of " + source + " as safetensors at " + target +
+        "view of " + source + " as safetensors at " + target.path() +
         ": object stores have no links; convert it to safetensors, or copy its "
         "files (holdfast cp)");
   }
   HF_ASSIGN_OR_RETURN(const Place place, SourcePlace(source));
-  return CheckSameBucket(place, Place(target).Absolute());
+  return CheckSameBucket(place, target.Absolute());
 }
 
 // An overwrite would take away what the view is of.
-Status CheckTargetIsApart(const std::string& source,
-                          const std::string& target) {
-  const auto real = [](const std::string& path) {
+Status CheckTargetIsApart(const Place& source, const Place& target) {
+  const auto real = [](const Place& place) {
     std::error_code error;
-    const std::string absolute = AbsolutePath(path);
-    return IsUrl(absolute)
-               ? absolute
-               : std::filesystem::weakly_canonical(absolute, error).string();
+    const std::string path = place.Absolute().path();
+    return place.is_remote()
+               ? path
+               : std::filesystem::weakly_canonical(path, error).string();
   };
   if (!(real(source) + "/").starts_with(real(target) + "/")) return Status();
   return InvalidArgumentError(
-      "view of " + source + " at " + target +
+      "view of " + source.path() + " at " + target.path() +
       ": the target holds the source, which the view would replace; make it "
       "elsewhere");
 }
@@ -379,20 +380,21 @@ Status CheckTargetIsApart(const std::string& source,
 Result<ViewResult> View(const std::string& source, const std::string& target,
                         const ViewOptions& options) {
   return CatchBadAlloc([&]() -> Result<ViewResult> {
-    HF_RETURN_IF_ERROR(CheckOptions(source, target, options));
+    const Place target_place(target);
+    HF_RETURN_IF_ERROR(CheckOptions(source, target_place, options));
     OpenOptions open = options.open;
     open.stored_sizes = false;
     HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> opened, Open(source, open));
-    HF_RETURN_IF_ERROR(CheckTargetIsApart(opened->info().path, target));
+    HF_RETURN_IF_ERROR(CheckTargetIsApart(opened->info().path, target_place));
     const std::string format = opened->info().format;
     HF_ASSIGN_OR_RETURN(const std::string directory,
                         DirectoryOf(opened->info().path));
     if (options.format == Format::kSafetensors) {
-      return ViewAsSafetensors(*opened, directory, target, options);
+      return ViewAsSafetensors(*opened, directory, target_place, options);
     }
     HF_ASSIGN_OR_RETURN(opened, ThroughRecipe(std::move(opened), options.recipe,
                                               options.recipe_options));
-    return Viewer(*opened, directory, format, options).Execute(target);
+    return Viewer(*opened, directory, format, options).Execute(target_place);
   });
 }
 

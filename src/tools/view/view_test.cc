@@ -464,6 +464,8 @@ TEST_F(ViewTest, AsSafetensorsOfWhatHasNoneIsRefused) {
     EXPECT_THAT(view.status().ToString(),
                 HasSubstr("convert it to safetensors"));
   }
+  EXPECT_THAT(View(model, "file:///target", options).status().ToString(),
+              HasSubstr("is a path of this machine"));
   options.map.renames = {{"a", "x", true}};
   EXPECT_THAT(View(model, Path("target"), options).status().ToString(),
               HasSubstr("names and shapes are in the files"));

@@ -23,10 +23,10 @@ struct Segment {
   uint64_t offset = 0;  // in the file
   uint64_t byte_count = 0;
   bool is_text = true;
-  size_t number = 0;  // of the text, or of the leaf in the checkpoint
+  size_t number = 0;  // index of the text, or of the leaf in the checkpoint
 };
 
-// Texts of a file, by number.
+// Returns the texts of a file, by index.
 using TextsFn = std::function<Result<const std::vector<std::string>*>()>;
 
 struct ComposedFile {
@@ -105,7 +105,7 @@ Result<TargetPlan> PlanOf(const Checkpoint& checkpoint, Format format) {
   const LeafMap map;
   const std::vector<std::string> names;
   ConvertReport report;
-  // As Convert does with its defaults.
+  // The defaults, as for Convert.
   const ConvertOptions defaults;
   return MakeTargetPlan(
       checkpoint,
@@ -117,7 +117,7 @@ Result<TargetPlan> PlanOf(const Checkpoint& checkpoint, Format format) {
       report);
 }
 
-// The files of a safetensors layout, whose tensors' places are sorted first.
+// The files of a safetensors layout, after sorting the places of its tensors.
 std::vector<ComposedFile> ComposeSafetensors(const TargetPlan& plan,
                                              SafetensorsLayout layout) {
   std::vector<std::vector<size_t>> leaves_of(layout.files.size());
@@ -153,7 +153,7 @@ std::vector<ComposedFile> ComposeSafetensors(const TargetPlan& plan,
   return files;
 }
 
-// The texts of an archive, made when somebody asks.
+// The texts of an archive, made on demand.
 class NpzTextMaker {
  public:
   NpzTextMaker(std::shared_ptr<const LeafBytes> leaves, TargetPlan plan,
@@ -162,13 +162,14 @@ class NpzTextMaker {
         plan_(std::move(plan)),
         layout_(std::move(layout)) {}
 
-  // With CRCs of zero: of the same sizes, at the same places.
+  // With CRCs of zero, but with the same sizes and positions.
   Result<std::vector<NpzText>> Blank() const {
     return NpzTexts(layout_, plan_.leaves,
                     [](const NpzMember&) { return uint32_t{0}; });
   }
 
-  // Those who ask meanwhile wait for the first; a failure is asked for again.
+  // Concurrent callers wait for the first; a failure is not kept, so the next
+  // call tries again.
   Result<const std::vector<std::string>*> Texts() {
     const std::lock_guard lock(mutex_);
     if (!texts_.has_value()) {

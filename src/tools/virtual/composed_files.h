@@ -1,9 +1,9 @@
-// Files that are put together from texts and the elements of leaves: those of
-// safetensors and npz.
+// Files composed of text and the elements of leaves: those of safetensors and
+// npz.
 //
 // Thread-safety: any thread. Ownership: shares the LeafBytes.
 // Errors: those of planning a conversion to the format, when a tree is made;
-// of Checkpoint::ReadInto, when it is read.
+// those of Checkpoint::ReadInto, when it is read.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ namespace holdfast {
 // model.safetensors, or shards with their index.
 Result<std::unique_ptr<FileTree>> MakeSafetensorsFiles(
     std::shared_ptr<const LeafBytes> leaves);
-// arrays.npz. The first read of anything but elements reads all arrays, for
-// their CRCs.
+// arrays.npz. The first read of anything but elements reads all arrays, to
+// compute their CRCs.
 Result<std::unique_ptr<FileTree>> MakeNpzFiles(
     std::shared_ptr<const LeafBytes> leaves);
 

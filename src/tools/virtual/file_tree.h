@@ -1,7 +1,7 @@
-// FileTree: files of one kind of a checkpoint, below one directory.
+// FileTree: one kind of files of a checkpoint, below one directory.
 //
 // Thread-safety: any thread. Units: bytes. Names are relative to the directory,
-// without slashes at the ends; "" is the directory itself.
+// without leading or trailing slashes; "" is the directory itself.
 // Errors: those of holdfast/tools/virtual_files.h.
 #pragma once
 
@@ -23,24 +23,24 @@ class FileTree {
   virtual Result<VirtualEntry> Stat(std::string_view name) const = 0;
   virtual Result<std::vector<VirtualEntry>> List(
       std::string_view directory) const = 0;
-  // REQUIRES: a file of Stat, and a range inside it.
+  // REQUIRES: `name` is a file for Stat, and the range is inside it.
   virtual Status ReadInto(std::string_view name, uint64_t offset,
                           std::span<char> target) const = 0;
 };
 
-// The names of files, and of the directories that they lie in.
+// The names of files, and of the directories that contain them.
 class NameIndex {
  public:
-  // AlreadyExists for an existing name, or that is a directory of others;
-  // InvalidArgument for one that would lead elsewhere (StaysInside).
+  // AlreadyExists for a name that exists, or that is a directory of other
+  // files; InvalidArgument for one that would lead elsewhere (StaysInside).
   Status AddFile(const std::string& name, uint64_t byte_count, size_t number);
   void AddDirectory(const std::string& name);
 
-  // NotFound; the entry's whole name.
+  // Returns an entry with its complete name, or NotFound.
   Result<VirtualEntry> Stat(std::string_view name) const;
   Result<std::vector<VirtualEntry>> List(std::string_view directory) const;
   bool HasDirectory(std::string_view name) const;
-  // The number of a file; InvalidArgument for a directory.
+  // The index of a file; InvalidArgument for a directory.
   Result<size_t> NumberOf(std::string_view name) const;
 
  private:
@@ -50,11 +50,11 @@ class NameIndex {
   };
   std::map<std::string, File, std::less<>> files_;
   std::set<std::string, std::less<>> directories_ = {""};
-  // For each directory the last parts of what is in it.
+  // For each directory, the last parts of the names in it.
   std::map<std::string, std::set<std::string>, std::less<>> children_;
 };
 
-// Files that are all known by their names.
+// A tree whose file names are all known.
 class NamedFiles : public FileTree {
  public:
   Result<VirtualEntry> Stat(std::string_view name) const override {
@@ -69,8 +69,8 @@ class NamedFiles : public FileTree {
   NameIndex names_;
 };
 
-// False for a name with a part "", "." or "..", or a NUL: whoever copies files
-// by such names gets elsewhere, or nowhere.
+// False for a name with a part "", "." or "..", or with a NUL: copying files
+// under these names would write elsewhere, or fail.
 bool StaysInside(std::string_view name);
 Status NoSuchFile(std::string_view name);
 

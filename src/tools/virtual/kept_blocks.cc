@@ -8,7 +8,7 @@
 namespace holdfast {
 namespace {
 
-// The bytes that a block takes beside its own: many are tiny.
+// The overhead of a block in bytes, since many blocks are tiny.
 constexpr uint64_t kEntryBytes = 256;
 
 }  // namespace
@@ -24,7 +24,7 @@ Result<KeptBlocks::Block> KeptBlocks::Get(const Key& key, uint64_t byte_count,
       ages_.splice(ages_.begin(), ages_, entry.age);
       return entry.block;
     }
-    // Its maker may fail; then this caller tries.
+    // The maker may fail; then this caller tries.
     made_.wait(lock);
   }
   ages_.push_front(key);

@@ -1,9 +1,10 @@
-// KeptBlocks: blocks of bytes that are made when somebody asks, once for all
-// who ask meanwhile, and kept as long as there is room.
+// KeptBlocks: a cache of blocks of bytes that are made on demand. Concurrent
+// requests for a block make it only once; it is kept while there is room.
 //
-// Thread-safety: any thread. Ownership: whoever has a block keeps it alive.
-// Units: bytes. Errors: those of the maker, to all who wait for it;
-// ResourceExhausted when there is no memory. A failed block is not kept.
+// Thread-safety: any thread. Ownership: a block stays alive while it is
+// referenced.
+// Units: bytes. Errors: those of the maker, for everyone who waits for it;
+// ResourceExhausted if there is no memory. A failed block is not kept.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +23,8 @@ namespace holdfast {
 
 class KeptBlocks {
  public:
-  // The bytes of blocks kept, and being made, beside blocks that are in use.
+  // `bytes_max` limits the blocks that are kept or being made, in addition to
+  // blocks in use.
   explicit KeptBlocks(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
   using Key = std::pair<uint64_t, uint64_t>;
@@ -34,7 +36,7 @@ class KeptBlocks {
 
  private:
   struct Entry {
-    Block block;  // null: being made
+    Block block;  // null while it is being made
     uint64_t byte_count = 0;
     std::list<Key>::iterator age;
   };
@@ -45,7 +47,7 @@ class KeptBlocks {
   mutable std::mutex mutex_;
   std::condition_variable made_;
   std::map<Key, Entry> entries_;
-  std::list<Key> ages_;  // the one used last is the first
+  std::list<Key> ages_;  // most recently used first
   uint64_t kept_bytes_ = 0;
 };
 

@@ -9,7 +9,8 @@ namespace holdfast {
 namespace {
 
 constexpr uint64_t kBlockBytesTarget = uint64_t{4} << 20;
-// A budget holds this many of the largest blocks: as many readers at once.
+// A budget holds this many of the largest blocks, so that as many clients can
+// read concurrently.
 constexpr uint64_t kBlocksInBudget = 8;
 
 }  // namespace

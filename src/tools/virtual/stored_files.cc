@@ -15,8 +15,8 @@
 
 #include "engine/commit/tree_listing.h"
 #include "engine/format/directory_names.h"
-#include "formats/codec/xxh64.h"
 #include "ground/base/status_macros.h"
+#include "ground/base/xxh64.h"
 #include "holdfast/detail/places.h"
 #include "stores/storage/errno_status.h"
 #include "stores/storage/unique_fd.h"
@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A checkpoint without a list is verified before the first of its files is
-// read, if it is not larger: nobody waits minutes for an answer.
+// read, up to this size, since no client waits minutes for a response.
 constexpr uint64_t kVerifiedBytesMax = uint64_t{4} << 30;
 
 bool IsBelow(const fs::path& directory, const fs::path& path) {
@@ -39,7 +39,7 @@ bool IsBelow(const fs::path& directory, const fs::path& path) {
   return end == directory.end();
 }
 
-// The files that may be read, of those that are listed.
+// Decides which of the listed files may be read.
 class MayBeRead {
  public:
   explicit MayBeRead(const CheckpointInfo& info) {
@@ -88,13 +88,14 @@ Status ReadLocal(const std::string& path, const std::string& version,
   return Status();
 }
 
-// File systems of user space give a file another inode as they like.
+// User-space file systems may change the inode of a file at any time.
 bool HasSteadyInodes(const std::string& path) {
   struct statfs info = {};
   return ::statfs(path.c_str(), &info) == 0 && info.f_type != FUSE_SUPER_MAGIC;
 }
 
-// Which directory has a name; another one there is another checkpoint.
+// Identifies the directory that has a name; if another directory takes the
+// name, it is another checkpoint.
 struct Identity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -107,8 +108,8 @@ struct Identity {
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
-// The checkpoint's files that may be read, and then those below other places
-// that it is read from.
+// The checkpoint's files that may be read, then those in the other places from
+// which it is read.
 Result<std::vector<TreeListing>> ListReadFiles(const CheckpointInfo& info) {
   std::vector<TreeListing> listings(1);
   HF_ASSIGN_OR_RETURN(listings[0],
@@ -131,7 +132,7 @@ Result<std::vector<TreeListing>> ListReadFiles(const CheckpointInfo& info) {
     HF_ASSIGN_OR_RETURN(listings.emplace_back(),
                         ListWholeTree(path, LinkPolicy::kOnlyFiles));
   }
-  // They come and go, and nothing is read from them.
+  // These files come and go, and nothing is read from them.
   for (TreeListing& listing : listings) {
     std::erase_if(listing.files,
                   [](const ListedFile& file) { return IsScaffold(file.name); });
@@ -154,13 +155,13 @@ Status ChangedError(const std::string& path) {
                        "opened; open it again");
 }
 
-// Without the inode, where that may be any.
+// The version without the inode, unless inodes are steady.
 std::string_view SteadyPart(std::string_view version, bool has_steady_inodes) {
   return has_steady_inodes ? version : version.substr(version.find('.') + 1);
 }
 
 Status CheckLocalFiles(const TreeListing& listing) {
-  const bool is_steady = HasSteadyInodes(listing.place);
+  const bool is_steady = HasSteadyInodes(listing.place.path());
   for (const ListedFile& file : listing.files) {
     const std::string path = listing.PathOf(file);
     struct stat info = {};
@@ -178,8 +179,9 @@ bool IsSameFile(const ListedFile& a, const ListedFile& b) {
   return a.version == b.version && a.byte_count == b.byte_count;
 }
 
-// Where nothing can be listed a few files stand for all, lists of checksums
-// first. A server that does not answer says nothing of what it has.
+// If nothing can be listed, checks a few files in place of all, lists of
+// checksums first. A server that does not respond proves nothing about its
+// files.
 Status CheckObjects(const TreeListing& listing) {
   if (listing.bucket->traits().can_list) {
     const Result<TreeListing> now = ListWholeTree(listing.place);
@@ -220,8 +222,8 @@ class ListedFiles final : public StoredFiles {
     for (size_t i = 0; i < own().files.size(); ++i) {
       const ListedFile& file = own().files[i];
       const std::string name =
-          file.name.empty() ? FileNameOf(own().place) : file.name;
-      // An object's key may have any parts; no reader takes these for a file.
+          file.name.empty() ? own().place.name() : file.name;
+      // An object's key may have any parts; no reader treats these as a file.
       if (!StaysInside(name)) continue;
       HF_RETURN_IF_ERROR(names_.AddFile(name, file.byte_count, i));
     }
@@ -290,7 +292,7 @@ class ListedFiles final : public StoredFiles {
 
   bool MayHaveMovedSince(
       std::chrono::system_clock::time_point time) const override {
-    // Clocks of file systems go by ticks.
+    // The clocks of file systems are coarse.
     constexpr auto kSlack = std::chrono::milliseconds(50);
     struct stat info = {};
     if (!own().is_local() || ::stat(info_.path.c_str(), &info) != 0) {
@@ -327,7 +329,7 @@ class ListedFiles final : public StoredFiles {
     return Status();
   }
 
-  // Read when somebody asks for a file; a failure is not kept.
+  // Read when a file is first requested; a failure is not kept.
   Result<const StoredSums*> Sums() const {
     const std::lock_guard lock(mutex_);
     if (sums_ == nullptr) {
@@ -336,8 +338,8 @@ class ListedFiles final : public StoredFiles {
     return sums_.get();
   }
 
-  // Where there is no list: what the files held when all that their formats can
-  // tell was found right. DataLoss for a file of which it was not.
+  // For a checkpoint without a list: the sums of the files at the time when all
+  // checks of their formats succeeded. DataLoss for a file that failed them.
   Result<const StoredSums*> VerifiedSums(const std::string& name) const {
     const std::lock_guard lock(verified_mutex_);
     if (verified_ == nullptr) {
@@ -374,7 +376,7 @@ class ListedFiles final : public StoredFiles {
   mutable std::map<size_t, std::shared_ptr<PlaceReader>> readers_;
   mutable std::mutex verified_mutex_;
   mutable std::unique_ptr<const StoredSums> verified_;
-  mutable std::map<std::string, Status> damages_;  // by file; "": of any
+  mutable std::map<std::string, Status> damages_;  // by file; "": any file
   mutable std::mutex watch_mutex_;
   mutable Status changed_;
   mutable Clock::time_point look_at_;

@@ -14,7 +14,6 @@
 #include "ground/base/text.h"
 #include "holdfast/checkpoint.h"
 #include "stores/place/directory_ops.h"
-#include "stores/place/open_store.h"
 #include "stores/place/well_known_names.h"
 #include "stores/storage/read_only_store.h"
 #include "stores/storage/url_path.h"
@@ -46,7 +45,7 @@ uint32_t LittleEndian(std::string_view bytes) {
   return number;
 }
 
-// Passes reads on, and remembers which parts of files they were of.
+// Forwards reads, and records which ranges of files they read.
 class RangeRecorder final : public ReadOnlyStore {
  public:
   explicit RangeRecorder(std::shared_ptr<Store> inner)
@@ -139,7 +138,7 @@ Status StoredSums::AddList(const TreeListing& listing, const ListedFile& list) {
   if (!digests.ok()) return digests.status().WithContext(listing.PathOf(list));
   const std::string directory =
       list.name.substr(0, list.name.size() - kDigestFile.size());
-  // The list's own checksum is of the bytes that have been parsed.
+  // The list's own checksum covers the bytes that were parsed.
   AddWhole(list.name, text.size(), Crc32c(text));
   for (const FileDigest& row : digests->files) {
     AddWhole(directory + row.path, row.byte_count, row.crc32c);
@@ -181,7 +180,8 @@ void StoredSums::AddValues(const std::string& directory, DigestFile digests) {
               [](const Row& a, const Row& b) { return a.begin < b.begin; });
     File& file = files_[name];
     file.end = std::max(file.end, list.back().end);
-    // A file outside of databases that holds one value is that value.
+    // If a file that is not in a database has a single value, the file is that
+    // value.
     const bool is_one_value =
         list.size() == 1 && list[0].begin == 0 && !IsInDatabase(name);
     if (is_one_value) file.byte_count = list[0].end;
@@ -189,11 +189,11 @@ void StoredSums::AddValues(const std::string& directory, DigestFile digests) {
   }
 }
 
-// The parts of files that the database's reader reads are its nodes. One that
-// is damaged hides those below it, which then nobody reads.
+// The ranges that the database's reader reads are its nodes. A damaged node
+// hides those below it, which are then never read.
 Status StoredSums::AddNodes(const TreeListing& listing,
                             const ListedFile& manifest) {
-  RangeRecorder recorder(StoreAt(listing.place));
+  RangeRecorder recorder(listing.place.OpenStore());
   const auto database = ocdbt::Database::Open(
       &recorder,
       manifest.name.substr(0, manifest.name.size() - kManifestFile.size()));
@@ -215,13 +215,13 @@ Status StoredSums::AddNodes(const TreeListing& listing,
   return Status();
 }
 
-// The target of a link that is not followed exists.
+// Files that are reached by links that are not followed count as existing.
 void StoredSums::FindGone(const TreeListing& listing) {
   for (const auto& [name, file] : files_) {
     if (listing.Find(name) != nullptr) continue;
-    // Other tools copy checkpoints without it.
+    // Other tools copy checkpoints without this file.
     if (FileNameOf("/" + name) == kCommitMarkerFile) continue;
-    const std::string path = listing.place + "/" + name;
+    const std::string path = listing.place.path() + "/" + name;
     if (listing.is_local() && IsThere(path)) continue;
     gone_.emplace(name, GoneError(path));
   }
@@ -259,7 +259,8 @@ Status StoredSums::CheckNoneGone(std::string_view directory) const {
   return is_below ? found->second : Status();
 }
 
-// Reads all of a row; `crc` is of what the row's is of, `tail` its last bytes.
+// Reads a complete row; `crc` covers what the row's CRC covers, and `tail` is
+// its last bytes.
 Result<std::vector<uint32_t>> StoredSums::SumBlocks(const Row& row,
                                                     const ReadFn& read,
                                                     uint32_t& crc,
@@ -281,7 +282,8 @@ Result<std::vector<uint32_t>> StoredSums::SumBlocks(const Row& row,
   return blocks;
 }
 
-// Those of a row that has none are summed when it is right as a whole.
+// A row without block checksums is summed in blocks, once it is correct as a
+// whole.
 Result<StoredSums::Crcs> StoredSums::BlocksOf(const Row& row,
                                               const ReadFn& read) const {
   {
@@ -326,7 +328,7 @@ Status StoredSums::CheckRow(const Row& row, uint64_t offset,
       return DiffersAt(begin, crc, (*blocks)[number]);
     }
     if (block.data() != whole.data()) continue;
-    // The checked bytes are the ones that are given.
+    // The checked bytes are the bytes that are returned.
     const uint64_t first = std::max(begin, offset);
     std::memcpy(target.data() + (first - offset),
                 whole.data() + (first - begin),

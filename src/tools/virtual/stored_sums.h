@@ -1,15 +1,15 @@
-// StoredSums: what the lists of a checkpoint (`_HOLDFAST_DIGESTS`) say of the
-// bytes of its files, by which any range of one is given as it was saved or
-// not at all.
+// StoredSums: what the lists of a checkpoint (`_HOLDFAST_DIGESTS`) record about
+// the bytes of its files. With them, any range of a file is returned as it was
+// saved or not at all.
 //
-// A range is checked in blocks: those of a list, or, of a value that has only
-// a checksum of the whole, those that are summed when all of it is read and
-// found right, before the first range of it is given. So what is given was
-// checked when it was read, and not some time before. Nodes of databases that
-// no list names have checksums of their own. Other bytes pass as they are.
+// A range is checked in blocks: those of a list; or, for a value that has only
+// a checksum of all its bytes, blocks that are summed when the complete value
+// is read and found correct, before its first range is returned. So bytes are
+// checked when they are read, not some time before. Nodes of databases that no
+// list names have their own checksums. Other bytes pass unchecked.
 // Thread-safety: any thread. Ownership: a value of the lists.
 // Units: bytes. Errors: DataLoss for a damaged list, for bytes that differ and
-// for files that are gone or of another size; those of reading.
+// for files that are missing or of another size; those of reading.
 #pragma once
 
 #include <cstdint>
@@ -30,28 +30,29 @@ namespace holdfast {
 
 class StoredSums {
  public:
-  // The sums of all lists in `listing`, which covers the checkpoint; for a
-  // checkpoint with a list also of the nodes of its databases.
+  // The sums of all lists in `listing`, which covers the checkpoint; if it has
+  // a list, also those of the nodes of its databases.
   static Result<std::unique_ptr<const StoredSums>> Read(
       const TreeListing& listing);
 
-  // The sums of what the files hold now.
+  // Sums what the files contain now.
   static Result<std::unique_ptr<const StoredSums>> Sum(
       const TreeListing& listing);
 
-  // There is no list.
+  // Whether there is no list.
   bool is_empty() const { return files_.empty(); }
 
   // DataLoss unless a file of this size can be the listed one; ok for a file
   // that no list names.
   Status CheckSize(std::string_view name, uint64_t byte_count) const;
-  // DataLoss when the file is listed: for one that is not there.
+  // Call for a file that does not exist: DataLoss if the file is listed.
   Status CheckGone(std::string_view name) const;
-  // DataLoss when a listed file below the directory is not there.
+  // DataLoss if a listed file below the directory does not exist.
   Status CheckNoneGone(std::string_view directory) const;
 
   using ReadFn = std::function<Status(uint64_t offset, std::span<char> target)>;
-  // Fills `target` from `offset` on with what `read` gives of the file.
+  // Fills `target` with the bytes from `offset` on, which it reads with `read`
+  // and checks.
   Status ReadInto(std::string_view name, uint64_t offset,
                   std::span<char> target, const ReadFn& read) const;
 
@@ -62,19 +63,19 @@ class StoredSums {
     uint64_t begin = 0;
     uint64_t end = 0;
     uint32_t crc32c = 0;
-    // The last four bytes, little endian, where they are a checksum.
+    // The last four bytes, little endian, if they are a checksum.
     std::optional<uint32_t> tail;
-    // The CRC is of all but the last four bytes, which are that CRC.
+    // The CRC is that of all but the last four bytes, which store it.
     bool is_node = false;
-    // And it is known only by them.
+    // And the CRC is known only from these four bytes.
     bool is_own_sum = false;
     uint64_t block_bytes = 0;
-    mutable Crcs blocks;  // null: not summed yet; guarded by mutex_
+    mutable Crcs blocks;  // null until summed; guarded by mutex_
   };
   struct File {
-    // The rows of each list that has any, by offset.
+    // The rows of each list that has any for this file, by offset.
     std::vector<std::vector<Row>> lists;
-    // The size, where a list says it.
+    // The size, if a list records it.
     std::optional<uint64_t> byte_count;
     uint64_t end = 0;  // of the last row
   };

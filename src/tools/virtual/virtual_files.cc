@@ -1,3 +1,4 @@
+#include "ground/base/xxh64.h"
 #include "holdfast/tools/virtual_files.h"
 
 #include <array>
@@ -6,7 +7,6 @@
 #include <mutex>
 #include <utility>
 
-#include "formats/codec/xxh64.h"
 #include "ground/base/no_throw.h"
 #include "ground/base/status_macros.h"
 #include "ground/base/text.h"
@@ -35,7 +35,7 @@ constexpr std::array kFormats = {
 constexpr std::string_view kFormatsName = "as";
 constexpr std::string_view kFilesName = "files";
 
-// The first part of a name, which is taken off.
+// Removes and returns the first part of a name.
 std::string_view TakePart(std::string_view& name) {
   const size_t slash = name.find('/');
   const std::string_view part = name.substr(0, slash);
@@ -43,8 +43,8 @@ std::string_view TakePart(std::string_view& name) {
   return part;
 }
 
-// The files of one format, laid out when somebody asks. A failure is not kept:
-// it may be the network's.
+// The files of one format, laid out on demand. A failure is not kept, because
+// it may be a network failure.
 struct LazyTree {
   std::mutex mutex;
   std::unique_ptr<FileTree> tree;
@@ -122,7 +122,7 @@ class CheckpointFiles final : public VirtualFiles {
                                std::to_string(entry.byte_count));
       }
       if (target.empty()) return Status();
-      // Bytes that are kept may be of a checkpoint that is no longer there.
+      // Cached bytes may belong to a checkpoint that no longer exists.
       const Status read = found.tree->ReadInto(found.rest, offset, target);
       HF_RETURN_IF_ERROR(stored_->CheckUnchanged(/*looks_now=*/!read.ok()));
       return read.ok() ? read : read.WithContext("read " + std::string(name));
@@ -145,7 +145,7 @@ class CheckpointFiles final : public VirtualFiles {
  private:
   struct Found {
     const FileTree* tree = nullptr;
-    std::string_view rest;  // of the name, in the tree
+    std::string_view rest;  // of the name, within the tree
   };
 
   Result<Found> Find(std::string_view name) const {
@@ -186,8 +186,8 @@ class CheckpointFiles final : public VirtualFiles {
 Result<std::unique_ptr<VirtualFiles>> VirtualFiles::Open(
     const std::string& path, const VirtualFilesOptions& options) {
   return CatchBadAlloc([&]() -> Result<std::unique_ptr<VirtualFiles>> {
-    // The opened and the listed checkpoint must be the same: where another may
-    // just have taken the name, both are done again until nothing moves.
+    // The opened and the listed checkpoint must be the same; if another one may
+    // just have taken the name, both are repeated until nothing changes.
     constexpr int kAttemptsMax = 5;
     std::string listed;
     for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {

@@ -1,5 +1,6 @@
-// Virtual files against what conversions write, byte for byte, in whole and in
-// random ranges; what is refused; and a checkpoint that changes meanwhile.
+// Compares virtual files with the output of conversions, byte for byte,
+// completely and in random ranges; checks refusals, and a checkpoint that
+// changes meanwhile.
 #include "holdfast/tools/virtual_files.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +39,7 @@ std::string ReadWhole(const VirtualFiles& files, const std::string& name) {
   return bytes;
 }
 
-// Names of all files below a directory, relative to it.
+// The names of all files below a directory, relative to it.
 std::vector<std::string> NamesBelow(const VirtualFiles& files,
                                     const std::string& directory) {
   std::vector<std::string> names;
@@ -114,7 +115,7 @@ TEST_F(VirtualFilesTest, ZarrArraysAreThoseOfAConversion) {
     if (last == ".zgroup" || last == ".zattrs" || last == ".zmetadata") {
       continue;
     }
-    // A chunk of nothing but fill values need not be in the conversion.
+    // The conversion may omit a chunk that has only fill values.
     ASSERT_TRUE(fs::exists(target + "/" + name)) << name;
     EXPECT_EQ(ReadWhole(*files, "as/zarr/" + name),
               BytesOf(target + "/" + name))
@@ -133,7 +134,7 @@ TEST_F(VirtualFilesTest, ZarrArraysAreThoseOfAConversion) {
 TEST_F(VirtualFilesTest, RangesAreThoseOfTheWhole) {
   Saved(SomeTree());
   VirtualFilesOptions options;
-  options.kept_bytes_max = 256 << 10;  // so that blocks are small, and go
+  options.kept_bytes_max = 256 << 10;  // so that blocks are small, and evicted
   const auto files = VirtualFiles::Open(At("a"), options).value();
   const auto twin = VirtualFiles::Open(At("a")).value();
   std::mt19937_64 random(7);
@@ -168,8 +169,8 @@ TEST_F(VirtualFilesTest, ManyReadersSeeTheSameBytes) {
   for (int i = 0; i < 4; ++i) {
     readers.emplace_back([&, i] {
       std::string part(100'000, '?');
-      // Parts that lie apart: each makes its blocks anew, which takes long
-      // under sanitizers.
+      // Separate parts: each makes its blocks again, which takes long under
+      // sanitizers.
       for (size_t at = i * 777; at + part.size() < whole.size();
            at += 40 * part.size()) {
         const Status read = files->ReadInto(name, at, part);
@@ -215,7 +216,7 @@ TEST_F(VirtualFilesTest, AnotherCheckpointInItsPlaceIsNoticed) {
   EXPECT_NE(VirtualFiles::Open(At("a")).value()->Tag("as/npz/arrays.npz"), tag);
 }
 
-// Damage is an error of the read, never other bytes.
+// Damage causes an error of the read, never wrong bytes.
 TEST_F(VirtualFilesTest, DamageIsAnError) {
   SaveOptions options;
   options.use_ocdbt = false;
@@ -233,7 +234,7 @@ TEST_F(VirtualFilesTest, DamageIsAnError) {
             StatusCode::kDataLoss);
 }
 
-// Inverts a byte of a file, which keeps its time.
+// Inverts a byte of a file, and keeps its time.
 void FlipByte(const std::string& path, uint64_t offset) {
   const auto time = fs::last_write_time(path);
   {
@@ -246,8 +247,8 @@ void FlipByte(const std::string& path, uint64_t offset) {
   fs::last_write_time(path, time);
 }
 
-// Whatever the way of saving: of the checkpoint's own files no wrong byte is
-// given, be it by whole reads or by parts, at first or later.
+// However a checkpoint was saved, no wrong byte of its own files is returned,
+// whether they are read completely or in parts, the first time or later.
 TEST_F(VirtualFilesTest, StoredBytesAreThoseThatWereSaved) {
   SaveOptions raw;
   raw.compression = Compression::kNone;
@@ -292,7 +293,7 @@ TEST_F(VirtualFilesTest, StoredBytesAreThoseThatWereSaved) {
   }
 }
 
-// Formats with checksums of their own, and no list.
+// Formats that have their own checksums, and no list.
 TEST_F(VirtualFilesTest, StoredFilesWithoutAListAreVerified) {
   Saved(SomeTree());
   ConvertOptions options;
@@ -325,7 +326,7 @@ TEST_F(VirtualFilesTest, AStoredFileThatIsGoneOrCutIsDamage) {
   EXPECT_TRUE(files->List("files/deep").ok());
 }
 
-// The bytes kept in memory are those of the earlier checkpoint.
+// The bytes kept in memory belong to the earlier checkpoint.
 TEST_F(VirtualFilesTest, KeptBytesOfAReplacedCheckpointAreNotGiven) {
   const auto save = [&](float value) {
     SaveOptions options;
@@ -427,7 +428,7 @@ TEST(KeptBlocksTest, MakesABlockOnceAndForgetsTheOldest) {
   get(1).value();
   get(0).value();
   EXPECT_EQ(made_count, 2);
-  get(2).value();  // 1 goes, which was used longest ago
+  get(2).value();  // evicts 1, the least recently used
   get(0).value();
   EXPECT_EQ(made_count, 3);
   get(1).value();

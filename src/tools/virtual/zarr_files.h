@@ -1,15 +1,15 @@
 // A checkpoint's arrays as a zarr 2 group, uncompressed, with consolidated
-// metadata, and names of axes for xarray.
+// metadata and axis names for xarray.
 //
 // An array's .zarray and chunks are those that a conversion writes (Orbax's
-// format, zarr 2, no OCDBT, no compression). Each item of a composite is a
-// group of its own. Names are paths: a part of one that no directory can have
-// ("", ".", "..", and the group's own .zgroup and the like) gets a '_' behind
-// it, and NUL and backslash are %00 and %5C, so that a copy by names stays
-// where it is made. Dtypes that numpy lacks are left out of .zmetadata, because
-// readers refuse a group that has one.
+// format, zarr 2, no OCDBT, no compression). Each item of a composite is its
+// own group. Names are paths. A part of a name that no directory can have ("",
+// ".", "..", and the group's own .zgroup and the like) gets a '_' appended, and
+// NUL and backslash become %00 and %5C, so that a copy by names stays inside
+// its directory. Dtypes that numpy lacks are left out of .zmetadata, because
+// readers refuse a group that has any.
 // Thread-safety: any thread. Ownership: shares the LeafBytes.
-// Errors: those of planning a conversion, when the tree is made; of
+// Errors: those of planning a conversion, when the tree is made; those of
 // Checkpoint::ReadInto, when it is read.
 #pragma once
 

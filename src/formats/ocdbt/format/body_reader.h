@@ -1,5 +1,5 @@
-// BodyReader: reads the fields of an object's body, and says in TensorStore's
-// words what is wrong and at which byte.
+// BodyReader: reads the fields of an object's body. Its errors say, in
+// TensorStore's words, what is wrong and at which byte.
 //
 // Thread-safety: one thread. Ownership: the body is borrowed; views returned
 // point into it. Units: bytes.
@@ -43,13 +43,13 @@ class BodyReader {
   Status ReadVarint64(uint64_t& value) { return ReadVarint(value); }
 
   // Fails unless `record_count` records of at least `record_bytes_min` bytes
-  // each can still follow. To be asked before memory is taken for them.
+  // each can still follow. Call this before allocating memory for the records.
   Status CheckRoomFor(uint64_t record_count, uint64_t record_bytes_min) {
     return record_count <= remaining() / record_bytes_min ? Status()
                                                           : UnexpectedEnd();
   }
 
-  // Fails unless the body ends here, with `unread_byte_count` bytes behind it.
+  // Fails unless the body ends here, with `unread_byte_count` bytes after it.
   Status ExpectEnd(uint64_t unread_byte_count);
 
   Status DataLoss(std::string why) const {

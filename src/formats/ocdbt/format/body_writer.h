@@ -1,8 +1,8 @@
-// BodyWriter: appends the fields of a body to memory that was sized in one go,
-// so that 100,000 records cost no growth and no check a byte.
+// BodyWriter: appends the fields of a body to memory that is allocated once, so
+// that 100,000 records need neither reallocation nor a check per byte.
 //
 // Thread-safety: one thread. Ownership: owns the memory. Units: bytes.
-// Errors: none. REQUIRES: never more than the bytes reserved (asserted).
+// Errors: none. REQUIRES: never more bytes than reserved (asserted).
 #pragma once
 
 #include <cassert>
@@ -48,7 +48,7 @@ class BodyWriter {
     return {buffer_.data(), static_cast<size_t>(next_ - buffer_.data())};
   }
 
-  // The body; the writer is empty afterwards.
+  // Returns the body; the writer is empty afterwards.
   Bytes Take() && {
     const size_t byte_count = view().size();
     return Bytes(std::move(buffer_), byte_count);

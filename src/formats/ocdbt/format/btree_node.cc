@@ -11,8 +11,8 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// Smallest size of an entry: one byte a column. The first entry lacks a key
-// prefix.
+// The smallest size of an entry: one byte per column. The first entry has no
+// key prefix.
 constexpr uint64_t kLeafEntryBytesMin = 3;
 constexpr uint64_t kInteriorEntryBytesMin = 8;
 
@@ -72,7 +72,7 @@ Status CheckKeyLengths(const BodyReader& reader,
   return Status();
 }
 
-// The part of the prefix columns that all keys share. It is stored once.
+// The prefix length that all keys share. The shared part is stored once.
 uint32_t SharedPrefix(std::span<const KeyLengths> lengths) {
   if (lengths.size() < 2) return 0;
   uint32_t shared = lengths[1].prefix;
@@ -90,8 +90,8 @@ Result<Buffer> KeyMemory(const BodyReader& reader,
       kExpansionBytesFree +
       kExpansionRatioMax * (reader.offset() + reader.remaining());
   if (total > total_max) {
-    // Prefixes let a few bytes stand for long keys. Memory is bounded by the
-    // bytes that were really there.
+    // Prefixes let a few bytes stand for long keys, so memory is bounded by the
+    // number of bytes in the body.
     return reader.DataLoss("Keys of node take " + std::to_string(total) +
                            " bytes, which exceeds limit of " +
                            std::to_string(total_max));
@@ -104,14 +104,14 @@ Result<Buffer> KeyMemory(const BodyReader& reader,
   return memory;
 }
 
-// Reads the key suffixes and builds the keys in node.key_text.
-// set(i, key) gets each key without the shared prefix.
+// Reads the key suffixes and builds the keys in node.key_text. Calls set(i,
+// key) with each key, without the shared prefix.
 template <typename SetKey>
 Status ReadKeys(BodyReader& reader, std::span<const KeyLengths> lengths,
                 BtreeNode& node, const SetKey& set) {
   const uint32_t shared = SharedPrefix(lengths);
   HF_ASSIGN_OR_RETURN(node.key_text, KeyMemory(reader, lengths, shared));
-  // The first key comes whole; its first part serves as the shared prefix.
+  // The first key is complete; its first part serves as the shared prefix.
   char* next = node.key_text.data();
   node.key_prefix = {next, shared};
   std::string_view previous;
@@ -120,16 +120,17 @@ Status ReadKeys(BodyReader& reader, std::span<const KeyLengths> lengths,
     HF_RETURN_IF_ERROR(reader.ReadBytes(lengths[i].suffix, suffix));
     if (i == 0) {
       if (!suffix.empty()) std::memcpy(next, suffix.data(), suffix.size());
-      // CheckKeyLengths has seen to it that the first key is as long as
+      // CheckKeyLengths has ensured that the first key is at least as long as
       // `shared`.
       previous = {next + shared, suffix.size() - shared};
       next += suffix.size();
       set(i, previous);
       continue;
     }
-    // Not negative: `shared` is the least of the prefixes.
+    // Not negative, since `shared` is the shortest prefix.
     const size_t kept = lengths[i].prefix - shared;
-    // Keys must rise, or binary searches in the node would miss some.
+    // Keys must increase, or binary searches in the node would miss some of
+    // them.
     if (previous.substr(kept) >= suffix) {
       return reader.DataLoss("Invalid key order");
     }
@@ -258,7 +259,7 @@ std::vector<uint16_t> SharedWithPrevious(std::string_view key_prefix,
   return shared;
 }
 
-// `suffix` of key_prefix + key, from byte `start` on.
+// Writes key_prefix + key from byte `start` on.
 void WriteKeySuffix(std::string_view key_prefix, std::string_view key,
                     size_t start, BodyWriter& writer) {
   if (start < key_prefix.size()) {
@@ -268,8 +269,8 @@ void WriteKeySuffix(std::string_view key_prefix, std::string_view key,
   writer.PutBytes(key.substr(start - key_prefix.size()));
 }
 
-// Height, table, entry count and the key columns; `write_subtree_prefixes`
-// fills the column between lengths and suffixes.
+// Writes height, table, entry count and the key columns.
+// `write_subtree_prefixes` writes the column between lengths and suffixes.
 template <typename Entry, typename Fn>
 void WriteHead(uint8_t height, std::string_view key_prefix,
                std::span<const Entry> entries, const DataFileTableWriter& files,

@@ -2,14 +2,15 @@
 //
 // Body: height u8, data file table, entry count varint32, then columns: key
 // prefix lengths, key suffix lengths, subtree common prefix lengths (interior
-// only), key suffixes; a leaf goes on with value lengths, kinds, file ids and
-// offsets of the indirect values, inline values; an interior node with file
-// ids, offsets, lengths and three statistics of the children.
+// only), key suffixes. Further columns of a leaf are value lengths, kinds, file
+// ids and offsets of the indirect values, and inline values; those of an
+// interior node are file ids, offsets, lengths and three statistics of the
+// children.
 //
 // Thread-safety: values and pure functions; a decoded node is immutable.
-// Ownership: entries are views into one buffer that the node owns; entries to
-// be encoded borrow. Units: bytes.
-// Errors: DataLoss or InvalidArgument, as TensorStore has them.
+// Ownership: decoded entries are views into one buffer that the node owns;
+// entries to be encoded are borrowed. Units: bytes.
+// Errors: DataLoss or InvalidArgument, as in TensorStore.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,7 @@ struct LeafEntry {
 };
 
 // A child node. `key` is a lower bound of the keys below; its first
-// `subtree_prefix_byte_count` bytes are cut from all keys stored below.
+// `subtree_prefix_byte_count` bytes are omitted from all keys stored below.
 struct ChildEntry {
   std::string_view key;
   uint16_t subtree_prefix_byte_count = 0;
@@ -82,7 +83,7 @@ struct BtreeNode {
   std::string_view relative_key(size_t i) const {
     return height == 0 ? leaves[i].key : children[i].key;
   }
-  // Memory held, for caches.
+  // Memory in use, for caches.
   size_t memory_byte_count() const;
 };
 
@@ -91,10 +92,9 @@ Result<BtreeNode> DecodeBtreeNode(const Bytes& object,
                                   std::string_view transitive_base,
                                   const DecodeLimits& limits = {});
 
-// Bodies only; SealEnvelope makes the objects. file_index values index
-// `files`, of which only those in use are written.
-// REQUIRES: 1 ... kNodeEntriesMax entries, increasing keys of at most
-// kKeyBytesMax bytes, key_prefix included.
+// Encode bodies only; SealEnvelope makes the objects. file_index values index
+// `files`; only used files are written. REQUIRES: 1 ... kNodeEntriesMax entries
+// with increasing keys of at most kKeyBytesMax bytes, including key_prefix.
 Bytes EncodeLeafNodeBody(std::string_view key_prefix,
                          std::span<const LeafEntry> entries,
                          const DataFileTable& files);
@@ -102,7 +102,7 @@ Bytes EncodeInteriorNodeBody(uint8_t height, std::string_view key_prefix,
                              std::span<const ChildEntry> entries,
                              const DataFileTable& files);
 
-// Bytes that two keys have in common at their start.
+// The length of the common prefix of two keys.
 size_t CommonPrefixBytes(std::string_view a, std::string_view b);
 
 }  // namespace holdfast::ocdbt

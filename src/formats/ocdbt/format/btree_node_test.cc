@@ -19,7 +19,7 @@ Bytes SealNode(std::string_view body) {
   return *SealEnvelope(ObjectKind::kBtreeNode, body, {.zstd = false});
 }
 
-// Error of a node with this body, without position.
+// The error of a node with this body, without the position.
 std::string NodeError(std::string_view body) {
   const auto node = DecodeBtreeNode(SealNode(body), "");
   if (node.ok()) return "OK";
@@ -132,7 +132,7 @@ TEST(BtreeNodeTest, RandomLeavesRoundTrip) {
       }
     }
     EXPECT_EQ(node->key_bytes_max, longest);
-    // With the shared prefix split off, the bytes stay the same.
+    // When the shared prefix is split off, the bytes stay the same.
     EXPECT_EQ(
         EncodeLeafNodeBody(node->key_prefix, node->leaves, node->files).view(),
         body.view());
@@ -180,7 +180,7 @@ TEST(BtreeNodeTest, RefusesDamagedLeaves) {
                "1"));
   EXPECT_EQ(NodeError(FromHex("00 00 02 01 01 ffff03") + std::string(99, 'x')),
             DataLoss("Child 1: Key length 65536 exceeds limit of 65535"));
-  // Equal, decreasing, and an empty suffix.
+  // Equal keys, decreasing keys, and an empty suffix.
   EXPECT_EQ(
       NodeError(FromHex("00 00 02 00 01 01") + "aa" + FromHex("0000 0000")),
       DataLoss("Invalid key order"));
@@ -241,7 +241,7 @@ TEST(BtreeNodeTest, RefusesKeysThatExpandBeyondReason) {
 }
 
 TEST(BtreeNodeTest, SharedLongPrefixIsStoredOnce) {
-  // 5,000 keys of 60,003 bytes: 300 MB if each were stored whole.
+  // 5,000 keys of 60,003 bytes: 300 MB if each were stored completely.
   const std::string prefix(60000, 'p');
   std::vector<std::string> rests(5000);
   std::vector<LeafEntry> leaves(rests.size());

@@ -6,7 +6,7 @@
 
 namespace holdfast::ocdbt {
 
-// The commit times of a test count from this.
+// The origin of a test's commit times.
 inline constexpr uint64_t kTimeNs = 1700000000000000000;
 
 }  // namespace holdfast::ocdbt

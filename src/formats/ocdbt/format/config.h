@@ -1,5 +1,5 @@
-// The configuration of a database: the first part of a manifest's body. It is
-// fixed when the database is created.
+// The configuration of a database: the first part of a manifest's body, fixed
+// when the database is created.
 //
 // Thread-safety: values and pure functions. Units: in the names.
 // Errors: DataLoss or InvalidArgument for values out of range.
@@ -27,7 +27,7 @@ using Uuid = std::array<uint8_t, 16>;
 struct Config {
   Uuid uuid{};
   ManifestKind manifest_kind = ManifestKind::kSingle;
-  // The next two steer writers; readers must not rely on them.
+  // The next two are for writers; readers must not rely on them.
   uint32_t max_inline_value_bytes = 100;
   uint32_t max_decoded_node_bytes = 8388608;  // 0: no limit
   uint8_t version_tree_arity_log2 = 4;        // 1 ... 16
@@ -46,8 +46,8 @@ Status ReadArityLog2(BodyReader& reader, uint8_t& arity_log2);
 inline constexpr uint64_t kConfigBytesMax = 16 + 1 + 5 + 5 + 1 + 5 + 4;
 void WriteConfig(const Config& config, BodyWriter& writer);
 
-// Ok if the configs agree in all but the manifest kind; else
-// FailedPrecondition naming the first member that differs.
+// Ok if the configs agree in everything but the manifest kind; otherwise
+// FailedPrecondition with the name of the first member that differs.
 Status CheckSameConfig(const Config& expected, const Config& received);
 
 }  // namespace holdfast::ocdbt

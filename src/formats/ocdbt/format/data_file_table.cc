@@ -57,7 +57,7 @@ Status CheckPrefix(const BodyReader& reader, size_t index,
 Status CheckLength(const BodyReader& reader, size_t index,
                    const PathLengths& here, uint64_t transitive_byte_count) {
   const uint64_t length = uint64_t{here.prefix} + here.suffix;
-  // Not negative: ReadDataFileTable has bounded the transitive base.
+  // Not negative, since ReadDataFileTable has bounded the transitive base.
   const uint64_t length_max = kPathBytesMax - transitive_byte_count;
   const std::string name = "path_length[" + std::to_string(index) + "] = ";
   const std::string sum = "prefix_length(" + std::to_string(here.prefix) +
@@ -143,7 +143,8 @@ Result<DataFileTable> ReadDataFileTable(BodyReader& reader,
                                         std::string_view transitive_base) {
   uint64_t file_count = 0;
   HF_RETURN_IF_ERROR(reader.ReadVarint64(file_count));
-  // A file takes two bytes at least, and all but the first take one more.
+  // A file takes at least two bytes, and each file after the first takes one
+  // more.
   HF_RETURN_IF_ERROR(reader.CheckRoomFor(file_count, 2));
   if (file_count > std::numeric_limits<uint32_t>::max()) {
     return reader.DataLoss("num_files=" + std::to_string(file_count) +
@@ -236,7 +237,7 @@ Status ReadStatistics(BodyReader& reader, std::span<Statistics> statistics) {
 
 void DataFileTableWriter::Use(uint32_t file_index) {
   assert(file_index < files_.size());
-  // Neighbours mostly lie in the same file, which keeps the list short before
+  // Neighbours are mostly in the same file, so this keeps the list short before
   // it is sorted.
   if (!used_.empty() && used_.back().file_index == file_index) return;
   used_.push_back({file_index, 0});
@@ -256,7 +257,7 @@ void DataFileTableWriter::Sort() {
   std::vector<Used*> order;
   order.reserve(used_.size());
   for (Used& used : used_) order.push_back(&used);
-  // By base and path, as TensorStore writes it; equal files get one entry.
+  // Sorted by base and path, as TensorStore does; equal files get one entry.
   std::sort(order.begin(), order.end(), [this](Used* a, Used* b) {
     const DataFile& file_a = files_[a->file_index];
     const DataFile& file_b = files_[b->file_index];

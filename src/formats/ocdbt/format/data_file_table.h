@@ -1,14 +1,14 @@
 // The table of data files that a manifest or a node refers to, and references
 // into them.
 //
-// A path is base + relative, joined as plain bytes. Paths of the further files
-// that the file refers to inherit the base path. Here every base path starts
-// with that of the object the table was found in, so `path` is the whole place
-// of the file in the base store.
+// A path is base + relative, joined as plain bytes. If the file refers to
+// further files, their paths inherit the base path. Here every base path starts
+// with that of the object in which the table was found, so `path` is the full
+// key of the file in the base store.
 //
 // Thread-safety: values and pure functions. Units: bytes.
-// Errors: DataLoss for a damaged table; InvalidArgument for a path that no
-// store may be asked for.
+// Errors: DataLoss for a damaged table; InvalidArgument for a path that must
+// not be passed to any store.
 #pragma once
 
 #include <cstdint>
@@ -55,13 +55,13 @@ struct Reference {
   bool operator==(const Reference&) const = default;
 };
 
-// Sums over everything below a node, itself included.
+// Sums over a node and everything below it.
 struct Statistics {
   uint64_t key_count = 0;
   uint64_t tree_byte_count = 0;  // of the encoded nodes
   uint64_t indirect_value_byte_count = 0;
 
-  // Saturating.
+  // Saturates.
   void Add(const Statistics& other);
   bool operator==(const Statistics&) const = default;
 };
@@ -69,7 +69,7 @@ struct Statistics {
 // "{num_indirect_value_bytes=N, num_tree_bytes=N, num_keys=N}".
 std::string StatisticsText(const Statistics& statistics);
 
-// `transitive_base` is the base path of the file that the table lies in.
+// `transitive_base` is the base path of the file that holds the table.
 Result<DataFileTable> ReadDataFileTable(BodyReader& reader,
                                         std::string_view transitive_base);
 
@@ -85,7 +85,7 @@ Status ReadFileIndex(BodyReader& reader, const DataFileTable& files,
 Status CheckRange(const BodyReader& reader, const DataFileTable& files,
                   const Reference& reference);
 
-// The table to be written: the distinct files in use, sorted.
+// The table to be written: the distinct used files, sorted.
 class DataFileTableWriter {
  public:
   // `files` is borrowed and may hold unused and equal entries in any order.
@@ -93,9 +93,9 @@ class DataFileTableWriter {
 
   // Marks files[file_index] as used.
   void Use(uint32_t file_index);
-  // Call it after the last Use: sorts and numbers the files.
+  // Sorts and numbers the files. Must be called after the last Use.
   void Sort();
-  // REQUIRES: Sort() was called, for these two and WrittenIndex.
+  // REQUIRES for these two and WrittenIndex: Sort() was called.
   uint64_t BytesMax() const;
   void Write(BodyWriter& writer) const;
   // The id that `file_index` gets in the written table.
@@ -108,7 +108,7 @@ class DataFileTableWriter {
   };
   const DataFileTable& files_;
   std::vector<Used> used_;        // sorted by file_index
-  std::vector<uint32_t> sorted_;  // file indexes as written
+  std::vector<uint32_t> sorted_;  // file indices in written order
 };
 
 }  // namespace holdfast::ocdbt

@@ -38,7 +38,7 @@ std::string TableError(std::string_view bytes,
   return files.ok() ? "OK" : files.status().ToString();
 }
 
-// The table of a merged database of two processes.
+// The table of a database merged from those of two processes.
 const char kMerged[] = "02 0e 32 24 10 10";
 
 TEST(DataFileTableTest, EmptyTableIsOneByte) {
@@ -107,7 +107,7 @@ TEST(DataFileTableTest, WritesOnlyUsedFilesAndNumbersThem) {
 }
 
 TEST(DataFileTableTest, AcceptsWhatNobodyWrites) {
-  // Unsorted, equal, and with shorter prefixes than possible.
+  // Unsorted, with duplicates, and with prefixes shorter than possible.
   const auto files =
       DecodeTable(FromHex("03 00 00 02 02 02 00 00 00") + "bbaaaa");
   ASSERT_TRUE(files.ok()) << files.status().ToString();
@@ -141,7 +141,7 @@ TEST(DataFileTableTest, CountIsComparedWithSizeBeforeAllocating) {
 }
 
 TEST(DataFileTableTest, RefusesTableThatExpandsBeyondReason) {
-  // 10,000 paths of 60,000 bytes, each a copy of the one before.
+  // 10,000 paths of 60,000 bytes, each a copy of the previous one.
   std::string bytes = FromHex("904e");
   for (int i = 1; i < 10000; ++i) bytes += FromHex("e0d403");
   bytes += FromHex("e0d403");

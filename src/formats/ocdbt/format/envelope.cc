@@ -4,7 +4,7 @@
 #include <string>
 
 #include "formats/ocdbt/format/body_reader.h"
-#include "formats/ocdbt/format/zstd_frame.h"
+#include "formats/ocdbt/format/compressed_body.h"
 #include "ground/base/coding.h"
 #include "ground/base/crc32c.h"
 #include "ground/base/status_macros.h"
@@ -16,7 +16,7 @@ constexpr uint64_t kObjectBytesMin = 16;
 constexpr size_t kMagicBytes = 4;
 constexpr size_t kLengthEnd = 12;
 constexpr size_t kCrcBytes = 4;
-// Magic, length, and two varints that take one byte each in our own objects.
+// Magic, length, and two varints of one byte each in objects that we write.
 constexpr size_t kWrittenHeaderBytes = kLengthEnd + 2;
 
 void StoreMagic(ObjectKind kind, char* target) {

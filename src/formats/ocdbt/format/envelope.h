@@ -1,7 +1,7 @@
 // The envelope that manifests, B+tree nodes and version tree nodes share:
 //
 //   magic            4 bytes, most significant first
-//   length           u64 little endian, of the whole object
+//   length           u64 little endian, of the complete object
 //   format version   varint32, 0
 //   compression      varint32, 0 = raw, 1 = one zstd frame
 //   body
@@ -9,8 +9,8 @@
 //
 // Thread-safety: pure functions. Ownership: a raw body shares the object's
 // memory, a compressed one gets its own. Units: bytes.
-// Errors: DataLoss, or InvalidArgument where TensorStore says so. The checksum
-// is compared before any field behind the length is believed.
+// Errors: DataLoss, or InvalidArgument where TensorStore returns that. The
+// checksum is checked before any field after the length is trusted.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@ enum class ObjectKind : uint32_t {  // values are the magics
 
 struct OpenedObject {
   Bytes body;
-  // The place of the body in the object; 0 if it was compressed. For messages.
+  // The offset of the body in the object, for messages; 0 if it was compressed.
   uint64_t body_offset = 0;
-  // Bytes between the end of the zstd frame and the checksum: an error, but
-  // one that counts only if the body itself was in order.
+  // Bytes between the end of the zstd frame and the checksum. They are an
+  // error, but one that is reported only if the body itself is valid.
   uint64_t unread_byte_count = 0;
 };
 
@@ -47,7 +47,7 @@ struct Compression {
   bool operator==(const Compression&) const = default;
 };
 
-// The whole object around `body`.
+// Returns the complete object that contains `body`.
 Result<Bytes> SealEnvelope(ObjectKind kind, std::string_view body,
                            const Compression& compression);
 

@@ -21,7 +21,7 @@ std::string Seal(std::string_view body, bool zstd) {
   return object->ToString();
 }
 
-// Makes length and checksum right again after a change.
+// Corrects length and checksum after a change.
 std::string Reseal(std::string object) {
   StoreLittle<uint64_t>(object.data() + 4, object.size());
   const uint32_t crc =

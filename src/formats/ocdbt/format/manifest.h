@@ -1,8 +1,8 @@
-// The manifest: the config, the newest versions, and references to version
-// tree nodes that hold the older ones.
+// The manifest: the config, the newest versions, and references to version tree
+// nodes that hold the older ones.
 //
 // Thread-safety: values and pure functions. Units: bytes; nanoseconds since
-// 1970-01-01 UTC. Errors: DataLoss or InvalidArgument, as TensorStore has them.
+// 1970-01-01 UTC. Errors: DataLoss or InvalidArgument, as in TensorStore.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Manifest {
 };
 
 // The generations [first, last] that the version tree node of one height may
-// hold while a manifest's newest generation is given.
+// hold, for a given newest generation of a manifest.
 struct VersionNodeSlot {
   int height = 0;
   uint64_t first_generation = 0;
@@ -42,8 +42,8 @@ std::vector<VersionNodeSlot> VersionNodeSlots(uint64_t newest_generation,
 Result<Manifest> DecodeManifest(const Bytes& object, std::string_view directory,
                                 const DecodeLimits& limits = {});
 
-// The body only; SealEnvelope makes the object. Base paths are written as they
-// are: they must not start with the directory.
+// Encodes the body only; SealEnvelope makes the object. Base paths are written
+// unchanged, so they must not start with the directory.
 Bytes EncodeManifestBody(const Manifest& manifest);
 
 }  // namespace holdfast::ocdbt

@@ -123,7 +123,7 @@ TEST(ManifestTest, SlotsAreThoseOfTheFormat) {
   EXPECT_EQ(slots[1].last_generation, 4u);
   EXPECT_TRUE(VersionNodeSlots(16, 4).empty());
   EXPECT_EQ(VersionNodeSlots(17, 4).size(), 1u);
-  // Slots of the largest generations end without overflow.
+  // Slots of the largest generations do not overflow.
   for (int arity_log2 = 1; arity_log2 <= 16; ++arity_log2) {
     const auto all = VersionNodeSlots(~uint64_t{0}, arity_log2);
     EXPECT_EQ(all.back().first_generation, 1u);

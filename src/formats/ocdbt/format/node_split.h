@@ -1,5 +1,5 @@
-// How the sorted entries of one level of a B+tree are cut into nodes, exactly
-// as TensorStore does it. The outcome is advisory: no reader depends on it.
+// Splits the sorted entries of one level of a B+tree into nodes, exactly as
+// TensorStore does. The result is advisory: no reader depends on it.
 //
 // Thread-safety: pure functions. Units: bytes.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace holdfast::ocdbt {
 
-// Estimated size of an entry in a decoded node, its whole key included.
+// The estimated size of an entry in a decoded node, including its full key.
 uint64_t LeafEntryCost(const LeafEntry& entry, const DataFileTable& files);
 uint64_t ChildEntryCost(const ChildEntry& entry, const DataFileTable& files);
 
@@ -23,9 +23,9 @@ struct SplitRule {
   size_t node_entries_min = 1;  // 1 for leaves, 2 for interior nodes
 };
 
-// Ends of the nodes: node i has entries [ends[i-1], ends[i]). A run of m
-// entries counts as the sum of its costs less (m-1) * shared_prefix_bytes,
-// where the latter is what the first and last key of the level share.
+// Returns the ends of the nodes: node i has entries [ends[i-1], ends[i]). A run
+// of m entries costs the sum of its costs minus (m-1) * shared_prefix_bytes,
+// the length of the common prefix of the first and last key of the level.
 // REQUIRES: at least one cost.
 std::vector<size_t> SplitNodes(std::span<const uint64_t> costs,
                                uint64_t shared_prefix_bytes,

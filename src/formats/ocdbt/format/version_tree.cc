@@ -9,7 +9,7 @@
 namespace holdfast::ocdbt {
 namespace {
 
-// Smallest size of a record: one byte a varint column, eight a time.
+// The smallest size of a record: one byte per varint column, eight per time.
 constexpr uint64_t kVersionBytesMin = 1 + 1 + 3 + 3 + 8;
 constexpr uint64_t kVersionNodeReferenceBytesMin = 1 + 3 + 1 + 8;
 
@@ -54,7 +54,7 @@ Status CheckMissingRoot(const BodyReader& reader, size_t index,
       " for empty " + Indexed("generation_number", index, version.generation));
 }
 
-// Both `2^(a*(H+1)) + 2^a` and its parts fit: a*(H+1) <= 63.
+// Both `2^(a*(H+1)) + 2^a` and its parts fit into 64 bits: a*(H+1) <= 63.
 Status CheckGenerationCeiling(const BodyReader& reader, uint64_t last,
                               int arity_log2) {
   const int levels = VersionTreeHeightMax(arity_log2) + 1;
@@ -109,7 +109,7 @@ Status CheckChild(const BodyReader& reader,
   return CheckGenerationCount(reader, i, children[i], step);
 }
 
-// `height` (>= 1) is that of the node itself.
+// `height` (>= 1) is the height of the node itself.
 Status CheckChildren(const BodyReader& reader,
                      const std::vector<VersionNodeReference>& children,
                      int arity_log2, int height) {
@@ -149,7 +149,7 @@ Status ReadColumns(BodyReader& reader, const DataFileTable& files,
   return Status();
 }
 
-// Offset and length of one reference field for all records.
+// Writes the file, offset and length columns of one reference field.
 template <typename Records, typename Get>
 void WriteReferences(const Records& records, const Get& get,
                      const DataFileTableWriter& files, BodyWriter& writer) {

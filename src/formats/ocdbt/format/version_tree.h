@@ -1,11 +1,11 @@
-// Lists of versions and of references to version tree nodes, as manifests and
-// version tree nodes hold them, and the version tree node itself.
+// Lists of versions and of references to version tree nodes, which manifests
+// and version tree nodes hold, and the version tree node itself.
 //
 // With a = version_tree_arity_log2, a node of height h covers an aligned span
 // of 2^(a*(h+1)) generations.
 //
 // Thread-safety: values and pure functions. Units: bytes; nanoseconds since
-// 1970-01-01 UTC. Errors: DataLoss or InvalidArgument, as TensorStore has them.
+// 1970-01-01 UTC. Errors: DataLoss or InvalidArgument, as in TensorStore.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ struct VersionTreeNode {
   }
 };
 
-// The height of the highest version tree node there can be.
+// The largest height that a version tree node can have.
 int VersionTreeHeightMax(int arity_log2);
 
 // "2023-11-14T22:13:20.5+00:00".
@@ -68,7 +68,8 @@ uint64_t VersionsBytesMax(size_t version_count);
 void WriteVersions(const std::vector<Version>& versions,
                    const DataFileTableWriter& files, BodyWriter& writer);
 
-// `child_height` >= 0: all have this height. kHeightStored: a column has it.
+// With `child_height` >= 0, all references have this height. With
+// kHeightStored, their heights are stored in a column.
 inline constexpr int kHeightStored = -1;
 Result<std::vector<VersionNodeReference>> ReadVersionNodeReferences(
     BodyReader& reader, uint64_t count_max, int child_height,
@@ -93,7 +94,7 @@ Status CheckGenerationCount(const BodyReader& reader, size_t index,
 Result<VersionTreeNode> DecodeVersionTreeNode(const Bytes& object,
                                               std::string_view transitive_base,
                                               const DecodeLimits& limits = {});
-// The body only. REQUIRES: at least one entry.
+// Encodes the body only. REQUIRES: at least one entry.
 Bytes EncodeVersionTreeNodeBody(const VersionTreeNode& node);
 
 }  // namespace holdfast::ocdbt

@@ -54,7 +54,8 @@ Result<VersionTreeNode> RoundTrip(const VersionTreeNode& node) {
   return DecodeVersionTreeNode(*object, "");
 }
 
-// The error without "code: Error decoding version tree node: " and position.
+// The error without "code: Error decoding version tree node: " and the
+// position.
 std::string Error(VersionTreeNode node,
                   const std::function<void(VersionTreeNode&)>& damage) {
   damage(node);

@@ -7,7 +7,7 @@
 namespace holdfast::zarr {
 namespace {
 
-// Decimal without leading zeros.
+// Parses a decimal number without leading zeros.
 std::optional<int64_t> ParseIndex(std::string_view text) {
   if (text.empty() || (text.size() > 1 && text[0] == '0') || text[0] == '-') {
     return std::nullopt;
@@ -15,7 +15,7 @@ std::optional<int64_t> ParseIndex(std::string_view text) {
   return ParseNumber<int64_t>(text);
 }
 
-// Takes one part up to the separator off the front of `key`.
+// Removes the first part, up to the separator, from `key` and returns it.
 std::string_view TakePart(std::string_view& key, char separator) {
   const size_t end = key.find(separator);
   const std::string_view part = key.substr(0, end);
@@ -26,7 +26,7 @@ std::string_view TakePart(std::string_view& key, char separator) {
 bool InGrid(const ArrayMetadata& metadata, size_t dimension, int64_t index) {
   const int64_t extent = metadata.shape[dimension];
   const int64_t chunk = metadata.chunk_shape[dimension];
-  // The last chunk starts below extent; written so that nothing overflows.
+  // The last chunk starts below the extent; written so that nothing overflows.
   return extent > 0 && index <= (extent - 1) / chunk;
 }
 

@@ -1,6 +1,6 @@
-// Keys of an array's chunks (doc/zarr.md): "0.1", "c/0/1", "0" or "c" for the
-// one chunk of a rank-0 array. A key in a store is the array's prefix ("" or
-// "a.b/") followed by the chunk key.
+// Keys of an array's chunks (doc/zarr.md): "0.1", "c/0/1", or, for the only
+// chunk of a rank-0 array, "0" or "c". A key in a store is the array's prefix
+// ("" or "a.b/") followed by the chunk key.
 //
 // Thread-safety: pure functions. Units: chunk indices, outermost first.
 #pragma once
@@ -18,7 +18,7 @@ std::string ChunkKey(std::string_view prefix, const ArrayMetadata& metadata,
                      const Shape& index);
 
 // The index of the chunk with this key (without prefix). Nullopt when no chunk
-// of this array has exactly that key.
+// of the array has exactly this key.
 std::optional<Shape> ParseChunkKey(const ArrayMetadata& metadata,
                                    std::string_view key);
 

@@ -17,7 +17,7 @@ constexpr int64_t kBloscBlockBytesMax = 715827542;
 constexpr std::array<std::string_view, 3> kShuffleNames = {
     "noshuffle", "shuffle", "bitshuffle"};
 
-// A member of a v2 compressor that may be absent.
+// Reads a member of a v2 compressor that may be absent.
 Result<int> OptionalLevel(const Json& object, std::string_view name,
                           int missing, int64_t low, int64_t high) {
   const Json* value = Find(object, name);
@@ -64,7 +64,7 @@ Result<BytesCodecParams> ParseGzipV2(const Json& object, bool zlib_header) {
   return BytesCodecParams(params);
 }
 
-// A valid bz2 compressor is real zarr, so its members are checked before it is
+// A valid bz2 compressor is legal zarr, so its members are checked before it is
 // refused as unsupported.
 Result<BytesCodecParams> ParseBz2V2(const Json& object) {
   HF_RETURN_IF_ERROR(CheckMembers(object, {"id", "level"}));
@@ -121,7 +121,7 @@ Result<BytesCodecParams> ParseGzipV3(const Json& configuration) {
   return BytesCodecParams(params);
 }
 
-// Without a shuffle typesize means nothing, and is then neither required nor
+// Without a shuffle, typesize has no meaning, so it is neither required nor
 // kept.
 Result<size_t> ReadTypesize(const Json& configuration, int shuffle) {
   const Json* value = Find(configuration, "typesize");
@@ -219,7 +219,8 @@ Result<Endian> ParseBytes(const Json& configuration, DType dtype) {
   return big ? Endian::kBig : Endian::kLittle;
 }
 
-// index_codecs encode a uint64 array of one rank more than the shard's grid.
+// index_codecs encode a uint64 array whose rank is that of the shard's grid
+// plus one.
 Status ParseIndexCodecs(const Json* value, size_t rank,
                         ShardingParams& sharding) {
   HF_ASSIGN_OR_RETURN(const CodecList codecs,
@@ -297,7 +298,7 @@ Status CheckCodecName(const std::string& name) {
                   UnimplementedError(Json(name).dump() + " is not registered"));
 }
 
-// Takes codec objects one after the other.
+// Accepts codec objects one after the other.
 class CodecListParser {
  public:
   CodecListParser(DType dtype, size_t rank) : dtype_(dtype), rank_(rank) {}
@@ -319,7 +320,7 @@ class CodecListParser {
     return status.ok() ? status : AtMember("configuration", status);
   }
 
-  // The failure of Add is about the list, not about one codec in it.
+  // True if the failure of Add concerns the list, not one codec in it.
   bool misplaced() const { return !misplaced_.ok(); }
 
   Result<CodecList> Finish() && {

@@ -1,9 +1,9 @@
-// Codec specifications between JSON and parameters: v2's compressor object and
-// v3's codec lists (doc/zarr.md).
+// Converts codec specifications between JSON and parameters: v2's compressor
+// object and v3's codec lists (doc/zarr.md).
 //
 // Private to this folder. Thread-safety: pure functions.
-// Errors: FailedPrecondition with TensorStore's text; Unimplemented for codecs
-// that are unknown or not supported here, naming them.
+// Errors: FailedPrecondition with TensorStore's message; Unimplemented, with
+// the codec's name, for codecs that are unknown or not supported here.
 #pragma once
 
 #include <optional>
@@ -14,12 +14,13 @@
 
 namespace holdfast::zarr {
 
-// At most one codec: none for null. `value` is null when the member is missing.
+// Returns at most one codec; no codec for JSON null. `value` is nullptr when
+// the member is missing.
 Result<std::vector<BytesCodecParams>> ParseCompressor(const Json* value);
 // REQUIRES: at most one codec, not crc32c.
 Json CompressorToJson(const std::vector<BytesCodecParams>& codecs);
 
-// A v3 codec list taken apart.
+// The parts of a v3 codec list.
 struct CodecList {
   std::vector<std::vector<int>> transposes;
   Endian endian = Endian::kLittle;         // of `bytes`
@@ -27,7 +28,7 @@ struct CodecList {
   std::vector<BytesCodecParams> bytes_codecs;
 };
 
-// `rank` is that of the chunks; whether shapes fit is CheckMetadata's business.
+// `rank` is that of the chunks; CheckMetadata checks whether the shapes fit.
 Result<CodecList> ParseCodecs(const Json* value, DType dtype, size_t rank);
 Json CodecsToJson(const CodecList& codecs, DType dtype);
 

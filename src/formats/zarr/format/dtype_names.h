@@ -1,7 +1,8 @@
-// How zarr v2 and v3 spell element types (doc/zarr.md). v2 has numpy's typestr
-// ("<f4", ">i2", "|b1") and plain names for the ml_dtypes types; v3 has
+// The names of element types in zarr v2 and v3 (doc/zarr.md). v2 has numpy's
+// typestr ("<f4", ">i2", "|b1") and plain names for the ml_dtypes types; v3 has
 // DTypeName. Neither has uint2 or uint4.
-// Thread-safety: pure functions. Errors: nullopt for what has no meaning here.
+// Thread-safety: pure functions. Errors: nullopt for anything without a meaning
+// here.
 #pragma once
 
 #include <optional>
@@ -20,7 +21,7 @@ struct StoredDType {
   bool operator==(const StoredDType&) const = default;
 };
 
-// Also takes "<i1", ">b1" and the like for one-byte types.
+// Also accepts "<i1", ">b1" and similar names for one-byte types.
 std::optional<StoredDType> DTypeFromV2(std::string_view text);
 std::optional<std::string> DTypeToV2(const StoredDType& stored);
 

@@ -31,8 +31,8 @@ uint64_t ValueMask(DType dtype) {
 }
 
 uint64_t FloatBits(DType dtype, double value) {
-  // float8_e8m0fnu has no zero. TensorStore takes 0.0 for the bits 00, and
-  // every checkpoint has 0.0 there.
+  // float8_e8m0fnu has no zero. TensorStore stores 0.0 as bits 00, and every
+  // checkpoint has 0.0 here.
   if (dtype == DType::kFloat8E8m0fnu && value == 0) return 0;
   return DoubleToFloatBits(dtype, value);
 }
@@ -41,8 +41,8 @@ uint64_t DefaultNan(DType dtype) {
   return DoubleToFloatBits(dtype, std::numeric_limits<double>::quiet_NaN());
 }
 
-// Accepts decimal numbers only; TensorStore's v2 driver also takes C
-// hexadecimal ones.
+// Accepts only decimal numbers; TensorStore's v2 driver also accepts C
+// hexadecimal numbers.
 std::optional<double> ParseDecimal(std::string_view text) {
   if (text.empty() ||
       text.find_first_not_of("0123456789+-.eE") != std::string_view::npos) {
@@ -54,7 +54,7 @@ std::optional<double> ParseDecimal(std::string_view text) {
   return ParseNumber<double>(text);
 }
 
-// v3: "0x" and 1 to 2 * byte_count hex digits are the bit pattern.
+// v3: "0x" followed by 1 to 2 * byte_count hex digits is the bit pattern.
 std::optional<uint64_t> ParseHexBits(std::string_view text, size_t byte_count) {
   if (!text.starts_with("0x")) return std::nullopt;
   text.remove_prefix(2);
@@ -146,8 +146,8 @@ Result<std::string> ParseInteger(DType dtype, const Json* value,
 constexpr std::string_view kBase64 =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// v2 stores types that TensorStore cannot print as base64; here only
-// float4_e2m1fn is such a type, of one byte.
+// v2 stores types that TensorStore cannot print as base64. Here the only such
+// type is float4_e2m1fn, which has one byte.
 Result<std::string> ParseBase64Byte(DType dtype, const Json* value) {
   if (value != nullptr && value->is_string()) {
     const std::string& text = value->get_ref<const std::string&>();

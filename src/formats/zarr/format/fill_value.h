@@ -1,9 +1,10 @@
-// fill_value between JSON and element bytes (doc/zarr.md, one table a version).
+// Converts fill_value between JSON and element bytes (doc/zarr.md, one table
+// per version).
 //
-// Elements are DTypeBytes(dtype) bytes as in memory (sub-byte types with zeros
-// above the value). Private to this folder.
+// Elements are DTypeBytes(dtype) bytes as in memory; sub-byte types have zeros
+// above the value. Private to this folder.
 // Thread-safety: pure functions.
-// Errors: FailedPrecondition with TensorStore's text.
+// Errors: FailedPrecondition with TensorStore's message.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@
 
 namespace holdfast::zarr {
 
-// `value` is null when the member is missing. v2's null is the caller's.
+// `value` is nullptr when the member is missing. The caller handles v2's null.
 Result<std::string> ParseFill(DType dtype, const Json* value, int zarr_format);
 // REQUIRES: element.size() == DTypeBytes(dtype).
 Json FillToJson(DType dtype, const std::string& element, int zarr_format);

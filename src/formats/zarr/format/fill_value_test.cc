@@ -21,7 +21,7 @@ struct FillCase {
   int zarr_format;
   const char* json;
   const char* bits;     // hex, most significant first
-  const char* written;  // null: as `json`
+  const char* written;  // null: same as `json`
 };
 
 // Bits as TensorStore stores them for the same fill value.
@@ -124,7 +124,7 @@ TEST(FillValueTest, Refused) {
   }
 }
 
-// Every bit pattern of every narrow type survives v3's text, but for the odd
+// Every bit pattern of every narrow type survives v3's text, except the odd
 // values that doc/zarr.md lists.
 TEST(FillValueTest, EveryNarrowPatternSurvivesV3) {
   for (DType dtype :

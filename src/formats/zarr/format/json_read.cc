@@ -8,7 +8,7 @@
 namespace holdfast::zarr {
 namespace {
 
-// Values quoted in messages are cut, as they come from a file.
+// Values quoted in messages are shortened, since they come from a file.
 constexpr size_t kQuotedBytesMax = 300;
 
 std::string Quote(const Json& value) {
@@ -18,7 +18,7 @@ std::string Quote(const Json& value) {
   return text + "...";
 }
 
-// Counts brackets outside strings, to bound the depth before parsing: the
+// Counts brackets outside strings to bound the depth before parsing, since the
 // parser is recursive.
 bool DeeperThan(std::string_view text, int depth_max) {
   int depth = 0;
@@ -61,7 +61,7 @@ std::string Range(const std::string& low, const std::string& high) {
   return "integer in the range [" + low + ", " + high + "]";
 }
 
-// A missing number reads as nlohmann's discarded value in TensorStore.
+// For a missing number, TensorStore's message names nlohmann's discarded value.
 Status ExpectedInteger(std::string range, const Json* value) {
   if (value != nullptr) return Expected(std::move(range), value);
   return FailedPreconditionError("Expected " + range +
@@ -71,7 +71,7 @@ Status ExpectedInteger(std::string range, const Json* value) {
 }  // namespace
 
 Result<Json> ParseJson(std::string_view text, StatusCode code) {
-  // The parser takes a NUL byte for the end of the text.
+  // The parser would treat a NUL byte as the end of the text.
   if (text.find('\0') != std::string_view::npos) {
     return Status(code, "Invalid JSON: NUL byte");
   }

@@ -1,4 +1,4 @@
-// Strict reading of JSON values, with the error texts of TensorStore.
+// Strict reading of JSON values, with the error messages of TensorStore.
 //
 // A pointer to a value is null when the member is missing.
 // Thread-safety: pure functions. Ownership: pointers borrow the document.
@@ -20,13 +20,14 @@ namespace holdfast::zarr {
 
 using Json = nlohmann::json;
 
-// Deeper nesting is refused: printing and comparing values recurse.
+// Deeper nesting is refused, because printing and comparing values are
+// recursive.
 inline constexpr int kJsonDepthMax = 64;
 
-// Whitespace and a UTF-8 byte order mark are fine and the last of duplicate
-// members wins; anything else beside one JSON value is `code` "Invalid JSON".
+// Accepts whitespace and a UTF-8 byte order mark around one JSON value; the
+// last of duplicate members wins. Anything else is `code` "Invalid JSON".
 Result<Json> ParseJson(std::string_view text, StatusCode code);
-// nlohmann's compact text. InvalidArgument for a string that is not UTF-8.
+// Returns compact JSON. InvalidArgument for a string that is not UTF-8.
 Result<std::string> DumpJson(const Json& value);
 
 // REQUIRES: object.is_object().
@@ -35,7 +36,7 @@ const Json* Find(const Json& object, std::string_view name);
 // "but received: 3" or "but member is missing".
 std::string Received(const Json* value);
 
-// Integers may be spelled 3.0; booleans and strings are not integers.
+// Integers may be written as 3.0; booleans and strings are not integers.
 Result<int64_t> ReadInt(const Json* value, int64_t low, int64_t high);
 Result<uint64_t> ReadUint64(const Json* value);
 Result<bool> ReadBool(const Json* value);
@@ -43,13 +44,13 @@ Result<std::string> ReadString(const Json* value);
 Result<std::string> ReadOneOf(const Json* value,
                               std::initializer_list<std::string_view> choices);
 Result<const Json*> ReadObject(const Json* value);
-// `rank` gives the length that the array must have.
+// `rank` is the required length of the array.
 Result<const Json*> ReadArray(const Json* value,
                               std::optional<size_t> rank = std::nullopt);
-// A list of extents >= low, of at most kRankMax.
+// Reads a list of at most kRankMax extents, each >= low.
 Result<Shape> ReadShape(const Json* value, int64_t low,
                         std::optional<size_t> rank = std::nullopt);
-// Refuses members other than those listed.
+// Refuses members that are not listed.
 Status CheckMembers(const Json& object,
                     std::initializer_list<std::string_view> names);
 

@@ -30,7 +30,7 @@ TEST(JsonReadTest, DepthIsBounded) {
   EXPECT_TRUE(Parse(nested(kJsonDepthMax)).ok());
   EXPECT_EQ(Parse(nested(kJsonDepthMax + 1)).status().code(),
             StatusCode::kDataLoss);
-  // Brackets in strings do not count, escaped quotes do not end a string.
+  // Brackets in strings do not count, and escaped quotes do not end a string.
   EXPECT_TRUE(Parse("\"\\\"" + nested(100) + "\"").ok());
 }
 

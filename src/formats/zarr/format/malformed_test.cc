@@ -1,4 +1,4 @@
-// Metadata that TensorStore refuses, and how this reader sees it.
+// Metadata that TensorStore refuses, and what this reader does with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Refusals of TensorStore that come only from the metadata have its text in the
-// table.
+// The table has TensorStore's message if the metadata are the only reason for
+// its refusal.
 bool RefusedByMetadata(const MalformedCase& test_case) {
   return !test_case.accepted && !test_case.expected.empty();
 }

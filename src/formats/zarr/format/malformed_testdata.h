@@ -1,6 +1,6 @@
 // Borderline and malformed zarr arrays with the verdict of TensorStore 0.1.86
-// on each. Where `accepted` is false although TensorStore reads the array, that
-// is on purpose: bytes after a compressed stream, C hexadecimal fill values,
+// on each. Some arrays have `accepted` false on purpose although TensorStore
+// reads them: bytes after a compressed stream, C hexadecimal fill values,
 // raw-bytes dtypes, a NUL after the JSON text, bz2.
 //
 // Thread-safety: constants. For tests only.
@@ -12,8 +12,8 @@
 
 namespace holdfast::zarr {
 
-// A base document with members replaced and one dropped, or a whole text, and
-// the bytes of the array's first chunk.
+// A base document with some members replaced and one dropped, or a complete
+// text; and the bytes of the array's first chunk.
 struct MalformedCase {
   std::string_view name;
   bool accepted;
@@ -22,8 +22,9 @@ struct MalformedCase {
   std::string_view whole;    // instead of base and patch
   bool has_chunk;
   std::string_view chunk_hex;
-  // Accepted: the array's elements, C order, little endian, in hex. Rejected: a
-  // piece of the message where it is TensorStore's own, else empty.
+  // If accepted: the array's elements in C order, little endian, in hex. If
+  // rejected: a part of TensorStore's message, or empty if the message is our
+  // own.
   std::string_view expected;
 };
 

@@ -42,7 +42,8 @@ inline constexpr MalformedCase kMalformedV2[] = {
      true, "789c636460606002620000180004", "010000000200000007000000"},
     {"v2_zlib_trailing", false, R"({"compressor":{"id":"zlib","level":1}})", "",
      "", true, "789c63646060600262000018000478", ""},
-    // TensorStore refuses it; numpy, which makes such bytes, calls it true.
+    // TensorStore refuses this byte; numpy, which writes such bytes, reads it
+    // as true.
     {"v2_bool_2", true, R"({"dtype":"|b1","fill_value":false})", "", "", true,
      "0102", "010100"},
     {"v2_drop_chunks", false, "{}", "chunks", "", true, "0100000002000000",

@@ -461,7 +461,8 @@ inline constexpr MalformedCase kMalformedV3[] = {
      R"({"codecs":[{"configuration":{"endian":"little"},"name":"bytes"},{")"
      R"(configuration":{"checksum":false,"level":3},"name":"zstd"}]})",
      "", "", true, "", ""},
-    // TensorStore refuses it; numpy, which makes such bytes, calls it true.
+    // TensorStore refuses this byte; numpy, which writes such bytes, reads it
+    // as true.
     {"v3_bool_2", true,
      R"({"codecs":[{"name":"bytes"}],"data_type":"bool","fill_value":false)"
      R"(})",

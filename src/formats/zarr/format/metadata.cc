@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
 
-// Nullopt when extents x bytes does not fit an int64.
+// Nullopt when the product of extents and bytes does not fit an int64.
 std::optional<int64_t> CheckedBytes(const Shape& shape, int64_t byte_count) {
   for (int64_t extent : shape) {
     if (extent > kInt64Max / byte_count) return std::nullopt;
@@ -29,7 +29,7 @@ bool IsPermutation(const std::vector<int>& order, size_t rank) {
   return order.size() == rank && IsIdentity(sorted);
 }
 
-// The rules. Breaking one gives `code_`.
+// The rules of the formats. A violation is reported with `code_`.
 class Checker {
  public:
   Checker(const ArrayMetadata& metadata, StatusCode code)
@@ -182,7 +182,7 @@ class Checker {
     return Status();
   }
 
-  // The JSON of v3 has no words for these.
+  // v3's JSON cannot express these.
   Status CheckBytesCodecs(const std::vector<BytesCodecParams>& codecs) const {
     for (const BytesCodecParams& codec : codecs) {
       const auto* gzip = std::get_if<GzipParams>(&codec);

@@ -1,8 +1,9 @@
-// ArrayMetadata: what `.zarray` (zarr v2) and `zarr.json` (zarr v3) say about
-// one array, in one struct for both, and the text of either.
+// ArrayMetadata: the metadata of one array, from `.zarray` (zarr v2) or
+// `zarr.json` (zarr v3), in one struct for both; reads and writes either
+// format.
 //
-// Formats: doc/zarr.md. Texts are those of TensorStore 0.1.86: compact JSON,
-// members sorted by name, no newline at the end.
+// Formats: doc/zarr.md. Stored texts equal those of TensorStore 0.1.86: compact
+// JSON, members sorted by name, no newline at the end.
 // Thread-safety: values and pure functions.
 // Units: shapes in elements, outermost dimension first.
 // Errors: FailedPrecondition for malformed metadata, Unimplemented for a dtype,
@@ -21,7 +22,7 @@
 
 namespace holdfast::zarr {
 
-// Larger extents cannot be indexed safely (and TensorStore cannot either).
+// Larger extents cannot be indexed safely (nor does TensorStore support them).
 inline constexpr int64_t kExtentMax = (int64_t{1} << 62) - 1;
 
 struct ChunkKeyEncoding {
@@ -35,17 +36,17 @@ struct ChunkKeyEncoding {
 enum class IndexLocation : uint8_t { kEnd, kStart };
 
 // The codec sharding_indexed: each chunk of the grid (a shard) holds smaller
-// inner chunks and an index of where they lie.
+// inner chunks and an index of their places.
 struct ShardingParams {
-  // The inner chunks' shape, in the frame after the outer transposes; divides
-  // the shard's shape in every dimension.
+  // The shape of the inner chunks, after the outer transposes; it divides the
+  // shard's shape in every dimension.
   Shape chunk_shape;
-  // The chain of the inner chunks.
+  // The codec chain of the inner chunks.
   std::vector<std::vector<int>> transposes;
   Endian endian = Endian::kLittle;
   std::vector<BytesCodecParams> bytes_codecs;
-  // index_codecs: `bytes`, then any number of crc32c (nothing else has a fixed
-  // encoded size).
+  // index_codecs: `bytes`, then any number of crc32c (no other codec has a
+  // fixed encoded size).
   Endian index_endian = Endian::kLittle;
   int index_crc32c_count = 1;
   IndexLocation index_location = IndexLocation::kEnd;
@@ -60,13 +61,14 @@ struct ArrayMetadata {
   // Byte order of the stored elements; kLittle for one-byte types. Not used if
   // sharded.
   Endian endian = Endian::kLittle;
-  Shape chunk_shape;  // of the grid: for a sharded array the shards' shape
+  Shape chunk_shape;  // of the grid: if sharded, the shape of the shards
   std::optional<ShardingParams> sharding;
-  // v3: array->array codecs, first to last (for a sharded array those before
+  // v3: array->array codecs, first to last (if sharded, those before
   // sharding_indexed). Encoded dimension i is decoded dimension order[i].
   std::vector<std::vector<int>> transposes;
-  // Not used if sharded. v2: at most one, the compressor. ZstdParams::checksum
-  // is what a v3 codec object says; v2 has no such member.
+  // Not used if sharded. v2: at most one codec, the compressor.
+  // ZstdParams::checksum is the member of a v3 codec object; v2 has no such
+  // member.
   std::vector<BytesCodecParams> bytes_codecs;
   // DTypeBytes(dtype) bytes as in memory.
   std::string fill_element;
@@ -74,10 +76,11 @@ struct ArrayMetadata {
   char order = 'C';           // v2: 'C' or 'F'
   ChunkKeyEncoding chunk_key_encoding;
   std::string attributes;  // v3: text of a JSON object; empty for none
-  // v3: empty, or one entry for each dimension.
+  // v3: empty, or one entry per dimension.
   std::vector<std::optional<std::string>> dimension_names;
-  // Members that need not be understood, as text of a JSON object; empty for
-  // none. Kept so that rewriting metadata loses nothing.
+  // Members that need not be understood, as text of a JSON object; empty
+  // without such members. They are kept so that rewriting metadata loses
+  // nothing.
   std::string unknown_members;
 
   bool operator==(const ArrayMetadata&) const = default;
@@ -85,51 +88,52 @@ struct ArrayMetadata {
 
 Result<ArrayMetadata> ParseV2(std::string_view json);
 Result<ArrayMetadata> ParseV3(std::string_view json);
-// The version that the text itself names in "zarr_format".
+// Reads the version that "zarr_format" in the text names.
 Result<ArrayMetadata> ParseMetadata(std::string_view json);
 
-// `code` for metadata that breaks a rule of the format; Unimplemented for a
-// dtype without a name in that format.
+// Returns `code` for metadata that breaks a rule of the format; Unimplemented
+// for a dtype without a name in that format.
 Status CheckMetadata(const ArrayMetadata& metadata,
                      StatusCode code = StatusCode::kInvalidArgument);
 
-// The stored text. InvalidArgument/Unimplemented as CheckMetadata.
+// The text to be stored. InvalidArgument/Unimplemented as CheckMetadata.
 Result<std::string> SerializeV2(const ArrayMetadata& metadata);
 Result<std::string> SerializeV3(const ArrayMetadata& metadata);
-// In the format that metadata.zarr_format names.
+// Writes the format that metadata.zarr_format names.
 Result<std::string> SerializeMetadata(const ArrayMetadata& metadata);
 
 // ".zarray" or "zarr.json". REQUIRES: zarr_format is 2 or 3.
 std::string_view MetadataKey(int zarr_format);
-// Whether the last part of a key is one of the two.
+// Whether the last part of a key is ".zarray" or "zarr.json".
 bool IsMetadataKey(std::string_view key);
 
-// All array->array steps of the grid's chunks as one permutation, for v2 order
-// 'F' and v3 transposes alike. Identity without any.
+// All array->array steps of the grid's chunks as one permutation, for v2's
+// order 'F' and v3's transposes alike. The identity if there are no steps.
 std::vector<int> ChunkPermutation(const ArrayMetadata& metadata);
 bool IsIdentity(const std::vector<int>& permutation);
 // result[i] = shape[permutation[i]].
 Shape Permute(const Shape& shape, const std::vector<int>& permutation);
 
-// How the metadata of a new checkpoint compresses.
+// The compression of a new checkpoint's arrays.
 enum class Compression : uint8_t {
   kZstd,    // what Orbax writes: level 1 (v2), level 3 (v3)
   kNone,    // Orbax with use_compression=False
   kFast,    // blosc lz4 with bit shuffle
   kPlanes,  // blosc zstd with byte shuffle, as blosc_planes.h writes it
 };
-// blosc's own default level, used by kFast.
+// The default level of blosc, used by kFast.
 inline constexpr int kFastLevel = 5;
 
 // The metadata that Orbax 0.12.8 writes for such an array. `fast_level` is
-// blosc's clevel, 0 to 9. Errors surface in CheckMetadata or Serialize*.
+// blosc's clevel, 0 to 9. CheckMetadata and Serialize* report errors in the
+// arguments.
 ArrayMetadata OrbaxV2(const Shape& shape, DType dtype, const Shape& chunk_shape,
                       Compression compression, int fast_level = kFastLevel);
-// One inner chunk a shard.
+// Like OrbaxV2; each shard has one inner chunk.
 ArrayMetadata OrbaxV3(const Shape& shape, DType dtype, const Shape& chunk_shape,
                       Compression compression, int fast_level = kFastLevel);
-// The metadata of chunks that are their elements, little endian in C order, and
-// nothing else: neither codecs nor shards.
+// Metadata of chunks that store only their elements, little endian in C order,
+// with neither codecs nor shards.
 ArrayMetadata RawMetadata(int zarr_format, const Shape& shape, DType dtype,
                           const Shape& chunk_shape);
 

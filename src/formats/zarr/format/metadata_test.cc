@@ -122,7 +122,7 @@ TEST(MetadataTest, OrbaxBuildersWriteWhatOrbaxWrote) {
       R"("shape":[4],"zarr_format":3})");
 }
 
-// Each Orbax text is what the builder makes of its own parameters.
+// The builders make each of Orbax's texts from the text's own parameters.
 TEST(MetadataTest, OrbaxBuildersRebuildRealTexts) {
   size_t rebuilt = 0;
   for (std::string_view text : kOrbaxTexts) {
@@ -130,7 +130,8 @@ TEST(MetadataTest, OrbaxBuildersRebuildRealTexts) {
     const auto metadata = ParseMetadata(text);
     ASSERT_TRUE(metadata.ok());
     const bool v2 = metadata->zarr_format == 2;
-    // Left out: fill_value 0 in v2 and inner chunks, which old Orbax had.
+    // Skipped: fill_value 0 in v2, and inner chunks, both of which old Orbax
+    // wrote.
     if (v2 && !metadata->fill_is_null) continue;
     if (!v2 && metadata->sharding->chunk_shape != metadata->chunk_shape) {
       continue;
@@ -233,7 +234,7 @@ TEST(MetadataTest, UnknownNamesAreUnimplemented) {
               HasSubstr("Unsupported zarr dtype: \"<M8[ns]\""));
 }
 
-// Metadata made by a program rather than parsed.
+// Metadata built by a program instead of parsed.
 class CheckMetadataTest : public ::testing::Test {
  protected:
   static void ExpectInvalid(const ArrayMetadata& metadata,

@@ -1,5 +1,5 @@
-// Metadata texts, byte for byte: what Orbax stored in real checkpoints, and
-// what TensorStore 0.1.86 stores for many options.
+// Metadata texts, byte for byte: those that Orbax stored in real checkpoints,
+// and those that TensorStore 0.1.86 stores for many options.
 //
 // Thread-safety: constants. For tests only.
 #pragma once

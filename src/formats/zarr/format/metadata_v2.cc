@@ -8,14 +8,15 @@
 namespace holdfast::zarr {
 namespace {
 
-// The nine members of the format, all always written.
+// The nine members of the format. All of them are always written.
 constexpr std::string_view kV2Members[] = {
     "chunks", "compressor", "dimension_separator",
     "dtype",  "fill_value", "filters",
     "order",  "shape",      "zarr_format"};
 
 Result<StoredDType> ParseV2DType(const Json* value) {
-  // A list is a structured dtype, which is what TensorStore expects otherwise.
+  // A list is a structured dtype; for anything else, TensorStore expects an
+  // array.
   if (value != nullptr && value->is_array()) {
     return UnimplementedError("structured zarr dtype is not supported: " +
                               Received(value).substr(14));
@@ -65,7 +66,7 @@ Status KeepUnknownV2Members(const Json& object, ArrayMetadata& metadata) {
   return Status();
 }
 
-// `status` of parsing the member `name`, with the name in front.
+// Prefixes `status`, the result of parsing a member, with the member's name.
 Status Member(std::string_view name, const Status& status) {
   return status.ok() ? status : AtMember(name, status);
 }

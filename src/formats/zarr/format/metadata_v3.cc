@@ -42,7 +42,7 @@ Result<DType> ParseV3DType(const Json* value) {
       SupportedDTypes());
 }
 
-// {"name": ..., "configuration": {...}} without further members.
+// Checks for {"name": ..., "configuration": {...}} without further members.
 Status CheckNamedObject(const Json* value) {
   HF_RETURN_IF_ERROR(ReadObject(value).status());
   return CheckMembers(*value, {"name", "configuration"});
@@ -198,7 +198,7 @@ Json DimensionNamesToJson(
   return list;
 }
 
-// The object that `text` holds; an empty object for no text.
+// Parses `text`, which must hold an object; empty text is an empty object.
 Result<Json> ParseObjectText(const std::string& text, std::string_view what) {
   if (text.empty()) return Json::object();
   HF_ASSIGN_OR_RETURN(Json json, ParseJson(text, StatusCode::kInvalidArgument));
@@ -221,7 +221,7 @@ void PutOptionalMembers(const ArrayMetadata& metadata, Json attributes,
 }  // namespace
 
 Result<ArrayMetadata> ParseV3(std::string_view json) {
-  // DataLoss is what TensorStore says of a zarr.json that is not JSON.
+  // TensorStore also reports DataLoss for a zarr.json that is not JSON.
   HF_ASSIGN_OR_RETURN(const Json value, ParseJson(json, StatusCode::kDataLoss));
   HF_RETURN_IF_ERROR(ReadObject(&value).status());
   ArrayMetadata metadata;

@@ -19,7 +19,7 @@ uint64_t InEndian(uint64_t value, Endian endian) {
 
 std::string Hex(uint32_t value) { return "0x" + HexNumber(value, 8); }
 
-// Takes one checksum off the end.
+// Checks the last checksum and removes it from `encoded`.
 Status CheckCrc(std::string_view& encoded) {
   const std::string_view body = encoded.substr(0, encoded.size() - kCrcBytes);
   const uint32_t stored = LoadLittle<uint32_t>(body.data() + body.size());
@@ -73,9 +73,9 @@ Result<ShardEntry> ShardIndex::Entry(uint64_t number,
       InEndian(LoadLittle<uint64_t>(stored), endian_),
       InEndian(LoadLittle<uint64_t>(stored + 8), endian_)};
   if (entry.missing()) return entry;
-  // Unsigned: where it wraps, one of the two is refused below.
+  // Unsigned: if the sum wraps, one of its two terms is refused below.
   const uint64_t end = entry.offset + entry.byte_count;
-  // TensorStore keeps sizes in an int64.
+  // TensorStore stores sizes in an int64.
   constexpr uint64_t kInt64Max = ~uint64_t{0} >> 1;
   if (entry.offset > kInt64Max || entry.byte_count > kInt64Max ||
       end > kInt64Max) {

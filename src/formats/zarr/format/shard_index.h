@@ -1,11 +1,13 @@
-// The index of a shard: where each inner chunk lies (doc/zarr.md, Sharding).
+// The index of a shard: the place of each inner chunk (doc/zarr.md, Sharding).
 //
-// Stored: for each inner chunk, in C order of the shard's grid, offset and
-// length as uint64, then a CRC-32C for each crc32c codec. Both are 2^64 - 1 for
-// an inner chunk that is not stored. Offsets count from the shard's start.
+// The index stores, for each inner chunk in C order of the shard's grid, offset
+// and length as uint64, then a CRC-32C for each crc32c codec. Offset and length
+// are 2^64 - 1 for an inner chunk that is not stored. Offsets count from the
+// start of the shard.
 // Thread-safety: pure functions; a ShardIndex is immutable.
-// Ownership: a ShardIndex shares the bytes it was made of. Units: bytes.
-// Errors: DataLoss, with the texts of TensorStore.
+// Ownership: a ShardIndex shares the bytes that it was decoded from. Units:
+// bytes.
+// Errors: DataLoss, with the messages of TensorStore.
 #pragma once
 
 #include <cstdint>
@@ -29,23 +31,23 @@ struct ShardEntry {
   bool operator==(const ShardEntry&) const = default;
 };
 
-// Encoded bytes of an index. REQUIRES: metadata passed CheckMetadata, which
+// The encoded size of an index. REQUIRES: metadata passed CheckMetadata, which
 // excludes overflow.
 uint64_t ShardIndexBytes(const ShardingParams& sharding, uint64_t entry_count);
 
-// Writes ShardIndexBytes to `target`.
+// Writes ShardIndexBytes bytes to `target`.
 void EncodeShardIndex(std::span<const ShardEntry> entries,
                       const ShardingParams& sharding, char* target);
 
 class ShardIndex {
  public:
-  // Checks every checksum. `encoded` is exactly the index.
+  // Checks every checksum. REQUIRES: `encoded` is exactly the index.
   static Result<ShardIndex> Decode(Bytes encoded,
                                    const ShardingParams& sharding,
                                    uint64_t entry_count);
 
   uint64_t entry_count() const { return entry_count_; }
-  // Entry `number` if it is missing or lies within a shard of that size.
+  // Returns entry `number` if it is missing or inside a shard of this size.
   Result<ShardEntry> Entry(uint64_t number, uint64_t shard_bytes) const;
 
  private:

@@ -12,7 +12,7 @@ std::string Encode(std::span<const ShardEntry> entries,
   return encoded;
 }
 
-// The index of doc/zarr.md's example: one inner chunk of 17 bytes.
+// The index in the example of doc/zarr.md: one inner chunk of 17 bytes.
 TEST(ShardIndexTest, BytesOfTheExample) {
   const ShardEntry entry = {0, 17};
   const std::string encoded = Encode({&entry, 1}, ShardingParams());

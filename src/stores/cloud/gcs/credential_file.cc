@@ -81,7 +81,8 @@ Status ReadSubjectSource(const FileJson& json, SubjectTokenSource& subject) {
   }
   subject.file = StringMember(*source, "file");
   subject.url = StringMember(*source, "url");
-  // Exactly one of the two: with both it is unclear which token is meant.
+  // Exactly one of the two must be given: with both it is unclear which token
+  // is meant.
   if (subject.file.empty() == subject.url.empty()) {
     return InvalidArgumentError("credential_source has neither file nor url");
   }
@@ -96,7 +97,7 @@ Status ReadSubjectSource(const FileJson& json, SubjectTokenSource& subject) {
   return ReadSubjectFormat(*source, subject);
 }
 
-// Reads the account in ".../serviceAccounts/<e-mail>:generateAccessToken".
+// Extracts the account from ".../serviceAccounts/<e-mail>:generateAccessToken".
 std::string AccountOfImpersonationUrl(const std::string& url) {
   constexpr std::string_view kBefore = "/serviceAccounts/";
   const size_t at = url.rfind(kBefore);
@@ -166,7 +167,7 @@ Status ReadKind(const FileJson& json, int depth, CredentialFile& file) {
 }
 
 Result<CredentialFile> FileOf(const FileJson& json, int depth) {
-  // The file says how deep it nests; the stack must not.
+  // The file determines the nesting depth, so the stack needs a bound.
   if (depth > kImpersonationDepthMax) {
     return InvalidArgumentError(
         "too many source_credentials within each other");

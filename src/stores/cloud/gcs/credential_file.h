@@ -1,9 +1,10 @@
 // The JSON files of Google's application-default credentials.
 //
 // Thread-safety: values and pure functions. Units: none.
-// Errors: InvalidArgument (no JSON, a member missing, a token endpoint that is
-// neither https nor this machine), Unimplemented (a kind that is not supported,
-// by its name). No message holds a value of the file but e-mails and kinds.
+// Errors: InvalidArgument (not JSON, a missing member, a token endpoint that is
+// neither https nor on this machine), Unimplemented (an unsupported kind, which
+// the message names). Messages contain no values from the file except e-mails
+// and kinds.
 #pragma once
 
 #include <map>
@@ -18,12 +19,12 @@ namespace holdfast {
 
 inline constexpr size_t kCredentialFileBytesMax = 256 << 10;
 
-// The place of an external account's own token.
+// Where an external account's own token is stored.
 struct SubjectTokenSource {
   std::string file;  // or:
   std::string url;
   std::map<std::string, std::string> url_headers;
-  std::string json_field;  // "": the whole text is the token
+  std::string json_field;  // "": the token is the entire text
 };
 
 struct CredentialFile {
@@ -35,13 +36,14 @@ struct CredentialFile {
   };
   Kind kind = Kind::kServiceAccount;
   std::string token_url;
-  std::string project;  // whom to bill: quota_project_id, else project_id
-  std::string account;  // e-mail; "" where the file does not say
+  std::string project;  // to bill: quota_project_id, else project_id
+  std::string account;  // e-mail; "" if the file has none
 
   // kServiceAccount.
   std::string private_key;
   std::string private_key_id;
-  // kAuthorizedUser; of kExternalAccount id and secret, where it has them.
+  // kAuthorizedUser; kExternalAccount has the id and the secret only
+  // optionally.
   std::string client_id;
   std::string client_secret;
   std::string refresh_token;
@@ -50,7 +52,7 @@ struct CredentialFile {
   std::string subject_token_type;
   std::string workforce_user_project;
   SubjectTokenSource subject;
-  // For kImpersonated; for kExternalAccount "" without one.
+  // For kImpersonated; for kExternalAccount "" if it impersonates nobody.
   std::string impersonation_url;
   std::vector<std::string> delegates;
   std::shared_ptr<const CredentialFile> source;  // kImpersonated

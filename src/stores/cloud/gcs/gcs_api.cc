@@ -40,8 +40,8 @@ Status GcsApi::Begin() {
     if (has_project_) return Status();
   }
   std::string project = settings_.user_project;
-  // The project of the credentials is asked for only when it is needed, since
-  // that may ask a metadata server.
+  // The credentials' project is looked up only when it is needed, since that
+  // may involve a request to a metadata server.
   if (project.empty() && requester_pays_) {
     HF_ASSIGN_OR_RETURN(const GcsIdentity identity, credentials_->Identity());
     project = identity.project;
@@ -93,9 +93,9 @@ bool GcsApi::IsOurServer(std::string_view url) const {
          url.substr(settings_.endpoint.size()).starts_with('/');
 }
 
-// An upload's own address may be at another server, which must not get the
-// token. The client may destroy a request late, on its own thread, so the
-// closure owns nothing.
+// An upload's address may be on another server, which must not get the token.
+// The client may destroy a request late, on its own thread, so the closure owns
+// nothing.
 void GcsApi::Authorize(HttpRequest& request) const {
   const bool with_token = IsOurServer(request.url);
   request.prepare = [with_token,
@@ -132,8 +132,7 @@ std::vector<Result<HttpResponse>> GcsApi::SendAll(
   auto answers = client_->SendAll(requests);
   for (size_t i = 0; i < answers.size(); ++i) {
     if (answers[i].ok()) clock_.Note(answers[i]->headers);
-    // 401: the token may have been revoked before it expired. It is renewed
-    // once.
+    // 401: the token may have been revoked before it expired. Renew it once.
     if (!answers[i].ok() || answers[i]->status != 401 || token->empty()) {
       continue;
     }

@@ -1,9 +1,9 @@
-// GcsApi: requests to one bucket's JSON API, with credentials, the project that
-// pays, and one more attempt with fresh credentials where they are refused.
+// GcsApi: requests to one bucket's JSON API, with credentials and the paying
+// project, sent once more with fresh credentials if they are refused.
 //
 // Thread-safety: any thread. Ownership: shares the client and the credentials.
 // Units: nanoseconds since 1970. Errors: those of HttpClient::Send and
-// GcsCredentials::Get, with the action and the object's URL in front.
+// GcsCredentials::Get, prefixed with the action and the object's URL.
 #pragma once
 
 #include <memory>
@@ -23,14 +23,15 @@
 
 namespace holdfast {
 
-// Parameters of a query: name and value, escaped when the URL is made.
+// Parameters of a query: name and value, which are escaped when the URL is
+// built.
 using GcsParameters = std::vector<std::pair<std::string_view, std::string>>;
 
 // The purpose of a request, for messages.
 struct GcsAction {
   std::string_view verb;        // "read"
   std::string_view key;         // "" for the bucket
-  std::string_view permission;  // that it needs
+  std::string_view permission;  // that the request needs
 };
 
 class GcsApi {
@@ -44,8 +45,8 @@ class GcsApi {
   GcsCredentials& credentials() const { return *credentials_; }
   std::string UrlOf(std::string_view key) const;  // "gs://bucket/key"
 
-  // Finds the credentials and, where the requester pays, the project: before
-  // the first URL is made.
+  // Finds the credentials and, if the requester pays, the project. Call it
+  // before building any URL.
   Status Begin();
 
   // "/storage/v1/b/<bucket>/o/<key>", escaped.
@@ -54,17 +55,18 @@ class GcsApi {
   std::string BucketPath() const;
   // "/storage/v1/b/<bucket>/o"
   std::string ObjectsPath() const;
-  // `path` with its query and the paying project; without the endpoint.
+  // `path` with its query and the paying project, but without the endpoint.
   std::string PathWith(const std::string& path,
                        const GcsParameters& parameters) const;
   std::string Url(const std::string& path,
                   const GcsParameters& parameters) const;
 
-  // A request whose answer has at most so many bytes.
+  // A request whose answer has at most `answer_bytes_max` bytes.
   static HttpRequest Request(std::string_view method, std::string url,
                              uint64_t answer_bytes_max = 1 << 20);
   Result<HttpResponse> Send(HttpRequest request, const GcsAction& action);
-  // For requests that JSON answers with status 200: sends, and parses it.
+  // For requests that are answered with JSON and status 200: sends the request
+  // and parses the answer.
   template <typename Parse>
   auto Ask(HttpRequest request, const GcsAction& action, Parse parse)
       -> decltype(parse(std::string_view())) {
@@ -81,18 +83,18 @@ class GcsApi {
     auto parsed = parse(answer.body.view());
     return parsed.ok() ? std::move(parsed) : Context(action, parsed.status());
   }
-  // All at once; in the order of the requests.
-  // Failures have no action in front.
+  // Sends all requests concurrently; results are in the order of the requests.
+  // Failures are not prefixed with an action.
   std::vector<Result<HttpResponse>> SendAll(std::span<HttpRequest> requests);
 
-  // The meaning of an answer other than a success.
+  // The Status for an answer other than a success.
   Status Error(const GcsAction& action, const HttpResponse& answer) const;
   Status Error(const GcsAction& action, int status,
                std::string_view body) const;
-  // A failure that is not the server's, with the action in front.
+  // Prefixes a failure that is not the server's with the action.
   Status Context(const GcsAction& action, const Status& status) const;
 
-  // The time of the last answer's Date; 0 without one.
+  // The time in the last answer's Date; 0 before the first.
   int64_t server_time_ns() const { return clock_.now_ns(); }
 
  private:
@@ -107,7 +109,7 @@ class GcsApi {
   ServerClock clock_;
   mutable std::mutex mutex_;
   bool has_project_ = false;  // guarded by mutex_
-  std::string project_;       // guarded by mutex_; who pays
+  std::string project_;       // the paying project; guarded by mutex_
 };
 
 }  // namespace holdfast

@@ -46,7 +46,7 @@ std::optional<std::string_view> BoundaryOf(std::string_view content_type) {
   return std::nullopt;
 }
 
-// Reads the call's number from "<response-7>" or "response-7".
+// Extracts the call's index from "<response-7>" or "response-7".
 std::optional<size_t> CallOfContentId(std::string_view value) {
   const size_t at = value.rfind("response-");
   if (at == std::string_view::npos) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<size_t> CallOfContentId(std::string_view value) {
   return static_cast<size_t>(*number);
 }
 
-// Removes the part's own headers, up to its empty line, from `part`.
+// Removes the part's own headers, up to the empty line, from `part`.
 std::optional<size_t> TakePartHeaders(std::string_view& part) {
   std::optional<size_t> call;
   while (!part.empty()) {
@@ -71,7 +71,7 @@ std::optional<size_t> TakePartHeaders(std::string_view& part) {
   return call;
 }
 
-// Reads "HTTP/1.1 204 No Content", headers, an empty line, the body.
+// Parses "HTTP/1.1 204 No Content", headers, an empty line and the body.
 std::optional<GcsBatchAnswer> InnerAnswer(std::string_view text) {
   const std::string_view line = TakeLine(text);
   if (!StartsWithNoCase(line, "HTTP/") || line.find(' ') > line.size()) {

@@ -1,8 +1,8 @@
 // Batches: many calls of the JSON API in one multipart/mixed request.
 //
 // Thread-safety: pure functions. Units: calls, at most kGcsBatchCallsMax.
-// Errors: DataLoss (an answer that is not such a batch, or does not answer each
-// call once).
+// Errors: DataLoss (an answer that is not a batch, or does not answer each call
+// exactly once).
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,14 @@ struct GcsBatchBody {
 
 struct GcsBatchAnswer {
   int status = 0;
-  std::string_view body;  // within the batch's answer
+  std::string_view body;  // points into the batch's answer
 };
 
-// One DELETE a path: "/storage/v1/b/bucket/o/name?…", escaped.
+// One DELETE per path: "/storage/v1/b/bucket/o/name?…", escaped.
 GcsBatchBody MakeDeleteBatch(std::span<const std::string> paths);
 
-// One answer for each call. They may come in any order: their Content-ID tells.
+// Returns one answer per call. They may come in any order, identified by their
+// Content-ID.
 Result<std::vector<GcsBatchAnswer>> ParseGcsBatch(std::string_view content_type,
                                                   std::string_view body,
                                                   size_t call_count);

@@ -117,7 +117,7 @@ Result<ListPage> GcsBucket::List(const ListRequest& request) {
           GcsApi::Request("GET", api_->Url(api_->ObjectsPath(), parameters),
                           kListAnswerBytesMax),
           action, ParseGcsListPage));
-  // A server that ignores the prefix would make us delete or read strangers'
+  // If a server ignored the prefix, we would delete or read other users'
   // objects.
   for (const ObjectEntry& object : page.objects) {
     if (!object.key.starts_with(request.prefix)) {
@@ -134,7 +134,7 @@ Result<ListPage> GcsBucket::List(const ListRequest& request) {
   return page;
 }
 
-// The bucket's location; "" when the credentials may not ask
+// The bucket's location; "" when the credentials lack the permission for it
 // (storage.buckets.get).
 std::string GcsBucket::Location() {
   const GcsAction action = {"look at", "", "storage.buckets.get"};

@@ -1,13 +1,13 @@
-// GcsBucket: a Bucket on Google Cloud Storage, by its JSON API.
+// GcsBucket: a Bucket on Google Cloud Storage, through its JSON API.
 //
 // Versions are generations. Credentials are the application-default ones
-// (token_source.h), endpoint and payer come from options and environment
-// (gcs_settings.h). Uploads are resumable ones (gcs_upload.h): parts in order,
-// and a condition of Finish is looked at just before, not by the server.
-// Unfinished uploads cannot be listed on this store: ListUploads is empty, and
-// they expire by themselves after a week.
+// (token_source.h); endpoint and payer come from the options and the
+// environment (gcs_settings.h). Uploads are resumable ones (gcs_upload.h):
+// parts are sent in order, and a condition of Finish is checked just before the
+// last request, not by the server. Unfinished uploads cannot be listed on this
+// store: ListUploads is empty, and they expire after a week.
 //
-// Thread-safety, units, errors: of stores/cloud/bucket.h. No message holds a
+// Thread-safety, units, errors: of stores/cloud/bucket.h. No message contains a
 // token, a key, or an upload's address.
 #pragma once
 
@@ -21,10 +21,10 @@
 
 namespace holdfast {
 
-// No I/O. InvalidArgument for a bucket's name or an endpoint that cannot be.
+// No I/O. InvalidArgument for an invalid bucket name or endpoint.
 Result<std::shared_ptr<Bucket>> OpenGcsBucket(const std::string& bucket,
                                               const RemoteOptions& options);
-// Uses another environment than the process's.
+// Like OpenGcsBucket, with another environment than the process's.
 Result<std::shared_ptr<Bucket>> OpenGcsBucketIn(const std::string& bucket,
                                                 const RemoteOptions& options,
                                                 const Environment& environment);

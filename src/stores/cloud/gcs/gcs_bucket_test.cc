@@ -71,7 +71,7 @@ TEST_F(GcsBucketTest, AConditionalPutWhoseAnswerIsLostKnowsItself) {
   EXPECT_EQ(fake_.Count("insert"), 2);
 }
 
-// The same bytes from a rival are not a success of ours.
+// The same bytes from a rival do not count as our success.
 TEST_F(GcsBucketTest, ARivalWithTheSameBytesIsStillARival) {
   ASSERT_TRUE(
       PutText(*bucket_, "rival/marker", "same", Condition::Absent()).ok());
@@ -116,8 +116,8 @@ TEST_F(GcsBucketTest, ALongCopyGoesOnWithItsToken) {
 
 TEST_F(GcsBucketTest, APartKeptInPiecesIsSentOn) {
   const std::string text = Pattern(bucket_->part_bytes(0) + 3'000'000, 5);
-  // For the first part: a piece that is not a multiple of the unit, one that
-  // is, and nothing at all; for the last part a piece.
+  // The server keeps, of the first part: a piece that is not a multiple of the
+  // unit, one that is, and nothing at all; of the last part: a piece.
   fake_.Tell("persist", R"({"bytes":[300000,1048576,0,16777216,1000000]})");
   const Status status = Upload("parts/pieces", text);
   ASSERT_TRUE(status.ok()) << status.ToString();
@@ -143,7 +143,7 @@ TEST_F(GcsBucketTest, APartThatTheServerNeverTakesEnds) {
   EXPECT_EQ(fake_.Count("cancel"), 1);
 }
 
-// Sizes around the edges of parts, the last of them empty or whole.
+// Sizes near the boundaries of parts, with a last part that is empty or full.
 TEST_F(GcsBucketTest, AnyNumberOfPartsMakesTheObject) {
   const uint64_t part = bucket_->part_bytes(0);
   for (const uint64_t size :
@@ -193,7 +193,7 @@ TEST_F(GcsBucketTest, DeletesGoInBatchesAndAloneWhereThereAreNone) {
     ASSERT_TRUE(PutText(*bucket_, keys.back(), "x").ok());
   }
   fake_.Tell("reset", "{}");
-  // Three batches; some calls within them are throttled and go again.
+  // Three batches; some calls in them are throttled and repeated.
   fake_.Tell("throttle",
              R"({"method":"delete","status":429,"count":3,"skip":5})");
   const Status status = bucket_->DeleteAll(keys);
@@ -228,7 +228,7 @@ TEST_F(GcsBucketTest, WhoMayReadButNotListIsTold) {
   EXPECT_EQ(page.status().code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(page.status().message()),
               HasSubstr("grant storage.objects.list"));
-  // An absent object cannot be told from a forbidden one.
+  // A missing object looks the same as a forbidden one.
   EXPECT_EQ(bucket_->Head("only/absent").status().code(),
             StatusCode::kPermissionDenied);
 }

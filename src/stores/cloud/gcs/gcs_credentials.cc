@@ -60,7 +60,7 @@ Result<GcsCredentials::SourcePointer> GcsCredentials::Source() {
     if (source_ != nullptr) return source_;
   }
   HF_ASSIGN_OR_RETURN(TokenSource source, finder_());
-  // A token sent over plain HTTP can be read by anybody on the way.
+  // A token sent over plain HTTP can be read by anyone on the network path.
   if (plain_http_ && !source.is_test_token && source.kind != "anonymous") {
     return FailedPreconditionError(
         "the endpoint is plain http on another machine: no token of " +

@@ -1,11 +1,12 @@
-// GcsCredentials: access tokens, found where Google's tools look, kept fresh.
+// GcsCredentials: access tokens, found where Google's tools look, and kept
+// fresh.
 //
-// Nothing is read or asked before the first Get. A token is fetched anew by one
-// thread some minutes before it expires, while others go on with the old one;
-// when hardly any time is left all wait.
+// Nothing is read or requested before the first Get. Some minutes before a
+// token expires, one thread fetches a new one while others continue with the
+// old one; when hardly any time is left, all threads wait.
 // Thread-safety: any thread. Units: nanoseconds since 1970.
 // Errors: those of token_source.h; FailedPrecondition where a real token would
-// go over plain http to another machine.
+// be sent over plain http to another machine.
 #pragma once
 
 #include <memory>
@@ -17,12 +18,12 @@
 
 namespace holdfast {
 
-// For people: never holds a secret.
+// For display: never contains a secret.
 struct GcsIdentity {
   std::string kind;     // "service account", "anonymous", …
   std::string account;  // e-mail, where known
   std::string where;    // where the credentials were found
-  std::string project;  // whom to bill, where the credentials say
+  std::string project;  // to bill, if the credentials say
 
   // "service account a@b from GOOGLE_APPLICATION_CREDENTIALS (/key.json)"
   std::string Text() const;
@@ -32,15 +33,16 @@ class GcsCredentials {
  public:
   using Finder = std::function<Result<TokenSource>()>;
 
-  // `plain_http`: tokens go over plain http to another machine, which only a
-  // token for testing may.
+  // `plain_http` means that tokens are sent over plain http to another machine,
+  // which is allowed only for a testing token.
   GcsCredentials(Finder finder, bool plain_http, UnixClock clock);
 
-  // "Bearer …", or "" to send none. May wait for the network.
+  // "Bearer …", or "" to send no token. May wait for the network.
   Result<std::string> Get();
   // The token last fetched, "" before the first; never waits.
   std::string Current() const;
-  // The server refused `stale`: fetches anew, unless that was done already.
+  // The server refused `stale`: fetches a new token, unless another caller did
+  // already.
   Result<std::string> Renew(const std::string& stale);
   // May wait for the network, but fetches no token.
   Result<GcsIdentity> Identity();

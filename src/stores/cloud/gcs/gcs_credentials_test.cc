@@ -27,8 +27,8 @@ using SecretJson = nlohmann::json;
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 
-// An RSA key of the test's own: the private half in PEM, the public one as the
-// fake wants it.
+// The test's own RSA key: the private half in PEM, the public half in the form
+// that the fake needs.
 struct TestKey {
   std::string pem;
   std::string modulus_hex;
@@ -111,7 +111,7 @@ class GcsCredentialsTest : public testing::Test {
            ":generateAccessToken";
   }
 
-  // A bucket with credentials in a file, and not as an emulator.
+  // A bucket with credentials in a file, not treated as an emulator.
   std::shared_ptr<Bucket> Open(std::map<std::string, std::string> values) {
     values.emplace("TENSORSTORE_GCS_HTTP_URL", fake_.url());
     auto bucket =
@@ -241,7 +241,7 @@ TEST_F(GcsCredentialsTest, RealTokensDoNotGoOverPlainHttpToOthers) {
   EXPECT_EQ(fake_.Count("tokens"), 0);
 }
 
-// Every failure on the way, none of which may tell a secret.
+// Every failure along the way; no message may contain a secret.
 TEST_F(GcsCredentialsTest, NoMessageTellsASecret) {
   std::vector<SecretJson> files;
   SecretJson wrong = User();
@@ -278,7 +278,7 @@ TEST_F(GcsCredentialsTest, NoMessageTellsASecret) {
     EXPECT_THAT(access.ok() ? access->credentials : access.status().ToString(),
                 Not(HasSubstr("SECRET")));
   }
-  // A server that shouts the token back.
+  // A server that repeats the token in its answer.
   HttpTestServer parrot([](const TestRequest& request) {
     const auto value = FindHeader(request.headers, "authorization");
     const SecretJson error = {
@@ -297,14 +297,14 @@ TEST_F(GcsCredentialsTest, NoMessageTellsASecret) {
       testing::AllOf(HasSubstr("no rights for"), Not(HasSubstr("SECRET"))));
 }
 
-// This machine's clock is an hour slow; the token endpoint's Date tells.
+// This machine's clock is an hour slow; the token endpoint's Date reveals that.
 TEST_F(GcsCredentialsTest, AWrongClockIsMendedByTheServers) {
   std::vector<int64_t> issued;
   HttpTestServer server([&](const TestRequest& request) {
     const size_t begin = request.body.find('.') + 1;
     const std::string claims =
         request.body.substr(begin, request.body.find('.', begin) - begin);
-    // "iat" of the claims, which are url-safe base64.
+    // Decodes "iat" from the claims, which are url-safe base64.
     std::string text(claims.size(), '\0');
     std::string padded = claims;
     for (char& c : padded) c = c == '-' ? '+' : c == '_' ? '/' : c;
@@ -339,7 +339,7 @@ TEST_F(GcsCredentialsTest, AWrongClockIsMendedByTheServers) {
   EXPECT_EQ(issued, (std::vector<int64_t>{784111777 - 3600, 784111777}));
 }
 
-// Tokens by number, on a clock that the test moves.
+// Hands out numbered tokens, on a clock that the test moves.
 struct FakeTokens {
   std::atomic<int64_t> now_ns{1'000 * kSecondNs};
   std::atomic<int> fetch_count{0};

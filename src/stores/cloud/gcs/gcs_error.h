@@ -1,5 +1,5 @@
-// The meaning of answers of Google Cloud Storage other than successes, in words
-// that say what to do.
+// Turns failed answers of Google Cloud Storage into messages that say what to
+// do.
 //
 // Thread-safety: pure functions. Units: none.
 #pragma once
@@ -19,7 +19,7 @@ struct GcsCallName {
   std::string_view identity;    // whose credentials: "service account a@b (…)"
 };
 
-// REQUIRES: the answer's status is no 2xx.
+// REQUIRES: the answer's status is not 2xx.
 Status GcsError(const GcsCallName& call, const HttpResponse& answer);
 Status GcsError(const GcsCallName& call, int http_status,
                 std::string_view body);

@@ -39,7 +39,7 @@ Status CheckOrder(const ListPage& page) {
   const auto later = [](const ObjectEntry& a, const ObjectEntry& b) {
     return a.key >= b.key;
   };
-  // Bucket promises this order, and readers search by it.
+  // Bucket guarantees this order, and readers search by it.
   if (std::adjacent_find(page.objects.begin(), page.objects.end(), later) !=
       page.objects.end()) {
     return DataLossError("the objects of a list are not in order");
@@ -133,7 +133,7 @@ GcsRefusal ParseGcsRefusal(std::string_view body) {
   }
   const auto error = json.find("error");
   if (error == json.end()) return refusal;
-  if (error->is_string()) {  // as OAuth's endpoints have it
+  if (error->is_string()) {  // the form of OAuth's endpoints
     refusal.reason = CleanServerText(error->get<std::string>(), 80);
     refusal.message = CleanServerText(StringMember(json, "error_description"),
                                       kMessageBytesMax);

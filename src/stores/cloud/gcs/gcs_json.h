@@ -1,9 +1,9 @@
-// The answers of Google Cloud Storage, from JSON to structs.
+// Parses the JSON answers of Google Cloud Storage into structs.
 //
 // Thread-safety: pure functions. Units: bytes; nanoseconds since 1970.
-// Errors: DataLoss (an answer that is not JSON, lacks a member that it must
-// have, or has a malformed number), without the answer's text: it may hold
-// anything.
+// Errors: DataLoss (an answer that is not JSON, lacks a required member, or has
+// a malformed number); messages leave out the answer's text, since it may
+// contain anything.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace holdfast {
 
-// A conditional write leaves its id under this key of the custom metadata, so
-// that a write whose answer was lost is known again.
+// A conditional write stores its id under this key of the custom metadata, so
+// that a write whose answer was lost can be recognised.
 inline constexpr std::string_view kGcsWriteIdKey = "holdfast-write-id";
 
 struct GcsObject {
@@ -28,28 +28,28 @@ struct GcsObject {
 
 struct GcsRewrite {
   bool is_done = false;
-  std::string token;  // for the next call; "" when done
-  GcsObject object;   // when done
+  std::string token;  // for the next call; "" when finished
+  GcsObject object;   // set when finished
 };
 
-// An error answer's own words.
+// The reason and message of an error answer.
 struct GcsRefusal {
-  std::string reason;   // "notFound", "conditionNotMet"; "" when it has none
+  std::string reason;   // "notFound", "conditionNotMet"; "" if it has none
   std::string message;  // one line, at most 400 bytes
 };
 
 Result<GcsObject> ParseGcsObject(std::string_view json);
-// Objects must be in the order of their keys.
+// DataLoss unless objects are in the order of their keys.
 Result<ListPage> ParseGcsListPage(std::string_view json);
 Result<GcsRewrite> ParseGcsRewrite(std::string_view json);
-// The location in a bucket's answer, in lower case ("europe-west4"); "" when it
+// The location in a bucket's answer, in lower case ("europe-west4"); "" if it
 // is missing.
 std::string ParseGcsLocation(std::string_view json);
-// Takes any body: JSON in Google's form, or plain text.
+// Accepts any body: JSON in Google's form, or plain text.
 GcsRefusal ParseGcsRefusal(std::string_view body);
 
-// Control characters become spaces; what looks like a token of Google's is
-// taken out; at most `byte_count_max` bytes.
+// Replaces control characters by spaces, removes anything that looks like a
+// token of Google's, and cuts the text to `byte_count_max` bytes.
 std::string CleanServerText(std::string_view text, size_t byte_count_max);
 
 }  // namespace holdfast

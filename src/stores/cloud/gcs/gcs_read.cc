@@ -92,7 +92,7 @@ class GcsReads final : public RangeServer {
     return Changed(request);
   }
 
-  // The server's hash is that of the whole object.
+  // The server's hash covers the complete object.
   Status CheckBytes(const GetRequest& request, const HttpResponse& answer,
                     std::string_view bytes,
                     uint64_t total_bytes) const override {
@@ -107,7 +107,7 @@ class GcsReads final : public RangeServer {
 
   Result<GetResult> OtherAnswer(RangeGet& read, HttpResponse& answer) override {
     const GetRequest& request = *read.request;
-    // 304: the object with this generation is gone.
+    // 304: the object with this generation no longer exists.
     const bool is_gone =
         answer.status == 412 || answer.status == 404 || answer.status == 304;
     if (!request.version.empty() && is_gone) return Changed(request);

@@ -1,4 +1,4 @@
-// Reading objects of Google Cloud Storage: ranges, whole objects, metadata.
+// Reads objects of Google Cloud Storage: ranges, complete objects, metadata.
 //
 // Thread-safety, units, errors: of stores/cloud/bucket.h.
 #pragma once
@@ -17,8 +17,8 @@ namespace holdfast {
 
 Result<GcsObject> GcsHead(GcsApi& api, std::string_view key);
 
-// A read to an object's end takes `get_bytes_max` in its first request and
-// what is left in more, of the same generation.
+// A read to an object's end requests `get_bytes_max` bytes first, and then the
+// rest from the same generation.
 std::vector<Result<GetResult>> GcsGet(GcsApi& api,
                                       std::span<const GetRequest> requests,
                                       uint64_t get_bytes_max,

@@ -1,7 +1,9 @@
-// Where Google Cloud Storage is and who pays, from options and environment.
+// The address of Google Cloud Storage and the paying project, from options and
+// environment.
 //
-// Thread-safety: values and pure functions but for the environment they read.
-// Errors: InvalidArgument (a bucket's name or an endpoint that cannot be).
+// Thread-safety: values and pure functions, except for the environment they
+// read.
+// Errors: InvalidArgument (an invalid bucket name or endpoint).
 #pragma once
 
 #include <string>
@@ -16,21 +18,22 @@ namespace holdfast {
 struct GcsSettings {
   std::string endpoint;         // "https://storage.googleapis.com", no '/' last
   std::string endpoint_source;  // "option", "STORAGE_EMULATOR_HOST", "Google's"
-  std::string user_project;     // "": none named
+  std::string user_project;     // "": no project is named
   bool is_emulator = false;     // by STORAGE_EMULATOR_HOST
 };
 
-// Endpoint: the option, STORAGE_EMULATOR_HOST (a host or a URL),
-// TENSORSTORE_GCS_HTTP_URL, https://storage.<GOOGLE_CLOUD_UNIVERSE_DOMAIN>.
-// User project: the option; where the requester pays also
-// GOOGLE_CLOUD_QUOTA_PROJECT and GOOGLE_CLOUD_PROJECT.
+// The endpoint comes from the first of: the option, STORAGE_EMULATOR_HOST (a
+// host or a URL), TENSORSTORE_GCS_HTTP_URL,
+// https://storage.<GOOGLE_CLOUD_UNIVERSE_DOMAIN>. The user project comes from
+// the option; if the requester pays, also from GOOGLE_CLOUD_QUOTA_PROJECT and
+// GOOGLE_CLOUD_PROJECT.
 Result<GcsSettings> ReadGcsSettings(const RemoteOptions& options,
                                     const Environment& environment);
 
 Status CheckGcsBucketName(std::string_view bucket);
 // 1 to 1024 bytes of UTF-8 without line ends.
 Status CheckGcsKey(std::string_view key);
-// https, or a host that is this machine: where a secret may be sent.
+// True for https, or for this machine: a secret may be sent there.
 bool IsSafeForSecrets(std::string_view url);
 
 }  // namespace holdfast

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kIdleRoundCountMax = 4;  // without a byte of progress
 
-// The bytes from `skip` on.
+// The bytes after the first `skip` bytes.
 std::vector<std::string_view> PiecesFrom(
     std::span<const std::string_view> pieces, uint64_t skip) {
   std::vector<std::string_view> rest;
@@ -32,8 +32,8 @@ std::string TotalText(std::optional<uint64_t> total) {
   return total ? std::to_string(*total) : "*";
 }
 
-// Reads how many bytes are kept from "bytes=0-262143"; absent for any other
-// text.
+// Parses the number of persisted bytes from "bytes=0-262143"; nullopt for any
+// other text.
 std::optional<uint64_t> PersistedBytes(std::string_view text) {
   for (const std::string_view start : {"bytes=0-", "bytes 0-", "0-"}) {
     if (!text.starts_with(start)) continue;
@@ -141,7 +141,8 @@ Result<std::string> GcsUpload::Finish(const Condition& condition) {
                                    ": the upload is not whole");
   }
   const std::string_view last = last_part_;
-  // All fits into one part: a single PUT, whose condition the server checks.
+  // Everything fits into one part: a single PUT, whose condition the server
+  // checks.
   if (session_url_.empty()) {
     is_over_ = true;
     return GcsPut(*api_, key_, {&last, 1}, condition);
@@ -166,7 +167,7 @@ void GcsUpload::Abort() {
   is_over_ = true;
   HttpRequest request = GcsApi::Request("DELETE", session_url_);
   request.deadline = std::chrono::seconds(10);
-  // Best effort: the server forgets the session in a week.
+  // Best effort: the server drops the session after a week.
   (void)api_->Send(std::move(request), Action());
 }
 
@@ -223,7 +224,7 @@ Status GcsUpload::SendChunk(std::span<const std::string_view> pieces,
   uint64_t at = begin;
   for (int idle_count = 0; idle_count < kIdleRoundCountMax;) {
     auto step = SendFrom(at, pieces, total);
-    // The answer may have been lost, though the bytes arrived.
+    // The bytes may have arrived although the answer was lost.
     if (step.status().code() == StatusCode::kUnavailable) step = Ask(total);
     if (!step.ok()) return step.status();
     if (step->object && is_last) {
@@ -242,7 +243,7 @@ Status GcsUpload::SendChunk(std::span<const std::string_view> pieces,
       sent_bytes_ = end;
       return Status();
     }
-    // Chunks begin at multiples of the unit; the server ignores bytes it
+    // Chunks begin at multiples of the unit; the server ignores bytes that it
     // already has.
     const uint64_t next =
         step->persisted / kGcsChunkUnitBytes * kGcsChunkUnitBytes;

@@ -1,13 +1,14 @@
-// GcsUpload: an object written in parts by one resumable upload, one after the
-// other. (Google's store has no parallel parts in its JSON API.)
+// GcsUpload: an object written in parts by one resumable upload, one part after
+// the other. (Google's JSON API has no parallel parts.)
 //
-// The session starts with the first part that is not the last; an object of one
-// part is a plain write. The last part is kept until Finish and completes the
-// object, so a condition can be looked at just before. The session's address
-// is a secret (whoever has it may upload) and is in no message.
-// A server may keep only the front of a part: the rest is sent again. After a
-// lost answer it is asked how much it has. A session that nobody finishes
-// cannot be listed; it expires by itself after a week.
+// The session starts with the first part that is not the last; an object with a
+// single part is a plain write. The last part is kept until Finish and
+// completes the object, so a condition can be checked just before. The
+// session's address is a secret (anyone who has it may upload) and appears in
+// no message.
+// A server may keep only the beginning of a part; the rest is then sent again.
+// After a lost answer the server is asked how much it has. An unfinished
+// session cannot be listed; it expires after a week.
 //
 // Thread-safety: one thread at a time. Ownership: shares the api.
 // Units: bytes. Errors: of stores/cloud/bucket.h.
@@ -27,12 +28,12 @@
 
 namespace holdfast {
 
-// All chunks but an object's last are a multiple of this.
+// Every chunk but an object's last is a multiple of this size.
 inline constexpr uint64_t kGcsChunkUnitBytes = 256 << 10;
 
 class GcsUpload : public Upload {
  public:
-  // REQUIRES: the key is a good one; part_bytes is a multiple of the unit.
+  // REQUIRES: the key is valid; part_bytes is a multiple of the unit.
   GcsUpload(std::shared_ptr<GcsApi> api, std::string key, uint64_t part_bytes);
   ~GcsUpload() override;
 
@@ -42,7 +43,7 @@ class GcsUpload : public Upload {
   void Abort() override;
 
  private:
-  struct Step;  // what the server said to a chunk or question
+  struct Step;  // the server's answer to a chunk or query
   GcsAction Action() const;
   Status Start();
   Status SendChunk(std::span<const std::string_view> pieces, bool is_last);
@@ -57,7 +58,7 @@ class GcsUpload : public Upload {
   const uint64_t part_bytes_;
   std::string session_url_;  // "": not started
   uint64_t next_index_ = 0;
-  uint64_t sent_bytes_ = 0;  // by the parts before
+  uint64_t sent_bytes_ = 0;  // by the previous parts
   uint32_t crc_;             // of all parts
   std::string last_part_;
   bool has_last_part_ = false;

@@ -39,13 +39,13 @@ uint32_t CrcOf(std::span<const std::string_view> pieces) {
 }
 
 bool MayBeOurs(const HttpResponse& answer, const Condition& condition) {
-  // A conditional write that was sent twice may have failed on its own first
-  // success.
+  // A conditional write that was sent twice may have failed because its first
+  // attempt succeeded.
   return condition.kind != Condition::Kind::kNone && answer.status == 412 &&
          answer.attempt_count > 1;
 }
 
-// Returns the generation when the object there is the one of this write.
+// Returns the generation if the current object is the one from this write.
 std::optional<std::string> FindOurs(GcsApi& api, std::string_view key,
                                     const std::string& write_id) {
   const auto object = GcsHead(api, key);
@@ -106,8 +106,8 @@ Result<std::string> PutIf(GcsApi& api, std::string_view key,
   return FinishPut(api, key, pieces, answer);
 }
 
-// Without a condition an absent object is ok. With one, a version that is not
-// there is an error, unless our own lost first attempt deleted it.
+// Without a condition a missing object is ok. With one, a missing version is an
+// error, unless our own first attempt, whose answer was lost, deleted it.
 Status FinishDelete(GcsApi& api, std::string_view key,
                     const Condition& condition, const HttpResponse& answer) {
   if (answer.status == 200 || answer.status == 204) return Status();
@@ -136,7 +136,7 @@ HttpRequest DeleteRequest(const GcsApi& api, std::string_view key,
       "DELETE", api.Url(api.ObjectPath(key), ConditionParameters(condition)));
 }
 
-// Deletes each key by a request of its own, all at once.
+// Deletes each key by its own request, all concurrently.
 Status DeleteOneByOne(GcsApi& api, std::span<const std::string> keys) {
   std::vector<HttpRequest> requests;
   for (const std::string& key : keys) {
@@ -158,12 +158,12 @@ bool IsPassing(int status) {
   return status == 401 || status == 408 || status == 429 || status >= 500;
 }
 
-// The results of one batch's answer for its keys. Keys that may go better by
-// themselves are put into `again`.
+// Evaluates one batch's answer for its keys. Keys that may succeed individually
+// are added to `again`.
 Status FinishBatch(GcsApi& api, std::span<const std::string> keys,
                    const HttpResponse& answer,
                    std::vector<std::string>& again) {
-  // Emulators have no batches, and some batches come back in pieces.
+  // Emulators do not support batches, and some batch answers are malformed.
   const auto parts =
       answer.status == 200
           ? ParseGcsBatch(

@@ -1,9 +1,9 @@
-// Writing whole objects of Google Cloud Storage in one request, deleting and
-// copying them.
+// Writes complete objects of Google Cloud Storage in one request, and deletes
+// and copies them.
 //
-// A write under a condition carries an id of its own in the object's metadata:
-// when it fails for its condition after having been sent more than once, the id
-// tells whether it was our own first attempt that won.
+// A conditional write carries its own id in the object's metadata: when the
+// condition fails after the write was sent more than once, the id shows whether
+// our own first attempt had succeeded.
 // Thread-safety, units, errors: of stores/cloud/bucket.h.
 #pragma once
 
@@ -17,10 +17,10 @@
 
 namespace holdfast {
 
-// "ifGenerationMatch", where the condition asks for it.
+// "ifGenerationMatch", if the condition needs it.
 GcsParameters ConditionParameters(const Condition& condition);
 
-// The new generation.
+// Returns the new generation.
 Result<std::string> GcsPut(GcsApi& api, std::string_view key,
                            std::span<const std::string_view> pieces,
                            const Condition& condition);
@@ -28,11 +28,11 @@ Result<std::string> GcsCopy(GcsApi& api, std::string_view source,
                             std::string_view target, const Condition& condition,
                             const std::string& source_version);
 Status GcsDelete(GcsApi& api, std::string_view key, const Condition& condition);
-// Deletes in batches; returns the first failure, after all have been tried.
+// Deletes in batches. Tries all keys, then returns the first failure.
 Status GcsDeleteAll(GcsApi& api, std::span<const std::string> keys);
 
-// DataLoss when what the server stored has another size or crc32c (absent: not
-// told) than what was sent.
+// DataLoss when what the server stored differs in size or crc32c (if it reports
+// one) from what was sent.
 Status CheckStored(const GcsApi& api, std::string_view key, uint64_t got_bytes,
                    std::string_view got_crc32c, uint64_t sent_bytes,
                    uint32_t sent_crc32c);

@@ -19,7 +19,7 @@ struct FreeOpenSsl {
 };
 using PrivateKey = std::unique_ptr<EVP_PKEY, FreeOpenSsl>;
 
-// An encrypted key fails instead of asking on the terminal.
+// Makes an encrypted key fail instead of prompting on the terminal.
 int NoPassword(char*, int, int, void*) { return -1; }
 
 PrivateKey ReadPrivateKey(const std::string& pem) {
@@ -50,7 +50,7 @@ Result<std::string> SignSha256(EVP_PKEY* key, std::string_view text) {
   return signature;
 }
 
-// As JWTs have it: without padding.
+// The form that JWTs use: without padding.
 std::string Base64Url(std::string_view bytes) {
   std::string text = UrlSafeBase64(bytes);
   while (text.ends_with('=')) text.pop_back();

@@ -1,8 +1,9 @@
-// JWTs signed with RS256 (RFC 7515, 7518): how a service account proves itself.
+// JWTs signed with RS256 (RFC 7515, 7518), with which a service account proves
+// its identity.
 //
 // Thread-safety: pure functions. Units: seconds since 1970.
-// Errors: InvalidArgument (a key that is no RSA private key in PEM, or needs a
-// password). No message holds anything of the key.
+// Errors: InvalidArgument (a key that is not an RSA private key in PEM, or
+// needs a password). No message contains any part of the key.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ using TokenJson = nlohmann::json;
 constexpr uint64_t kTokenSecondsMax = 7 * 24 * 3600;
 constexpr size_t kTokenBytesMax = 16 << 10;
 
-// A token goes into a header, which it must not end.
+// A token becomes part of a header, so it must not contain a line end.
 bool IsHeaderText(std::string_view text) {
   for (const char c : text) {
     if (c <= 0x20 || c == 0x7f) return false;

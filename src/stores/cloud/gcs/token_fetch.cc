@@ -1,4 +1,4 @@
-// Fetching tokens over HTTP.
+// Fetches tokens over HTTP.
 #include <cerrno>
 #include <chrono>
 
@@ -95,7 +95,7 @@ Result<std::string> ReadSubjectFile(const std::string& path) {
   return PermissionDeniedError("read " + path + ": it cannot be opened");
 }
 
-// One set of credentials and what it needs to ask for tokens.
+// One set of credentials, with what is needed to request tokens.
 class FileFetcher {
  public:
   FileFetcher(std::shared_ptr<const CredentialFile> file,
@@ -131,7 +131,8 @@ class FileFetcher {
         TokenPost(file_->token_url, "application/x-www-form-urlencoded", body));
   }
 
-  // The server's time, by its Date header, when it is far from this machine's.
+  // The server's time from its Date header, if it differs much from this
+  // machine's.
   static std::optional<int64_t> OtherClock(const HttpResponse& answer,
                                            int64_t now_s) {
     const auto server_s =
@@ -146,8 +147,8 @@ class FileFetcher {
     const int64_t now_ns = clock_();
     const int64_t now_s = now_ns / kNsPerSecond;
     HF_ASSIGN_OR_RETURN(HttpResponse answer, SendAssertion(scope, now_s));
-    // The assertion may be refused because this machine's clock is wrong: it is
-    // sent once more with the server's time.
+    // The assertion may have been refused because this machine's clock is
+    // wrong, so it is sent once more with the server's time.
     if (answer.status == 400 || answer.status == 401) {
       const auto server_s = OtherClock(answer, now_s);
       if (server_s) {

@@ -62,7 +62,8 @@ Result<HttpResponse> AskMetadata(HttpClient& client, const std::string& base,
   return client.Send(request);
 }
 
-// Absent when no metadata server answers, or one that is not Google's.
+// Nullopt when no metadata server answers, or the one that answers is not
+// Google's.
 std::optional<TokenSource> SourceOfMachine(
     const Environment& environment, const std::shared_ptr<HttpClient>& client,
     const UnixClock& clock) {

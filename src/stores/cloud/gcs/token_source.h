@@ -1,12 +1,12 @@
-// Where access tokens come from: one function for each kind of credentials.
+// Sources of access tokens: one function for each kind of credentials.
 //
-// Thread-safety: a source may be asked by one thread at a time. Ownership: a
-// source keeps the client and what it was made of alive.
+// Thread-safety: one thread at a time may use a source. Ownership: a source
+// keeps alive the client and whatever else it was made from.
 // Units: nanoseconds since 1970.
-// Errors: PermissionDenied (refused; the message says by whom and why, and
-// what to do), InvalidArgument (a file without credentials), Unavailable
-// (an endpoint that does not answer), DataLoss (an answer without a token).
-// No message holds a token, a key or an assertion.
+// Errors: PermissionDenied (refused; the message says by what and why, and what
+// to do), InvalidArgument (a file without credentials), Unavailable (an
+// endpoint that does not answer), DataLoss (an answer without a token). No
+// message contains a token, a key or an assertion.
 #pragma once
 
 #include <cstdint>
@@ -33,33 +33,33 @@ struct TokenSource {
   std::string where;    // "GOOGLE_APPLICATION_CREDENTIALS (/home/…/key.json)"
   std::string kind;     // "service account", "anonymous", …
   std::string account;  // e-mail, where known
-  std::string project;  // whom to bill, where the credentials say
+  std::string project;  // to bill, if the credentials say
   bool is_test_token = false;  // may go over plain http
   TokenFetch fetch;
 };
 
 TokenFetch FetchFromFile(std::shared_ptr<const CredentialFile> file,
                          std::shared_ptr<HttpClient> client, UnixClock clock);
-// `base`: "http://metadata.google.internal", without '/' last.
+// `base` is "http://metadata.google.internal", without a trailing '/'.
 TokenFetch FetchFromMetadataServer(std::string base,
                                    std::shared_ptr<HttpClient> client,
                                    UnixClock clock);
 
-// Takes the first of: anonymous (asked for), GOOGLE_AUTH_TOKEN_FOR_TESTING,
+// Uses the first of: anonymous (if requested), GOOGLE_AUTH_TOKEN_FOR_TESTING,
 // nothing for an emulator, GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the
-// metadata server. Otherwise anonymous, and `where` lists the places looked at.
-// Existing but useless credentials are an error: nothing else is tried. Asks
-// the metadata server, which may take 3 seconds where no such server exists.
+// metadata server. Otherwise anonymous, and `where` lists the places that were
+// tried. Credentials that exist but are unusable are an error; nothing else is
+// tried. Looking for the metadata server may take 3 seconds where none exists.
 Result<TokenSource> FindTokenSource(const Environment& environment,
                                     bool anonymous, bool is_emulator,
                                     const std::shared_ptr<HttpClient>& client,
                                     const UnixClock& clock);
 
-// Reads the answer of a token endpoint. `now_ns` is when it was asked.
+// Parses the answer of a token endpoint. `now_ns` is the time of the request.
 Result<GcsToken> ParseTokenAnswer(std::string_view json, int64_t now_ns);
-// Reads the answer of generateAccessToken.
+// Parses the answer of generateAccessToken.
 Result<GcsToken> ParseImpersonationAnswer(std::string_view json);
-// The token in the text that a file or URL of a workload identity holds.
+// The token in the text from a workload identity's file or URL.
 Result<std::string> ParseSubjectToken(std::string_view text,
                                       const std::string& json_field);
 

@@ -21,13 +21,13 @@ namespace {
 constexpr int kPageCountMax = 10'000;
 constexpr uint64_t kPageBytesMax = uint64_t{64} << 20;
 
-// A commit, and how its files are read.
+// A commit's files and the bucket that reads them.
 struct HubCommit {
   HubFiles files;
   std::shared_ptr<Bucket> bucket;
 };
 
-// False where the same question may have another answer soon.
+// False if the same request may soon have a different answer.
 bool IsLasting(const Status& status) {
   return status.code() != StatusCode::kUnavailable &&
          status.code() != StatusCode::kDeadlineExceeded &&
@@ -102,8 +102,8 @@ std::string HubBucket::TokenInWords() const {
              : "the token is that of " + settings_.token_source;
 }
 
-// The hub says in a header what it means; the bare statuses are ambiguous, so
-// that nobody learns which private repositories there are.
+// The hub states the reason in a header; the status codes are ambiguous, so
+// that they do not reveal which private repositories exist.
 Status HubBucket::Refusal(const HttpResponse& answer) const {
   const std::string where = "open " + root_ + ": ";
   const std::string_view code =
@@ -188,7 +188,7 @@ Result<HubCommit> HubBucket::AskForCommit() {
     HF_ASSIGN_OR_RETURN(std::string target, ResolveUrl(page, next));
     HF_ASSIGN_OR_RETURN(const Url from, ParseUrl(page));
     HF_ASSIGN_OR_RETURN(const Url to, ParseUrl(target));
-    // The token goes along.
+    // The token is sent along.
     if (OriginOf(from) != OriginOf(to)) {
       return DataLossError(context + ": its next page is on another server");
     }
@@ -210,7 +210,7 @@ HubBucket::MaybeCommit HubBucket::Commit() {
     commit_ = std::make_shared<const HubCommit>(*std::move(asked));
     return *commit_;
   }
-  // Many ask at once; a refusal is not asked for again and again.
+  // Many threads may ask concurrently; a refused request is not repeated.
   if (IsLasting(asked.status())) commit_ = asked.status();
   return asked.status();
 }
@@ -231,7 +231,7 @@ Result<ObjectEntry> HubBucket::Head(std::string_view key) {
   return EntryOf(*commit, key);
 }
 
-// The request for the web server, whose versions are not the hub's.
+// The request for the web server, which uses other versions than the hub.
 Result<GetRequest> HubBucket::ToAsk(const HubCommit& commit,
                                     const GetRequest& request) const {
   HF_ASSIGN_OR_RETURN(const ObjectEntry file, EntryOf(commit, request.key));
@@ -274,7 +274,7 @@ std::vector<Result<GetResult>> HubBucket::Get(
       requests.size(), Result<GetResult>(InternalError("not asked")));
   const MaybeCommit commit = Commit();
   std::vector<GetRequest> asked;
-  std::vector<size_t> indexes;  // of `asked` in `requests`
+  std::vector<size_t> indexes;  // positions of `asked` in `requests`
   for (size_t i = 0; i < requests.size(); ++i) {
     Result<GetRequest> to_ask =
         commit.ok() ? ToAsk(**commit, requests[i]) : commit.status();
@@ -297,7 +297,7 @@ std::vector<Result<GetResult>> HubBucket::Get(
 Result<ListPage> HubBucket::List(const ListRequest& request) {
   HF_ASSIGN_OR_RETURN(const auto commit, Commit());
   const HubFiles& files = commit->files;
-  // A token is the key or prefix that the page before ended with.
+  // A token is the key or prefix with which the previous page ended.
   const std::string& after =
       request.page_token.empty() ? request.start_after : request.page_token;
   const auto count_max =
@@ -322,7 +322,7 @@ Result<ListPage> HubBucket::List(const ListRequest& request) {
       ++file;
       continue;
     }
-    // Past all keys of the directory: no text that names one has this byte.
+    // Past all keys of the directory: no UTF-8 key contains this byte.
     const std::string prefix = key.substr(0, end + request.delimiter.size());
     page.prefixes.push_back(prefix);
     last = prefix + "\xff";

@@ -1,20 +1,20 @@
-// HubBucket: one revision of a repository of a model hub, for reading.
+// HubBucket: read-only access to one revision of a repository on a model hub.
 //
-// The first use asks which commit the revision is, and lists its files; all
-// that follows is of that commit, by its number, so that a push meanwhile
-// changes nothing. Keys are the paths of files; a version is the hash that git
-// or its large file storage has of the content. Files are read by ranges from
-// where the hub redirects to, which gets no token, and an answer of another
-// size than the listed one is DataLoss. Nothing is written.
+// The first use asks which commit the revision is, and lists the commit's
+// files; everything after that reads this commit by its hash, so a push
+// meanwhile changes nothing. Keys are the paths of files; a version is the hash
+// of the content in git or in its large file storage. Files are read by ranges
+// from the server that the hub redirects to, which gets no token; an answer
+// whose size differs from the listed one is DataLoss. Nothing is written.
 //
-// A revision that is asked for again is the same commit as long as the bucket
+// A revision that is requested again is the same commit as long as the bucket
 // lives (stores/place/bucket_registry.h).
 //
 // Thread-safety: any thread. Ownership: owns its connections. Units: bytes.
 // Errors: as in bucket.h. NotFound (no such repository, revision or file),
 // PermissionDenied (a gated repository, a refused token), FailedPrecondition
-// (HF_HUB_OFFLINE is set), DataLoss (answers that make no sense), each with
-// what to do; Unimplemented for writes.
+// (HF_HUB_OFFLINE is set), DataLoss (invalid answers), each with advice;
+// Unimplemented for writes.
 #pragma once
 
 #include <memory>
@@ -26,8 +26,8 @@
 
 namespace holdfast {
 
-// `root`: "hf://org/model@revision". InvalidArgument for anything else. Reads
-// the environment and the file of the token, and asks nobody.
+// `root` is like "hf://org/model@revision"; anything else is InvalidArgument.
+// Reads the environment and the token file, and makes no requests.
 Result<std::shared_ptr<Bucket>> OpenHubBucket(
     const std::string& root, const RemoteOptions& options,
     const Environment& environment = ProcessEnvironment());

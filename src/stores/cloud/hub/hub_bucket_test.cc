@@ -26,7 +26,8 @@ constexpr std::string_view kTree =
         {"type": "file", "oid": "g3", "size": 1, "path": "sub/c"},
         {"type": "file", "oid": "g4", "size": 0, "path": "sub.d"}])";
 
-// A hub with one repository, and the server of large files that it leads to.
+// A hub with one repository, and the server for large files that it redirects
+// to.
 struct HubBucketTest : testing::Test {
   std::map<std::string, TestAnswer> answers;  // of the hub, by target
   HttpTestServer files{[](const TestRequest& request) {
@@ -34,7 +35,7 @@ struct HubBucketTest : testing::Test {
     answer.status = 206;
     answer.body = "0123456789";
     answer.headers = {{"Content-Range", "bytes 0-9/10"}};
-    // No token may come here.
+    // No token may be sent here.
     if (FindHeader(request.headers, "authorization")) answer.status = 400;
     return answer;
   }};
@@ -151,7 +152,7 @@ TEST_F(HubBucketTest, ARevisionIsAskedForOnce) {
   EXPECT_TRUE(Get(*bucket, {.key = "a.npz", .version = "l1"}).ok());
   EXPECT_EQ(Get(*bucket, {.key = "a.npz", .version = "l2"}).status().code(),
             StatusCode::kDataLoss);
-  // A commit is known without asking.
+  // A commit hash needs no request.
   const auto by_commit = Opened("hf://org/m@" + kCommit);
   const size_t before = hub.requests().size();
   EXPECT_TRUE(by_commit->List({}).ok());

@@ -1,11 +1,11 @@
-// The hub's cache on this machine: which directory holds a snapshot of a
-// repository, as huggingface_hub keeps it.
+// The hub's cache on this machine: finds the directory that holds a snapshot of
+// a repository, as huggingface_hub stores it.
 //
 //   <cache>/models--org--model/refs/main            a commit
 //   <cache>/models--org--model/snapshots/<commit>/  links to ../../blobs/…
 //
-// Thread-safety: reads the file system. Errors: none; a directory that is
-// missing, or is not as it should be, does not count as a snapshot.
+// Thread-safety: reads the file system. Errors: none; a missing or malformed
+// directory does not count as a snapshot.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace holdfast {
 
-// The absolute path of the snapshot; "" without one. It may lack files that the
+// The absolute path of the snapshot, or "". It may lack files that the
 // repository has.
 std::string FindHubSnapshot(const std::string& cache_directory,
                             const HubName& name);

@@ -41,7 +41,7 @@ Status AddEntry(const nlohmann::json& entry, HubFiles& files) {
                        std::to_string(kHubFileCountMax) + " files");
 }
 
-// Takes what is before `end`, or all of it, off the text.
+// Removes the text before `end`, or all of it, and returns that.
 std::string_view TakeUpTo(char end, std::string_view& text) {
   const size_t at = text.find(end);
   const std::string_view taken = text.substr(0, at);

@@ -1,7 +1,6 @@
-// The listing of a repository by the hub's API: its files at a commit, page by
-// page.
+// A repository's listing by the hub's API: its files at a commit, page by page.
 //
-// Nothing that a server says is trusted: paths, sizes and pages are checked and
+// Nothing from the server is trusted: paths, sizes and pages are checked and
 // counted.
 // Thread-safety: pure functions. Units: bytes.
 // Errors: DataLoss (a malformed answer).
@@ -30,7 +29,7 @@ Status AddTreePage(std::string_view text, HubFiles& files);
 // "sha" of api/…/revision/<revision>.
 Result<std::string> CommitOfRevision(std::string_view text);
 
-// The target of rel="next" in a Link header (RFC 8288); "": none.
+// The target of rel="next" in a Link header (RFC 8288), or "".
 std::string NextOfLink(std::string_view link);
 
 }  // namespace holdfast

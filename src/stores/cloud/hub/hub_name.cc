@@ -21,7 +21,8 @@ Status BadName(std::string_view root, std::string_view why) {
       "org");
 }
 
-// As the hub allows them: no "..", no "--", which the cache's folders use.
+// The characters that the hub allows; no "..", and no "--", which the cache's
+// folders use.
 bool IsPartOfId(std::string_view part) {
   const auto is_good = [](char c) {
     const char lower = LowerCase(c);

@@ -1,12 +1,13 @@
-// HubName: which repository of a model hub a URL names, and which revision.
+// HubName: the repository of a model hub that a URL names, and the revision.
 //
 //   hf://org/model[@revision]            a model
 //   hf://datasets/org/name[@revision]    also spaces/
 //
-// A revision is a branch, a tag or a whole commit; slashes in it are written as
-// %2F, but for refs/pr/N and refs/convert/NAME. Without one it is "main".
+// A revision is a branch, a tag or a full commit hash; slashes in it are
+// written as %2F, except in refs/pr/N and refs/convert/NAME. The default is
+// "main".
 //
-// Thread-safety: pure functions. Errors: InvalidArgument with what is wrong.
+// Thread-safety: pure functions. Errors: InvalidArgument saying what is wrong.
 #pragma once
 
 #include <string>
@@ -21,14 +22,13 @@ struct HubName {
   std::string id;               // "org/model"
   std::string revision = "main";
 
-  // "datasets/org/name", and for a model only its id: as in URLs of pages.
+  // "datasets/org/name", or just the id for a model: as in URLs of pages.
   std::string page() const;
   // "models--org--model".
   std::string cache_folder() const;
 };
 
-// `root` is a URL without the path of a file (UrlRoot,
-// stores/storage/url_path.h).
+// `root` is a URL without a file's path (UrlRoot, stores/storage/url_path.h).
 Result<HubName> ParseHubRoot(std::string_view root);
 
 // 40 hexadecimal digits in lower case.

@@ -25,7 +25,7 @@ std::string WithHome(std::string path, const Environment& environment) {
   return environment("HOME") + path.substr(1);
 }
 
-// "" where there is no home.
+// "" if there is no home directory.
 std::string HubHome(const Environment& environment) {
   const std::string home = environment("HF_HOME");
   if (!home.empty()) return WithHome(home, environment);

@@ -1,9 +1,9 @@
-// HubSettings: where the hub is, who asks, and where its files are kept on this
-// machine, read from the environment as huggingface_hub reads it.
+// HubSettings: the hub's address, the user's token and the location of the
+// cache on this machine, read from the environment as huggingface_hub reads it.
 //
 // Thread-safety: reads the environment. Errors: InvalidArgument (HF_ENDPOINT is
-// not an address), FailedPrecondition (a token that cannot be one); a token is
-// in no message.
+// not a valid address), FailedPrecondition (an impossible token); no message
+// contains a token.
 #pragma once
 
 #include <string>
@@ -16,22 +16,23 @@
 namespace holdfast {
 
 struct HubSettings {
-  std::string endpoint;      // HF_ENDPOINT; without a slash at its end
+  std::string endpoint;      // HF_ENDPOINT, without a trailing slash
   std::string token;         // "": none
   std::string token_source;  // "HF_TOKEN", the path of a file, or "none"
 
   HttpHeaders headers() const;
 };
 
-// The token: HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token.
+// The token comes from HF_TOKEN, else from the file HF_TOKEN_PATH or
+// HF_HOME/token.
 Result<HubSettings> ReadHubSettings(const RemoteOptions& options,
                                     const Environment& environment);
 
-// HF_HUB_OFFLINE: nothing may be asked of the network.
+// True if HF_HUB_OFFLINE is set: no network request is allowed.
 bool IsHubOffline(const Environment& environment);
 
-// HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub. "": there is
-// no home.
+// HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub. "" if there is
+// no home directory.
 std::string HubCacheDirectory(const Environment& environment);
 
 }  // namespace holdfast

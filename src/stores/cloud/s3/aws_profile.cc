@@ -29,7 +29,7 @@ bool IsComment(std::string_view trimmed) {
   return trimmed.empty() || trimmed[0] == '#' || trimmed[0] == ';';
 }
 
-// Turns "profile x" with any space between into "profile x"; "x" stays.
+// Turns "profile x" with any spacing into "profile x"; leaves "x" as it is.
 std::string NormalSectionName(std::string_view name) {
   std::string normal;
   for (const char c : TrimSpaces(name)) {
@@ -49,7 +49,7 @@ Status IniError(const std::string& path, size_t line_number,
                               ": " + std::string(what));
 }
 
-// Returns "" when there is no such file.
+// Returns "" if the file does not exist.
 Result<std::string> ReadConfigFile(const std::string& path) {
   std::string text;
   const int error = ReadSmallFile(path, kConfigBytesMax, text);
@@ -110,7 +110,7 @@ Result<IniFile> ParseIni(std::string_view text, const std::string& path) {
     }
     const size_t equals = trimmed.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      if (is_indented) continue;  // the rest of a long value
+      if (is_indented) continue;  // continues a long value
       return IniError(path, line_number, "not of the form key = value");
     }
     const std::string key = LowerCase(TrimSpaces(trimmed.substr(0, equals)));

@@ -1,9 +1,9 @@
-// AwsConfig: what Amazon's environment variables and shared files say.
+// AwsConfig: the settings in Amazon's environment variables and shared files.
 //
 // Thread-safety: an AwsConfig is immutable after ReadAwsConfig. Units: none.
-// Errors: InvalidArgument (a file that is no INI file, with its line; a
-// profile that is asked for and does not exist), PermissionDenied. Values of
-// the credentials file never appear in a message.
+// Errors: InvalidArgument (a file that is not an INI file, with its line; a
+// requested profile that does not exist), PermissionDenied. Values of the
+// credentials file never appear in a message.
 #pragma once
 
 #include <functional>
@@ -20,9 +20,10 @@ namespace holdfast {
 using IniSection = std::map<std::string, std::string, std::less<>>;
 using IniFile = std::map<std::string, IniSection, std::less<>>;
 
-// Section headers, `key = value`, comments (# and ; at the start of a line, or
-// after a space). Indented lines below an empty value make `key.sub = value`.
-// Later sections of one name add to earlier ones. `path` is for messages.
+// Parses section headers, `key = value`, and comments (# and ; at the start of
+// a line, or after a space). Indented lines below an empty value make `key.sub
+// = value`. Later sections of the same name add to earlier ones. `path` is for
+// messages.
 Result<IniFile> ParseIni(std::string_view text, const std::string& path);
 
 struct AwsSetting {
@@ -32,12 +33,12 @@ struct AwsSetting {
 
 class AwsConfig {
  public:
-  // The variable, or "".
+  // The variable's value, or "".
   std::string Variable(const std::string& name) const {
     return environment(name);
   }
-  // A key of the chosen profile, or of a named one: of the credentials file,
-  // else of the config file. Absent when in neither.
+  // A key of the chosen or a named profile, from the credentials file, else
+  // from the config file. Nullopt if neither has it.
   std::optional<AwsSetting> Profile(std::string_view key) const {
     return Profile(profile, key);
   }
@@ -45,10 +46,10 @@ class AwsConfig {
                                     std::string_view key) const;
   bool HasProfile(std::string_view name) const;
 
-  // AWS_REGION, AWS_DEFAULT_REGION, the profile's.
+  // AWS_REGION, AWS_DEFAULT_REGION, or the profile's region.
   std::optional<AwsSetting> Region() const;
   // AWS_ENDPOINT_URL_<SERVICE>, AWS_ENDPOINT_URL, the profile's services
-  // section, its endpoint_url; absent when none, or when
+  // section, or its endpoint_url. Nullopt if none of these is set, or if
   // AWS_IGNORE_CONFIGURED_ENDPOINT_URLS or the profile says to ignore them.
   std::optional<AwsSetting> Endpoint(std::string_view service) const;
 
@@ -59,11 +60,11 @@ class AwsConfig {
   IniFile config, credentials;
 };
 
-// "true" and "1", as Amazon's tools read a flag.
+// True for "true" and "1", the values that Amazon's tools accept for a flag.
 bool IsTrueSetting(std::string_view text);
 
-// `profile`: "" for AWS_PROFILE, else "default". Files that do not exist are
-// empty ones.
+// If `profile` is "", uses AWS_PROFILE, else "default". Missing files count as
+// empty.
 Result<AwsConfig> ReadAwsConfig(const std::string& profile,
                                 const Environment& environment);
 

@@ -32,7 +32,7 @@ struct Pipe {
   int ends[2] = {-1, -1};
 };
 
-// Reads `reader` up to its end.
+// Reads from `reader` until its end.
 Result<std::string> ReadOutput(int reader,
                                std::chrono::steady_clock::time_point deadline) {
   std::string output;
@@ -125,11 +125,11 @@ Result<std::string> RunCredentialProcess(std::string_view command,
     return PermissionDeniedError(what +
                                  ": cannot be run: " + std::strerror(error));
   }
-  // Our copy of the writing end would keep the pipe open after the child's end.
+  // Our copy of the writing end would keep the pipe open after the child exits.
   pipe.CloseWriter();
   const Result<std::string> output =
       ReadOutput(pipe.ends[0], std::chrono::steady_clock::now() + deadline);
-  // A child that did not end in time is killed before it is waited for.
+  // A child that did not finish in time is killed before it is waited for.
   if (!output.ok()) kill(child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

@@ -1,11 +1,11 @@
-// Runs the program of a profile's credential_process and takes what it prints.
+// Runs the program of a profile's credential_process and returns its output.
 //
-// Its standard error is the caller's, so that it can ask for a code; nothing it
-// prints is in any message.
+// Its standard error is the caller's, so that it can ask for a code; no message
+// contains any of its output.
 // Thread-safety: any thread. Units: bytes, seconds.
-// Errors: InvalidArgument (quotes that do not close, an empty command),
-// PermissionDenied (it cannot be run, or ends with a failure),
-// DeadlineExceeded, DataLoss (it prints more than 1 MiB).
+// Errors: InvalidArgument (unclosed quotes, an empty command), PermissionDenied
+// (it cannot be run, or fails), DeadlineExceeded, DataLoss (it prints more than
+// 1 MiB).
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,8 @@
 
 namespace holdfast {
 
-// Splits at spaces, with 'single' and "double" quotes and backslashes, as a
-// shell would; expands nothing.
+// Splits at spaces as a shell would, with 'single' and "double" quotes and
+// backslashes; expands nothing.
 Result<std::vector<std::string>> SplitCommand(std::string_view command);
 
 Result<std::string> RunCredentialProcess(std::string_view command,

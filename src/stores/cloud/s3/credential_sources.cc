@@ -25,7 +25,7 @@ constexpr milliseconds kContainerDeadline{5'000};
 constexpr std::chrono::seconds kProcessDeadline{60};
 constexpr std::string_view kContainerHost = "http://169.254.170.2";
 
-// The first line of a token file, without its end.
+// The first line of a token file, without its line end.
 Result<std::string> ReadTokenFile(const std::string& path) {
   std::string token;
   const int error = ReadSmallFile(path, kTokenBytesMax, token);
@@ -162,8 +162,8 @@ Result<AwsCredentials> ContainerCredentials(const Environment& environment,
   std::string url = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   if (!relative.empty()) url = std::string(kContainerHost) + relative;
   HF_ASSIGN_OR_RETURN(const Url parts, ParseUrl(url));
-  // The variable could otherwise send the container's token to any host in the
-  // clear.
+  // Otherwise the variable could send the container's token to any host
+  // unencrypted.
   if (parts.scheme != "https" && !IsLocalHost(parts.host)) {
     return PermissionDeniedError(
         "AWS_CONTAINER_CREDENTIALS_FULL_URI: " + RedactUrl(url) +
@@ -200,7 +200,7 @@ Result<AwsCredentials> InstanceCredentials(const Environment& environment,
                       MetadataEndpoint(environment));
   const std::string source = "instance metadata " + RedactUrl(endpoint);
   HttpRequest request;
-  // IMDSv2: first a session token, by PUT, which a naive proxy does not
+  // IMDSv2 first requests a session token by PUT, which a naive proxy does not
   // forward.
   request.method = "PUT";
   request.url = endpoint + "/latest/api/token";

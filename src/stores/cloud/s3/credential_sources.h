@@ -1,11 +1,12 @@
-// The single places that credentials come from, beyond files and environment:
-// STS, a container's endpoint, the instance's metadata, a program.
+// The sources of credentials beyond files and environment: STS, a container's
+// endpoint, the instance's metadata, a program.
 //
-// Each call asks anew and waits for the answer. Thread-safety: any thread.
-// Ownership: `client` is borrowed for the call. Units: nanoseconds since 1970.
-// Errors: PermissionDenied (refused, with STS's code and words), Unavailable
-// (nobody answers), DataLoss (not the answer that is documented),
-// InvalidArgument. No token, secret or body is in a message.
+// Each call makes a new request and waits for the answer. Thread-safety: any
+// thread. Ownership: `client` is borrowed for the call. Units: nanoseconds
+// since 1970.
+// Errors: PermissionDenied (refused, with STS's code and message), Unavailable
+// (no answer), DataLoss (not the documented answer), InvalidArgument. No
+// message contains a token, a secret or a body.
 #pragma once
 
 #include <string>
@@ -18,11 +19,11 @@ namespace holdfast {
 
 struct AssumeRole {
   std::string endpoint;  // STS's, "https://sts.eu-west-1.amazonaws.com"
-  std::string region;    // to sign for
+  std::string region;    // to sign the request for
   std::string role_arn;
   std::string session_name;
   std::string external_id;       // "": none
-  std::string duration_seconds;  // "": STS's own
+  std::string duration_seconds;  // "": STS's default
   std::string token_file;        // of a web identity
 };
 
@@ -30,16 +31,18 @@ struct AssumeRole {
 Result<AwsCredentials> AssumeRoleWithKeys(const AssumeRole& role,
                                           const AwsKeys& keys,
                                           HttpClient& client);
-// Assumes the role with the token in role.token_file, read anew at each call.
+// Assumes the role with the token in role.token_file, which is read on each
+// call.
 Result<AwsCredentials> AssumeRoleWithToken(const AssumeRole& role,
                                            HttpClient& client);
 
-// AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, and the
-// AWS_CONTAINER_AUTHORIZATION_TOKEN(_FILE) to send with it.
+// Uses AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, and sends the
+// AWS_CONTAINER_AUTHORIZATION_TOKEN(_FILE) with the request.
 Result<AwsCredentials> ContainerCredentials(const Environment& environment,
                                             HttpClient& client);
 
-// Version 2 of the metadata service: a token first, then the role's keys.
+// Uses version 2 of the metadata service: requests a token, then the role's
+// keys.
 Result<AwsCredentials> InstanceCredentials(const Environment& environment,
                                            HttpClient& client);
 

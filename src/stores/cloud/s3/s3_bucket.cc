@@ -23,8 +23,8 @@ constexpr size_t kDeleteKeysMax = 1000;
 constexpr size_t kSinglesAtOnceMax = 1000;
 constexpr int kListEntriesMax = 1000;
 
-// Base64 of the MD5, which batches of deletes must carry; "" where OpenSSL has
-// no MD5 (FIPS).
+// Base64 of the MD5 that delete batches must carry; "" where OpenSSL has no MD5
+// (FIPS).
 std::string ContentMd5(std::string_view body) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned digest_bytes = 0;
@@ -99,7 +99,7 @@ class S3Bucket : public Bucket {
   Result<BucketAccess> Access() override;
 
  private:
-  // The keys of a batch that remain, to be deleted one by one.
+  // The keys of a batch that must still be deleted one by one.
   Result<std::vector<std::string>> LeftOfBatch(
       const S3Request& request, const Result<HttpResponse>& answer,
       std::span<const std::string> keys);
@@ -157,7 +157,7 @@ Result<std::vector<std::string>> S3Bucket::LeftOfBatch(
                                 status == 400 ||
                                 (status == 404 && error.code != "NoSuchBucket");
   if (knows_no_batches) {
-    // Remembered: the next call sends no batch to this server.
+    // Remember this, so that the next call sends no batch to this server.
     has_batches_ = false;
     return std::vector<std::string>(keys.begin(), keys.end());
   }
@@ -228,8 +228,7 @@ Result<std::vector<UnfinishedUpload>> S3Bucket::ListUploads(
   std::string key_marker, id_marker;
   for (;;) {
     S3Request request("listing uploads", "GET");
-    // Keys are asked for unescaped: Ceph escapes them on request and does not
-    // say so.
+    // Requests unescaped keys: Ceph escapes them on request without saying so.
     request.query = {{"prefix", std::string(prefix)}, {"uploads", ""}};
     if (!key_marker.empty()) {
       request.query.emplace_back("key-marker", key_marker);
@@ -241,7 +240,7 @@ Result<std::vector<UnfinishedUpload>> S3Bucket::ListUploads(
       if (upload.key.starts_with(prefix)) uploads.push_back(std::move(upload));
     }
     if (page.next_key.empty()) return uploads;
-    // A page that repeats would loop for ever.
+    // A repeated page would loop forever.
     if (page.next_key == key_marker && page.next_upload_id == id_marker) {
       return DataLossError(where + ": the server gives the same page again");
     }
@@ -270,8 +269,8 @@ Result<std::shared_ptr<Bucket>> OpenS3Bucket(const std::string& bucket,
   HF_ASSIGN_OR_RETURN(S3Settings settings,
                       MakeS3Settings(bucket, options, config));
   auto client = std::make_shared<HttpClient>(options.http);
-  // Missing credentials are reported by the first request, as any refusal is,
-  // so that opening a URL asks nobody.
+  // Missing credentials are reported by the first request, like any refusal, so
+  // that opening a URL makes no requests.
   auto source = FindCredentialSource(config, options.anonymous, client);
   if (!source.ok()) {
     if (source.status().code() != StatusCode::kPermissionDenied) {

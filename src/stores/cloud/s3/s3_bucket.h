@@ -1,16 +1,15 @@
 // S3Bucket: a Bucket on Amazon S3 or a server that speaks its protocol.
 //
-// Requests are signed with Signature V4 (sigv4.h) by credentials found where
-// Amazon's own tools look (s3_credentials.h); endpoint, region and style come
-// from the options, the environment and the shared files (s3_settings.h).
-// Three mistakes are mended by asking again, once each: a wrong region (the
+// Requests are signed with Signature V4 (sigv4.h), using credentials found
+// where Amazon's own tools look (s3_credentials.h); endpoint, region and style
+// come from the options, the environment and the shared files (s3_settings.h).
+// Three problems are fixed by one more request each: a wrong region (the
 // bucket's is learnt from the answer), a wrong clock (the server's is learnt),
-// and a session token that has expired (credentials are fetched anew).
-// An object's version is its ETag without quotes.
+// and an expired session token (new credentials are fetched). An object's
+// version is its ETag without quotes.
 //
-// Thread-safety, units, errors: of stores/cloud/bucket.h. No message holds more
-// of the credentials than where they were found and the last 4 characters of
-// the key id.
+// Thread-safety, units, errors: of stores/cloud/bucket.h. Messages reveal only
+// where the credentials were found and the last 4 characters of the key id.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +22,9 @@
 
 namespace holdfast {
 
-// No I/O but reading the shared files; InvalidArgument for a bucket name or an
-// endpoint that cannot be, Unimplemented for directory buckets ("--x-s3") and
-// access point ARNs.
+// No I/O but reading the shared files; InvalidArgument for an invalid bucket
+// name or endpoint, Unimplemented for directory buckets ("--x-s3") and access
+// point ARNs.
 Result<std::shared_ptr<Bucket>> OpenS3Bucket(const std::string& bucket,
                                              const RemoteOptions& options);
 

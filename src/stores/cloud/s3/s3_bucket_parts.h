@@ -1,5 +1,5 @@
-// A bucket on a connection that was made elsewhere, for tests with credentials,
-// clocks and clients of their own.
+// A bucket on an existing connection, for tests with their own credentials,
+// clocks and clients.
 //
 // Thread-safety: as Bucket. Ownership: shares the connection. Errors: none.
 #pragma once

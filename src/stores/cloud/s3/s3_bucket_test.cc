@@ -66,7 +66,7 @@ class S3BucketTest : public testing::Test {
         settings, source, std::make_shared<HttpClient>(options),
         [] { return kClockSeconds * 1'000'000'000; }));
   }
-  // Answers in turn; the last again and again.
+  // Sends these answers in turn, and repeats the last one.
   void ServeInTurn(std::vector<TestAnswer> answers) {
     Serve([answers](const TestRequest& request) {
       const size_t last = answers.size() - 1;
@@ -162,7 +162,7 @@ TEST_F(S3BucketTest, AnswersThatWereNotAskedForAreDataLoss) {
   const Status ignored = read({200, {}, "0123456789"}, {2, 3});
   EXPECT_EQ(ignored.code(), StatusCode::kDataLoss);
   EXPECT_THAT(ignored.ToString(), HasSubstr("the server ignores ranges"));
-  // An answer of exactly the wanted bytes is good, whatever its status.
+  // An answer with exactly the wanted bytes is accepted, whatever its status.
   EXPECT_TRUE(read({200, {}, "abc"}, {0, 3}).ok());
   EXPECT_TRUE(read({200, right, "cde"}, {2, 3}).ok());
   for (const char* range : {"bytes 3-5/10", "bytes 2-5/10", "bytes 2-4/*",
@@ -289,7 +289,7 @@ TEST_F(S3BucketTest, ExpiredTokensAreRenewedOnce) {
 
 TEST_F(S3BucketTest, TokensThatStayExpiredAreAnErrorWithoutThem) {
   Serve([](const TestRequest& request) {
-    // It repeats what it was sent.
+    // The server repeats what it was sent.
     return TestAnswer{.status = 400,
                       .body = "<Error><Code>ExpiredToken</Code><Message>" +
                               HeaderOf(request, "x-amz-security-token") + " " +
@@ -342,7 +342,7 @@ TEST_F(S3BucketTest, ConditionsThatDoNotHold) {
             StatusCode::kResourceExhausted);
 }
 
-// A server that acts on a write and loses its first answer.
+// A server that performs a write but loses its first answer.
 struct LosesAnAnswer {
   std::mutex mutex;
   std::string write_id;  // of the existing object
@@ -367,7 +367,7 @@ TEST_F(S3BucketTest, AWriteWhoseAnswerWasLostIsFoundAgain) {
   const auto version = PutOf("x", Condition::Absent());
   ASSERT_TRUE(version.ok()) << version.status().ToString();
   EXPECT_EQ(*version, "mine");
-  // The same bytes of somebody else are not ours.
+  // The same bytes from another client are not ours.
   EXPECT_EQ(PutOf("x", Condition::Absent()).status().code(),
             StatusCode::kFailedPrecondition);
 }
@@ -449,13 +449,13 @@ TEST_F(S3BucketTest, ListsAsAsked) {
   EXPECT_EQ(Requests().at(0).target,
             "/bkt/?list-type=2&encoding-type=url&prefix=p%2F&delimiter=%2F&"
             "max-keys=7&start-after=p%2Fx");
-  // The same page again would never end.
+  // Repeating the same page would never end.
   EXPECT_EQ(bucket_->List({.page_token = "t/1"}).status().code(),
             StatusCode::kDataLoss);
   EXPECT_THAT(Requests().at(1).target, EndsWith("continuation-token=t%2F1"));
 }
 
-// With a server that looks at the source's version, and with one that does not.
+// With a server that checks the source's version, and with one that does not.
 TEST_F(S3BucketTest, CopiesAreOfTheWantedVersion) {
   for (const bool looks : {true, false}) {
     for (const bool is_changed : {false, true}) {
@@ -489,7 +489,7 @@ TEST_F(S3BucketTest, ErrorsWithStatus200AreErrors) {
             StatusCode::kPermissionDenied);
 }
 
-// Uploads: the server remembers what it is asked for.
+// Uploads to a server that records its requests.
 class S3UploadTest : public S3BucketTest {
  protected:
   // `complete` answers the last request of an upload.
@@ -634,7 +634,7 @@ TEST_F(S3UploadTest, ConditionsAreLookedAtAndSent) {
 }
 
 TEST_F(S3UploadTest, WhatIsTooLargeToCopyIsCopiedInParts) {
-  constexpr uint64_t kObjectBytes = (uint64_t{6} << 30) + 5;
+  static constexpr uint64_t kObjectBytes = (uint64_t{6} << 30) + 5;
   ServeUploads([](const TestRequest& request) {
     if (request.method == "HEAD") {
       return TestAnswer{.headers = {{"ETag", "\"src\""}},

@@ -10,8 +10,8 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kNsInSecond = 1'000'000'000;
-// S3 refuses signatures that are 15 minutes off; smaller differences are left
-// alone.
+// S3 refuses signatures that are 15 minutes off; smaller differences are
+// ignored.
 constexpr int64_t kSkewNsMin = 240 * kNsInSecond;
 
 bool IsTls(const HttpRequest& request) {
@@ -84,8 +84,8 @@ std::vector<Result<HttpResponse>> S3Connection::SendAll(
         continue;
       }
       HttpRequest built = Build(requests[i]);
-      // TLS guards the body, so that hashing gigabytes for the signature is
-      // left out.
+      // TLS protects the body, so gigabytes need not be hashed for the
+      // signature.
       built.prepare =
           [this, region = region(),
            hash = IsTls(built) ? std::string(kUnsignedPayload)
@@ -116,8 +116,8 @@ std::vector<Result<HttpResponse>> S3Connection::SendAll(
 bool S3Connection::MendFor(const HttpResponse& response, unsigned& done) {
   if (response.status < 300) return false;
   const S3Error error = ErrorOfResponse(response);
-  // Each remedy is tried once a request: a server that gives the same answer
-  // again must not make an endless loop.
+  // Each remedy is tried once per request, so that a server that repeats its
+  // answer cannot cause an endless loop.
   const auto once = [&](Mend mend, bool helps) {
     if (!helps) return false;
     done |= mend;
@@ -156,7 +156,7 @@ bool S3Connection::LearnRegion(const HttpResponse& response,
 
 bool S3Connection::LearnClock(const HttpResponse& response,
                               const S3Error& error) {
-  // Answers to HEAD have no error code: there the times themselves must tell.
+  // Answers to HEAD have no error code, so only the times are compared.
   if (!error.code.empty() && error.code != "RequestTimeTooSkewed" &&
       error.code != "RequestExpired") {
     return false;

@@ -1,14 +1,14 @@
-// S3Connection: one bucket's requests, signed, sent, and sent again where
-// asking differently helps.
+// S3Connection: signs and sends the requests of one bucket, and resends them
+// where a changed request helps.
 //
-// An answer that says that the region or the clock is wrong teaches them, one
-// that the session token has expired makes the credentials be fetched anew;
-// then the request is sent once more, for each reason once.
+// An answer that reports a wrong region or clock contains the right one; after
+// one that reports an expired session token, new credentials are fetched. The
+// request is then sent once more, once for each reason.
 //
 // Thread-safety: any thread. Ownership: a request borrows body, target and
 // cancel token for the call. Units: nanoseconds since 1970.
-// Errors: of the credentials and of HttpClient; any status that remains is an
-// answer, which Failure turns into words.
+// Errors: of the credentials and of HttpClient; any remaining status is an
+// answer, from which Failure makes a Status.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@
 
 namespace holdfast {
 
-// The connection makes its URL and signs it.
+// The connection builds the request's URL and signs it.
 struct S3Request : HttpRequest {
   S3Request(std::string_view action, std::string_view method,
             std::string_view key = "")
@@ -49,18 +49,18 @@ struct S3Request : HttpRequest {
 
 class S3Connection {
  public:
-  // `clock_ns` tells the time to sign with, before the server's is known.
+  // `clock_ns` supplies the time to sign with, until the server's is known.
   S3Connection(S3Settings settings, CredentialSource source,
                std::shared_ptr<HttpClient> client,
                S3Credentials::Clock clock = {});
 
   Result<HttpResponse> Send(const S3Request& request);
-  // All at once; in the order of the requests.
+  // Sends all requests concurrently; results are in the order of the requests.
   std::vector<Result<HttpResponse>> SendAll(
       std::span<const S3Request> requests);
 
-  // For requests that XML answers with status 200: sends, and parses it. The
-  // parser's error gets `where` in front.
+  // For requests that are answered with XML and status 200: sends the request
+  // and parses the answer. `where` is put before the parser's error.
   template <typename Parse>
   auto Ask(const S3Request& request, const std::string& where, Parse parse)
       -> decltype(parse(std::string_view())) {
@@ -79,7 +79,7 @@ class S3Connection {
   Status Failure(const S3Request& request, int status,
                  const S3Error& error) const;
 
-  // The time of the last answer's Date; 0 before the first.
+  // The time in the last answer's Date; 0 before the first.
   int64_t server_time_ns() const { return server_clock_.now_ns(); }
   std::string region() const;
   const S3Settings& settings() const { return settings_; }
@@ -92,7 +92,7 @@ class S3Connection {
   HttpRequest Build(const S3Request& request) const;
   Status Sign(HttpRequest& attempt, const std::string& region,
               const std::string& payload_hash);
-  // Whether asking once more may help; what was done so far is in `done`.
+  // Whether a changed request may help. `done` records what was changed so far.
   bool MendFor(const HttpResponse& response, unsigned& done);
   bool LearnRegion(const HttpResponse& response, const S3Error& error);
   bool LearnClock(const HttpResponse& response, const S3Error& error);
@@ -104,7 +104,7 @@ class S3Connection {
   S3Credentials credentials_;
   SigningKeyCache key_cache_;
   ServerClock server_clock_;
-  std::atomic<int64_t> clock_offset_ns_{0};  // the server's less ours
+  std::atomic<int64_t> clock_offset_ns_{0};  // the server's clock minus ours
   mutable std::mutex mutex_;
   std::string region_;  // guarded by mutex_
 };

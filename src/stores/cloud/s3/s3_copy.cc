@@ -25,7 +25,7 @@ bool IsTooLargeToCopy(const HttpResponse& response, const S3Error& error) {
          error.code == "InvalidRequest";
 }
 
-// Not every server looks at the source's version, and one that does gives the
+// Not every server checks the source's version, and one that does gives the
 // same answer as for the target's.
 Status CheckSourceVersion(S3Connection& connection, std::string_view source,
                           const std::string& version) {
@@ -68,7 +68,7 @@ Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
     }
     const S3Error error = ErrorOfResponse(response);
     if (response.status == 501 && sent.kind != Condition::Kind::kNone) {
-      sent = Condition::None();  // looked at before
+      sent = Condition::None();  // checked before
       continue;
     }
     const bool is_passing = response.status == 200 && IsPassingError(error);
@@ -109,7 +109,8 @@ Result<std::string> CopyObjectInParts(std::shared_ptr<S3Connection> connection,
                                       uint64_t part_bytes) {
   HF_ASSIGN_OR_RETURN(const std::unique_ptr<S3Upload> upload,
                       S3Upload::Start(connection, target));
-  // As many are listed as go at once: the size is what a server says.
+  // Lists only as many parts as are sent concurrently, because the size comes
+  // from the server.
   std::vector<S3Upload::CopiedPart> parts;
   for (uint64_t offset = 0, index = 0; offset < source.byte_count; ++index) {
     const uint64_t byte_count =

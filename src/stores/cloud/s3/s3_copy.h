@@ -1,7 +1,8 @@
 // Copies within a bucket, made by the server.
 //
 // Thread-safety: any thread. Ownership: shares the connection. Units: bytes.
-// Errors: as Bucket::Copy's; DataLoss when the source changes on the way.
+// Errors: those of Bucket::Copy; DataLoss when the source changes during the
+// copy.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@
 
 namespace holdfast {
 
-// One request, or in parts where the server finds the source too large (5 GiB
-// at Amazon's).
+// Copies in one request, or in parts if the server finds the source too large
+// (5 GiB at Amazon).
 Result<std::string> CopyObject(std::shared_ptr<S3Connection> connection,
                                std::string_view source, std::string_view target,
                                const Condition& condition,

@@ -21,16 +21,16 @@ CredentialSource FixedSource(AwsCredentials credentials) {
   };
 }
 
-// The names of the profiles on the way here, so that a circle is found.
+// The profiles visited so far, so that a cycle is detected.
 using ProfileNames = std::set<std::string, std::less<>>;
 
-// Makes the source of one profile and of those that it stands on.
+// Builds the source of one profile and of the profiles that it depends on.
 class ProfileSources {
  public:
   ProfileSources(const AwsConfig& config, std::shared_ptr<HttpClient> client)
       : config_(config), client_(std::move(client)) {}
 
-  // Null when the profile says nothing of credentials.
+  // Null if the profile has no credentials.
   Result<CredentialSource> Find(const std::string& name) {
     if (config_.Profile(name, "role_arn")) return AssumedRole(name);
     return WithoutRole(name);
@@ -106,7 +106,7 @@ class ProfileSources {
     });
   }
 
-  // The credentials with which the role is asked for.
+  // The credentials with which the role is requested.
   Result<CredentialSource> BaseOf(const std::string& name) {
     const auto source_profile = config_.Profile(name, "source_profile");
     const auto named_source = config_.Profile(name, "credential_source");
@@ -120,7 +120,7 @@ class ProfileSources {
       if (!config_.HasProfile(from)) {
         return Wrong(name, "its source_profile " + from + " does not exist");
       }
-      // A profile may name itself as its source: its own keys are meant.
+      // A profile may name itself as its source, which means its own keys.
       HF_ASSIGN_OR_RETURN(CredentialSource source,
                           from == name ? WithoutRole(name) : Find(from));
       if (source) return source;
@@ -208,7 +208,7 @@ Result<CredentialSource> EnvironmentKeys(const AwsConfig& config) {
   return FixedSource(std::move(own));
 }
 
-// The service that the environment of this machine or container names.
+// The service that is named in the environment of this machine or container.
 CredentialSource ServiceSource(const AwsConfig& config,
                                const std::shared_ptr<HttpClient>& client) {
   const Environment environment = config.environment;
@@ -252,7 +252,7 @@ Status NoneFound(const AwsConfig& config, const std::string& metadata) {
 
 std::string AwsCredentials::key_id_tail() const {
   const std::string& id = keys.access_key_id;
-  // Less than half of a short id is shown.
+  // Shows less than half of a short id.
   const size_t char_count = std::min<size_t>(4, id.size() / 3);
   return id.substr(id.size() - char_count);
 }

@@ -31,7 +31,7 @@ std::string SavedFile(const std::string& name, const std::string& text) {
   return path;
 }
 
-// Finds credentials in an environment of its own.
+// Finds credentials in its own environment.
 class FindCredentialsTest : public testing::Test {
  protected:
   Result<AwsCredentials> Find(const std::string& profile = "",
@@ -92,7 +92,7 @@ TEST_F(FindCredentialsTest, TheUsualOrder) {
   EXPECT_THAT(KeyIdOf(), HasSubstr("AWS_SECRET_ACCESS_KEY is not"));
   variables_["AWS_SECRET_ACCESS_KEY"] = "s";
   EXPECT_EQ(KeyIdOf(), "VARIABLE");
-  // A profile by variable does not hide them; one by option does.
+  // A profile from a variable does not hide them; one from an option does.
   variables_["AWS_PROFILE"] = "other";
   EXPECT_EQ(KeyIdOf(), "VARIABLE");
   EXPECT_EQ(KeyIdOf("other"), "OTHER");
@@ -157,7 +157,7 @@ TEST_F(FindCredentialsTest, RolesAreAssumedWithTheKeysOfTheirSource) {
       FindHeader(request.headers, "authorization").value_or(""));
   EXPECT_THAT(signature, AllOf(HasSubstr("Credential=BASE/"),
                                HasSubstr("/eu-west-1/sts/aws4_request")));
-  // A role that stands on a role asks with its keys.
+  // A role that depends on another role uses that role's keys for the request.
   ASSERT_TRUE(Find("twice").ok());
   EXPECT_THAT(std::string(*FindHeader(server.requests().at(2).headers,
                                       "authorization")),
@@ -209,7 +209,7 @@ TEST_F(FindCredentialsTest, ContainersAreAskedWithTheirToken) {
   EXPECT_EQ(server.requests().at(0).target, "/creds?a=b");
   EXPECT_EQ(FindHeader(server.requests().at(0).headers, "authorization"),
             "from-variable");
-  // The file is read anew each time: it changes.
+  // The file is read each time, because it changes.
   variables_["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] =
       SavedFile("container-token", "from-file");
   ASSERT_EQ(KeyIdOf(), "ASIAJSON");
@@ -218,7 +218,7 @@ TEST_F(FindCredentialsTest, ContainersAreAskedWithTheirToken) {
   SavedFile("container-token", "two\nlines");
   EXPECT_THAT(KeyIdOf(),
               AllOf(HasSubstr("more than one line"), Not(HasSubstr("two"))));
-  // No token goes to strangers without TLS.
+  // No token is sent to unknown hosts without TLS.
   variables_["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = "http://192.0.2.1/creds";
   EXPECT_THAT(KeyIdOf(), HasSubstr("it gets no token"));
   EXPECT_EQ(server.requests().size(), 2u);
@@ -313,7 +313,7 @@ TEST(AwsCredentialsTest, LittleIsToldOfKeyIds) {
   EXPECT_EQ(tail(""), "");
 }
 
-// Counts its calls; each gives keys that are good for an hour.
+// Counts its calls; each call returns keys that are valid for an hour.
 struct CountingSource {
   std::atomic<int64_t> now_ns{kMinuteNs};
   std::atomic<int> calls{0};
@@ -343,8 +343,8 @@ TEST(S3CredentialsTest, AreRenewedBeforeTheyExpire) {
   counting.now_ns += 2 * kMinuteNs;
   EXPECT_EQ((*credentials.Get())->keys.access_key_id, "K2");
   EXPECT_EQ(credentials.Current()->keys.access_key_id, "K2");
-  // While the old ones are good, a failure to renew them does not count; and it
-  // is not tried at once again.
+  // While the old keys are valid, a failed renewal is ignored; and it is not
+  // retried immediately.
   counting.fails = true;
   counting.now_ns += 51 * kMinuteNs;
   EXPECT_EQ((*credentials.Get())->keys.access_key_id, "K2");

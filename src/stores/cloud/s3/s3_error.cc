@@ -11,7 +11,7 @@ constexpr size_t kServerTextBytesMax = 300;
 struct CodeMeaning {
   std::string_view code;
   StatusCode status;
-  std::string_view advice;  // "": the code says it
+  std::string_view advice;  // "" if the code is clear enough
 };
 
 constexpr auto kMeanings = std::to_array<CodeMeaning>({
@@ -124,7 +124,7 @@ CodeMeaning MeaningOf(int status, std::string_view code) {
     return {code, StatusCode::kPermissionDenied,
             "the key that encrypts the object cannot be used"};
   }
-  // An unknown error that came with status 200 may pass.
+  // An unknown error that came with status 200 may be temporary.
   return MeaningOfStatus(status >= 300 || code.empty() ? status : 500);
 }
 
@@ -132,10 +132,10 @@ bool Holds(std::string_view text, const std::string& secret) {
   return !secret.empty() && text.find(secret) != std::string_view::npos;
 }
 
-// A server's words, fit for a message.
+// A server's message, made safe for our messages.
 std::string ServerText(std::string_view text,
                        const AwsCredentials* credentials) {
-  // Some servers repeat the string that was signed, or parts of it.
+  // Some servers repeat the signed string, or parts of it.
   if (credentials != nullptr &&
       (Holds(text, credentials->keys.secret_access_key) ||
        Holds(text, credentials->keys.session_token) ||

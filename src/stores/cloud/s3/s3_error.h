@@ -1,6 +1,6 @@
-// From S3's error answers to Statuses that say what to do.
+// Turns S3's error answers into Statuses that say what to do.
 //
-// Thread-safety: pure functions. Units: none. Errors: these are they.
+// Thread-safety: pure functions. Units: none. Errors: the functions' results.
 #pragma once
 
 #include <string>
@@ -14,21 +14,21 @@
 
 namespace holdfast {
 
-// The error that an answer of any status tells of: its body's, with the request
-// id of its headers where the body has none.
+// The error that an answer of any status reports: that of its body, with the
+// request id of its headers if the body has none.
 S3Error ErrorOfResponse(const HttpResponse& response);
 
 struct S3Attempt {
   std::string_view action;                      // "reading", "listing"
   std::string url;                              // "s3://bucket/key"
-  const AwsCredentials* credentials = nullptr;  // null: none yet
+  const AwsCredentials* credentials = nullptr;  // null: not fetched yet
   std::string endpoint;
   std::string region;
 };
 
 // "s3://b/k: reading: AccessDenied (status 403): Access Denied: … (credentials:
 // environment (AWS_ACCESS_KEY_ID), key …WXYZ; request id …)". The server's
-// message is cut at 300 bytes, and left out where it repeats a secret.
+// message is cut at 300 bytes, and left out if it repeats a secret.
 Status S3Failure(const S3Attempt& attempt, int status, const S3Error& error);
 
 // "environment (AWS_ACCESS_KEY_ID), key …WXYZ".

@@ -10,7 +10,7 @@
 namespace holdfast {
 namespace {
 
-// Bound of a read without a target.
+// The most that a read without a target may return.
 constexpr uint64_t kReadBytesMax = 64 << 20;
 constexpr uint64_t kErrorBytesMax = 64 << 10;
 
@@ -24,7 +24,7 @@ ObjectEntry EntryOfAnswer(std::string_view key, const HttpResponse& answer,
   return entry;
 }
 
-// Answers to HEAD have only a status. A read of one byte gives the reason.
+// Answers to HEAD have only a status. Reading one byte reveals the reason.
 Status WhyNot(S3Connection& connection, const S3Request& head,
               const HttpResponse& answer) {
   S3Request request(head.action, "GET", head.key);
@@ -83,7 +83,7 @@ class S3Reads final : public RangeServer {
                      const Status& status) const override {
     const bool is_open_end =
         request.target.empty() && request.range.byte_count == kToEnd;
-    // The client refuses a body for one reason: it is too long.
+    // The client refuses a body only if it is too long.
     if (!is_open_end || status.code() != StatusCode::kDataLoss) return status;
     return ResourceExhaustedError(UrlOf(request.key) +
                                   ": more than 64 MiB asked for at once");

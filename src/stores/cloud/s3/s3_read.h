@@ -1,4 +1,4 @@
-// Reading objects of S3: ranges, whole objects, metadata.
+// Reads objects of S3: ranges, complete objects, metadata.
 //
 // Thread-safety: any thread. Ownership: borrows the connection. Units: bytes;
 // nanoseconds since 1970. Errors: of stores/cloud/bucket.h.
@@ -17,7 +17,7 @@ namespace holdfast {
 
 Result<ObjectEntry> HeadObject(S3Connection& connection, std::string_view key);
 
-// A whole object of up to 64 MiB is one request.
+// A complete object of up to 64 MiB takes one request.
 std::vector<Result<GetResult>> GetObjects(S3Connection& connection,
                                           std::span<const GetRequest> requests,
                                           const CancelToken* cancel);

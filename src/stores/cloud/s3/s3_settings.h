@@ -1,9 +1,9 @@
-// S3Settings: where a bucket is and how it is addressed, once options,
-// environment and shared files have been asked.
+// S3Settings: where a bucket is and how it is addressed, according to the
+// options, the environment and the shared files.
 //
 // Thread-safety: values and pure functions. Units: none.
-// Errors: InvalidArgument (a bucket's name or an endpoint that cannot be),
-// Unimplemented (directory buckets, access points).
+// Errors: InvalidArgument (an invalid bucket name or endpoint), Unimplemented
+// (directory buckets, access points).
 #pragma once
 
 #include <string>
@@ -17,10 +17,10 @@ namespace holdfast {
 
 struct S3Settings {
   std::string bucket;
-  // "http://host:port[/path]" without a slash at the end; "" for Amazon's.
+  // "http://host:port[/path]" without a trailing slash; "" for Amazon's.
   std::string endpoint;
-  std::string endpoint_source;  // "" when Amazon's
-  std::string region;           // "us-east-1" when nobody says
+  std::string endpoint_source;  // "" for Amazon's
+  std::string region;           // "us-east-1" by default
   bool is_virtual_host = false;
   bool is_dual_stack = false, is_fips = false;  // of Amazon's endpoints
   bool requester_pays = false;
@@ -32,10 +32,10 @@ Result<S3Settings> MakeS3Settings(const std::string& bucket,
 
 // "https://s3.eu-west-1.amazonaws.com", or the endpoint that is set.
 std::string EndpointUrl(const S3Settings& settings, std::string_view region);
-// The URL before "/key", with the bucket in host or path.
+// The part of the URL before "/key", with the bucket in the host or the path.
 std::string BucketUrl(const S3Settings& settings, std::string_view region);
 
-// "amazonaws.com", or "amazonaws.com.cn" of China's regions.
+// "amazonaws.com", or "amazonaws.com.cn" for China's regions.
 std::string AmazonDomain(std::string_view region);
 
 }  // namespace holdfast

@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kEqualPartCount = 1000;
 constexpr uint64_t kPartCountAStep = 120;
 constexpr int kCompleteAttemptMax = 5;
-// The server may put together 5 TiB, or copy a part, before it answers.
+// The server may assemble 5 TiB, or copy a part, before it answers.
 constexpr std::chrono::minutes kLongDeadline{60};
 // A destructor waits for this request.
 constexpr std::chrono::seconds kAbortDeadline{30};
@@ -155,7 +155,7 @@ Result<std::string> S3Upload::Finish(const Condition& condition) {
                                    ": its upload is over already");
   }
   HF_ASSIGN_OR_RETURN(const std::vector<std::string> etags, PartETags());
-  if (etags.empty()) {  // an upload has a part
+  if (etags.empty()) {  // an upload needs at least one part
     Abort();
     return PutObject(*connection_, key_, {}, condition);
   }
@@ -189,7 +189,8 @@ Result<std::string> S3Upload::Complete(const std::vector<std::string>& etags,
     }
     was_sent_before |= attempt > 0 || response.attempt_count > 1;
     const S3Error error = ErrorOfResponse(response);
-    // An answer was lost: the upload is gone because it was finished.
+    // A previous answer was lost: the upload no longer exists because it was
+    // completed.
     const bool is_gone = error.code == "NoSuchUpload" || response.status == 404;
     const bool has_failed = IsFailedCondition(sent, response.status, error);
     if (was_sent_before && (is_gone || has_failed)) {
@@ -198,7 +199,7 @@ Result<std::string> S3Upload::Complete(const std::vector<std::string>& etags,
     }
     const bool has_attempts = attempt + 1 < kCompleteAttemptMax;
     if (response.status == 501 && sent.kind != Condition::Kind::kNone) {
-      sent = Condition::None();  // looked at before
+      sent = Condition::None();  // checked before
     } else if (has_attempts &&
                (IsWriteConflict(response.status, error) ||
                 (response.status == 200 && IsPassingError(error)))) {

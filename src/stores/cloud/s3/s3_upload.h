@@ -1,11 +1,12 @@
-// S3Upload: an object uploaded in parts, any number at once, in any order.
+// S3Upload: an object uploaded in parts, any number concurrently, in any order.
 //
-// Finish lists every part, as Ceph wants; its condition is looked at before,
-// and sent along for servers that heed it. Destroyed unfinished it is aborted.
+// Finish lists every part, as Ceph requires; its condition is checked before,
+// and also sent for servers that honour it. An unfinished upload is aborted on
+// destruction.
 // Thread-safety: Part from any thread; Finish and Abort once, after all parts
 // returned. Ownership: shares the connection. Units: bytes.
-// Errors: as Upload's; FailedPrecondition also when somebody else has aborted
-// the upload.
+// Errors: those of Upload; FailedPrecondition also when the upload was aborted
+// by another client.
 #pragma once
 
 #include <map>
@@ -23,8 +24,8 @@ namespace holdfast {
 inline constexpr uint64_t kS3PartCountMax = 10'000;
 inline constexpr uint64_t kS3PartBytesMin = 16 << 20;
 
-// Bytes of the i-th part, from 0 on. The first 1000 are alike, for servers that
-// want all alike; then they grow, so that 10,000 parts hold 5 TiB.
+// Size of the i-th part, from 0. The first 1000 have the same size, for servers
+// that require that; then sizes grow, so that 10,000 parts hold 5 TiB.
 uint64_t S3PartBytes(uint64_t index);
 
 class S3Upload : public Upload {
@@ -35,7 +36,7 @@ class S3Upload : public Upload {
 
   Status Part(uint64_t index, std::span<const std::string_view> pieces,
               bool is_last) override;
-  // Parts of bytes of another object, by the server; as many at once.
+  // Parts that the server copies from another object, concurrently.
   struct CopiedPart {
     uint64_t index = 0;
     uint64_t offset = 0, byte_count = 0;
@@ -64,7 +65,7 @@ class S3Upload : public Upload {
   std::map<uint64_t, std::string> etags_;  // by index; guarded by mutex_
 };
 
-// Ends an upload on the server; it may be over already.
+// Ends an upload on the server; it may have ended already.
 Status AbortS3Upload(S3Connection& connection, const std::string& key,
                      const std::string& upload_id);
 

@@ -14,7 +14,7 @@ namespace holdfast {
 namespace {
 
 constexpr char kWriteIdHeader[] = "x-amz-meta-holdfast-write";
-// Two writes may collide this often before the caller is told.
+// The number of conflicts with other writes before the caller gets an error.
 constexpr int kConflictAttemptMax = 4;
 
 Result<std::string> VersionOfWrite(S3Connection& connection,
@@ -134,7 +134,7 @@ Status DeleteObject(S3Connection& connection, std::string_view key,
     return InvalidArgumentError(connection.UrlOf(key) +
                                 ": deleting on condition that it is absent");
   }
-  // Ceph ignores If-Match here, so a look comes first.
+  // Ceph ignores If-Match here, so the condition is checked first.
   HF_RETURN_IF_ERROR(CheckCondition(connection, key, condition));
   S3Request request("deleting", "DELETE", key);
   AddCondition(condition, request.headers);
@@ -155,7 +155,8 @@ Status JudgeDelete(const S3Connection& connection, const S3Request& request,
   if (response->status >= 200 && response->status < 300) return {};
   const S3Error error = ErrorOfResponse(*response);
   const bool is_gone = response->status == 404 && error.code != "NoSuchBucket";
-  // Absent is what was wanted; or the answer to the first copy was lost.
+  // The object is missing, as wanted, or the answer to the first attempt was
+  // lost.
   if (is_gone && (condition.kind == Condition::Kind::kNone ||
                   response->attempt_count > 1)) {
     return {};

@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// White space is kept where it is all that a key has.
+// White space is kept if a key consists only of it.
 constexpr unsigned kXmlParseOptions =
     pugi::parse_default | pugi::parse_ws_pcdata_single;
 
@@ -20,11 +20,11 @@ Status NotTheXmlOf(std::string_view what, std::string_view why) {
                        ": " + std::string(why));
 }
 
-// The root element, when it has that name.
+// The root element, if it has the given name.
 Result<pugi::xml_node> LoadXml(std::string_view xml, std::string_view root_name,
                                pugi::xml_document& document) {
-  // No DOCTYPE is kept, so that there are no entities to expand. Neither the
-  // parser nor what follows recurses, however deep the nesting.
+  // No DOCTYPE is kept, so there are no entities to expand. Neither the parser
+  // nor the code below recurses, however deep the nesting.
   const pugi::xml_parse_result parsed = document.load_buffer(
       xml.data(), xml.size(), kXmlParseOptions, pugi::encoding_utf8);
   if (!parsed) {
@@ -57,7 +57,7 @@ std::string Unescape(std::string text) {
   return PercentDecoded(text);
 }
 
-// Reads keys of one answer, as its EncodingType says.
+// Reads the keys of one answer according to its EncodingType.
 struct KeyReader {
   bool is_escaped = false;
 
@@ -122,7 +122,7 @@ Result<ListPage> ParseListPage(std::string_view xml) {
   for (const pugi::xml_node& node : root.children("CommonPrefixes")) {
     page.prefixes.push_back(key_of(node, "Prefix"));
   }
-  // Bucket promises the order of bytes; Amazon's answers have it already.
+  // Bucket guarantees byte order; Amazon's answers have it already.
   std::sort(page.objects.begin(), page.objects.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
   std::sort(page.prefixes.begin(), page.prefixes.end());
@@ -255,7 +255,8 @@ Result<StsKeys> ParseStsKeys(std::string_view xml) {
                             pugi::encoding_utf8)) {
     return NotTheXmlOf("STS", "it cannot be parsed");
   }
-  // <AssumeRoleResponse><AssumeRoleResult><Credentials>, or the other name.
+  // <AssumeRoleResponse><AssumeRoleResult><Credentials>, or the names for
+  // AssumeRoleWithWebIdentity.
   for (const pugi::xml_node& result : document.document_element().children()) {
     const pugi::xml_node node = result.child("Credentials");
     if (!node) continue;
@@ -297,7 +298,8 @@ std::string DeleteXml(std::span<const std::string> keys) {
 bool CanBeInXml(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const char32_t c = DecodeUtf8(text, at);
-    // XML 1.0 allows three control characters; some servers lose those too.
+    // XML 1.0 allows three control characters, but some servers lose even
+    // those.
     if (c == kBadCodePoint || c < 0x20 || c == 0x7f || c == 0xfffe ||
         c == 0xffff) {
       return false;
@@ -310,7 +312,7 @@ std::string UnquoteETag(std::string_view etag) {
   if (etag.starts_with("W/")) etag.remove_prefix(2);
   if (etag.starts_with('"')) etag.remove_prefix(1);
   if (etag.ends_with('"')) etag.remove_suffix(1);
-  // The text will be in headers that we send: it must not break a line.
+  // The text is sent in headers, so it must not contain a line break.
   std::string plain(etag);
   std::erase_if(plain, [](unsigned char c) { return c <= 0x20 || c == 0x7f; });
   return plain;

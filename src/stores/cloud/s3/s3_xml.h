@@ -1,8 +1,8 @@
-// The XML that S3 and STS answer with, and the XML that S3 is sent.
+// The XML that S3 and STS answer with, and the XML that is sent to S3.
 //
-// Parsers take the bytes of a server that may be wrong or hostile: memory is at
-// most some ten times the answer's, nesting may be of any depth, numbers that
-// do not fit are refused, and entities beyond XML's own five are not expanded.
+// Parsers read the bytes of a server that may be wrong or hostile: they use at
+// most some ten times the answer's size in memory, allow any depth of nesting,
+// refuse numbers that do not fit, and expand no entities beyond XML's own five.
 // Thread-safety: pure functions. Units: bytes; nanoseconds since 1970.
 // Errors: DataLoss "not the XML of ...": the caller adds the URL.
 #pragma once
@@ -20,26 +20,27 @@
 
 namespace holdfast {
 
-// ListObjectsV2. Keys are unescaped where the answer says that they are.
+// ListObjectsV2. Keys are unescaped if the answer says that they are escaped.
 Result<ListPage> ParseListPage(std::string_view xml);
 
 struct S3Error {
-  std::string code;  // "NoSuchKey"; "" when the body says none
+  std::string code;  // "NoSuchKey"; "" if the body has none
   std::string message;
   std::string request_id;
-  std::string region;    // of AuthorizationHeaderMalformed
-  std::string endpoint;  // of PermanentRedirect
+  std::string region;    // from AuthorizationHeaderMalformed
+  std::string endpoint;  // from PermanentRedirect
 };
-// Never fails: a text other than an error document gives an empty S3Error.
-// Understands STS's <ErrorResponse><Error> as well.
+// Never fails: a text other than an error document gives an empty S3Error. Also
+// understands STS's <ErrorResponse><Error>.
 S3Error ParseS3Error(std::string_view xml);
-// Whether the document's root is <Error>: S3 may answer so with status 200.
+// Whether the document's root is <Error>, which S3 may send even with status
+// 200.
 bool IsErrorDocument(std::string_view xml);
 
 // InitiateMultipartUpload.
 Result<std::string> ParseUploadId(std::string_view xml);
 // The ETag of CompleteMultipartUpload, CopyObject or UploadPartCopy, unquoted;
-// NotFound where the document has none.
+// NotFound if the document has none.
 Result<std::string> ParseResultETag(std::string_view xml);
 
 struct DeleteFailure {
@@ -61,18 +62,18 @@ Result<PartsPage> ParsePartsPage(std::string_view xml);
 
 struct StsKeys {
   std::string access_key_id, secret_access_key, session_token;
-  int64_t expires_ns = 0;  // 0: not told
+  int64_t expires_ns = 0;  // 0: not reported
 };
 // AssumeRole and AssumeRoleWithWebIdentity.
 Result<StsKeys> ParseStsKeys(std::string_view xml);
 
-// Documents that we send. Keys must be CanBeInXml.
+// Documents that are sent. Keys must be CanBeInXml.
 std::string CompleteXml(std::span<const std::string> etags);
 std::string DeleteXml(std::span<const std::string> keys);
-// Valid UTF-8 without the characters that XML 1.0 cannot say.
+// Valid UTF-8 without the characters that XML 1.0 cannot represent.
 bool CanBeInXml(std::string_view text);
 
-// Removes the quotes, the "W/" in front, spaces and control characters.
+// Removes the quotes, a "W/" prefix, spaces and control characters.
 std::string UnquoteETag(std::string_view etag);
 
 }  // namespace holdfast

@@ -81,7 +81,7 @@ TEST(S3XmlTest, HostileDocumentsEndInTime) {
   for (int i = 0; i < 300'000; ++i) deep += "</a>";
   deep += "</ListBucketResult>";
   EXPECT_TRUE(ParseListPage(deep).ok());
-  // Nothing grows by entities.
+  // Entities are not expanded.
   std::string bomb = "<!DOCTYPE b [<!ENTITY a \"aaaaaaaaaa\">";
   for (char c = 'b'; c <= 'k'; ++c) {
     bomb += std::string("<!ENTITY ") + c + " \"";
@@ -209,7 +209,7 @@ TEST(S3XmlTest, ETagsHaveNoQuotes) {
   EXPECT_EQ(UnquoteETag("\"a-1\""), "a-1");
   EXPECT_EQ(UnquoteETag("W/\"a\""), "a");
   EXPECT_EQ(UnquoteETag("a"), "a");
-  // A tag that goes into a header again must not end it.
+  // A tag that is sent in a header must not end it.
   EXPECT_EQ(UnquoteETag("\"a\r\nX: y\""), "aX:y");
 }
 

@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-// Removes space at the ends, and makes one space of each run.
+// Removes spaces at the ends, and reduces each run of spaces to one.
 std::string TrimmedValue(std::string_view value) {
   std::string trimmed;
   for (const char c : value) {
@@ -56,7 +56,7 @@ Result<UrlParts> SplitUrl(std::string_view url) {
   return parts;
 }
 
-// `key=value` of every parameter, by key and value.
+// `key=value` of every parameter, sorted by key and value.
 std::string CanonicalQuery(std::string_view query) {
   std::vector<std::pair<std::string, std::string>> parameters;
   while (!query.empty()) {
@@ -129,7 +129,7 @@ Result<std::string> CanonicalRequest(const HttpRequest& request,
   for (size_t i = 0; i < headers.size(); ++i) {
     const auto& [name, value] = headers[i];
     if (i > 0 && headers[i - 1].first == name) {
-      header_lines.back() = ',';  // one line a name
+      header_lines.back() = ',';  // one line per name
       header_lines += value + '\n';
       continue;
     }

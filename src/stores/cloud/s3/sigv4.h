@@ -1,10 +1,10 @@
 // Amazon's Signature Version 4 in the Authorization header, in the form that S3
-// wants: the path is signed as it stands in the URL.
+// requires: the path is signed exactly as it appears in the URL.
 //
 // Thread-safety: functions are pure; a SigningKeyCache may be used by any
-// threads. Ownership: everything is copied or borrowed for the call. Units:
+// thread. Ownership: everything is copied or borrowed for the call. Units:
 // seconds since 1970.
-// Errors: InvalidArgument (a malformed URL), Internal (OpenSSL refuses).
+// Errors: InvalidArgument (a malformed URL), Internal (an OpenSSL failure).
 // Secrets appear in no message.
 #pragma once
 
@@ -26,40 +26,40 @@ struct AwsKeys {
   std::string session_token;  // "": none
 };
 
-// Stands in place of a hash where TLS already guards the body.
+// Replaces the payload's hash where TLS already protects the body.
 inline constexpr std::string_view kUnsignedPayload = "UNSIGNED-PAYLOAD";
 
-// Lower-case hex of the SHA-256 of the pieces put together.
+// Lower-case hex of the SHA-256 of the concatenated pieces.
 std::string Sha256Hex(std::span<const std::string_view> pieces);
 std::string Sha256Hex(std::string_view text);
 
-// The facts signed with one key for one request.
+// The scope for which a request is signed.
 struct SigningScope {
   std::string region;
   std::string service = "s3";
   int64_t seconds = 0;
 };
 
-// "20260102T030405Z" of seconds since 1970.
+// Formats seconds since 1970 as "20260102T030405Z".
 std::string AmzDate(int64_t seconds);
 
-// The first text of the algorithm. Signed are Host and all headers but those
-// that proxies own (Connection, Content-Length, Expect, Transfer-Encoding,
-// User-Agent). `signed_headers` gets their names.
+// The canonical request of the algorithm. It covers Host and all headers except
+// those that proxies own (Connection, Content-Length, Expect,
+// Transfer-Encoding, User-Agent). `signed_headers` receives their names.
 Result<std::string> CanonicalRequest(const HttpRequest& request,
                                      std::string_view payload_hash,
                                      std::string* signed_headers);
 
-// Remembers the last derived key, which is good for a day.
+// Remembers the last derived key, which is valid for a day.
 class SigningKeyCache {
  public:
-  // 32 bytes for one day ("20260102"), region, service and secret.
+  // 32 bytes for the given day ("20260102"), region, service and secret.
   std::string Get(const AwsKeys& keys, std::string_view day,
                   const SigningScope& scope);
 
  private:
   std::mutex mutex_;
-  std::string name_;  // what key_ was made of
+  std::string name_;  // what key_ was derived from
   std::string key_;
 };
 

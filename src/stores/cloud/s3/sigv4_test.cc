@@ -113,7 +113,7 @@ TEST(SigV4Test, KeysAreDerivedAndRemembered) {
   EXPECT_EQ(HexOf(key),
             "c4afb1cc5771d871763a393e44b703571b55cc28424d1a5e86da6ed3c154a4b9");
   EXPECT_EQ(cache.Get(keys, "20150830", scope), key);
-  // Whatever the key is made of makes another.
+  // Changing any input of the key gives another key.
   EXPECT_NE(cache.Get(keys, "20150831", scope), key);
   EXPECT_NE(cache.Get(keys, "20150830", {"us-east-2", "iam", 0}), key);
   EXPECT_NE(cache.Get(keys, "20150830", {"us-east-1", "s3", 0}), key);

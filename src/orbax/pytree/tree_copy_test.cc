@@ -1,4 +1,4 @@
-#include "orbax/pytree/snapshot.h"
+#include "orbax/pytree/tree_copy.h"
 
 #include <gtest/gtest.h>
 

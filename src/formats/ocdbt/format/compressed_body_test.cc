@@ -1,4 +1,4 @@
-#include "formats/ocdbt/format/zstd_frame.h"
+#include "formats/ocdbt/format/compressed_body.h"
 
 #include <gtest/gtest.h>
 #include <zstd.h>
@@ -16,7 +16,8 @@ std::string Compress(std::string_view body, int level) {
   return frame;
 }
 
-// As TensorStore writes big nodes: streamed, so without a content size.
+// Compresses like TensorStore for big nodes: streamed, so without a content
+// size.
 std::string CompressStreamed(std::string_view body, int window_log) {
   ZSTD_CCtx* context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);

@@ -1,7 +1,7 @@
-// Copies of arrays that their owner may change after a save has begun: planned
+// Copies arrays that their owner may change after a save has begun: planned
 // with the GIL, made by all threads without it.
 //
-// Thread-safety: Plan with the GIL held; Run without. Ownership: the planned
+// Thread-safety: Plan with the GIL held; Run without it. Ownership: the planned
 // Array owns the copy; the source must live until Run returns.
 // Units: bytes.
 #pragma once
@@ -17,9 +17,10 @@ namespace holdfast::python {
 
 class Snapshot {
  public:
-  // An Array over memory that Run fills with the bytes between the view's first
-  // and last element, so that its strides hold there too. Null when the view
-  // leaves such gaps that this would copy more than its elements.
+  // Returns an Array whose memory Run fills with the bytes between the view's
+  // first and last element, so that the view's strides are valid there, too.
+  // Null if the view's gaps are so large that this would copy more than its
+  // elements.
   Result<std::optional<Array>> Plan(const ConstArrayView& view);
   void Run() const;
   uint64_t byte_count() const { return byte_count_; }

@@ -1,4 +1,4 @@
-#include "snapshot.h"
+#include "array_copies.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,8 +14,8 @@ namespace {
 // A thread copies this many bytes at a time; threads share the large arrays.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
-// Bytes from the first to behind the last one that a view touches, and where
-// they start.
+// The range of bytes that a view touches, from the first to the end of the
+// last.
 struct Extent {
   const char* begin;
   int64_t byte_count;
@@ -72,7 +72,7 @@ void Snapshot::Run() const {
   try {
     for (size_t i = 1; i < thread_count; ++i) helpers.emplace_back(work);
   } catch (const std::system_error&) {
-    // Fewer threads: the copies are made all the same.
+    // With fewer threads, the copies are still all made.
   }
   work();
 }

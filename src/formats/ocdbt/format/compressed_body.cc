@@ -1,4 +1,4 @@
-#include "formats/ocdbt/format/zstd_frame.h"
+#include "formats/ocdbt/format/compressed_body.h"
 
 #include <zstd.h>
 
@@ -18,14 +18,14 @@ struct FreeContext {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
-// The first guess of the output size. The frame's own claim is believed only
-// up to a common ratio; beyond that the buffer grows while data really comes.
+// The first estimate of the output size. The frame's own claim is trusted only
+// up to a common ratio; beyond that, the buffer grows as data actually arrive.
 uint64_t FirstBytes(std::string_view frame, uint64_t body_bytes_max) {
   const uint64_t claim = ZSTD_getFrameContentSize(frame.data(), frame.size());
   const uint64_t likely = std::max<uint64_t>(64 << 10, 16 * frame.size());
   const bool known =
       claim != ZSTD_CONTENTSIZE_UNKNOWN && claim != ZSTD_CONTENTSIZE_ERROR;
-  // One byte more, so that a body of exactly the limit ends without growing.
+  // One more byte, so that a body of exactly the limit ends without growing.
   return std::min({known ? claim + 1 : likely, likely, body_bytes_max + 1});
 }
 

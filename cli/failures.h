@@ -1,4 +1,4 @@
-// Failures as a user sees them: "holdfast: <message>", a hint, an exit code.
+// Reports failures to the user: "holdfast: <message>", a hint, an exit code.
 //
 // Thread-safety: one thread at a time.
 // Ownership: borrows the Env.
@@ -20,10 +20,10 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitFailure = 3;
 inline constexpr int kExitInterrupted = 130;  // 128 + SIGINT
 
-// The exit code that says what kind of failure it was.
+// The exit code for this kind of failure.
 int ExitCodeOf(const Status& status);
 
-// Prints and returns the exit code. An empty hint prints none.
+// Prints the failure and returns its exit code. An empty hint is not printed.
 int Fail(Env& env, const Status& status, std::string_view hint = "");
 int FailUsage(Env& env, std::string_view message, std::string_view hint = "");
 
@@ -31,13 +31,13 @@ int FailUsage(Env& env, std::string_view message, std::string_view hint = "");
 Status WriteTextFile(std::string_view flag, const std::string& path,
                      std::string_view text);
 
-// The worse exit code of two: damage is worse than failure, as it is the answer
-// to the question.
+// The worse of two exit codes: damage is worse than failure, because it answers
+// the question that was asked.
 int WorseExit(int a, int b);
 
-// Fails for a listed leaf that cannot be described, because its files are
-// damaged or gone, or it is not supported; passes for one that a TypeHandler of
-// the user's own reads.
+// Fails for a listed leaf that cannot be described because its files are
+// damaged or missing, or because it is not supported; passes for one that the
+// user's own TypeHandler reads.
 int FailIfUnreadable(Env& env, const LeafInfo& leaf);
 int FailIfUnreadable(Env& env, const std::vector<LeafInfo>& leaves);
 

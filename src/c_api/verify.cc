@@ -1,4 +1,4 @@
-// Verifying, of the C API.
+// The verifying functions of the C API.
 
 #include <utility>
 

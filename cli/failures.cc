@@ -1,4 +1,4 @@
-#include "cli/report.h"
+#include "cli/failures.h"
 
 #include <algorithm>
 #include <fstream>
@@ -25,7 +25,7 @@ int ExitCodeOf(const Status& status) {
 }
 
 int Fail(Env& env, const Status& status, std::string_view hint) {
-  // First, since it may throw for want of memory.
+  // Done first, since it may throw when memory is short.
   const std::string text = PrintableText(status.message());
   if (env.json_errors) {
     JsonWriter json(env.err);

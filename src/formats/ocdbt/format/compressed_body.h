@@ -21,18 +21,18 @@ struct DecompressedFrame {
 };
 
 // Decodes the first frame of `frame`; a skippable frame counts as an empty
-// one. Window sizes up to 128 MiB are accepted (level 22 declares that much).
+// frame. Window sizes up to 128 MiB are accepted (level 22 declares that much).
 Result<DecompressedFrame> DecompressFrame(std::string_view frame,
                                           uint64_t body_bytes_max);
 
-// DataLoss if a body of this size is above the limit.
+// DataLoss if a body of this size exceeds the limit.
 Status CheckBodyBytes(uint64_t byte_count, uint64_t byte_count_max);
 
-// Room that CompressFrame needs for a body of this size.
+// The room that CompressFrame needs for a body of this size.
 uint64_t CompressedBytesMax(uint64_t body_byte_count);
 
-// Writes one frame of `body` to `target` (CompressedBytesMax bytes of room)
-// and returns its size. `level` is zstd's, where 0 means its default.
+// Writes one frame of `body` to `target` (with room for CompressedBytesMax
+// bytes) and returns its size. `level` is zstd's; 0 means zstd's default.
 Result<uint64_t> CompressFrame(std::string_view body, int level, char* target,
                                uint64_t target_byte_count);
 

@@ -1,8 +1,8 @@
-#include "formats/codec/xxh64.h"
+#include "ground/base/xxh64.h"
 
 #include <gtest/gtest.h>
 
-#include "formats/codec/codec_test_util.h"
+#include <string>
 
 namespace holdfast {
 namespace {
@@ -22,7 +22,8 @@ TEST(Xxh64Test, KnownVectors) {
 }
 
 TEST(Xxh64Test, SplitsDoNotMatter) {
-  const std::string data = RandomBytes(200, 7);
+  std::string data(200, '\0');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 37);
   for (size_t size = 0; size <= data.size(); ++size) {
     const std::string_view whole(data.data(), size);
     for (size_t split = 0; split <= size; ++split) {
