@@ -12,9 +12,7 @@ arrays must make, by all threads into fresh memory. Savers are interleaved;
 medians are shown.
 """
 
-import argparse
 import concurrent.futures
-import json
 import os
 import pathlib
 import shutil
@@ -30,6 +28,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as orbax
 
+import runs
 import trees
 
 ARRAY_BYTES = 16 << 20
@@ -143,14 +142,9 @@ def markdown(args, samples):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = runs.parser_of(__doc__, has_tree=False)
     parser.add_argument("--scale", type=float, default=1.0, help="of small")
     parser.add_argument("--megabytes", type=int, default=512, help="of large")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--dir", help="scratch folder, on the disk to test")
-    parser.add_argument("--out", help="name of the files in bench/results/")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-async-",
                                      dir=args.dir) as scratch:
@@ -158,10 +152,7 @@ def main():
     text = markdown(args, samples)
     print(text)
     if args.out:
-        results = pathlib.Path(__file__).resolve().parent / "results"
-        (results / f"{args.out}.md").write_text(text, encoding="utf-8")
-        (results / f"{args.out}.json").write_text(
-            json.dumps(samples) + "\n", encoding="utf-8")
+        runs.write_results(args.out, text, samples, indent=None)
 
 
 if __name__ == "__main__":

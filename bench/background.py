@@ -8,9 +8,7 @@ which must be copied before the call may return, compares with a parallel memcpy
 into fresh memory, which any snapshot must do. Interleaved; medians.
 """
 
-import argparse
 import concurrent.futures
-import json
 import os
 import pathlib
 import shutil
@@ -23,6 +21,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import holdfast
 import jax
 import numpy as np
+
+import runs
 
 ARRAY_BYTES = 16 << 20
 
@@ -88,13 +88,8 @@ def markdown(args, medians):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = runs.parser_of(__doc__, has_tree=False)
     parser.add_argument("--megabytes", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--dir", help="scratch folder, on the disk to test")
-    parser.add_argument("--out", help="name of the files in bench/results/")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-background-",
                                      dir=args.dir) as scratch:
@@ -103,10 +98,7 @@ def main():
                            for name, seconds in samples.items()})
     print(text)
     if args.out:
-        results = pathlib.Path(__file__).resolve().parent / "results"
-        (results / f"{args.out}.md").write_text(text, encoding="utf-8")
-        (results / f"{args.out}.json").write_text(
-            json.dumps(samples, indent=1) + "\n", encoding="utf-8")
+        runs.write_results(args.out, text, samples)
 
 
 if __name__ == "__main__":

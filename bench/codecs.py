@@ -20,7 +20,6 @@ Python packages, whose memory is touched before the timing starts.
 --out writes NAME.md and NAME.json to bench/results/.
 """
 
-import argparse
 import ctypes
 import json
 import os
@@ -39,6 +38,7 @@ import ml_dtypes
 import numpy as np
 
 import peers
+import runs
 import trees
 
 PIECE_BYTES = 8 << 20
@@ -483,15 +483,12 @@ def stay_on_one_core():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = runs.parser_of(__doc__, has_tree=False)
     parser.add_argument("--bench", required=True)
     parser.add_argument("--states", help="what bench/trained.py made")
     parser.add_argument("--mib", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--dir", help="scratch folder")
-    parser.add_argument("--out", help="name of the files in bench/results/")
     args = parser.parse_args()
-    machine = peers.machine_facts("/")
+    machine = runs.machine_facts("/")
     with tempfile.TemporaryDirectory(prefix="holdfast-codecs-",
                                      dir=args.dir) as name:
         scratch = pathlib.Path(name)
@@ -521,7 +518,7 @@ def main():
                              for codec, rounds in by_codec.items()}
                  for operation, by_codec in group.speeds.items()}}
             for group in groups]
-        peers.write_results(args.out, text, facts, indent=None)
+        runs.write_results(args.out, text, facts, indent=None)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ runs everything once, in turns. Ratios are of medians, both of wall time and of
 processor time, which other programs on the machine disturb less.
 """
 
-import argparse
 import os
 import pathlib
 import shutil
@@ -28,6 +27,7 @@ import numpy as np
 from holdfast import _engine
 from holdfast.orbax import v1
 
+import runs
 import trees
 
 V0 = v0.PyTreeCheckpointer()
@@ -134,15 +134,10 @@ def markdown(args, tables):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = runs.parser_of(__doc__, has_tree=False)
     parser.add_argument("--scale", type=float, default=1.0, help="of small")
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--kinds", nargs="+", default=["numpy", "jax"],
                         choices=["numpy", "jax"])
-    parser.add_argument("--dir", help="scratch folder, on the disk to test")
-    parser.add_argument("--out", help="name of the file in bench/results/")
     args = parser.parse_args()
     tables = {}
     for title in args.kinds:
@@ -155,8 +150,7 @@ def main():
     text = markdown(args, tables)
     print(text)
     if args.out:
-        results = pathlib.Path(__file__).resolve().parent / "results"
-        (results / f"{args.out}.md").write_text(text, encoding="utf-8")
+        runs.write_results(args.out, text, None)
 
 
 if __name__ == "__main__":

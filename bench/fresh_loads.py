@@ -12,7 +12,6 @@ cache is warm. `--read READER PATH` runs such a child.
 --out writes NAME.md and NAME.json to bench/results/.
 """
 
-import argparse
 import json
 import logging
 import pathlib
@@ -23,6 +22,7 @@ import tempfile
 import time
 
 import peers
+import runs
 import trees
 
 MODES = ("planes", "zstd", "fast", "none")
@@ -105,17 +105,19 @@ def measure(files, rounds):
     """Returns {case: [[seconds, processor seconds] of each round]}, after one
     round that is not counted."""
     samples = {case: [] for case in CASES}
-    for number in range(rounds + 1):
-        turn = number % len(CASES)
-        for reader, whose in CASES[turn:] + CASES[:turn]:
-            done = subprocess.run(
-                [sys.executable, __file__, "--read", reader, files[whose]],
-                check=True, stdout=subprocess.PIPE, encoding="utf-8")
-            if number > 0:
-                samples[reader, whose].append(
-                    json.loads(done.stdout.splitlines()[-1]))
-        print(f"round {number} done", file=sys.stderr, flush=True)
+    for counts, (reader, whose) in runs.in_turns(CASES, rounds):
+        seconds = seconds_of_child(reader, files[whose])
+        if counts:
+            samples[reader, whose].append(seconds)
     return samples
+
+
+def seconds_of_child(reader, path):
+    """[seconds, processor seconds]."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--read", reader, path],
+        check=True, stdout=subprocess.PIPE, encoding="utf-8")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def markdown(facts, samples, sizes):
@@ -136,25 +138,17 @@ def markdown(facts, samples, sizes):
                  zip(medians((reader, whose)), reference, strict=True)]
         lines.append(f"| {reader} | {whose} | {' | '.join(cells)} | "
                      f"{sizes[whose] / facts['bytes']:.3f} |")
-    machine = facts["machine"]
     return "\n".join([
         *lines, "", "holdfast checks every chunk; safetensors and the raw "
         "bytes have no checksums, Orbax's files none but in their indexes.", "",
-        f"Machine: {machine['cores']} cores of {machine['cpu']}, "
-        f"{machine['ram_gib']} GiB RAM, {machine['file_system']}, Python "
-        f"{machine['python']}.", "Versions: " + ", ".join(
+        runs.machine_text(facts["machine"]), "Versions: " + ", ".join(
             f"{name} {version}" for name, version in
             facts["versions"].items() if version) + ".",
         "", f"    {facts['command']}", ""])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tree", choices=sorted(trees.TREES), default="llm")
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--dir", help="scratch folder, on the disk to test")
-    parser.add_argument("--out", help="name of the files in bench/results/")
+    parser = runs.parser_of(__doc__, rounds=7)
     parser.add_argument("--read", nargs=2, metavar=("READER", "PATH"))
     args = parser.parse_args()
     if args.read:
@@ -167,7 +161,7 @@ def main():
         facts = {"tree": args.tree, "scale": args.scale,
                  "rounds": args.rounds, "leaves": len(tree),
                  "bytes": sum(array.nbytes for array in tree.values()),
-                 "machine": peers.machine_facts(name),
+                 "machine": runs.machine_facts(name),
                  "versions": peers.versions(),
                  "command": f"python3 bench/fresh_loads.py --tree {args.tree} "
                             f"--scale {args.scale} --rounds {args.rounds}"}
@@ -181,7 +175,7 @@ def main():
         facts["stored_bytes"] = sizes
         facts["seconds"] = [{"reader": reader, "files": whose, "rounds": rounds}
                             for (reader, whose), rounds in samples.items()]
-        peers.write_results(args.out, text, facts)
+        runs.write_results(args.out, text, facts)
 
 
 if __name__ == "__main__":

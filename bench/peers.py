@@ -21,16 +21,13 @@ installed is listed as missing. A first, warm-up round is not counted
 peer is not run again and its result is that of the warm-up round.
 """
 
-import argparse
 import concurrent.futures
 import fnmatch
 import gc
 import importlib.util
-import json
 import mmap
 import os
 import pathlib
-import platform
 import shutil
 import statistics
 import subprocess
@@ -43,6 +40,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 
+import runs
 import trees
 
 OPERATIONS = ("save", "restore", "list", "slice")
@@ -615,34 +613,6 @@ def measure_peaks(run, args):
     return peaks
 
 
-def machine_facts(scratch):
-    def first(path, key):
-        try:
-            for line in open(path, encoding="utf-8"):
-                if line.startswith(key):
-                    return line.split(":", 1)[1].strip()
-        except OSError:
-            pass
-        return "unknown"
-
-    memory = first("/proc/meminfo", "MemTotal").split()
-    best = ("", "unknown")
-    for line in open("/proc/mounts", encoding="utf-8"):
-        _, mount, kind, *_ = line.split()
-        inside = mount == "/" or f"{scratch}/".startswith(mount + "/")
-        if inside and len(mount) > len(best[0]):
-            best = (mount, kind)
-    return {
-        "cpu": first("/proc/cpuinfo", "model name"),
-        "cores": len(os.sched_getaffinity(0)),
-        "ram_gib": (round(int(memory[0]) / 2**20, 1)
-                    if memory[0].isdigit() else None),
-        "file_system": best[1],
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-    }
-
-
 def versions():
     from importlib import metadata
     found = {}
@@ -653,14 +623,6 @@ def versions():
         except metadata.PackageNotFoundError:
             found[name] = None
     return found
-
-
-def write_results(name, text, facts, indent=1):
-    """Writes NAME.md and NAME.json to bench/results/."""
-    results = pathlib.Path(__file__).resolve().parent / "results"
-    (results / f"{name}.md").write_text(text, encoding="utf-8")
-    (results / f"{name}.json").write_text(
-        json.dumps(facts, indent=indent) + "\n", encoding="utf-8")
 
 
 def command_line(args):
@@ -718,10 +680,7 @@ def markdown(run, missing, facts):
     for peer in installed:
         if peer.note:
             lines.append(f"- {peer.name}: {peer.note}.")
-    machine = facts["machine"]
-    lines += ["", f"Machine: {machine['cores']} cores of {machine['cpu']}, "
-              f"{machine['ram_gib']} GiB RAM, {machine['file_system']}, "
-              f"Python {machine['python']}.",
+    lines += ["", runs.machine_text(facts["machine"]),
               "Versions: " + ", ".join(
                   f"{name} {version}" for name, version in
                   facts["versions"].items() if version) + ".",
@@ -730,22 +689,15 @@ def markdown(run, missing, facts):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = runs.parser_of(__doc__)
     parser.add_argument("--driver",
                         help="the built bench/holdfast_driver: also time C++")
-    parser.add_argument("--tree", choices=sorted(trees.TREES), default="llm")
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--modes", default="zstd,fast,none")
     parser.add_argument("--peers", default="*",
                         help="only peers whose name has one of these parts")
     parser.add_argument("--patience", type=float, default=60.0,
                         help="seconds; slower peers run once")
     parser.add_argument("--no-warmup", action="store_true")
-    parser.add_argument("--dir", help="scratch folder, on the disk to test")
-    parser.add_argument("--out", help="name of the files in bench/results/")
     return parser.parse_args()
 
 
@@ -771,7 +723,7 @@ def main():
             "tree": args.tree, "scale": args.scale, "rounds": args.rounds,
             "leaves": len(tree),
             "bytes": sum(array.nbytes for array in tree.values()),
-            "peaks": peaks, "machine": machine_facts(scratch),
+            "peaks": peaks, "machine": runs.machine_facts(scratch),
             "versions": versions(), "command": command_line(args)}
     text = markdown(run, missing, facts)
     print(text)
@@ -779,7 +731,7 @@ def main():
         facts.update(seconds=run.times, stored_bytes=run.sizes,
                      errors=run.errors, once=sorted(run.once),
                      missing=dict(missing))
-        write_results(args.out, text, facts)
+        runs.write_results(args.out, text, facts)
     return 1 if run.errors else 0
 
 

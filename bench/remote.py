@@ -342,8 +342,9 @@ def median(results, field):
 def markdown(bench, byte_count, leaf_count):
     """Returns the tables in Markdown."""
     import peers
+    import runs
     args = bench.args
-    facts = peers.machine_facts("/tmp")
+    facts = runs.machine_facts("/tmp")
     lines = [f"# {args.tree}, scale {args.scale:g} on {args.server}: "
              f"{leaf_count} leaves, {byte_count / 2**20:.0f} MiB", "",
              f"Medians of {args.rounds} rounds in turns, each in a new process, "
@@ -429,13 +430,11 @@ def main():
     text = markdown(bench, byte_count, leaf_count)
     print(text)
     if args.out:
-        results = HERE / "results"
-        (results / f"{args.out}.md").write_text(text)
-        (results / f"{args.out}.json").write_text(json.dumps(
-            [{"operation": operation, "by": label, "latency": latency,
-              "rounds": rounds}
-             for (operation, label, latency), rounds in bench.results.items()],
-            indent=1) + "\n")
+        import runs
+        runs.write_results(args.out, text, [
+            {"operation": operation, "by": label, "latency": latency,
+             "rounds": rounds}
+            for (operation, label, latency), rounds in bench.results.items()])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 
-import peers
+import runs
 
 WAYS = {
     "holdfast, mmap, safetensors":
@@ -84,7 +84,7 @@ def main():
     results = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory(dir=args.dir) as scratch:
         model, raw = write_models(pathlib.Path(scratch), args.mebibytes)
-        machine = peers.machine_facts(scratch)
+        machine = runs.machine_facts(scratch)
         for number in range(args.rounds + 1):
             for way, call in WAYS.items():
                 done = subprocess.run(
@@ -103,15 +103,14 @@ def main():
             for key in ("open", "touch", "rss_mib", "own_mib"))
         lines.append(f"| {way} | {open_s * 1e3:.1f} | {touch_s * 1e3:.0f} |"
                      f" {rss:.0f} | {own:.0f} |")
-    lines += ["", f"Machine: {machine['cores']} cores of {machine['cpu']}, "
-              f"{machine['ram_gib']} GiB RAM, {machine['file_system']}.", "",
+    lines += ["", runs.machine_text(machine, with_python=False), "",
               f"    python3 bench/serving.py --mebibytes {args.mebibytes}"
               f" --rounds {args.rounds}"]
     text = "\n".join(lines) + "\n"
     print(text)
     if args.out:
-        peers.write_results(args.out, text,
-                            {"machine": machine, "rounds": results})
+        runs.write_results(args.out, text,
+                           {"machine": machine, "rounds": results})
 
 
 if __name__ == "__main__":

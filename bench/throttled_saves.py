@@ -13,16 +13,15 @@ turns, and run in one process with warm memory; a first round is not counted.
 --out writes NAME.md and NAME.json to bench/results/.
 """
 
-import argparse
 import contextlib
 import logging
 import os
 import pathlib
 import statistics
-import sys
 import tempfile
 
 import peers
+import runs
 import trees
 
 MODES = ("none", "planes", "zstd", "fast")
@@ -56,16 +55,13 @@ def measure(savers, scratch, rounds):
     """Returns ({saver: seconds of each round}, {saver: bytes stored})."""
     seconds = {saver.name: [] for saver in savers}
     sizes = {}
-    for number in range(rounds + 1):
-        turn = number % len(savers)
-        for saver in savers[turn:] + savers[:turn]:
-            path = scratch / "saved"
-            took, _ = peers.timed(lambda: saver.save(path))
-            sizes[saver.name] = peers.stored_bytes(path)
-            peers.remove(path)
-            if number > 0:
-                seconds[saver.name].append(took)
-        print(f"round {number} done", file=sys.stderr, flush=True)
+    path = scratch / "saved"
+    for counts, saver in runs.in_turns(savers, rounds):
+        took, _ = peers.timed(lambda: saver.save(path))
+        sizes[saver.name] = peers.stored_bytes(path)
+        peers.remove(path)
+        if counts:
+            seconds[saver.name].append(took)
     return seconds, sizes
 
 
@@ -82,21 +78,13 @@ def markdown(facts, seconds, sizes):
             zip(rounds, seconds[REFERENCE], strict=True))
         lines.append(f"| {name} | {statistics.median(rounds):.3f} "
                      f"({ratio:.2f}) | {sizes[name] / facts['bytes']:.3f} |")
-    machine = facts["machine"]
-    return "\n".join([
-        *lines, "", f"Machine: {machine['cores']} cores of {machine['cpu']}, "
-        f"{machine['ram_gib']} GiB RAM, {machine['file_system']}, Python "
-        f"{machine['python']}.", "", f"    {facts['command']}", ""])
+    return "\n".join([*lines, "", runs.machine_text(facts["machine"]), "",
+                      f"    {facts['command']}", ""])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tree", choices=sorted(trees.TREES), default="llm")
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = runs.parser_of(__doc__)
     parser.add_argument("--mb-per-second", type=int, default=1000)
-    parser.add_argument("--dir", help="scratch folder, on the disk to test")
-    parser.add_argument("--out", help="name of the files in bench/results/")
     args = parser.parse_args()
     logging.disable(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="holdfast-throttled-",
@@ -111,7 +99,7 @@ def main():
                  "rounds": args.rounds, "mb_per_second": args.mb_per_second,
                  "leaves": len(tree),
                  "bytes": sum(array.nbytes for array in tree.values()),
-                 "machine": peers.machine_facts(name),
+                 "machine": runs.machine_facts(name),
                  "versions": peers.versions(),
                  "command": "python3 bench/throttled_saves.py --tree "
                             f"{args.tree} --scale {args.scale} --rounds "
@@ -124,7 +112,7 @@ def main():
     if args.out:
         facts["stored_bytes"] = sizes
         facts["seconds"] = seconds
-        peers.write_results(args.out, text, facts)
+        runs.write_results(args.out, text, facts)
 
 
 if __name__ == "__main__":

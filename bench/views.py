@@ -16,7 +16,6 @@ usage: views.py [--tree llm|small|wide] [--scale S] [--rounds N]
 --out writes NAME.md and NAME.json to bench/results/.
 """
 
-import argparse
 import json
 import pathlib
 import shutil
@@ -29,6 +28,7 @@ import time
 
 import fresh_loads
 import peers
+import runs
 import trees
 
 import holdfast
@@ -105,33 +105,24 @@ def measure_ways(scratch, tree, rounds):
                                                    also="safetensors"),
     }
     samples = {way: [] for way in ways}
-    for number in range(rounds + 1):
-        # The order rotates, as a step after a large write pays for its memory.
-        order = list(ways.items())
-        for way, action in order[number % len(order):] + order[
-                :number % len(order)]:
-            seconds = seconds_of(action)
-            shutil.rmtree(target)
-            if number > 0:
-                samples[way].append(seconds)
+    # In turns: what comes after a large write pays for its memory.
+    for counts, (way, action) in runs.in_turns(ways.items(), rounds):
+        seconds = seconds_of(action)
+        shutil.rmtree(target)
+        if counts:
+            samples[way].append(seconds)
     return samples
 
 
 def measure_loads(scratch, rounds):
     samples = {case: [] for case in CASES}
-    for number in range(rounds + 1):
-        for reader, what in CASES[number % len(CASES):] + CASES[
-                :number % len(CASES)]:
-            path = scratch / what.replace(" ", "-")
-            if what == "model":
-                path /= "model.safetensors"
-            done = subprocess.run(
-                [sys.executable, fresh_loads.__file__, "--read", reader, path],
-                check=True, stdout=subprocess.PIPE, encoding="utf-8")
-            if number > 0:
-                samples[reader, what].append(
-                    json.loads(done.stdout.splitlines()[-1])[0])
-        print(f"round {number} done", file=sys.stderr, flush=True)
+    for counts, (reader, what) in runs.in_turns(CASES, rounds):
+        path = scratch / what.replace(" ", "-")
+        if what == "model":
+            path /= "model.safetensors"
+        seconds, _ = fresh_loads.seconds_of_child(reader, path)
+        if counts:
+            samples[reader, what].append(seconds)
     return samples
 
 
@@ -156,21 +147,12 @@ def markdown(facts, sparse, ways, loads):
         ratio = (f" ({mine / reference[reader]:.2f})"
                  if reader in reference else "")
         lines.append(f"| {reader} | {what} | {mine:.3f}{ratio} |")
-    machine = facts["machine"]
-    return "\n".join([
-        *lines, "", f"Machine: {machine['cores']} cores of {machine['cpu']}, "
-        f"{machine['ram_gib']} GiB RAM, {machine['file_system']}.", "",
-        f"    {facts['command']}", ""])
+    machine = runs.machine_text(facts["machine"], with_python=False)
+    return "\n".join([*lines, "", machine, "", f"    {facts['command']}", ""])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tree", choices=sorted(trees.TREES), default="llm")
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--dir", help="scratch folder, on the disk to test")
-    parser.add_argument("--out", help="name of the files in bench/results/")
-    args = parser.parse_args()
+    args = runs.parser_of(__doc__).parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-views-",
                                      dir=args.dir) as name:
         scratch = pathlib.Path(name)
@@ -190,13 +172,13 @@ def main():
         loads = measure_loads(scratch, args.rounds)
         facts = {"tree": args.tree, "rounds": args.rounds,
                  "bytes": sum(value.nbytes for value in tree.values()),
-                 "machine": peers.machine_facts(scratch),
+                 "machine": runs.machine_facts(scratch),
                  "command": f"python3 bench/views.py --tree {args.tree} "
                             f"--scale {args.scale} --rounds {args.rounds}"}
     text = markdown(facts, sparse, ways, loads)
     print(text)
     if args.out:
-        peers.write_results(args.out, text, {
+        runs.write_results(args.out, text, {
             **facts, "sparse": sparse, "ways": ways,
             "loads": {" | ".join(case): times
                       for case, times in loads.items()}})

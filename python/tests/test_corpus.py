@@ -7,12 +7,12 @@ import hashlib
 import json
 import math
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import CORPUS
 
 import holdfast
 from holdfast import errors
@@ -20,13 +20,12 @@ from holdfast import errors
 pytest.importorskip("ml_dtypes")
 jax = pytest.importorskip("jax")
 
-TARBALL = Path(__file__).parents[2] / "tests/golden/corpus/open.tar.xz"
 SUB_BYTE_MASKS = {"int2": 3, "int4": 15, "float4_e2m1fn": 15}
 UNREADABLE = ("pytree_unreadable", "pytree_without_metadata", "empty_dir")
 
 
 def case_names() -> list[str]:
-    with tarfile.open(TARBALL) as archive:
+    with tarfile.open(CORPUS) as archive:
         paths = [Path(member.name) for member in archive]
     return [path.parts[1] for path in paths if path.name == "expected.json"]
 
@@ -34,21 +33,8 @@ def case_names() -> list[str]:
 CASE_NAMES = case_names()
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("corpus")
-    with tarfile.open(TARBALL) as archive:
-        archive.extractall(directory)
-    return directory / "open"
-
-
-@pytest.fixture(autouse=True)
-def wide_types() -> Iterator[None]:
-    """As when the corpus was recorded."""
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield
-    jax.config.update("jax_enable_x64", before)
+# As when the corpus was recorded.
+pytestmark = pytest.mark.usefixtures("wide_types")
 
 
 def items_of(case: Path, *kinds: str) -> list[dict[str, Any]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import run_program
 
 import holdfast
 
@@ -79,14 +79,7 @@ begun.wait()
 def end(
     program: str, path: Path, code: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM + program, path],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
+    return run_program(PROGRAM + program, path, code=code)
 
 
 def stored(path: Path) -> int:
@@ -226,10 +219,4 @@ def work():
 start(work)
 """
     for _ in range(3):
-        done = subprocess.run(
-            [sys.executable, "-c", DAEMONS + program, ckpt],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        run_program(DAEMONS + program, ckpt)

@@ -1,8 +1,6 @@
 """The messages that `enable_logging` shows, in a process of its own."""
 
 import logging
-import subprocess
-import sys
 
 import pytest
 
@@ -27,13 +25,8 @@ except holdfast.errors.AlreadyExistsError:
 """
 
 
-def test_saves_and_loads_have_their_lines(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+def test_saves_and_loads_have_their_lines(tmp_path, run_python):
+    done = run_python(PROGRAM, tmp_path)
     lines = [line.split(": ", 1)[1] for line in done.stderr.splitlines()]
     assert [line.split()[0] for line in lines] == [
         "saving",

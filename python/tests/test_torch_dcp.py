@@ -24,6 +24,7 @@ if not torch.distributed.is_available():
     pytest.skip("torch without torch.distributed", allow_module_level=True)
 
 import torch.distributed.checkpoint as dcp  # noqa: E402
+from test_torch import DTYPES, raw, tensor  # noqa: E402
 from torch.distributed.checkpoint.default_planner import (  # noqa: E402
     DefaultLoadPlanner,
     DefaultSavePlanner,
@@ -36,28 +37,6 @@ from holdfast.torch import (  # noqa: E402
     _names,
     _objects,
 )
-
-DTYPES = [
-    "bool",
-    "uint8",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-]
 
 
 @pytest.fixture(autouse=True)
@@ -84,25 +63,17 @@ def raises(kind: type[BaseException], words: str, run: Any) -> None:
     assert isinstance(raised.value.failures[0][0], kind)
 
 
-def bits(tensor: Any) -> bytes:
-    return bytes(tensor.contiguous().reshape(-1).view(torch.uint8).tolist())
-
-
 @pytest.mark.parametrize("options", [{}, {"ocdbt": False, "zarr_format": 3}])
 def test_dtypes(ckpt: Path, options: dict[str, Any]) -> None:
-    base = torch.arange(24).reshape(4, 6) % 2
-    tree = {
-        name: base.to(torch.float32).to(getattr(torch, name)) for name in DTYPES
-    }
+    tree = {name: tensor(name) for name in DTYPES}
     save(ckpt, dict(tree), **options)
     stored = holdfast.load(ckpt)
     got = load(ckpt, {name: torch.zeros_like(t) for name, t in tree.items()})
-    for name, tensor in tree.items():
+    for name, value in tree.items():
         assert stored[name].dtype.name == name
-        assert stored[name].tobytes() == bits(tensor), name
-        assert got[name].dtype == tensor.dtype and bits(got[name]) == bits(
-            tensor
-        )
+        assert stored[name].tobytes() == raw(value), name
+        assert got[name].dtype == value.dtype
+        assert raw(got[name]) == raw(value)
 
 
 PLAIN: dict[str, Any] = {

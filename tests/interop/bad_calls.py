@@ -71,8 +71,6 @@ class Opaque:
     """A leaf of no known type."""
 
 
-
-
 LEAVES = {
     "zero_size": lambda p: {"a": np.zeros((0, 3), np.float32)},
     "zero_size_jax": lambda p: {"a": jnp.zeros((2, 0))},
@@ -137,9 +135,17 @@ bad_save("save_args_unknown_dtype", lambda p: {"a": np.ones(3)},
          save_args=lambda p: {"a": p.ocp.SaveArgs(dtype=np.dtype("U4"))})
 
 
-@bad
-def save_relative_path(p):
-    p.ocp.PyTreeCheckpointer().save("relative/ckpt", GOOD_TREE())
+CALLS.update(
+    save_relative_path=lambda p: p.ocp.PyTreeCheckpointer().save(
+        "relative/ckpt", GOOD_TREE()),
+    save_over_file=lambda p: p.ocp.PyTreeCheckpointer().save(
+        p.root / "file", GOOD_TREE()),
+    save_below_file=lambda p: p.ocp.PyTreeCheckpointer().save(
+        p.root / "file" / "ckpt", GOOD_TREE()),
+    save_unknown_argument=lambda p: p.ocp.PyTreeCheckpointer().save(
+        p.dest, GOOD_TREE(), no_such_option=1),
+    checkpointer_unknown_option=lambda p: p.ocp.PyTreeCheckpointer(
+        no_such_option=1))
 
 
 @bad
@@ -149,29 +155,9 @@ def save_twice(p):
 
 
 @bad
-def save_over_file(p):
-    p.ocp.PyTreeCheckpointer().save(p.root / "file", GOOD_TREE())
-
-
-@bad
-def save_below_file(p):
-    p.ocp.PyTreeCheckpointer().save(p.root / "file" / "ckpt", GOOD_TREE())
-
-
-@bad
 def save_checkpointer_metadata_not_json(p):
     p.ocp.PyTreeCheckpointer().save(p.dest, GOOD_TREE(),
                                     custom_metadata={"x": object()})
-
-
-@bad
-def save_unknown_argument(p):
-    p.ocp.PyTreeCheckpointer().save(p.dest, GOOD_TREE(), no_such_option=1)
-
-
-@bad
-def checkpointer_unknown_option(p):
-    p.ocp.PyTreeCheckpointer(no_such_option=1)
 
 
 # Restores of v0.
@@ -191,49 +177,33 @@ def standard(p, target=None, name="standard", **kwargs):
         return checkpointer.restore(p.root / name, target, **kwargs)
 
 
-@bad
-def restore_missing(p):
-    restore(p, "nowhere")
-
-
-@bad
-def restore_empty_directory(p):
-    restore(p, "empty")
-
-
-@bad
-def restore_file(p):
-    restore(p, "file")
-
-
-@bad
-def restore_unfinished(p):
-    restore(p, "half.orbax-checkpoint-tmp")
-
-
-@bad
-def restore_relative_path(p):
-    p.ocp.PyTreeCheckpointer().restore("no/such/relative")
-
-
-@bad
-def restore_fewer_keys(p):
-    restore_args(p, {"a": 0})
-
-
-@bad
-def restore_more_keys(p):
-    restore_args(p, dict(GOOD_TREE(), extra=0))
-
-
-@bad
-def restore_list_for_dict(p):
-    restore_args(p, [0, {"c": 0, "n": 0, "s": 0}, 0])
-
-
-@bad
-def restore_args_structure(p):
-    restore_args(p, GOOD_TREE(), restore_args={"a": p.ocp.RestoreArgs()})
+CALLS.update(
+    restore_missing=lambda p: restore(p, "nowhere"),
+    restore_empty_directory=lambda p: restore(p, "empty"),
+    restore_file=lambda p: restore(p, "file"),
+    restore_unfinished=lambda p: restore(p, "half.orbax-checkpoint-tmp"),
+    restore_relative_path=lambda p: p.ocp.PyTreeCheckpointer().restore(
+        "no/such/relative"),
+    restore_fewer_keys=lambda p: restore_args(p, {"a": 0}),
+    restore_more_keys=lambda p: restore_args(p, dict(GOOD_TREE(), extra=0)),
+    restore_list_for_dict=lambda p: restore_args(
+        p, [0, {"c": 0, "n": 0, "s": 0}, 0]),
+    restore_args_structure=lambda p: restore_args(
+        p, GOOD_TREE(), restore_args={"a": p.ocp.RestoreArgs()}),
+    restore_shapes_disagree=lambda p: p.ocp.ArrayRestoreArgs(
+        shape=(2,), global_shape=(3,)),
+    restore_two_transforms=lambda p: restore_args(
+        p, {"x": 0}, transforms={}, legacy_transform_fn=lambda *a: a,
+        restore_args={"x": p.ocp.RestoreArgs()}),
+    restore_transforms_alone=lambda p: restore_args(
+        p, transforms={"x": p.ocp.Transform(original_key="a")}),
+    restore_v1_root=lambda p: restore(p, "v1"),
+    standard_array_as_scalar=lambda p: standard(p, dict(standard_tree(), a=5)),
+    standard_numpy_other_shape=lambda p: standard(
+        p, dict(standard_tree(), a=np.zeros(3))),
+    standard_missing_path=lambda p: standard(p, name="nowhere"),
+    metadata_missing_path=lambda p: p.ocp.PyTreeCheckpointer().metadata(
+        p.root / "nowhere"))
 
 
 @bad
@@ -254,64 +224,10 @@ def restore_wrong_rank(p):
 
 
 @bad
-def restore_shapes_disagree(p):
-    p.ocp.ArrayRestoreArgs(shape=(2,), global_shape=(3,))
-
-
-@bad
-def restore_array_as_int(p):
-    args = jax.tree.map(lambda _: p.ocp.RestoreArgs(), GOOD_TREE())
-    args["a"] = p.ocp.RestoreArgs(restore_type=int)
-    restore_args(p, GOOD_TREE(), restore_args=args)
-
-
-@bad
-def restore_array_as_str(p):
-    args = jax.tree.map(lambda _: p.ocp.RestoreArgs(), GOOD_TREE())
-    args["a"] = p.ocp.RestoreArgs(restore_type=str)
-    restore_args(p, GOOD_TREE(), restore_args=args)
-
-
-@bad
 def restore_string_as_array(p):
     args = jax.tree.map(lambda _: p.ocp.RestoreArgs(), GOOD_TREE())
     args["b"]["s"] = p.ocp.RestoreArgs(restore_type=np.ndarray)
     restore_args(p, GOOD_TREE(), restore_args=args)
-
-
-@bad
-def restore_unknown_type(p):
-    args = jax.tree.map(lambda _: p.ocp.RestoreArgs(), GOOD_TREE())
-    args["a"] = p.ocp.RestoreArgs(restore_type=Opaque)
-    restore_args(p, GOOD_TREE(), restore_args=args)
-
-
-@bad
-def restore_uneven_sharding(p):
-    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
-    spec = jax.sharding.PartitionSpec("x")
-    args = jax.tree.map(lambda _: p.ocp.RestoreArgs(), GOOD_TREE())
-    args["j"] = p.ocp.ArrayRestoreArgs(
-        sharding=jax.sharding.NamedSharding(mesh, spec))
-    restore_args(p, GOOD_TREE(), restore_args=args)
-
-
-@bad
-def restore_two_transforms(p):
-    restore_args(p, {"x": 0}, transforms={}, legacy_transform_fn=lambda *a: a,
-                 restore_args={"x": p.ocp.RestoreArgs()})
-
-
-@bad
-def restore_transforms_alone(p):
-    restore_args(p, transforms={"x": p.ocp.Transform(original_key="a")})
-
-
-@bad
-def restore_transform_unknown_key(p):
-    restore_args(p, {"x": 0},
-                 transforms={"x": p.ocp.Transform(original_key="nowhere")},
-                 restore_args={"x": p.ocp.RestoreArgs()})
 
 
 @bad
@@ -348,11 +264,6 @@ def restore_data_lost(p):
 
 
 @bad
-def restore_v1_root(p):
-    restore(p, "v1")
-
-
-@bad
 def standard_wrong_shape(p):
     target = standard_tree()
     target["j"] = jax.ShapeDtypeStruct(
@@ -362,42 +273,29 @@ def standard_wrong_shape(p):
 
 
 @bad
-def standard_array_as_scalar(p):
-    standard(p, dict(standard_tree(), a=5))
-
-
-@bad
 def standard_missing_key(p):
     target = standard_tree()
     del target["a"]
     standard(p, target)
 
 
-@bad
-def standard_numpy_other_shape(p):
-    standard(p, dict(standard_tree(), a=np.zeros(3)))
-
-
-@bad
-def standard_missing_path(p):
-    standard(p, name="nowhere")
-
-
-@bad
-def metadata_missing_path(p):
-    p.ocp.PyTreeCheckpointer().metadata(p.root / "nowhere")
-
-
 # JSON and single arrays.
-@bad
-def json_not_serializable(p):
-    with p.ocp.Checkpointer(p.ocp.JsonCheckpointHandler()) as checkpointer:
-        checkpointer.save(p.dest, args=p.ocp.args.JsonSave({"x": object()}))
+def save_item(p, handler, args):
+    with p.ocp.Checkpointer(handler) as checkpointer:
+        checkpointer.save(p.dest, args=args)
 
 
-@bad
-def json_missing(p):
-    p.ocp.JsonCheckpointHandler().restore(p.root / "empty")
+CALLS.update(
+    json_missing=lambda p: p.ocp.JsonCheckpointHandler().restore(
+        p.root / "empty"),
+    json_not_serializable=lambda p: save_item(
+        p, p.ocp.JsonCheckpointHandler(), p.ocp.args.JsonSave({"x": object()})),
+    array_wrong_item=lambda p: p.ocp.ArrayCheckpointHandler().restore(
+        p.root / "v0", args=p.ocp.args.ArrayRestore()),
+    array_of_dict=lambda p: save_item(
+        p, p.ocp.ArrayCheckpointHandler(), p.ocp.args.ArraySave({"a": 1})),
+    array_of_str=lambda p: save_item(
+        p, p.ocp.ArrayCheckpointHandler(), p.ocp.args.ArraySave("text")))
 
 
 @bad
@@ -406,40 +304,13 @@ def json_damaged(p):
     p.ocp.JsonCheckpointHandler().restore(p.root / "empty")
 
 
-@bad
-def array_of_dict(p):
-    with p.ocp.Checkpointer(p.ocp.ArrayCheckpointHandler()) as checkpointer:
-        checkpointer.save(p.dest, args=p.ocp.args.ArraySave({"a": 1}))
-
-
-@bad
-def array_of_str(p):
-    with p.ocp.Checkpointer(p.ocp.ArrayCheckpointHandler()) as checkpointer:
-        checkpointer.save(p.dest, args=p.ocp.args.ArraySave("text"))
-
-
-@bad
-def array_wrong_item(p):
-    p.ocp.ArrayCheckpointHandler().restore(
-        p.root / "v0", args=p.ocp.args.ArrayRestore())
-
-
 # Trees.
-@bad
-def tree_from_nothing(p):
-    p.ocp.tree.from_flat_dict({"a": 1}, {"a": 0, "b": 0}, sep="/")
-
-
-@bad
-def tree_trim_missing(p):
-    p.ocp.tree.tree_trim({"a": 0, "b": 0}, {"a": 1})
-
-
-@bad
-def tree_trim_kinds(p):
-    p.ocp.tree.tree_trim({"a": 0}, [1])
-
-
-@bad
-def tree_serialize_empty(p):
-    p.ocp.tree.serialize_tree({})
+CALLS.update(
+    tree_from_nothing=lambda p: p.ocp.tree.from_flat_dict(
+        {"a": 1}, {"a": 0, "b": 0}, sep="/"),
+    tree_trim_missing=lambda p: p.ocp.tree.tree_trim(
+        {"a": 0, "b": 0}, {"a": 1}),
+    tree_trim_kinds=lambda p: p.ocp.tree.tree_trim({"a": 0}, [1]),
+    tree_trim_lengths=lambda p: p.ocp.tree.tree_trim([1], [1, 2]),
+    tree_merge_common=lambda p: p.ocp.tree.merge_trees({"a": 1}, {"a": 2}),
+    tree_serialize_empty=lambda p: p.ocp.tree.serialize_tree({}))

@@ -173,33 +173,22 @@ bad_item("partial_args_more", lambda p: {"a": 0},
          partial_restore=True)
 
 
+CALLS.update(
+    item_args_misplaced=lambda p: p.ocp.PyTreeCheckpointHandler().restore(
+        p.root / "v0", p.ocp.args.PyTreeRestore()),
+    item_save_args=lambda p: p.ocp.PyTreeCheckpointer().restore(
+        p.root / "v0", args=p.ocp.args.PyTreeSave(GOOD_TREE())),
+    handler_restore_missing=lambda p: p.ocp.PyTreeCheckpointHandler().restore(
+        p.root / "empty" / "nowhere"),
+    handler_metadata_missing=lambda p: p.ocp.PyTreeCheckpointHandler().metadata(
+        p.root / "empty"))
+
+
 @bad
 def item_metadata_of_another(p):
     p.ocp.PyTreeCheckpointer().save(p.root / "other", {"x": np.ones(2)})
     found = p.ocp.PyTreeCheckpointer().metadata(p.root / "other")
     restore_args(p, found.item_metadata)
-
-
-@bad
-def item_args_misplaced(p):
-    p.ocp.PyTreeCheckpointHandler().restore(
-        p.root / "v0", p.ocp.args.PyTreeRestore())
-
-
-@bad
-def item_save_args(p):
-    p.ocp.PyTreeCheckpointer().restore(
-        p.root / "v0", args=p.ocp.args.PyTreeSave(GOOD_TREE()))
-
-
-@bad
-def handler_restore_missing(p):
-    p.ocp.PyTreeCheckpointHandler().restore(p.root / "empty" / "nowhere")
-
-
-@bad
-def handler_metadata_missing(p):
-    p.ocp.PyTreeCheckpointHandler().metadata(p.root / "empty")
 
 
 # Files that are lost or damaged. `digests` would tell, which Orbax has not.
@@ -290,14 +279,11 @@ wounded("jax_parameter_zarr_json", drop("j/zarr.json"), restore, "files3")
 
 
 # construct_restore_args and the standard handler.
-@bad
-def construct_opaque(p):
-    p.ocp.checkpoint_utils.construct_restore_args({"a": Opaque()})
-
-
-@bad
-def construct_numpy_scalar(p):
-    p.ocp.checkpoint_utils.construct_restore_args({"a": np.float32(1)})
+CALLS.update(
+    construct_opaque=lambda p: p.ocp.checkpoint_utils.construct_restore_args(
+        {"a": Opaque()}),
+    construct_numpy_scalar=lambda p:
+        p.ocp.checkpoint_utils.construct_restore_args({"a": np.float32(1)}))
 
 
 @bad
@@ -314,7 +300,8 @@ def construct_shardings_none(p):
 
 def bad_standard_target(name, make, **options):
     def call(p):
-        with p.ocp.StandardCheckpointer() as checkpointer:
+        handler = p.ocp.StandardCheckpointHandler()
+        with p.ocp.Checkpointer(handler) as checkpointer:
             checkpointer.restore(p.root / "standard", args=(
                 p.ocp.args.StandardRestore(make(p), **options)))
 
@@ -349,6 +336,13 @@ bad_standard_target("uneven", lambda p: dict(
                                             sharding=placed(7))))
 
 
+CALLS.update(
+    standard_args_misplaced=lambda p: p.ocp.StandardCheckpointHandler().restore(
+        p.root / "standard", p.ocp.args.StandardRestore()),
+    standard_of_strings=lambda p: standard(p, name="v0"),
+    standard_of_strings_target=lambda p: standard(p, GOOD_TREE(), name="v0"))
+
+
 @bad
 def standard_save_metadata(p):
     with p.ocp.StandardCheckpointer() as checkpointer:
@@ -361,19 +355,3 @@ def standard_save_aggregate(p):
     with p.ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(p.dest, {"a": np.ones(2)}, save_args={
             "a": p.ocp.SaveArgs(aggregate=True)})
-
-
-@bad
-def standard_args_misplaced(p):
-    p.ocp.StandardCheckpointHandler().restore(
-        p.root / "standard", p.ocp.args.StandardRestore())
-
-
-@bad
-def standard_of_strings(p):
-    standard(p, name="v0")
-
-
-@bad
-def standard_of_strings_target(p):
-    standard(p, GOOD_TREE(), name="v0")

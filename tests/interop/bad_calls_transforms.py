@@ -6,7 +6,7 @@ holds.
 
 import jax
 import numpy as np
-from bad_calls import CALLS, GOOD_TREE, Opaque, bad, restore_args
+from bad_calls import CALLS, GOOD_TREE, Opaque, restore_args
 
 __all__ = ["CALLS"]  # all of them, once this module is imported
 
@@ -89,19 +89,12 @@ bad_transform("string_as_array", new_key, one(original_key="b/s"),
                   restore_type=np.ndarray)})
 
 
-@bad
-def transform_without_item(p):
-    restore_args(p, transforms={}, restore_args={})
-
-
-@bad
-def transform_unknown_field(p):
-    p.ocp.Transform(no_such_field=1)
-
-
-@bad
-def transform_inputs_of_transform(p):
-    p.ocp.Transform(multi_value_fn_input_args={})
+CALLS.update(
+    transform_without_item=lambda p: restore_args(
+        p, transforms={}, restore_args={}),
+    transform_unknown_field=lambda p: p.ocp.Transform(no_such_field=1),
+    transform_inputs_of_transform=lambda p: p.ocp.Transform(
+        multi_value_fn_input_args={}))
 
 
 def bad_legacy(name, function, **options):
@@ -148,11 +141,7 @@ bad_apply("target_none", one(original_key="a"), None)
 bad_apply("target_number", one(original_key="a"), 5)
 
 
-@bad
-def merge_no_trees(p):
-    p.ocp.merge_trees()
-
-
-@bad
-def merge_into_more(p):
-    p.ocp.merge_trees({"a": 1}, {"b": 2}, target={"a": 0, "b": 0, "c": 0})
+CALLS.update(
+    merge_no_trees=lambda p: p.ocp.merge_trees(),
+    merge_into_more=lambda p: p.ocp.merge_trees(
+        {"a": 1}, {"b": 2}, target={"a": 0, "b": 0, "c": 0}))

@@ -29,75 +29,38 @@ bad_v1("metadata_not_json", lambda p: GOOD_TREE(),
 bad_v1("metadata_not_dict", lambda p: GOOD_TREE(), custom_metadata=5)
 
 
-@bad
-def v1_save_relative(p):
-    p.v1.save("relative/ckpt", GOOD_TREE())
+def save_items(p, items):
+    p.v1.save_checkpointables(p.dest, items)
 
 
-@bad
-def v1_save_no_path(p):
-    p.v1.save(None, GOOD_TREE())
-
-
-@bad
-def v1_save_below_file(p):
-    p.v1.save(p.root / "file" / "ckpt", GOOD_TREE())
-
-
-@bad
-def v1_save_items_empty(p):
-    p.v1.save_checkpointables(p.dest, {})
-
-
-@bad
-def v1_save_items_list(p):
-    p.v1.save_checkpointables(p.dest, [GOOD_TREE()])
-
-
-@bad
-def v1_save_items_none(p):
-    p.v1.save_checkpointables(p.dest, {"a": None})
-
-
-@bad
-def v1_save_items_opaque(p):
-    p.v1.save_checkpointables(p.dest, {"a": Opaque()})
-
-
-@bad
-def v1_save_items_set(p):
-    p.v1.save_checkpointables(p.dest, {"a": {1, 2}})
-
-
-@bad
-def v1_save_items_reserved(p):
-    p.v1.save_checkpointables(p.dest, {"metrics": {"a": 1}})
-
-
-@bad
-def v1_save_items_empty_name(p):
-    p.v1.save_checkpointables(p.dest, {"": GOOD_TREE()})
-
-
-@bad
-def v1_save_items_state_json(p):
-    p.v1.save_checkpointables(p.dest, {"state": {"a": True, "b": None}})
-
-
-@bad
-def v1_save_items_json_with_null(p):
-    p.v1.save_checkpointables(p.dest, {"cfg": {"a": [1, None, True]}})
+CALLS.update(
+    v1_save_relative=lambda p: p.v1.save("relative/ckpt", GOOD_TREE()),
+    v1_save_no_path=lambda p: p.v1.save(None, GOOD_TREE()),
+    v1_save_below_file=lambda p: p.v1.save(
+        p.root / "file" / "ckpt", GOOD_TREE()),
+    v1_save_items_empty=lambda p: save_items(p, {}),
+    v1_save_items_list=lambda p: save_items(p, [GOOD_TREE()]),
+    v1_save_items_none=lambda p: save_items(p, {"a": None}),
+    v1_save_items_opaque=lambda p: save_items(p, {"a": Opaque()}),
+    v1_save_items_set=lambda p: save_items(p, {"a": {1, 2}}),
+    v1_save_items_reserved=lambda p: save_items(p, {"metrics": {"a": 1}}),
+    v1_save_items_empty_name=lambda p: save_items(p, {"": GOOD_TREE()}),
+    v1_save_items_state_json=lambda p: save_items(
+        p, {"state": {"a": True, "b": None}}),
+    v1_save_items_json_with_null=lambda p: save_items(
+        p, {"cfg": {"a": [1, None, True]}}),
+    v1_async_bad_leaf=lambda p: p.v1.save_async(
+        p.dest, {"a": np.float32(1)}).result(),
+    v1_context_argument=lambda p: p.v1.Context(no_such_option=1),
+    v1_option_argument=lambda p: p.v1.options.ArrayOptions.Saving(
+        no_such_option=1),
+    v1_option_positional=lambda p: p.v1.options.ArrayOptions.Saving(True))
 
 
 @bad
 def v1_async_twice(p):
     p.v1.save_async(p.dest, GOOD_TREE()).result()
     p.v1.save_async(p.dest, GOOD_TREE()).result()
-
-
-@bad
-def v1_async_bad_leaf(p):
-    p.v1.save_async(p.dest, {"a": np.float32(1)}).result()
 
 
 @bad
@@ -108,28 +71,19 @@ def v1_negative_file_size(p):
         p.v1.save(p.dest, {"a": jnp.ones(3)})
 
 
-@bad
-def v1_tiny_chunk_bytes(p):
-    context = p.v1.Context()
-    context.array.saving.storage_options.chunk_byte_size = 4
-    with context:
-        p.v1.save(p.dest, {"a": np.ones(4)})
+def bad_storage(name, option, value, array):
+    def call(p):
+        context = p.v1.Context()
+        setattr(context.array.saving.storage_options, option, value)
+        with context:
+            p.v1.save(p.dest, {"a": array})
+
+    CALLS["v1_" + name] = call
 
 
-@bad
-def v1_shard_axis(p):
-    context = p.v1.Context()
-    context.array.saving.storage_options.shard_axes = (5,)
-    with context:
-        p.v1.save(p.dest, {"a": np.ones((2, 2))})
-
-
-@bad
-def v1_unknown_dtype(p):
-    context = p.v1.Context()
-    context.array.saving.storage_options.dtype = "nonsense"
-    with context:
-        p.v1.save(p.dest, {"a": np.ones((2, 2))})
+bad_storage("tiny_chunk_bytes", "chunk_byte_size", 4, np.ones(4))
+bad_storage("shard_axis", "shard_axes", (5,), np.ones((2, 2)))
+bad_storage("unknown_dtype", "dtype", "nonsense", np.ones((2, 2)))
 
 
 @bad
@@ -151,70 +105,50 @@ def v1_unknown_layout(p):
     p.v1.Context().checkpoint_layout = "nonsense"
 
 
-@bad
-def v1_context_argument(p):
-    p.v1.Context(no_such_option=1)
-
-
-@bad
-def v1_option_argument(p):
-    p.v1.options.ArrayOptions.Saving(no_such_option=1)
-
-
-@bad
-def v1_option_positional(p):
-    p.v1.options.ArrayOptions.Saving(True)
-
-
 # Loads of v1.
-@bad
-def v1_load_missing(p):
-    p.v1.load(p.root / "nowhere")
+def load(p, target=None, name="v1", **options):
+    return p.v1.load(p.root / name, target, **options)
 
 
-@bad
-def v1_load_empty(p):
-    p.v1.load(p.root / "empty")
+def load_items(p, items=None, name="v1"):
+    return p.v1.load_checkpointables(p.root / name, items)
 
 
-@bad
-def v1_load_file(p):
-    p.v1.load(p.root / "file")
-
-
-@bad
-def v1_load_unfinished(p):
-    p.v1.load(p.root / "half.orbax-checkpoint-tmp")
-
-
-@bad
-def v1_load_subdirectory(p):
-    p.v1.load(p.root / "v1" / "state")
-
-
-@bad
-def v1_load_bad_name(p):
-    p.v1.load(p.root / "v1", checkpointable_name="nope")
-
-
-@bad
-def v1_load_empty_name(p):
-    p.v1.load(p.root / "v1", checkpointable_name="")
-
-
-@bad
-def v1_load_reserved_name(p):
-    p.v1.load(p.root / "v1", checkpointable_name="metrics")
-
-
-@bad
-def v1_load_none_name(p):
-    p.v1.load(p.root / "v1", checkpointable_name=None)
-
-
-@bad
-def v1_load_name_of_flat(p):
-    p.v1.load(p.root / "v0", checkpointable_name="state")
+CALLS.update(
+    v1_load_missing=lambda p: load(p, name="nowhere"),
+    v1_load_empty=lambda p: load(p, name="empty"),
+    v1_load_file=lambda p: load(p, name="file"),
+    v1_load_unfinished=lambda p: load(p, name="half.orbax-checkpoint-tmp"),
+    v1_load_subdirectory=lambda p: load(p, name="v1/state"),
+    v1_load_bad_name=lambda p: load(p, checkpointable_name="nope"),
+    v1_load_empty_name=lambda p: load(p, checkpointable_name=""),
+    v1_load_reserved_name=lambda p: load(p, checkpointable_name="metrics"),
+    v1_load_none_name=lambda p: load(p, checkpointable_name=None),
+    v1_load_name_of_flat=lambda p: load(
+        p, name="v0", checkpointable_name="state"),
+    v1_load_structure=lambda p: load(p, {"a": np.zeros(8)}),
+    v1_load_extra_key=lambda p: load(p, dict(GOOD_TREE(), extra=0)),
+    v1_load_numpy_other_shape=lambda p: load(
+        p, dict(GOOD_TREE(), a=np.zeros(3))),
+    v1_load_array_as_int=lambda p: load(p, dict(GOOD_TREE(), a=5)),
+    v1_load_array_as_str=lambda p: load(p, dict(GOOD_TREE(), a="x")),
+    v1_load_opaque_leaf=lambda p: load(p, dict(GOOD_TREE(), a=Opaque())),
+    v1_load_opaque_type=lambda p: load(p, dict(GOOD_TREE(), a=Opaque)),
+    v1_load_complex_leaf=lambda p: load(p, dict(GOOD_TREE(), a=1j)),
+    v1_load_items_missing=lambda p: load_items(p, {"nope": None}),
+    v1_load_items_list=lambda p: load_items(p, ["state"]),
+    v1_load_items_empty_name=lambda p: load_items(p, {"": None}),
+    v1_load_items_reserved=lambda p: load_items(p, {"AUTO": None}),
+    v1_load_items_flat=lambda p: load_items(p, name="v0"),
+    v1_load_items_structure=lambda p: load_items(
+        p, {"state": {"a": np.zeros(8)}}),
+    v1_load_async=lambda p: p.v1.load_async(p.root / "v1"),
+    v1_load_items_async=lambda p: p.v1.load_checkpointables_async(
+        p.root / "v1"),
+    v1_metadata_missing=lambda p: p.v1.metadata(p.root / "nowhere"),
+    v1_metadata_bad_name=lambda p: p.v1.metadata(p.root / "v1", "nope"),
+    v1_items_metadata_flat=lambda p: p.v1.checkpointables_metadata(
+        p.root / "v0"))
 
 
 @bad
@@ -236,35 +170,10 @@ def v1_load_root_of_steps(p):
 
 
 @bad
-def v1_load_structure(p):
-    p.v1.load(p.root / "v1", {"a": np.zeros(8)})
-
-
-@bad
-def v1_load_extra_key(p):
-    p.v1.load(p.root / "v1", dict(GOOD_TREE(), extra=0))
-
-
-@bad
 def v1_load_shape(p):
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     p.v1.load(p.root / "v1", dict(GOOD_TREE(), j=jax.ShapeDtypeStruct(
         (3, 3), np.float32, sharding=sharding)))
-
-
-@bad
-def v1_load_numpy_other_shape(p):
-    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a=np.zeros(3)))
-
-
-@bad
-def v1_load_array_as_int(p):
-    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a=5))
-
-
-@bad
-def v1_load_array_as_str(p):
-    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a="x"))
 
 
 @bad
@@ -275,51 +184,6 @@ def v1_load_string_as_array(p):
 
 
 @bad
-def v1_load_opaque_leaf(p):
-    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a=Opaque()))
-
-
-@bad
-def v1_load_opaque_type(p):
-    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a=Opaque))
-
-
-@bad
-def v1_load_complex_leaf(p):
-    p.v1.load(p.root / "v1", dict(GOOD_TREE(), a=1j))
-
-
-@bad
-def v1_load_items_missing(p):
-    p.v1.load_checkpointables(p.root / "v1", {"nope": None})
-
-
-@bad
-def v1_load_items_list(p):
-    p.v1.load_checkpointables(p.root / "v1", ["state"])
-
-
-@bad
-def v1_load_items_empty_name(p):
-    p.v1.load_checkpointables(p.root / "v1", {"": None})
-
-
-@bad
-def v1_load_items_reserved(p):
-    p.v1.load_checkpointables(p.root / "v1", {"AUTO": None})
-
-
-@bad
-def v1_load_items_flat(p):
-    p.v1.load_checkpointables(p.root / "v0")
-
-
-@bad
-def v1_load_items_structure(p):
-    p.v1.load_checkpointables(p.root / "v1", {"state": {"a": np.zeros(8)}})
-
-
-@bad
 def v1_load_json_damaged(p):
     p.v1.save_checkpointables(p.dest, {"cfg": {"a": [1, None, True]},
                                        "state": GOOD_TREE()})
@@ -327,36 +191,16 @@ def v1_load_json_damaged(p):
     p.v1.load_checkpointables(p.dest)
 
 
-@bad
-def v1_load_async(p):
-    p.v1.load_async(p.root / "v1")
-
-
-@bad
-def v1_load_items_async(p):
-    p.v1.load_checkpointables_async(p.root / "v1")
-
-
-@bad
-def v1_metadata_missing(p):
-    p.v1.metadata(p.root / "nowhere")
-
-
-@bad
-def v1_metadata_bad_name(p):
-    p.v1.metadata(p.root / "v1", "nope")
-
-
-@bad
-def v1_items_metadata_flat(p):
-    p.v1.checkpointables_metadata(p.root / "v0")
-
-
 def without_digests(path):
     """Takes away the list, which Orbax has not, before a file is changed."""
     for digests in path.rglob("_HOLDFAST_DIGESTS"):
         digests.unlink()
     return path
+
+
+CALLS.update(
+    v1_merge_common_keys=lambda p: p.v1.tree.merge({"a": 1}, {"a": 2}),
+    v1_merge_kinds=lambda p: p.v1.tree.merge({"a": [1]}, {"a": {"b": 2}}))
 
 
 @bad
@@ -382,13 +226,3 @@ def v1_data_missing(p):
     for data in (p.root / "big/state/ocdbt.process_0/d").iterdir():
         data.unlink()
     p.v1.load(p.root / "big")
-
-
-@bad
-def v1_merge_common_keys(p):
-    p.v1.tree.merge({"a": 1}, {"a": 2})
-
-
-@bad
-def v1_merge_kinds(p):
-    p.v1.tree.merge({"a": [1]}, {"a": {"b": 2}})

@@ -17,7 +17,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tarfile
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -26,7 +25,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] /
 # As many as the meshes of the corpus have.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 import orbax_tools  # noqa: E402
-from check_convert import REFUSED, options_of, sources  # noqa: E402
+from check_convert import REFUSED, options_of  # noqa: E402
+from corpus_runs import difference, sources, unpacked  # noqa: E402
 
 import jax  # noqa: E402
 import orbax.checkpoint as ocp  # noqa: E402
@@ -129,15 +129,15 @@ def check_reshard(holdfast, source, name, scratch):
             return f"{name} {mesh}: {done.stderr.strip()}"
     want, got = (leaves_as_listed(holdfast, path) for path in (source, back))
     if want != got:
-        return f"{name} {mesh}: {first_difference(want, got)}"
+        return f"{name} {mesh}: {difference(want, got)}"
     want, got = (json.loads((path / "_sharding").read_text(encoding="utf-8"))
                  for path in (source, back))
     if want != got:
-        return f"{name} {mesh}: _sharding: {first_difference(want, got)}"
+        return f"{name} {mesh}: _sharding: {difference(want, got)}"
     if (source / "array_metadatas").exists():
         want, got = (write_shapes(path) for path in (source, back))
         if want != got:
-            return f"{name}: write shapes: {first_difference(want, got)}"
+            return f"{name}: write shapes: {difference(want, got)}"
     return None
 
 
@@ -147,13 +147,6 @@ def write_shapes(path):
             for file in (path / "array_metadatas").iterdir()
             for entry in json.loads(
                 file.read_text(encoding="utf-8"))["array_metadatas"]}
-
-
-def first_difference(want, got):
-    for name, value in want.items():
-        if got.get(name) != value:
-            return f"{name}: got {got.get(name)}, want {value}"
-    return f"more: {sorted(set(got) - set(want))[:5]}"
 
 
 def main():
@@ -167,10 +160,8 @@ def main():
     problems = []
     with tempfile.TemporaryDirectory(dir=orbax_tools.scratch_root()) as name:
         scratch = pathlib.Path(name)
-        with tarfile.open(args.tarball) as tar:
-            tar.extractall(scratch)
         for number, (source, case) in enumerate(
-                sources(scratch / "open", args.case)):
+                sources(unpacked(args.tarball, scratch), args.case)):
             target = scratch / "targets" / str(number)
             problem = check_convert(holdfast, source, case, target)
             counts["converted"] += problem is None

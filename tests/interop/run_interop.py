@@ -10,32 +10,20 @@ write are equal byte for byte, and so are OCDBT keys and metadata values;
 (e) holdfast loads what Orbax wrote, and what it wrote itself.
 """
 
-import argparse
-import json
-import pathlib
-import shutil
 import sys
-import tempfile
 import time
 
 import orbax_tools as tools
 import random_trees
+import seeded_runs
 import tree_lines
-from orbax_files import OWN_MARKER_LINE
-
-# Data files and indices of a database: their names are random.
-DATABASE_FILES = ("d", "ocdbt.process_0")
-DIGESTS = "_HOLDFAST_DIGESTS"
-METADATA_FILES = (".zarray", "zarr.json", "_METADATA", "_sharding",
-                  "_strings.json", "_CHECKPOINT_METADATA", "orbax.checkpoint",
-                  "commit_success.txt", "manifest.ocdbt")
 
 
 class Failure(Exception):
     """One check did not hold."""
 
 
-class CaseTest:
+class CaseTest(seeded_runs.FileChecks):
     """The checks of one case; each raises Failure when it does not hold."""
 
     def __init__(self, case, driver, scratch):
@@ -64,7 +52,10 @@ class CaseTest:
     def same(self, what, want, got):
         found = tools.difference(want, got)
         if found:
-            raise Failure(f"{what}: {found}")
+            self.fail(f"{what}: {found}")
+
+    def fail(self, text):
+        raise Failure(text)
 
     def check_restore(self):
         for what, reader, of_item in (("v0 restore", tools.restore_v0, True),
@@ -111,48 +102,12 @@ class CaseTest:
         if options != case.options():
             ours = self.scratch / f"plain-{case.seed}"
             self.driver.save(case.tree, ours, self.scratch, **options)
-        want, got = list_files(self.theirs), list_files(ours)
-        missing, extra = sorted(want.keys() - got), sorted(got.keys() - want)
-        if missing or extra:
-            raise Failure(f"files: missing {missing}, extra {extra}")
-        for name in sorted(want):
-            self.check_file(name, want[name], got[name])
+        is_compressed = case.compression != "none"
+        self.check_same_files(self.theirs, ours, is_compressed)
         if case.ocdbt:
-            self.check_database(ours)
-
-    def check_file(self, name, theirs, ours):
-        base = name.rsplit("/", 1)[-1]
-        want, got = theirs.read_bytes(), ours.read_bytes()
-        if base == "manifest.ocdbt":
-            return
-        if base == "_CHECKPOINT_METADATA":
-            want, got = blank_timestamps(want), blank_timestamps(got)
-        if base == "commit_success.txt":
-            root = ours.parent
-            want = want.replace(str(theirs.parent).encode(),
-                                str(root).encode())
-            got = got.removesuffix(OWN_MARKER_LINE)
-        if self.case.compression != "none" and is_chunk_file(name):
-            return
-        if want != got:
-            raise Failure(f"{name}: {tools.summary(got)}, "
-                          f"want {tools.summary(want)}")
-
-    def check_database(self, ours):
-        pair = [tools.item_dir(path, self.case.api)
-                for path in (self.theirs, ours)]
-        if not (pair[0] / "manifest.ocdbt").exists():
-            return
-        databases = [tools.open_database(path) for path in pair]
-        keys = [database.list().result() for database in databases]
-        self.same("OCDBT keys", keys[0], keys[1])
-        for key in keys[0]:
-            is_metadata = key.endswith((b".zarray", b"zarr.json"))
-            if not is_metadata and self.case.compression != "none":
-                continue
-            want, got = (database.read(key).result().value
-                         for database in databases)
-            self.same(f"OCDBT value of {key!r}", want, got)
+            pair = [tools.item_dir(path, case.api)
+                    for path in (self.theirs, ours)]
+            self.check_same_databases(*pair, is_compressed)
 
     def check_load(self):
         want = tools.canonical(tools.as_restored(self.case.tree))
@@ -172,68 +127,15 @@ def describe_metadata(tree):
                  getattr(tree, "sharding", None)))
 
 
-def list_files(root):
-    """Relative names of the files that both writers should write."""
-    files = {}
-    for path in root.rglob("*"):
-        parts = path.relative_to(root).parts
-        if (path.is_file() and path.name != DIGESTS and
-                not any(part in DATABASE_FILES for part in parts[:-1])):
-            files["/".join(parts)] = path
-    return files
-
-
-def is_chunk_file(name):
-    """False for files whose bytes do not depend on a compressor."""
-    base = name.rsplit("/", 1)[-1]
-    return (base not in METADATA_FILES and
-            "array_metadatas/" not in name)
-
-
-def blank_timestamps(text):
-    parsed = json.loads(text)
-    for key in ("init_timestamp_nsecs", "commit_timestamp_nsecs"):
-        if not isinstance(parsed.get(key), int):
-            raise Failure(f"_CHECKPOINT_METADATA: {key} is "
-                          f"{parsed.get(key)!r}")
-        parsed[key] = 0
-    return json.dumps(parsed).encode()
-
-
-def run_cases(seeds, driver, scratch, keep):
-    """Prints each failure; returns how many cases held."""
-    good = 0
-    for seed in seeds:
-        case = random_trees.make_case(seed)
-        try:
-            problems = CaseTest(case, driver, scratch).run()
-        except Exception as error:  # noqa: BLE001: the next case still runs
-            problems = [f"{type(error).__name__}: {error}"]
-        for problem in problems:
-            print(f"FAILED {case}: {problem[:600]}", flush=True)
-        good += not problems
-        if not (problems and keep):
-            for path in scratch.glob(f"*-{seed}"):
-                shutil.rmtree(path)
-    return good
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = seeded_runs.parser_of(__doc__, "count", 240)
     parser.add_argument("save_trees", help="the built driver")
-    parser.add_argument("--count", type=int, default=240)
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--keep", help="keep failed checkpoints here")
     args = parser.parse_args()
     start = time.monotonic()
     driver = tree_lines.Driver(args.save_trees)
-    with tempfile.TemporaryDirectory(
-            prefix="holdfast-interop-", dir=tools.scratch_root()) as scratch:
-        root = pathlib.Path(args.keep or scratch).resolve()
-        root.mkdir(parents=True, exist_ok=True)
-        seeds = range(args.seed, args.seed + args.count)
-        with tools.quiet_stderr():
-            good = run_cases(seeds, driver, root, args.keep)
+    good, _ = seeded_runs.run(
+        args, random_trees.make_case,
+        lambda case, root: CaseTest(case, driver, root))
     driver.close()
     print(f"{good} of {args.count} trees in "
           f"{time.monotonic() - start:.0f} s")

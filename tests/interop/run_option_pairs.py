@@ -14,14 +14,9 @@ repeats it; exit status 1 on any.
 # The platform and the devices are chosen before jax is imported.
 # ruff: noqa: E402, I001
 
-import argparse
 import os
-import pathlib
-import shutil
 import sys
-import tempfile
 import time
-import traceback
 
 import run_python_interop as interop
 import numpy as np
@@ -29,6 +24,7 @@ import numpy as np
 import option_pairs
 import orbax_tools as tools
 import python_trees
+import seeded_runs
 from error_texts import text_differs
 
 REAL, OURS = interop.REAL, interop.OURS
@@ -139,49 +135,14 @@ def containers(tree):
     return None
 
 
-def run_pairs(seeds, scratch, keep):
-    """Prints what differs; (pairs without differences, pairs refused)."""
-    good = refused = 0
-    for seed in seeds:
-        pair = option_pairs.make_pair(seed)
-        test = PairTest(pair, scratch)
-        try:
-            problems = test.run()
-        except Exception as error:  # the next pair still runs
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            problems = [f"{type(error).__name__}: {error} ({where})"]
-        for problem in problems:
-            print(f"FAILED {pair}: {problem[:700]}", flush=True)
-        if problems:
-            print(f"  again: {sys.executable} {sys.argv[0]} --pairs 1 "
-                  f"--seed {seed}", flush=True)
-        good += not problems
-        refused += test.errors
-        if not (problems and keep):
-            for path in scratch.glob(f"*-{seed}"):
-                shutil.rmtree(path, ignore_errors=True)
-    return good, refused
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--keep", help="keep failed checkpoints here")
-    args = parser.parse_args()
+    args = seeded_runs.parser_of(__doc__, "pairs", 300).parse_args()
     start = time.monotonic()
     np.seterr(all="ignore")
-    with tempfile.TemporaryDirectory(
-            prefix="holdfast-pairs-", dir=tools.scratch_root(),
-            ignore_cleanup_errors=True) as scratch:
-        root = pathlib.Path(args.keep or scratch).resolve()
-        root.mkdir(parents=True, exist_ok=True)
-        seeds = range(args.seed, args.seed + args.pairs)
-        with tools.quiet_stderr():
-            good, refused = run_pairs(seeds, root, args.keep)
-    print(f"{good} of {args.pairs} pairs alike ({refused} that Orbax refuses, "
+    good, refused = seeded_runs.run(args, option_pairs.make_pair, PairTest)
+    print(f"{good} of {args.count} pairs alike ({refused} that Orbax refuses, "
           f"refused alike) in {time.monotonic() - start:.0f} s")
-    return 0 if good == args.pairs else 1
+    return 0 if good == args.count else 1
 
 
 if __name__ == "__main__":

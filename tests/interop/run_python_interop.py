@@ -14,12 +14,8 @@ on any difference.
 # The platform and the devices are chosen before jax is imported.
 # ruff: noqa: E402, I001
 
-import argparse
 import os
-import pathlib
-import shutil
 import sys
-import tempfile
 import time
 
 os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") +
@@ -31,8 +27,7 @@ import numpy as np
 
 import holdfast.orbax as holdfast_orbax
 import python_trees
-from orbax_files import OWN_MARKER_LINE
-from run_interop import blank_timestamps, is_chunk_file, list_files
+import seeded_runs
 
 REAL, OURS = tools.ocp, holdfast_orbax
 CUSTOM_METADATA = {"é": [1, None, 2.5], "run": {"name": "x"}}
@@ -159,7 +154,7 @@ def differs(want, got):
     return tools.difference(want, got)
 
 
-class CaseTest:
+class CaseTest(seeded_runs.FileChecks):
     """The checks of one case; collects what differs."""
 
     def __init__(self, case, scratch):
@@ -167,7 +162,6 @@ class CaseTest:
         self.ours = scratch / f"ours-{case.seed}" / "ckpt"
         self.theirs = scratch / f"theirs-{case.seed}" / "ckpt"
         self.problems = []
-        self.errors = 0
 
     def run(self):
         save(REAL, self.case, self.theirs)
@@ -180,7 +174,10 @@ class CaseTest:
     def same(self, what, want, got):
         found = differs(want, got)
         if found:
-            self.problems.append(f"{what}: {found}")
+            self.fail(f"{what}: {found}")
+
+    def fail(self, text):
+        self.problems.append(text)
 
     def check_restores(self):
         case = self.case
@@ -206,42 +203,10 @@ class CaseTest:
             self.same(f"metadata: {name}", want_here, got)
 
     def check_files(self):
-        want, got = list_files(self.theirs), list_files(self.ours)
-        missing, extra = sorted(want.keys() - got), sorted(got.keys() - want)
-        if missing or extra:
-            self.problems.append(f"files: missing {missing}, extra {extra}")
-        for name in sorted(want.keys() & got.keys()):
-            self.check_file(name, want[name], got[name])
-        self.check_database()
-
-    def check_file(self, name, theirs, ours):
-        base = name.rsplit("/", 1)[-1]
-        want, got = theirs.read_bytes(), ours.read_bytes()
-        if base == "manifest.ocdbt":
-            return
-        if base == "_CHECKPOINT_METADATA":
-            want, got = blank_timestamps(want), blank_timestamps(got)
-        if base == "commit_success.txt":
-            want = want.replace(bytes(self.theirs), bytes(self.ours))
-            got = got.removesuffix(OWN_MARKER_LINE)
-        if self.case.use_compression and is_chunk_file(name):
-            return
-        self.same(name, want, got)
-
-    def check_database(self):
-        item = "state" if self.case.is_v1 else ""
-        pair = [path / item for path in (self.theirs, self.ours)]
-        if not (pair[0] / "manifest.ocdbt").exists():
-            return
-        databases = [tools.open_database(path) for path in pair]
-        keys = [database.list().result() for database in databases]
-        self.same("OCDBT keys", keys[0], keys[1])
-        for key in keys[0]:
-            is_metadata = key.endswith((b".zarray", b"zarr.json"))
-            if is_metadata or not self.case.use_compression:
-                want, got = (database.read(key).result().value
-                             for database in databases)
-                self.same(f"OCDBT value of {key!r}", want, got)
+        case, item = self.case, "state" if self.case.is_v1 else ""
+        self.check_same_files(self.theirs, self.ours, case.use_compression)
+        self.check_same_databases(self.theirs / item, self.ours / item,
+                                  case.use_compression)
 
 
 def relocated(value, old, new):
@@ -255,45 +220,14 @@ def relocated(value, old, new):
     return value
 
 
-def run_cases(seeds, scratch, keep):
-    """Prints what differs; (cases without differences, restores refused)."""
-    good = refused = 0
-    for seed in seeds:
-        case = python_trees.make_case(seed)
-        test = CaseTest(case, scratch)
-        try:
-            problems = test.run()
-        except Exception as error:  # the next case still runs
-            problems = [f"{type(error).__name__}: {error}"]
-        for problem in problems:
-            print(f"FAILED {case}: {problem[:700]}", flush=True)
-        good += not problems
-        refused += test.errors
-        if not (problems and keep):
-            for path in scratch.glob(f"*-{seed}"):
-                shutil.rmtree(path, ignore_errors=True)
-    return good, refused
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trees", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--keep", help="keep failed checkpoints here")
-    args = parser.parse_args()
+    args = seeded_runs.parser_of(__doc__, "trees", 300).parse_args()
     start = time.monotonic()
     np.seterr(all="ignore")
-    with tempfile.TemporaryDirectory(
-            prefix="holdfast-python-", dir=tools.scratch_root(),
-            ignore_cleanup_errors=True) as scratch:
-        root = pathlib.Path(args.keep or scratch).resolve()
-        root.mkdir(parents=True, exist_ok=True)
-        seeds = range(args.seed, args.seed + args.trees)
-        with tools.quiet_stderr():
-            good, refused = run_cases(seeds, root, args.keep)
-    print(f"{good} of {args.trees} trees alike ({refused} restores that Orbax "
+    good, refused = seeded_runs.run(args, python_trees.make_case, CaseTest)
+    print(f"{good} of {args.count} trees alike ({refused} restores that Orbax "
           f"refuses, refused alike) in {time.monotonic() - start:.0f} s")
-    return 0 if good == args.trees else 1
+    return 0 if good == args.count else 1
 
 
 if __name__ == "__main__":

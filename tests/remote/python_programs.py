@@ -1,12 +1,16 @@
-"""Programs that tests/remote/test_python.py runs in other processes.
+"""Programs that tests/remote/test_python.py runs in other processes, and what
+they share with tests.
 
 python python_programs.py NAME ARGUMENT...
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +24,22 @@ def state_of(step: int) -> dict[str, Any]:
         "b": np.arange(32, dtype=np.int32) + step,
         "step": step,
     }
+
+
+@contextlib.contextmanager
+def this_process_at(server: Any) -> Iterator[None]:
+    """holdfast, in this process, speaks with a server of servers.py."""
+    from holdfast import remote
+
+    kept = dict(os.environ)
+    environment = server.environment()
+    os.environ.clear()
+    os.environ.update(environment)
+    remote.configure(remote.Settings())
+    yield
+    os.environ.clear()
+    os.environ.update(kept)
+    remote.configure(remote.Settings())
 
 
 def train(url: str, last: str, stuck: str) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import servers
+from python_programs import state_of, this_process_at
 
 import holdfast
 import holdfast.orbax as ocp
@@ -38,12 +39,7 @@ def same(a: Any, b: Any) -> None:
 
 
 def tree(step: int = 3) -> dict[str, Any]:
-    rng = np.random.default_rng(step)
-    return {
-        "w": rng.standard_normal((64, 32), dtype=np.float32),
-        "b": np.arange(32, dtype=np.int32) + step,
-        "step": step,
-    }
+    return state_of(step)
 
 
 # Other tests use s3:// only with --long.
@@ -55,16 +51,8 @@ on_both = pytest.mark.parametrize("server", ["gs", "s3"], indirect=True)
 )
 def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
     start = servers.gcs if request.param == "gs" else servers.moto
-    with start() as running:
-        kept = dict(os.environ)
-        environment = running.environment()
-        os.environ.clear()
-        os.environ.update(environment)
-        remote.configure(remote.Settings())
+    with start() as running, this_process_at(running):
         yield running
-        os.environ.clear()
-        os.environ.update(kept)
-        remote.configure(remote.Settings())
 
 
 @pytest.fixture

@@ -17,26 +17,22 @@ from typing import Any
 import numpy as np
 import pytest
 import servers
+from python_programs import this_process_at
 
 import holdfast
 import holdfast.orbax as ocp
-from holdfast import remote
 from holdfast.orbax import v1
 from holdfast.remote import RemotePath
 
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[servers.Chaos]:
-    with servers.gcs() as server, servers.chaos(server) as counting:
-        kept = dict(os.environ)
-        environment = counting.environment()
-        os.environ.clear()
-        os.environ.update(environment)
-        remote.configure(remote.Settings())
+    with (
+        servers.gcs() as server,
+        servers.chaos(server) as counting,
+        this_process_at(counting),
+    ):
         yield counting
-        os.environ.clear()
-        os.environ.update(kept)
-        remote.configure(remote.Settings())
 
 
 def tree() -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from meshes import sharding
 
 jax = pytest.importorskip("jax")
 
@@ -155,6 +156,4 @@ def array_options(package: Any, **options: Any) -> Any:
 
 
 def replicated() -> Any:
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:8]), ("x",))
-    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    return jax.device_put(np.arange(64.0).reshape(8, 8), sharding)
+    return jax.device_put(np.arange(64.0).reshape(8, 8), sharding((8,)))

@@ -6,14 +6,13 @@ import asyncio
 import concurrent.futures
 import dataclasses
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Script
 
 import holdfast.orbax as ocp
 from holdfast import _engine, _files
@@ -267,13 +266,13 @@ def test_refusal_of_a_handler(tmp_path: Path) -> None:
     ]
 
 
-def test_interpreter_exit_waits(tmp_path: Path) -> None:
+def test_interpreter_exit_waits(tmp_path: Path, run_python: Script) -> None:
     program = f"""
 import numpy as np, holdfast.orbax as ocp
 saver = ocp.StandardCheckpointer()
 saver.save({str(tmp_path / "c")!r}, {{"a": np.arange(1 << 20)}})
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    run_python(program)
     with ocp.StandardCheckpointer() as saver:
         restored = saver.restore(tmp_path / "c")
     np.testing.assert_array_equal(restored["a"], np.arange(1 << 20))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from meshes import sharding
 
 import holdfast.orbax as ours
 
@@ -50,11 +51,6 @@ class Dispatcher:
         return result
 
 
-def sharding(*axes: str) -> Any:
-    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
-    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
-
-
 @pytest.mark.parametrize("ocp", [orbax, ours], ids=["orbax", "holdfast"])
 def test_work_goes_through_a_dispatcher(ocp: Any, tmp_path: Path) -> None:
     dispatcher = Dispatcher()
@@ -65,14 +61,16 @@ def test_work_goes_through_a_dispatcher(ocp: Any, tmp_path: Path) -> None:
         (jax.Array, handler), (int, handlers.ScalarHandler())
     )
     tree = {
-        "a": jax.device_put(np.arange(16.0, dtype=np.float32), sharding("x")),
-        "b": jax.device_put(np.arange(8, dtype=np.int32), sharding()),
+        "a": jax.device_put(
+            np.arange(16.0, dtype=np.float32), sharding((8,), "x")
+        ),
+        "b": jax.device_put(np.arange(8, dtype=np.int32), sharding((8,))),
         "n": 3,
     }
     item = ocp.PyTreeCheckpointHandler(type_handler_registry=registry)
     args = {
-        "a": ocp.ArrayRestoreArgs(sharding=sharding()),
-        "b": ocp.ArrayRestoreArgs(sharding=sharding("x")),
+        "a": ocp.ArrayRestoreArgs(sharding=sharding((8,))),
+        "b": ocp.ArrayRestoreArgs(sharding=sharding((8,), "x")),
         "n": ocp.RestoreArgs(),
     }
     with ocp.Checkpointer(item) as checkpointer:
@@ -84,8 +82,8 @@ def test_work_goes_through_a_dispatcher(ocp: Any, tmp_path: Path) -> None:
         )
     assert dispatcher.asked == [
         [
-            ((16,), np.float32, sharding()),
-            ((8,), np.int32, sharding("x")),
+            ((16,), np.float32, sharding((8,))),
+            ((8,), np.int32, sharding((8,), "x")),
         ]
     ]
     for name in "ab":

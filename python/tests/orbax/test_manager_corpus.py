@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +19,13 @@ from replay_encode import encode  # noqa: E402
 import holdfast.orbax as ocp  # noqa: E402
 
 
-@pytest.fixture
-def wide_types() -> Iterator[None]:
-    """The corpus has 64-bit types."""
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield
-    jax.config.update("jax_enable_x64", before)
-
-
 def manager(root: Path, **options: Any) -> ocp.CheckpointManager:
     return ocp.CheckpointManager(
         root, options=ocp.CheckpointManagerOptions(read_only=True, **options)
     )
 
 
-def test_random_keys(tmp_path: Path) -> None:
-    corpus = replay_cases.unpack_corpus(tmp_path)
+def test_random_keys(corpus: Path) -> None:
     restored = manager(corpus / "mgr_random_keys" / "ckpt").restore(4)
     assert jax.dtypes.issubdtype(restored.key.dtype, jax.dtypes.prng_key)
     assert restored.raw.dtype == np.uint32
@@ -46,9 +35,8 @@ def test_random_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Sharding info not provided")
-def test_corpus(tmp_path: Path, wide_types: None) -> None:
+def test_corpus(corpus: Path, wide_types: None) -> None:
     """Every step of the corpus's managers gives what it was saved from."""
-    corpus = replay_cases.unpack_corpus(tmp_path)
     options = {
         "mgr_step_format": {
             "step_prefix": "ckpt",

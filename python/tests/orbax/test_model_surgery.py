@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from meshes import sharding
 
 jax = pytest.importorskip("jax")
 pytest.importorskip("orbax.checkpoint")
@@ -39,11 +40,6 @@ def params() -> dict[str, Any]:
 
 def on_devices() -> dict[str, Any]:
     return {key: jax.numpy.asarray(v) for key, v in params().items()}
-
-
-def sharding() -> Any:
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",))
-    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
 
 
 FUSE = {
@@ -94,10 +90,10 @@ CASES: dict[str, Case] = {
     "stack inplace": lambda m: left(m.stacking.stack(NUMBERED, inplace=True)),
     "stack jax": lambda m: m.stacking.stack(NUMBERED, axis=1)(on_devices()),
     "stack to devices": lambda m: m.stacking.stack(
-        NUMBERED, target_sharding=sharding()
+        NUMBERED, target_sharding=sharding((2,), "x")
     )(on_devices()),
     "stack numpy to devices": lambda m: m.stacking.stack(
-        NUMBERED, target_sharding=sharding()
+        NUMBERED, target_sharding=sharding((2,), "x")
     )(params()),
     "stack few": lambda m: m.stacking.stack(NUMBERED, expected_count=3)(
         params()
@@ -153,9 +149,11 @@ def test_both_see_the_same(name: str) -> None:
 def test_stacks_split_along_another_axis() -> None:
     """Orbax refuses them: "Shape mismatch"."""
     stack = modules("holdfast.orbax").stacking.stack
-    stacked = stack(NUMBERED, axis=2, target_sharding=sharding())(on_devices())
+    stacked = stack(NUMBERED, axis=2, target_sharding=sharding((2,), "x"))(
+        on_devices()
+    )
     result = stacked["params.layers.up.weight"]
-    assert result.sharding == sharding()
+    assert result.sharding == sharding((2,), "x")
     np.testing.assert_array_equal(
         result,
         np.stack([params()[f"params.layers.{i}.up.weight"] for i in (0, 1)], 2),

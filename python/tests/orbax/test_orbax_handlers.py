@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Script
 from handler_cases import decimal_handler
 
 import holdfast.orbax as hfo
@@ -192,7 +191,7 @@ def test_restoring_like_orbaxs_arguments_say(ckpt: Path) -> None:
 
 @pytest.mark.parametrize("before", ["", "import orbax.checkpoint"])
 def test_standard_handlers_that_nobody_has_named(
-    tmp_path: Path, before: str
+    tmp_path: Path, before: str, run_python: Script
 ) -> None:
     """Each module is imported when it is asked for; what a checkpoint records
     is known all the same, whether Orbax has handlers of these texts or not."""
@@ -212,4 +211,4 @@ assert restored.array.tolist() == [0, 1, 2], restored
 assert restored.key[0] == "MT19937", restored
 ocp.ArrayCheckpointHandler()
 """
-    subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+    run_python(program, path)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +19,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from process_jobs import Job, Outcome  # noqa: E402
 
 HERE = Path(__file__).parent
-TARBALL = HERE.parents[2] / "tests/golden/corpus/open.tar.xz"
 APIS = ("standard", "pytree", "v1")
 ALL_APIS = (*APIS, "v1 async")
 F = "process_functions:"
@@ -36,14 +34,6 @@ def two() -> Iterator[Job]:
 def three() -> Iterator[Job]:
     with Job(3, modules=HERE) as job:
         yield job
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("corpus")
-    with tarfile.open(TARBALL) as archive:
-        archive.extractall(directory)
-    return directory / "open"
 
 
 def values(outcomes: dict[int, Outcome]) -> list[object]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from pathlib import Path
 from typing import Any
 
+import meshes
 import numpy as np
 import pytest
 
@@ -21,9 +23,7 @@ def spec_of(path: Path, driver: str = "zarr") -> dict[str, Any]:
     return {"driver": driver, "kvstore": kvstore}
 
 
-def sharding(*axes: str | None) -> Any:
-    mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
-    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
+sharding = functools.partial(meshes.sharding, (4, 2))
 
 
 def array(shape: tuple[int, ...], *axes: str | None) -> Any:

@@ -65,22 +65,6 @@ def test_write_options_are_added_in_place() -> None:
         ts_utils.add_ocdbt_write_options(spec, -1)
 
 
-def test_write_spec_and_its_record(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, chunk_byte_size=24, use_zarr3=True)
-    assert spec.json["metadata"]["shape"] == (4, 6)
-    assert spec.metadata == ts_utils.ArrayMetadata(
-        param_name="p.w",
-        shape=(4, 6),
-        dtype=FLOAT32,
-        write_shape=(4, 6),
-        chunk_shape=(2, 3),
-        use_ocdbt=True,
-        use_zarr3=True,
-        compression_algorithm="zstd",
-        compression_level=3,
-    )
-
-
 def test_older_builder() -> None:
     build = ts_utils._build_ts_zarr_shard_and_chunk_metadata
     metadata = build((8,), (4,), True, FLOAT32, (2,), (1,))
@@ -130,32 +114,6 @@ def test_arrays_by_spec(
         handles.open_spec(spec, create=True)
 
 
-def test_metadata_of_an_opened_array(tmp_path: Path) -> None:
-    spec = write_spec(tmp_path, use_ocdbt=False, chunk_byte_size=48).json
-    opened = handles.open_spec(spec, create=True)
-    info = ocp.type_handlers.ParamInfo(
-        name="p.w", parent_dir=tmp_path, write_shape=(4, 6)
-    )
-    metadata = ts_utils.array_metadata_from_tensorstore(opened, info)
-    assert metadata.shape == (4, 6)
-    assert metadata.dtype == FLOAT32
-    assert metadata.storage is not None
-    assert metadata.storage.chunk_shape == (4, 3)
-    assert metadata.storage.write_shape == (4, 6)
-    assert repr(metadata.storage.zarr_metadata.compression) == "zstd:1"
-
-
-def test_sharding_entries(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        spec = ts_utils.get_sharding_tensorstore_spec(str(tmp_path), name)
-        member = handles.open_spec(spec)
-        assert isinstance(member, handles.JsonHandle)
-        member.write(f"of {name}")
-        assert member.read() == f"of {name}"
-    document = json.loads((tmp_path / "_sharding").read_text())
-    assert document == {"YQ==": "of a", "Yg==": "of b"}
-
-
 def test_key_value_store(tmp_path: Path) -> None:
     spec = ts_utils.build_kvstore_tspec(str(tmp_path / "db"))
 
@@ -184,18 +142,6 @@ def test_parameter_files(tmp_path: Path) -> None:
         asyncio.run(check(tmp_path, None))
     (tmp_path / "x.json").write_text("{}")
     asyncio.run(check(tmp_path, "x.json", True))
-
-
-def test_casts() -> None:
-    args = ocp.type_handlers.RestoreArgs(dtype=np.float16)
-    assert ts_utils.get_cast_tspec_deserialize({"driver": "zarr"}, args) == {
-        "base": {"driver": "zarr"},
-        "driver": "cast",
-        "dtype": "float16",
-    }
-    spec = {"driver": "zarr"}
-    plain = ocp.type_handlers.RestoreArgs()
-    assert ts_utils.get_cast_tspec_deserialize(spec, plain) is spec
 
 
 def test_context_and_debug_data() -> None:
@@ -227,22 +173,3 @@ def test_stores_that_come_later_are_named(
                 "gs://bucket/a", "w", False, use_ocdbt=True
             ).json
         )
-
-
-def test_chunk_shapes_of_a_save(tmp_path: Path) -> None:
-    tree = {"w": np.arange(64, dtype=np.float32).reshape(8, 8)}
-    save_args = {
-        "w": ocp.SaveArgs(write_chunk_shape=(4, 8), read_chunk_shape=(2, 4))
-    }
-    checkpointer = ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_zarr3=True))
-    checkpointer.save(tmp_path / "a", tree, save_args=save_args)
-    read = ts_utils.ArrayReadSpec(
-        str(tmp_path / "a"), "w", True, use_ocdbt=True
-    ).json
-    opened = handles.open_spec(read)
-    assert isinstance(opened, handles.ArrayHandle)
-    assert opened.chunk_layout.write_chunk_template.shape == (4, 8)
-    assert opened.chunk_layout.read_chunk_template.shape == (2, 4)
-    assert np.array_equal(opened.read(), tree["w"])
-    with pytest.raises(ValueError, match="^Zarr3 is not enabled when"):
-        ocp.PyTreeCheckpointer().save(tmp_path / "b", tree, save_args=save_args)

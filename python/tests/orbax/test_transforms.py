@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -60,62 +59,10 @@ def test_keys_are_renamed_by_groups_and_values_changed() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("default_to_original", "result"),
-    [(True, {"a": "new a", "f": 2}), (False, {"a": 1, "f": "new f"})],
-)
-def test_fallback_is_the_other_tree(
-    default_to_original: bool, result: Any
-) -> None:
-    rules = {"a": Transform(use_fallback=True)}
-    new = {"a": "new a", "f": "new f"}
-    got = apply_transformations(ORIGINAL, rules, new, default_to_original)
-    assert got == result
-
-
-def test_the_last_rule_in_key_order_decides() -> None:
-    rules = {"a.*": Transform(original_key="f"), "a": Transform()}
-    assert apply_transformations(ORIGINAL, rules, {"a": 0}) == {"a": 2}
-
-
 def test_nothing_gives_an_empty_dict() -> None:
     assert apply_transformations(ORIGINAL, {}, []) == {}
     assert apply_transformations(ORIGINAL, {}, None) == {}
     assert apply_transformations(3, {}, 0) == 3
-
-
-@pytest.mark.parametrize(
-    ("rules", "kind", "message"),
-    [
-        (
-            {"w": Transform(original_key="no/key")},
-            ValueError,
-            'Transformation key "no/key" not found in origin tree.',
-        ),
-        (
-            {"w": Transform(use_fallback=True)},
-            ValueError,
-            "w not found in origin tree (`use_fallback` requested).",
-        ),
-        (
-            {"(": Transform()},
-            re.error,
-            "missing ), unterminated subpattern at position 0",
-        ),
-        (
-            {"w": Transform(original_key=r"\3")},
-            re.error,
-            "invalid group reference 3 at position 1",
-        ),
-    ],
-)
-def test_rules_that_cannot_work(
-    rules: Any, kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind) as error:
-        apply_transformations(ORIGINAL, rules, {"w": 0}, False)
-    assert type(error.value) is kind
-    assert str(error.value) == message
 
 
 def test_two_kinds_of_functions_are_refused_when_applied() -> None:
@@ -261,71 +208,6 @@ def test_defaults_may_come_from_the_item(directory: Path) -> None:
     np.testing.assert_array_equal(
         restored["params"]["b"], STORED["params"]["b"]
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "kind", "message"),
-    [
-        (
-            {"transforms": {}},
-            ValueError,
-            "If providing `transforms`, must provide `item` matching structure"
-            " of expected result.",
-        ),
-        (
-            {"item": {"step": 0}, "transforms": {}},
-            ValueError,
-            "If providing `transforms`, must provide `restore_args` matching"
-            " structure of expected result.",
-        ),
-        (
-            {
-                "item": {"w": 0},
-                "transforms": {"w": Transform(original_key="step")},
-            },
-            KeyError,
-            "('w',)",
-        ),
-        (
-            {
-                "item": {"w": 0},
-                "restore_args": {"w": ocp.RestoreArgs()},
-                "transforms": {"w": Transform(multi_value_fn=max)},
-            },
-            ValueError,
-            "Must use RestoreTransform in order to use multi_value_fn during"
-            " restore.",
-        ),
-        (
-            {
-                "item": {"w": 0},
-                "restore_args": {"w": ocp.RestoreArgs()},
-                "transforms": {"w": RestoreTransform(multi_value_fn=max)},
-            },
-            ValueError,
-            "`multi_value_fn` was specified, but `multi_value_fn_input_args`"
-            " were not. The latter must be specified to identify inputs for"
-            " the function.",
-        ),
-        (
-            {
-                "item": {"step": 0},
-                "restore_args": {"step": ocp.RestoreArgs()},
-                "transforms": {},
-                "legacy_transform_fn": lambda *trees: trees[1:],
-            },
-            ValueError,
-            "Cannot provide both `transforms` and `legacy_transform_fn`.",
-        ),
-    ],
-)
-def test_requests_that_are_refused(
-    directory: Path, arguments: Any, kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind) as error:
-        _restore(directory, **arguments)
-    assert type(error.value) is kind
-    assert str(error.value) == message
 
 
 def test_legacy_transform_fn_moves_parameters(directory: Path) -> None:

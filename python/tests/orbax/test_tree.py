@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,14 +60,6 @@ def test_from_flat_dict_wants_the_empty_path_alone() -> None:
         tree.from_flat_dict({(): 1, ("a",): 2})
 
 
-def test_serialize_makes_dicts_and_lists() -> None:
-    assert tree.serialize_tree(TREE, keep_empty_nodes=True) == {
-        "a": {"e": {}, "x": 3.5},
-        "b": [1, {"mu": 2, "nu": None}],
-        "t": [4],
-    }
-
-
 def test_serialize_refuses_what_has_no_leaves() -> None:
     with pytest.raises(ValueError, match="Unable to uniquely reconstruct"):
         tree.serialize_tree({})
@@ -77,13 +68,6 @@ def test_serialize_refuses_what_has_no_leaves() -> None:
 def test_deserialize_is_the_reverse() -> None:
     serialized = tree.serialize_tree(TREE, keep_empty_nodes=True)
     assert tree.deserialize_tree(serialized, TREE, True) == TREE
-
-
-def test_names_are_keys_joined_with_dots() -> None:
-    assert tree.get_param_names({"a": [0, {"b": 0}], "n": None}) == {
-        "a": ["a.0", {"b": "a.1.b"}],
-        "n": "n",
-    }
 
 
 def test_int_keys_become_text() -> None:
@@ -122,48 +106,6 @@ def test_trim_keeps_the_template_and_reports_the_rest() -> None:
     )
     assert trimmed == {"a": {"x": 1}}
     assert dropped == [(("b",), 3), (("a", "y"), 2)]
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "text"),
-    [
-        (
-            lambda: tree.tree_trim({"a": 0, "b": 0}, {"a": 1}),
-            ValueError,
-            "Missing 1 keys in structure path (), including: ['b']",
-        ),
-        (
-            lambda: tree.tree_trim({"0": 1}, [5]),
-            TypeError,
-            "Type mismatch at key path (): template has type <class 'dict'>, "
-            "but structure has type <class 'list'>.",
-        ),
-        (
-            lambda: tree.tree_trim([1], [1, 2]),
-            ValueError,
-            "Length mismatch at key path (): template has length 1, but "
-            "structure has length 2",
-        ),
-        (
-            lambda: tree.merge_trees({"a": 1}, {"a": 2}),
-            ValueError,
-            "Found common key paths when overwrite is False: [('a',)]",
-        ),
-    ],
-)
-def test_refusals(
-    call: Callable[[], Any], error: type[Exception], text: str
-) -> None:
-    with pytest.raises(error) as info:
-        call()
-    assert type(info.value) is error
-    assert str(info.value) == text
-
-
-def test_merge() -> None:
-    merged = tree.merge_trees({"a": {"x": 1}}, {"a": {"y": 2}}, {"b": [3]})
-    assert merged == {"a": {"x": 1, "y": 2}, "b": [3]}
-    assert tree.merge_trees({"a": 1}, {"a": 2}, overwrite=True) == {"a": 2}
 
 
 def test_plain_trees_need_no_jax(run_python: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +28,8 @@ STORAGE_ERRORS = (
 )
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return replay_cases.unpack_corpus(tmp_path_factory.mktemp("corpus"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def wide_types() -> Iterator[None]:
-    """The requests were recorded with 64-bit types."""
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield
-    jax.config.update("jax_enable_x64", before)
+# The requests were recorded with 64-bit types.
+pytestmark = pytest.mark.usefixtures("wide_types")
 
 
 def check_error(error: Exception, wanted: dict[str, Any], case: Path) -> None:

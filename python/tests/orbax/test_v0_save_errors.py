@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,7 @@ pytest.importorskip("ml_dtypes")
 
 import replay_cases  # noqa: E402
 
-CASES = [
-    case
-    for case in replay_cases.recorded("save_errors.json")
-    if not case["api"].startswith("v1.")
-]
+CASES = replay_cases.recorded("save_errors.json")
 
 # Refused before TensorStore would see them, in words of our own.
 OWN_WORDS = {
@@ -37,12 +32,7 @@ OWN_WORDS = {
 NAMES = {"SA": ocp.SaveArgs, "jax": jax, "jnp": jax.numpy, "np": np}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def wide_types() -> Iterator[None]:
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield
-    jax.config.update("jax_enable_x64", before)
+pytestmark = pytest.mark.usefixtures("wide_types")
 
 
 def save(case: dict[str, Any], path: Path) -> None:

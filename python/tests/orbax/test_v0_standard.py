@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -118,22 +117,3 @@ def test_numpy_target_of_another_shape_is_ignored(tmp_path: Path) -> None:
         restored = checkpointer.restore(tmp_path / "c", target)
     assert restored["w"].shape == (6,)
     assert restored["w"].dtype == np.float16
-
-
-def test_scalar_target_for_an_array(tmp_path: Path) -> None:
-    with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(tmp_path / "c", {"w": np.arange(6.0)})
-        with pytest.raises(ValueError) as caught:
-            checkpointer.restore(tmp_path / "c", {"w": 0})
-    assert str(caught.value) == "Restored result is not a scalar."
-
-
-def test_target_leaf_of_another_type(tmp_path: Path) -> None:
-    with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(tmp_path / "c", {"w": 1})
-        target: Any = {"w": "text"}
-        with pytest.raises(ValueError) as caught:
-            checkpointer.restore(tmp_path / "c", target)
-    assert str(caught.value) == (
-        "Unsupported type: <class 'str'> for key: ('w',)."
-    )

@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 import holdfast
-import holdfast.orbax as ocp
 from holdfast import errors
 from holdfast.orbax import v1
 from holdfast.orbax.v1.errors import (
     AlreadyExistsError,
-    InvalidLayoutError,
     NoEntryError,
 )
 
@@ -249,23 +247,6 @@ def test_failure_of_one_item_leaves_nothing(ckpt: Path) -> None:
     with pytest.raises(OSError, match="disk on fire"):
         response.result()
     assert list(ckpt.parent.iterdir()) == []
-
-
-def test_names_that_are_not_there(ckpt: Path) -> None:
-    v1.save(ckpt, {"a": 1})
-    with pytest.raises(KeyError) as info:
-        v1.load_checkpointables(ckpt, {"nope": None})
-    assert info.value.args[0] == (
-        " Requested checkpointables: dict_keys(['nope']) for loading were not "
-        "found in the checkpoint. Available checkpointables: ['state']"
-    )
-
-
-def test_flat_checkpoint(ckpt: Path) -> None:
-    ocp.PyTreeCheckpointer().save(ckpt, {"a": 1})
-    for call in (v1.load_checkpointables, v1.checkpointables_metadata):
-        with pytest.raises(InvalidLayoutError, match="is a flat"):
-            call(ckpt)
 
 
 @pytest.mark.parametrize("value", [{}, [], None, "state", [{"a": 1}]])

@@ -153,27 +153,6 @@ def test_storage_options(ckpt: Path) -> None:
     assert grid["chunk_shape"] == [2]
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"ocdbt_target_data_file_size": -1}, "target_data_file_size must be"),
-        (
-            {"storage_options": StorageOptions(chunk_byte_size=4)},
-            "target_byte_size=4 must be >= 8",
-        ),
-        (
-            {"storage_options": StorageOptions(shard_axes=(5,))},
-            "All shard_axes=(5,) must be non-negative and less than rank=1.",
-        ),
-    ],
-)
-def test_refused_values(ckpt: Path, options: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValueError) as info:
-        save_with(ckpt, **options)
-    assert text in str(info.value)
-    assert list(ckpt.parent.iterdir()) == []
-
-
 def test_replicated_arrays_in_a_database_of_their_own(ckpt: Path) -> None:
     jax = pytest.importorskip("jax")
     mesh = jax.sharding.Mesh(jax.devices(), ("x",))

@@ -66,75 +66,6 @@ def test_without_the_indicator_file(new: Path) -> None:
     assert v1.load(new)["b"] == 5
 
 
-def test_missing_checkpoint_metadata(new: Path) -> None:
-    (new / "_CHECKPOINT_METADATA").unlink()
-    with pytest.raises(InvalidLayoutError) as info:
-        v1.load(new)
-    assert str(info.value) == (
-        f"Could not recognize the checkpoint at {new} as a valid Orbax "
-        "checkpoint. If you are trying to load a checkpoint that does not "
-        "conform to the standard Orbax format, use `ctx.checkpoint_layout = "
-        "...` to specify the expected checkpoint layout."
-    )
-    assert causes(info.value) == [
-        f"InvalidLayoutError: Failed to interpret path {new} as a V1 Orbax "
-        "checkpoint.",
-        f"FileNotFoundError: Checkpoint path {new} could not be identified as "
-        "a valid Orbax V1 checkpoint. It is missing the checkpoint metadata "
-        "file '_CHECKPOINT_METADATA'.",
-    ]
-
-
-def test_unknown_name(new: Path) -> None:
-    with pytest.raises(InvalidLayoutError) as info:
-        v1.load(new, checkpointable_name="nope")
-    assert str(info.value) == (
-        f"Failed to interpret path {new} as a V1 Orbax PyTree."
-    )
-    assert causes(info.value) == [
-        "FileNotFoundError: The checkpointable_name either does not exist or "
-        "is missing Pytree checkpoint metadata. Please consider using one of "
-        "the following valid pytree checkpointable names: ['state']"
-    ]
-
-
-def test_name_of_a_flat_checkpoint(flat: Path) -> None:
-    with pytest.raises(InvalidLayoutError) as info:
-        v1.load(flat, checkpointable_name="state")
-    assert (
-        "Please consider loading with checkpointable_name=None."
-        in (causes(info.value)[0])
-    )
-
-
-def test_no_name_for_the_new_layout(new: Path) -> None:
-    with pytest.raises(InvalidLayoutError) as info:
-        v1.load(new, checkpointable_name=None)
-    assert causes(info.value)[0].startswith(
-        f"ValueError: Attempting to load V1 checkpoint at {new} with "
-        "`checkpointable_name=None`."
-    )
-
-
-def test_item_of_a_checkpoint(new: Path) -> None:
-    with pytest.raises(InvalidLayoutError) as info:
-        v1.load(new / "state")
-    assert causes(info.value)[1].endswith(
-        f"Please try loading from the parent directory: {new} instead."
-    )
-
-
-def test_root_of_steps(flat: Path) -> None:
-    root = flat.parent / "steps"
-    root.mkdir()
-    flat.rename(root / "7")
-    with pytest.raises(InvalidLayoutError) as info:
-        v1.load(root)
-    assert causes(info.value)[1].endswith(
-        f"checkpoint subdirectories: ['{root}/7']"
-    )
-
-
 @pytest.mark.parametrize("kind", ["missing", "file", "temporary"])
 def test_no_checkpoint(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"x.orbax-checkpoint-tmp{kind}"
@@ -154,15 +85,6 @@ def test_no_checkpoint(tmp_path: Path, kind: str) -> None:
             call(path)
         assert causes(info.value)[1] == reason
     assert not v1.is_orbax_checkpoint(path)
-
-
-def test_empty_directory(tmp_path: Path) -> None:
-    with pytest.raises(InvalidLayoutError) as info:
-        v1.load(tmp_path)
-    assert str(info.value) == (
-        "Failed to load checkpoint using AUTO resolution mode on "
-        f"path='{tmp_path}'. No valid PyTree checkpointable found."
-    )
 
 
 def test_auto_layout(new: Path, tmp_path: Path) -> None:

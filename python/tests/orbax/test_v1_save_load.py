@@ -50,16 +50,6 @@ def test_files_of_a_checkpoint(ckpt: Path) -> None:
     assert not (ckpt / "state" / "commit_success.txt").exists()
 
 
-def test_load_as_saved(ckpt: Path) -> None:
-    v1.save(ckpt, make_tree())
-    loaded = v1.load(ckpt)
-    assert loaded["n"] == [5, 2.5, True, "text", {}]
-    assert type(loaded["n"][2]) is bool
-    assert loaded["pair"]["mu"].dtype == np.uint8
-    assert loaded["pair"]["nu"] is None
-    np.testing.assert_array_equal(loaded["w"], make_tree()["w"])
-
-
 def test_load_with_an_abstract_tree(ckpt: Path) -> None:
     v1.save(ckpt, make_tree())
     wanted = make_tree()
@@ -133,55 +123,6 @@ def test_failed_overwrite_keeps_the_old(ckpt: Path) -> None:
         v1.save(ckpt, {"a": b"bytes"}, overwrite=True)
     assert v1.load(ckpt) == {"a": 1}
     assert names_below(ckpt.parent) == {"ckpt"}
-
-
-@pytest.mark.parametrize(
-    ("state", "error", "text"),
-    [
-        (
-            {"a": np.float32(1)},
-            UnregisteredTypeError,
-            "The following leaf types are not registered in the "
-            "`LeafHandlerRegistry`: [{<class 'numpy.float32'>}]. Please "
-            "register a `LeafHandler` for each type in the "
-            "`LeafHandlerRegistry` and assign it into the `PyTreeOptions` in "
-            "the `Context`.",
-        ),
-        (None, ValueError, "checkpointable must not be None for saving."),
-        ({}, ValueError, "Found empty item."),
-        (
-            {"a": np.zeros((0, 2))},
-            ValueError,
-            "Cannot save arrays with zero size: ParamInfo: "
-            "[name=a,value_typestr=np.ndarray]",
-        ),
-        (
-            {1: np.ones(2), "a": np.ones(2)},
-            ValueError,
-            # The keys follow, where JAX does not raise the error itself.
-            "Comparator raised exception while sorting pytree dictionary keys.",
-        ),
-    ],
-)
-def test_refused_trees(
-    ckpt: Path, state: Any, error: type[Exception], text: str
-) -> None:
-    with pytest.raises(error) as info:
-        v1.save(ckpt, state)
-    assert type(info.value) is error
-    assert str(info.value).startswith(text)
-    assert names_below(ckpt.parent) == set()
-
-
-@pytest.mark.parametrize("leaf", [1j, ..., object(), {1, 2}, np.bool_(True)])
-def test_unsupported_leaves(ckpt: Path, leaf: Any) -> None:
-    with pytest.raises(ValueError) as info:
-        v1.save(ckpt, {"a": leaf})
-    assert str(info.value).startswith(
-        f"Unsupported leaf type for saving: `{type(leaf)}`. Supported leaf "
-        "types are: "
-    )
-    assert names_below(ckpt.parent) == set()
 
 
 @pytest.mark.parametrize(

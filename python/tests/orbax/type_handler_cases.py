@@ -7,16 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from meshes import sharding
 
 jax = pytest.importorskip("jax")
 
 ROWS = np.arange(24.0).reshape(4, 6)
-
-
-def sharding(shape: tuple[int, ...], *spec: Any) -> Any:
-    devices = np.array(jax.devices()[: int(np.prod(shape))]).reshape(shape)
-    mesh = jax.sharding.Mesh(devices, ("x", "y")[: len(shape)])
-    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
 
 
 # name -> (makes a handler of a package, values, makes save args, makes restore

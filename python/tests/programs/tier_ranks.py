@@ -17,11 +17,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch_world import RANK, SIZE, in_group, leave_together
 
 import holdfast
 from holdfast import errors
 
-RANK, SIZE, PORT = map(int, sys.argv[1:4])
 VICTIM = 2
 
 
@@ -273,26 +273,10 @@ def training(folder: Path) -> None:
             assert torch.equal(ours, theirs)
 
 
-def leave_together(ranks: set[int]) -> None:
-    """Rank 0 has torch's store, so it goes last."""
-    store = dist.distributed_c10d._get_default_store()
-    store.set(f"done {RANK}", "")
-    if RANK == 0:
-        store.wait([f"done {rank}" for rank in ranks - {0}])
-    os._exit(0)  # torch would wait for the dead
-
-
 def main() -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=f"tcp://127.0.0.1:{PORT}",
-        rank=RANK,
-        world_size=SIZE,
-    )
-    globals()[sys.argv[4]](Path(sys.argv[5]))
-    dist.barrier()
-    dist.destroy_process_group()
+    with in_group():
+        globals()[sys.argv[4]](Path(sys.argv[5]))
+        dist.barrier()
 
 
 if __name__ == "__main__":

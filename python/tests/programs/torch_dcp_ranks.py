@@ -24,21 +24,23 @@ from torch.distributed.checkpoint.state_dict import (
     get_state_dict,
     set_state_dict,
 )
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import (
-    DTensor,
-    Replicate,
-    Shard,
-    distribute_tensor,
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch_world import (
+    MODELS,
+    RANK,
+    SHAPES,
+    SIZE,
+    fitting,
+    in_group,
+    layouts,
+    leave,
+    model_of,
 )
 
 import holdfast
 from holdfast import _engine, errors
 from holdfast.torch import StorageReader, StorageWriter
 
-RANK, SIZE, PORT = map(int, sys.argv[1:4])
-
-SHAPES = {"even": (8, 12), "uneven": (5, 7), "tall": (13, 2), "thin": (3,)}
 DTYPES = {
     "even": torch.float32,
     "uneven": torch.bfloat16,
@@ -55,29 +57,11 @@ def values(name: str) -> Any:
     return base.to(torch.float32).to(DTYPES[name])
 
 
-def layouts() -> dict[str, Any]:
-    """Meshes of all ranks and placements on them, by name."""
-    line = init_device_mesh("cpu", (SIZE,))
-    square = init_device_mesh("cpu", (2, SIZE // 2))
-    return {
-        "fsdp": (line, [Shard(0)]),
-        "tp": (line, [Shard(-1)]),
-        "replicated": (line, [Replicate()]),
-        "hsdp": (square, [Replicate(), Shard(0)]),
-        "2d": (square, [Shard(0), Shard(-1)]),
-        "twice": (square, [Shard(0), Shard(0)]),
-    }
-
-
 def on(name: str, layout: Any, value: Any) -> Any:
     mesh, placements = layout
-    rank_count = len(SHAPES[name])
-    fitting = [
-        Shard(p.dim % rank_count) if isinstance(p, Shard) else p
-        for p in placements
-    ]
+    axes = fitting(name, placements)
     # gloo does not scatter every dtype.
-    wide = distribute_tensor(value.to(torch.float32), mesh, fitting)
+    wide = distribute_tensor(value.to(torch.float32), mesh, axes)
     return wide.to(value.dtype)
 
 
@@ -146,28 +130,9 @@ def load_all(folder: Path) -> None:
                 assert got[f"object_{RANK}"] == {1, RANK + 2}
 
 
-def model_of(kind: str, seed: int) -> tuple[Any, Any]:
-    """FSDP2, tensor parallel, or both; with an optimizer's state."""
-    from torch.distributed.fsdp import fully_shard
-    from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
-    )
-
-    torch.manual_seed(seed)
-    model = torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.Linear(12, 7))
-    plan = {"0": ColwiseParallel(), "1": RowwiseParallel()}
-    if kind == "fsdp":
-        fully_shard(model, mesh=init_device_mesh("cpu", (SIZE,)))
-    elif kind == "tp":
-        parallelize_module(model, init_device_mesh("cpu", (SIZE,)), plan)
-    else:
-        mesh = init_device_mesh(
-            "cpu", (2, SIZE // 2), mesh_dim_names=("dp", "tp")
-        )
-        parallelize_module(model, mesh["tp"], plan)
-        fully_shard(model, mesh=mesh["dp"])
+def trained(kind: str, seed: int) -> tuple[Any, Any]:
+    """A model and its optimizer, which has state."""
+    model = model_of(kind, seed)
     # Tensors on different meshes are not for one fused step.
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False)
     torch.manual_seed(3)
@@ -191,12 +156,9 @@ def flat(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{key}", value
 
 
-MODELS = ["fsdp", "tp", "both"]
-
-
 def save_models(folder: Path) -> None:
     for kind in MODELS:
-        model, optimizer = model_of(kind, seed=1)
+        model, optimizer = trained(kind, seed=1)
         parameters, moments = get_state_dict(model, optimizer)
         dcp.save(
             {"model": parameters, "optimizer": moments},
@@ -208,7 +170,7 @@ def load_models(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
         saved = holdfast.load(path)
         for kind in MODELS:
-            model, optimizer = model_of(kind, seed=2)
+            model, optimizer = trained(kind, seed=2)
             parameters, moments = get_state_dict(model, optimizer)
             tree = {"model": parameters, "optimizer": moments}
             dcp.load(tree, storage_reader=StorageReader(path))
@@ -389,22 +351,13 @@ SCENARIOS = {
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=f"tcp://127.0.0.1:{PORT}",
-        rank=RANK,
-        world_size=SIZE,
-    )
     scenario, folder = sys.argv[4:]
-    for part in SCENARIOS[scenario]:
-        part(Path(folder))
-        if scenario != "killed":
+    with in_group():
+        for part in SCENARIOS[scenario]:
+            part(Path(folder))
+            if scenario == "killed":
+                leave()
             dist.barrier()
-    if scenario == "killed":  # the connections of gloo are broken
-        sys.stdout.flush()
-        os._exit(0)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -15,20 +15,22 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import (
-    DTensor,
-    Replicate,
-    Shard,
-    distribute_tensor,
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch_world import (
+    MODELS,
+    RANK,
+    SHAPES,
+    SIZE,
+    fitting,
+    in_group,
+    layouts,
+    leave_together,
+    model_of,
 )
 
 import holdfast
 from holdfast import _process_group, errors
 
-RANK, SIZE, PORT = map(int, sys.argv[1:4])
-
-SHAPES = {"even": (8, 12), "uneven": (5, 7), "tall": (13, 2), "thin": (3,)}
 DTYPES = {
     "even": torch.float32,
     "uneven": torch.bfloat16,
@@ -44,26 +46,9 @@ def values(name: str) -> Any:
     return torch.arange(count).reshape(shape).to(DTYPES[name])
 
 
-def layouts() -> dict[str, Any]:
-    """Meshes of all ranks and placements on them, by name."""
-    line = init_device_mesh("cpu", (SIZE,))
-    square = init_device_mesh("cpu", (2, SIZE // 2))
-    return {
-        "fsdp": (line, [Shard(0)]),
-        "tp": (line, [Shard(-1)]),
-        "replicated": (line, [Replicate()]),
-        "hsdp": (square, [Replicate(), Shard(0)]),
-        "2d": (square, [Shard(0), Shard(-1)]),
-        "twice": (square, [Shard(0), Shard(0)]),
-    }
-
-
 def on(name: str, layout: tuple[Any, Any], whole: Any) -> Any:
     mesh, placements = layout
-    rank = len(SHAPES[name])
-    axes = [
-        Shard(p.dim % rank) if isinstance(p, Shard) else p for p in placements
-    ]
+    axes = fitting(name, placements)
     return distribute_tensor(whole, mesh, axes, src_data_rank=None)
 
 
@@ -177,34 +162,6 @@ def alone(folder: Path) -> None:
         holdfast.save(folder / "half", tree, group=half)
         assert holdfast.load(folder / "half")["w"][0] == SIZE // 2
     dist.barrier()
-
-
-MODELS = ["fsdp", "tp", "both"]
-
-
-def model_of(kind: str, seed: int) -> Any:
-    """FSDP2, tensor parallel, or both."""
-    from torch.distributed.fsdp import fully_shard
-    from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
-    )
-
-    torch.manual_seed(seed)
-    model = torch.nn.Sequential(torch.nn.Linear(6, 12), torch.nn.Linear(12, 7))
-    plan = {"0": ColwiseParallel(), "1": RowwiseParallel()}
-    if kind == "fsdp":
-        fully_shard(model, mesh=init_device_mesh("cpu", (SIZE,)))
-    elif kind == "tp":
-        parallelize_module(model, init_device_mesh("cpu", (SIZE,)), plan)
-    else:
-        mesh = init_device_mesh(
-            "cpu", (2, SIZE // 2), mesh_dim_names=("dp", "tp")
-        )
-        parallelize_module(model, mesh["tp"], plan)
-        fully_shard(model, mesh=mesh["dp"])
-    return model
 
 
 def whole_state(model: Any) -> dict[str, Any]:
@@ -397,11 +354,7 @@ def killed(folder: Path, sends_left: str) -> None:
         assert holdfast.load(path)["step"] == 0
         assert holdfast.verify(path)
     print("others went on")
-    # Rank 0 has the store, so it goes last.
-    store = dist.distributed_c10d._get_default_store()
-    store.set(f"done {RANK}", "")
-    if RANK == 0:
-        store.wait([f"done {rank}" for rank in range(SIZE - 1)])
+    leave_together(set(range(SIZE - 1)))
 
 
 class PrefixedTransport:
@@ -435,19 +388,9 @@ SCENARIOS = {
 
 
 def main() -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=f"tcp://127.0.0.1:{PORT}",
-        rank=RANK,
-        world_size=SIZE,
-    )
     scenario, folder, *rest = sys.argv[4:]
-    SCENARIOS[scenario](Path(folder), *rest)  # type: ignore[operator]
-    if scenario == "killed":  # the connections of gloo are broken
-        sys.stdout.flush()
-        os._exit(0)
-    dist.destroy_process_group()
+    with in_group():
+        SCENARIOS[scenario](Path(folder), *rest)  # type: ignore[operator]
 
 
 if __name__ == "__main__":

@@ -12,17 +12,12 @@ something differs. Python's standard library only.
 """
 
 import argparse
-import concurrent.futures
-import fnmatch
-import json
-import os
 import pathlib
 import shlex
-import subprocess
-import sys
-import tarfile
 import tempfile
 import zlib
+
+import corpus_runs
 
 # Checkpoints that holdfast refuses to convert, with a part of its words.
 REFUSED = {
@@ -38,7 +33,6 @@ CHOICES = (
     ("", "--chunk-bytes=64", "--chunk-bytes=0", "--chunk-bytes=1000"),
     ("", "--ram=1000", "--ram=64K"),
 )
-FIELDS = ("name", "kind", "dtype", "shape", "sha256", "prng_impl")
 
 
 def options_of(case):
@@ -53,39 +47,15 @@ def options_of(case):
     return chosen
 
 
-class Case:
-    """Converts one checkpoint; `lines` are its problems."""
+class Case(corpus_runs.Case):
+    """Converts one checkpoint, and counts its leaves."""
 
     def __init__(self, args, source, name, target):
-        self.args = args
-        self.source = source
-        self.name = name
+        super().__init__(args, source, name)
         self.target = target
-        self.lines = []
-        self.leaf_count = 0
-
-    def run(self, *words, launcher=()):
-        return subprocess.run([*launcher, self.args.holdfast, *words],
-                              capture_output=True, text=True, check=False,
-                              timeout=300)
-
-    def digest(self, path):
-        done = self.run("digest", "--json", path)
-        if done.returncode != 0:
-            return None, done.stderr.strip()
-        leaves = json.loads(done.stdout)["leaves"]
-        return {leaf["name"]: [leaf.get(field) for field in FIELDS]
-                for leaf in leaves}, None
-
-    def check(self):
-        try:
-            self.convert()
-        except (subprocess.TimeoutExpired, ValueError) as error:
-            self.lines.append(f"{self.name}: {error}")
-        return self
 
     def convert(self):
-        wanted, why = self.digest(self.source)
+        _, wanted, why = self.digest(self.source)
         if why is not None:
             return  # nobody can read it; check_digests.py says who should
         options = options_of(self.name)
@@ -102,62 +72,29 @@ class Case:
         if done.returncode != 0:
             self.lines.append(f"{where}: {done.stderr.strip()[:600]}")
             return
-        got, why = self.digest(self.target)
-        if got != wanted:
-            self.lines.append(f"{where}: {why or difference(wanted, got)}")
-        self.leaf_count += len(wanted)
+        self.check_digests(where, self.target, wanted)
+        self.count += len(wanted)
         verified = self.run("verify", "--quiet", self.target)
         if verified.returncode != 0:
             self.lines.append(f"{where}: verify: {verified.stdout}"
                               f"{verified.stderr}")
 
 
-def difference(wanted, got):
-    for name, leaf in wanted.items():
-        if got.get(name) != leaf:
-            return f"{name!r}: got {got.get(name)}, want {leaf}"
-    return f"more leaves: {sorted(set(got) - set(wanted))[:5]}"
-
-
-def sources(root, pattern):
-    """(path, name) of each checkpoint below `root`."""
-    for case in sorted(root.iterdir()):
-        expected = case / "expected.json"
-        if not expected.exists() or not fnmatch.fnmatch(case.name, pattern):
-            continue
-        description = json.loads(expected.read_text(encoding="utf-8"))
-        if "root" in description:
-            yield case / description["root"], case.name
-        else:
-            for item in description["items"]:
-                yield case / item["path"], f"{case.name}/{item['path']}"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("holdfast", type=os.path.abspath)
+    corpus_runs.add_arguments(parser)
     parser.add_argument("tarball", type=pathlib.Path)
-    parser.add_argument("--case", default="*")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--mpiexec", default="")
-    parser.add_argument("--keep", type=pathlib.Path)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch_name:
         scratch = pathlib.Path(scratch_name)
-        with tarfile.open(args.tarball) as tar:
-            tar.extractall(scratch)
+        root = corpus_runs.unpacked(args.tarball, scratch)
         targets = args.keep or scratch / "targets"
         targets.mkdir(parents=True, exist_ok=True)
         cases = [Case(args, str(path), name,
                       str(targets / name.replace("/", "_")))
-                 for path, name in sources(scratch / "open", args.case)]
-        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-            done = list(pool.map(Case.check, cases))
-    lines = [line for case in done for line in case.lines]
-    print("\n".join(lines))
-    print(f"{len(done)} checkpoints, {sum(c.leaf_count for c in done)} leaves "
-          f"equal, {len(lines)} problems")
-    sys.exit(1 if lines or not done else 0)
+                 for path, name in corpus_runs.sources(root, args.case)]
+        corpus_runs.check_all(cases, args.jobs, "leaves equal")
 
 
 if __name__ == "__main__":

@@ -14,21 +14,15 @@ standard library only.
 """
 
 import argparse
-import concurrent.futures
-import fnmatch
-import json
-import os
 import pathlib
 import shutil
-import subprocess
-import sys
-import tarfile
 import tempfile
 import zlib
 
+import corpus_runs
+
 FORMATS = ("orbax", "orbax-v1", "megatron-zarr", "safetensors", "dcp",
            "torch-dist", "npz")
-FIELDS = ("name", "key", "kind", "dtype", "shape", "sha256", "prng_impl")
 # Formats that are one file, and how its name ends.
 FILES = {"safetensors": ".safetensors", "npz": ".npz"}
 # Checkpoints that holdfast refuses to convert, whatever the target: with a part
@@ -44,41 +38,22 @@ REFUSED_TO_ORBAX = {
 }
 
 
-class Case:
-    """Converts one checkpoint; `lines` are its problems."""
+class Case(corpus_runs.Case):
+    """Converts one checkpoint there and back, and counts the ways."""
+
+    fields = ("key", *corpus_runs.Case.fields)
 
     def __init__(self, args, source, name, formats):
-        self.args = args
-        self.source = source
-        self.name = name
+        super().__init__(args, source, name)
         self.formats = formats
-        self.lines = []
-        self.way_count = 0
 
-    def run(self, *words):
-        return subprocess.run([self.args.holdfast, *words],
-                              capture_output=True, text=True, check=False,
-                              timeout=300)
-
-    def digest(self, path):
-        done = self.run("digest", "--json", path)
-        if done.returncode != 0:
-            return None, None, done.stderr.strip()
-        found = json.loads(done.stdout)
-        return found["format"], {
-            leaf["name"]: [leaf.get(field) for field in FIELDS]
-            for leaf in found["leaves"]}, None
-
-    def check(self):
+    def convert(self):
         scratch = tempfile.mkdtemp(dir=self.args.scratch)
         try:
             self.convert_all(pathlib.Path(scratch))
-        except (subprocess.TimeoutExpired, ValueError) as error:
-            self.lines.append(f"{self.name}: {error}")
         finally:
             if not self.args.keep:
                 shutil.rmtree(scratch)
-        return self
 
     def convert_all(self, scratch):
         source_format, wanted, why = self.digest(self.source)
@@ -87,13 +62,13 @@ class Case:
         back = source_format if source_format in FORMATS else "orbax"
         for new_format in self.formats:
             there = str(scratch / new_format) + FILES.get(new_format, "")
-            if not self.convert(self.source, there, new_format, wanted,
-                                source_format):
+            if not self.convert_to(self.source, there, new_format, wanted,
+                                   source_format):
                 continue
-            self.convert(there, str(scratch / new_format) + "_back", back,
-                         wanted, new_format)
+            self.convert_to(there, str(scratch / new_format) + "_back", back,
+                            wanted, new_format)
 
-    def convert(self, source, target, new_format, wanted, source_format):
+    def convert_to(self, source, target, new_format, wanted, source_format):
         where = f"{self.name} {source_format} -> {new_format}"
         done = self.run("convert", "--quiet", "--ram=1M", "--to", new_format,
                         source, target)
@@ -105,34 +80,9 @@ class Case:
             if not any(text in done.stderr for text in refusals):
                 self.lines.append(f"{where}: {done.stderr.strip()[:500]}")
             return False
-        _, got, why = self.digest(target)
-        if got != wanted:
-            self.lines.append(f"{where}: {why or difference(wanted, got)}")
-        self.way_count += 1
+        self.check_digests(where, target, wanted)
+        self.count += 1
         return True
-
-
-def difference(wanted, got):
-    for name, leaf in wanted.items():
-        if got.get(name) != leaf:
-            return f"{name!r}: got {got.get(name)}, want {leaf}"
-    return f"more leaves: {sorted(set(got) - set(wanted))[:5]}"
-
-
-def sources(root, pattern):
-    """(path, name) of each checkpoint below `root`."""
-    for case in sorted(root.iterdir()):
-        expected = case / "expected.json"
-        if not expected.exists() or not fnmatch.fnmatch(case.name, pattern):
-            continue
-        description = json.loads(expected.read_text(encoding="utf-8"))
-        if (case / "ckpt").exists() and "backend" in description:
-            yield case / "ckpt", case.name
-        elif "root" in description:
-            yield case / description["root"], case.name
-        else:
-            for item in description.get("items", ()):
-                yield case / item["path"], f"{case.name}/{item['path']}"
 
 
 def chosen(name, formats, count):
@@ -144,13 +94,10 @@ def chosen(name, formats, count):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("holdfast", type=os.path.abspath)
+    corpus_runs.add_arguments(parser)
     parser.add_argument("tarballs", type=pathlib.Path, nargs="+")
-    parser.add_argument("--case", default="*")
     parser.add_argument("--to", action="append", choices=FORMATS)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--sample", type=int, default=0)
-    parser.add_argument("--keep", type=pathlib.Path)
     args = parser.parse_args()
     formats = tuple(args.to or FORMATS)
     with tempfile.TemporaryDirectory() as scratch_name:
@@ -159,19 +106,11 @@ def main():
         args.scratch.mkdir(parents=True, exist_ok=True)
         cases = []
         for number, tarball in enumerate(args.tarballs):
-            root = scratch / str(number)
-            with tarfile.open(tarball) as tar:
-                tar.extractall(root)
+            root = corpus_runs.unpacked(tarball, scratch / str(number))
             cases += [Case(args, str(path), name,
                            chosen(name, formats, args.sample))
-                      for path, name in sources(root / "open", args.case)]
-        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-            done = list(pool.map(Case.check, cases))
-    lines = [line for case in done for line in case.lines]
-    print("\n".join(lines))
-    print(f"{len(done)} checkpoints, {sum(c.way_count for c in done)} "
-          f"conversions with equal digests, {len(lines)} problems")
-    sys.exit(1 if lines or not done else 0)
+                      for path, name in corpus_runs.sources(root, args.case)]
+        corpus_runs.check_all(cases, args.jobs, "conversions with equal digests")
 
 
 if __name__ == "__main__":
