@@ -104,6 +104,39 @@ TEST_F(References, ABaseMadeFromTheStepThatItsDeltaReplacesIsRefused) {
   for (int64_t step = 0; step < 4; ++step) ExpectStep(step);
 }
 
+TEST_F(References, ABaseThatIsAViewOfTheStepThatItsDeltaReplacesIsRefused) {
+  SaveOptions raw;
+  raw.compression = Compression::kNone;
+  ASSERT_TRUE(Save(Path(4), StateOf(4), raw).ok());
+  // Nowhere near the run.
+  const std::string view = directory_ / "elsewhere" + "/view";
+  fs::create_directory(directory_ / "elsewhere");
+  ASSERT_TRUE(View(Path(4), view).ok());
+  SaveOn(5, view);
+  for (const std::string& base : {view, Path(5)}) {
+    const auto saved = SaveDelta(Path(4), StateOf(9), base, Over());
+    EXPECT_EQ(saved.status().code(), StatusCode::kInvalidArgument) << base;
+  }
+  // Neither does a view take the place of its own source.
+  ViewOptions over;
+  over.overwrite = true;
+  EXPECT_FALSE(View(view, Path(4), over).ok());
+  ExpectStep(4);
+  ExpectStep(5);
+  ExpectHolds(view, 4);
+  CopyOptions copy;
+  copy.overwrite = true;
+  for (const bool follow : {false, true}) {
+    copy.follow_links = follow;
+    static_cast<void>(Copy(view, Path(4), copy));
+    ExpectStep(4);
+  }
+  ConvertOptions convert;
+  convert.overwrite = true;
+  static_cast<void>(Convert(view, Path(4), convert));
+  ExpectStep(4);
+}
+
 TEST_F(References, ARunThatWentBackBuildsOnWhatWasBefore) {
   SaveWhole(10);
   SaveOn(20, Path(10));

@@ -157,15 +157,19 @@ class Undelete(Operation):
             raise Skip
         place, saved = f"{root}/{name}", row[0][1]
         back = _coming_back(world, root, name, saved)
-        has_needs = all(
-            model.has_sound_need(place, need)
-            or (
-                need.is_beside
-                and f"{root}/{need.at}" in back
-                and back[f"{root}/{need.at}"].version == need.version
-            )
-            for need in saved.needs
-        )
+
+        def has_needs(place: str) -> bool:
+            for need in back[place].needs:
+                beside = f"{root}/{need.at}"
+                returns = (
+                    need.is_beside
+                    and beside in back
+                    and back[beside].version == need.version
+                    and has_needs(beside)
+                )
+                if not returns and not model.has_sound_need(place, need):
+                    return False
+            return True
 
         def then() -> None:
             # A step that may be the base, judged by its name, returns as well.
@@ -187,7 +191,9 @@ class Undelete(Operation):
                 "prune", world.spelled(words["root"]), "--undelete", name
             ),
             writes={} if world.exists(place) else back,
-            must=not saved.harm and not world.exists(place) and has_needs,
+            must=not saved.harm
+            and not world.exists(place)
+            and has_needs(place),
             never=world.exists(place),
             then=then,
         )

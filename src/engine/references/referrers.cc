@@ -128,12 +128,24 @@ class ReferenceFinder {
 
   // The same for the contents of `directory`, which will be the entry `name`.
   Result<std::vector<Reference>> FindIn(const Place& directory,
-                                             const std::string& name) {
+                                        const std::string& name) {
     found_.clear();
     step_ = root_ / name;
     directory_ = directory;
     HF_RETURN_IF_ERROR(LookIntoStep(directory_));
     return OthersThan(name);
+  }
+
+  // Whether a link of the view at `directory`, anywhere, leads to the root's
+  // entry `name`.
+  Result<bool> LinksTo(const Place& directory, const std::string& name) {
+    found_.clear();
+    wants_bases_ = false;
+    step_ = directory_ = directory;
+    HF_RETURN_IF_ERROR(LookIntoStep(directory_));
+    return std::ranges::any_of(found_, [&](const Reference& reference) {
+      return reference.target == name;
+    });
   }
 
  private:
@@ -219,6 +231,7 @@ class ReferenceFinder {
   // The steps that a delta may have been made from.
   Status AddBases(const Place& directory,
                   const std::vector<DirectoryEntry>& entries) {
+    if (!wants_bases_) return Status();
     const bool has_file = HasName(entries, kBaseFile);
     // In a bucket, each read of metadata would be a request.
     const bool may_be_delta =
@@ -276,6 +289,7 @@ class ReferenceFinder {
   fs::path real_root_;
   Place step_;       // the path that references are relative to
   Place directory_;  // where the files are
+  bool wants_bases_ = true;
   std::vector<Reference> found_;
 };
 
@@ -388,6 +402,23 @@ Result<std::vector<Reference>> ReferencesOf(const Place& root,
                                             const std::string& name,
                                             const Place& directory) {
   return ReferenceFinder(root).FindIn(directory, name);
+}
+
+Result<bool> IsMadeFrom(const std::string& path,
+                        const std::vector<std::string>& bases,
+                        const Place& target) {
+  std::vector<std::string> chain = {path};
+  chain.insert(chain.end(), bases.begin(), bases.end());
+  ReferenceFinder finder(target.Absolute().parent());
+  for (const std::string& step : chain) {
+    const Place place(step);
+    if (IsSamePlace(place, target)) return true;
+    if (place.is_remote() || target.is_remote()) continue;  // no links there
+    HF_ASSIGN_OR_RETURN(const bool links,
+                        finder.LinksTo(place, target.Absolute().name()));
+    if (links) return true;
+  }
+  return false;
 }
 
 Status CheckNothingNeeds(const Place& bare, const std::string& result_id) {

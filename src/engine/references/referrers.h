@@ -46,6 +46,13 @@ Result<std::vector<Reference>> ReferencesOf(const Place& root,
                                             const std::string& name,
                                             const Place& directory);
 
+// Whether the checkpoint at `path`, a delta on the chain `bases` or none, needs
+// what is at `target`: it, or a base, is there, or is a view whose links lead
+// there.
+Result<bool> IsMadeFrom(const std::string& path,
+                        const std::vector<std::string>& bases,
+                        const Place& target);
+
 // Ok if the checkpoint at `place` may be replaced by one with other files: no
 // other directory in the same root refers to it. Deltas made from the result
 // `result_id` do not count, if the new checkpoint has the same result.

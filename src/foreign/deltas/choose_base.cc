@@ -1,27 +1,16 @@
 #include "foreign/deltas/choose_base.h"
 
-#include <algorithm>
 #include <ranges>
 #include <vector>
 
 #include "engine/format/directory_names.h"
-#include "engine/references/base_record.h"
+#include "engine/references/referrers.h"
 #include "ground/base/status_macros.h"
 #include "holdfast/checkpoint.h"
 #include "holdfast/steps/steps.h"
 #include "stores/place/place.h"
 
 namespace holdfast {
-namespace {
-
-bool IsMadeFrom(const CheckpointInfo& info, const Place& target) {
-  return IsSamePlace(info.path, target) ||
-         std::ranges::any_of(info.bases, [&](const std::string& base) {
-           return IsSamePlace(base, target);
-         });
-}
-
-}  // namespace
 
 Result<ChosenBase> ChooseBase(const std::string& step, const std::string& item,
                               uint64_t anchor_every) {
@@ -49,7 +38,11 @@ Result<ChosenBase> ChooseBase(const std::string& step, const std::string& item,
     if (base.status().code() == StatusCode::kCancelled) return base.status();
     if (!base.ok()) return ChosenBase{"", base.status().ToString()};
     const CheckpointInfo& info = (*base)->info();
-    if (IsMadeFrom(info, target)) continue;
+    const auto is_made_from = IsMadeFrom(info.path, info.bases, target);
+    if (!is_made_from.ok()) {
+      return ChosenBase{"", is_made_from.status().ToString()};
+    }
+    if (*is_made_from) continue;
     if (info.bases.size() + 1 >= anchor_every) return ChosenBase();
     return ChosenBase{info.path, ""};
   }

@@ -13,6 +13,7 @@
 #include "engine/references/base_record.h"
 #include "engine/references/content_hash.h"
 #include "engine/references/reference_lock.h"
+#include "engine/references/referrers.h"
 #include "engine/restore/leaf_request.h"
 #include "engine/save/array_source.h"
 #include "foreign/deltas/batches.h"
@@ -159,15 +160,14 @@ class DeltaSaver {
       return InvalidArgumentError("save " + path_ +
                                   ": a delta cannot be its own base");
     }
-    for (const std::string& needed : base.bases) {
-      if (!IsSamePlace(needed, path_)) continue;
-      return InvalidArgumentError(
-          "save " + path_ + ": its base " + base.path +
-          " is made from the step that it would replace; choose a base that "
-          "is not, or materialize " +
-          base.path + " first");
-    }
-    return Status();
+    HF_ASSIGN_OR_RETURN(const bool is_made_from,
+                        IsMadeFrom(base.path, base.bases, path_));
+    if (!is_made_from) return Status();
+    return InvalidArgumentError(
+        "save " + path_ + ": its base " + base.path +
+        " is made from the step that it would replace; choose a base that "
+        "is not, or materialize " +
+        base.path + " first");
   }
 
   // An item is committed later by other code. From here on, code that removes

@@ -11,6 +11,7 @@
 #include "engine/check/value_sums.h"
 #include "engine/check/view_sources.h"
 #include "engine/checkpoint/stored_extents.h"
+#include "engine/references/referrers.h"
 #include "engine/save/stored_chunks.h"
 #include "foreign/open/source_place.h"
 #include "ground/base/no_throw.h"
@@ -359,8 +360,10 @@ Status CheckOptions(const std::string& source, const Place& target,
   return CheckSameBucket(place, target.Absolute());
 }
 
-// Refuses a target whose overwrite would remove the view's source.
-Status CheckTargetIsApart(const Place& source, const Place& target) {
+// Refuses a target whose overwrite would remove the view's source, or files
+// that the source refers to.
+Status CheckTargetIsApart(const CheckpointInfo& info, const Place& target) {
+  const Place source(info.path);
   const auto real = [](const Place& place) {
     std::error_code error;
     const std::string path = place.Absolute().path();
@@ -368,7 +371,12 @@ Status CheckTargetIsApart(const Place& source, const Place& target) {
                ? path
                : std::filesystem::weakly_canonical(path, error).string();
   };
-  if (!(real(source) + "/").starts_with(real(target) + "/")) return Status();
+  bool is_replaced = (real(source) + "/").starts_with(real(target) + "/");
+  if (!is_replaced) {
+    HF_ASSIGN_OR_RETURN(is_replaced,
+                        IsMadeFrom(info.path, info.bases, target));
+  }
+  if (!is_replaced) return Status();
   return InvalidArgumentError(
       "view of " + source.path() + " at " + target.path() +
       ": the target holds the source, which the view would replace; make it "
@@ -385,7 +393,7 @@ Result<ViewResult> View(const std::string& source, const std::string& target,
     OpenOptions open = options.open;
     open.stored_sizes = false;
     HF_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> opened, Open(source, open));
-    HF_RETURN_IF_ERROR(CheckTargetIsApart(opened->info().path, target_place));
+    HF_RETURN_IF_ERROR(CheckTargetIsApart(opened->info(), target_place));
     const std::string format = opened->info().format;
     HF_ASSIGN_OR_RETURN(const std::string directory,
                         DirectoryOf(opened->info().path));
