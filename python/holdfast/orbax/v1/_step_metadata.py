@@ -23,7 +23,7 @@ class CheckpointMetadata(PathMetadata[T]):
 
     Attributes:
         step: the step's number.
-        metrics: the metrics saved with the step; None if there are none.
+        metrics: the metrics saved with the step, or None.
     """
 
     step: int
