@@ -49,14 +49,16 @@ _MISSING, _FILE, _DIRECTORY = 0, 1, 2  # PlaceInfo::Kind
 
 
 def is_url(path: Any) -> bool:
-    """Whether `path` is a string or path object of the form `scheme://…`."""
+    """Returns whether `path` is a string or path object of the form
+    `scheme://…`."""
     if isinstance(path, os.PathLike):
         path = os.fspath(path)
     return isinstance(path, str) and _URL.match(path) is not None
 
 
 def is_known(path: PathLike) -> bool:
-    """Whether `path` is a path, or a URL with a scheme that holdfast reads."""
+    """Returns whether `path` is a path, or a URL with a scheme that holdfast
+    reads."""
     scheme = os.fspath(path).partition("://")[0].lower()
     return not is_url(path) or scheme in ("gs", "s3", "hf", "http", "https")
 

@@ -416,7 +416,8 @@ class Placement:
         ]
 
     def goes_with_others(self) -> bool:
-        """Whether the parts go unchanged to their devices' default memory."""
+        """Returns whether the parts go unchanged to their devices' default
+        memory."""
         if not self.boxes or not isinstance(
             self.sharding, jax.sharding.Sharding
         ):
@@ -427,7 +428,8 @@ class Placement:
         )
 
     def _is_whole(self) -> bool:
-        """Whether one device of this process holds the complete array."""
+        """Returns whether one device of this process holds the complete
+        array."""
         return len(self.sharding.device_set) == 1 and len(self.boxes) == 1
 
     def finish(self) -> jax.Array:

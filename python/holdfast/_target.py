@@ -396,7 +396,7 @@ class _Matcher:
 
 
 def _is_quick_leaf(value: Any) -> bool:
-    """Whether `value` is a common leaf, decided without asking jax."""
+    """Returns whether `value` is a common leaf, decided without asking jax."""
     if isinstance(value, (np.ndarray, np.generic, str, bool, int, float)):
         return True
     jax = jax_if_imported()

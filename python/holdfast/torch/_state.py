@@ -302,7 +302,7 @@ def _has(part: Any, method: str) -> bool:
 
 
 def _holds_objects(part: Any) -> bool:
-    """Whether `part` contains an object to restore in place."""
+    """Returns whether `part` contains an object to restore in place."""
     children = _children(part)
     if children is None:
         return _has(part, "load_state_dict")
