@@ -69,7 +69,7 @@ class CheckpointHandlerRegistry(Protocol):
         """Returns whether an entry exists for exactly that item and class."""
 
     def get_all_entries(self) -> HandlerRegistryMapping:
-        """All entries, by item and class."""
+        """Returns all entries, by item and class."""
 
 
 def _type_of(args: ArgsOrType) -> type[CheckpointArgs]:

@@ -342,7 +342,7 @@ def composite_name_format(
     write_name_format: NameFormat[Metadata],
     read_name_formats: Sequence[NameFormat[Metadata]],
 ) -> NameFormat[Metadata]:
-    """A format that reads several formats and writes one of them.
+    """Returns a format that reads several formats and writes one of them.
 
     Args:
         write_name_format: the format of new names.

@@ -98,7 +98,7 @@ sync_global_devices = sync_global_processes
 
 
 def is_scalar(x: Any) -> bool:
-    """True for a Python or numpy number that is not an array."""
+    """Returns whether the value is a Python or numpy number, not an array."""
     return isinstance(x, int | float | np.number)
 
 
